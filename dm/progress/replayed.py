@@ -9,7 +9,8 @@ Two jobs apply it. *Removals* delete rows by their keys, *writes* put and change
 R1  Before the first part commits, one transaction under the control lane's claim stores the plan and makes E (joined
     with the old bound) the bound B. So I3 holds: nothing beyond B is committed. Whatever becomes of the replay, a
     syncer that begins at L repeats everything up to E in safe mode. Each row that the replay may have touched is
-    touched there too, so it ends with its last image (I4).
+    touched there too, so it ends with its last image (I4). The record of what the last run did not do (I10) goes with
+    that transaction: it may be done from now on.
 R2  A session that applies parts holds the lock of a lane (`replay-NN`), and each of its transactions first updates that
     lane's row, as I1 asks. So the next run, a replay or a syncer, ends it like any other session of an older run.
 R3  The last act of a part's transaction is to insert the part's row. A second transaction of the part fails at its
@@ -41,6 +42,7 @@ from dm.progress.checkpoint import Checkpoint, TablePoint, write_global, write_t
 from dm.progress.file_birth import FileBirth
 from dm.progress.lane_rows import LaneClaim, LaneRow, claimed, insert_lanes
 from dm.progress.tables import CHARSET, SubtaskKey, existing_tables
+from dm.progress.undone import forget_undone
 from dm.unit import JSON
 
 MOST_LANES: Final = 64
@@ -55,7 +57,6 @@ _DEFINITION = """CREATE TABLE IF NOT EXISTS {table} (
     part INT UNSIGNED NOT NULL DEFAULT 0,
     changes BIGINT UNSIGNED NOT NULL DEFAULT 0,
     plan LONGTEXT NOT NULL,
-    create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
     PRIMARY KEY (id, phase, bucket, part)
 ) ENGINE=InnoDB {charset}"""
 
@@ -158,6 +159,7 @@ def begin_replay(
     bound = replay.end if checkpoint.bound is None else checkpoint.bound.join(replay.end)
     with claimed(connection, claim):
         _forget(connection, claim.key)
+        forget_undone(connection, claim.key)
         _put_plan(connection, claim.key, replay)
         insert_lanes(connection, claim.key, [lane_of(number) for number in range(lanes)], claim.epoch)
         write_global(connection, claim.key, checkpoint.position, bound, checkpoint.birth)

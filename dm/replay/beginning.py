@@ -17,6 +17,7 @@ from dm.progress.ordered_tables import read_ordered
 from dm.progress.replayed import StoredReplay, read_replay
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
+from dm.progress.undone import has_undone
 from dm.replay.tables import KnownTables
 from dm.rules.table_rules import TableRules
 from dm.syncer.stream.origin import Origin
@@ -30,11 +31,7 @@ class Beginning:
     checkpoint: Checkpoint  # its bound is all that an earlier run may have done
     stored: StoredReplay | None  # what it may go on with
     known: KnownTables
-
-    @property
-    def again(self) -> bool:
-        """Whether earlier runs may have done any of what lies behind the checkpoint."""
-        return self.checkpoint.bound is not None
+    again: bool  # earlier runs may have done any of what lies behind the checkpoint, or the task file says so
 
 
 def refuse_unsuited(subtask: SubtaskConfig, origin: Origin, target: TargetConnection) -> None:
@@ -65,6 +62,9 @@ def find_beginning(subtask: SubtaskConfig, taken: Takeover, control: TargetConne
         "a DDL statement is under way": taken.intent is not None,
         "an event has an operator (`dmctl binlog`)": bool(read_operators(control, key)),
         "tables are loaded beside it (`reload-table`, `update-task`)": find_joining(control, key) is not None,
+        "its last run has left changes undone; `resume-task` and `pause-task` settle that": (
+            taken.bound() is not None and has_undone(control, key)
+        ),
         "its source is another server since": checkpoint.position.server_uuid != origin.facts.server_uuid,
         "its checkpoint is in no file": not checkpoint.position.file,
     }
@@ -79,7 +79,10 @@ def find_beginning(subtask: SubtaskConfig, taken: Takeover, control: TargetConne
         stored = None
     if stored is not None and stored.start.order != here.order:
         stored = None
-    return Beginning(claim, replace(checkpoint, bound=taken.bound()), stored, _known(subtask, checkpoint, control, key))
+    bound, settings = taken.bound(), subtask.syncer
+    again = bound is not None or settings.safe_mode or bool(settings.safe_mode_duration)
+    known = _known(subtask, checkpoint, control, key)
+    return Beginning(claim, replace(checkpoint, bound=bound), stored, known, again)
 
 
 def _known(subtask: SubtaskConfig, checkpoint: Checkpoint, control: TargetConnection, key: SubtaskKey) -> KnownTables:

@@ -27,10 +27,10 @@ from dm.position import Position
 from dm.progress.replayed import Piece
 from dm.replay.reduction import Net, Reduction, bucket_of
 from dm.replay.spill import Section, SpilledTable, SpillWriter
+from dm.replay.statements import concerns, shown
 from dm.replay.surroundings import Surroundings
 from dm.replay.tables import ReplayTables
 from dm.rules.table_rules import TableRules
-from dm.sql.rows_before import effect_of
 from dm.syncer.apply.compiled_loop import changes_of_events
 from dm.syncer.apply.source_table import KINDS
 from dm.syncer.stream.prepared import PreparedRows, PreparedTransactions, Wanted
@@ -39,7 +39,7 @@ from dm.syncer.stream.transaction import Item, RowsItem, SourceTransaction, Stat
 
 _ITEMS: Final = 512  # of a transaction that are decoded together
 _ROWS: Final = 200_000  # of a round, in memory
-_SHOWN: Final = 200  # characters of a statement
+_BYTES: Final = 64 << 20  # of what it was read from
 
 
 class _Barrier(Exception):
@@ -161,6 +161,7 @@ class _Reading:
         self._reductions: dict[TableName, Reduction] = {}
         self._buckets = buckets
         self._writer = writer
+        self._bytes = 0  # since the last round
         self.changes = self.rows = 0
 
     def take(self, piece: Piece, scratch: Path) -> tuple[int, str]:
@@ -190,19 +191,16 @@ class _Reading:
         for items in _runs(transaction.items):
             if isinstance(items, StatementItem):
                 self._statement(items)
-            else:
-                self._rows_of(items, transaction)
-        if sum(map(len, self._reductions.values())) >= _ROWS:
-            self.round()
+                continue
+            self._rows_of(items, transaction)
+            self._bytes += sum(len(item.rows.data) for item in items)
+            if self._bytes >= _BYTES or sum(map(len, self._reductions.values())) >= _ROWS:
+                self.round()  # also inside a transaction: of a refused one nothing is kept
 
     def _statement(self, item: StatementItem) -> None:
-        query, rules = item.query, self._rules
-        text = query.readable
-        effect = effect_of(text, self._around.context_of(query), rules.wanted)
-        named = effect.named or frozenset()
-        if effect.unknown or query.undecodable is not None or any(map(rules.followed, named)):
-            shown = " ".join(text.split())
-            raise _Barrier(shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}...")
+        query, around = item.query, self._around
+        if concerns(query, around.context_of(query), self._rules, around.views.__contains__):
+            raise _Barrier(shown(query))
 
     def _rows_of(self, items: Sequence[RowsItem], transaction: SourceTransaction) -> None:
         tables, maker, at = self._tables, self._maker, 0
@@ -255,6 +253,7 @@ class _Reading:
                     sections[section].append(SpilledTable(name, table.table.table_map, nets))
             self.rows += len(reduction)
         self._reductions.clear()
+        self._bytes = 0
         self._writer.round(sections)
 
 

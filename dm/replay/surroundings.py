@@ -13,6 +13,7 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.row_event_session import Variables, take_row_events
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
+from dm.ident import TableName
 from dm.progress.replayed import Piece
 from dm.replay.tables import KnownTables, ReplayTables
 from dm.rules.table_rules import TableRules
@@ -29,6 +30,7 @@ class Surroundings:
     subtask: SubtaskConfig
     facts: ServerFacts
     collations: Mapping[int, str]  # the source's, by number
+    views: frozenset[TableName]  # the source's now
     known: KnownTables
     relay: Path
     directory: Path  # of this replay

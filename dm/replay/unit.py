@@ -89,6 +89,7 @@ class ReplayUnit:
         self._clock = clock or SystemClock()
         self._key = SubtaskKey(request.subtask.meta_schema, request.subtask.task, request.subtask.source_id)
         self._directory = request.directory
+        self._views: frozenset[TableName] = frozenset()  # of the source
         self.report = ReplayReport(request.subtask.source_id)
 
     def status(self) -> Mapping[str, JSON]:
@@ -116,6 +117,7 @@ class ReplayUnit:
                 self.report.over = True
                 return
             beginning = find_beginning(subtask, taken, control, origin)
+            self._views = origin.views()
             self.report.begin = beginning.checkpoint.position
             prepared = PreparedTransactions(self._request.sync_directory / "prepared")
             prepared.open(beginning.claim.epoch, beginning.checkpoint.position)
@@ -182,6 +184,7 @@ class ReplayUnit:
             self._request.subtask,
             origin.facts,
             origin.collations,
+            self._views,
             beginning.known,
             self._request.relay,
             self._directory / replay.number,

@@ -56,6 +56,8 @@ class ReplayVerbs:
         if job.subtask.unit != "Sync" or job.subtask.stage not in _AT_REST or job.host_run is not None:
             stage = f"{job.subtask.stage}, unit {job.subtask.unit or 'none'},"
             raise DMError("replay-not-paused", task=name, source=source, stage=stage)
+        if job.until is not None:
+            raise DMError("replay-unsuited", task=name, why=f"it is to end at {job.until}")
         return task.config.subtask(source, supervisor.source_configs()), supervisor.relay_directory(source)
 
     def told(self, task: str, answer: Answer) -> Answer:

@@ -124,6 +124,25 @@ def test_a_replay_ends_before_a_statement(scene: Scene, spark: SparkProvider) ->
         scene.identical()
 
 
+@pytest.mark.chaos
+def test_a_replay_ends_before_an_xa_transaction(scene: Scene, spark: SparkProvider) -> None:
+    with scene.session() as cursor:
+        with scene.following():
+            run(cursor, *TABLES)
+        with scene.relayed():
+            run(cursor, *CHANGES[:3])
+            run(cursor, "XA START 'x'", "INSERT INTO plain VALUES (7, 'by xa')", "XA END 'x'", "XA PREPARE 'x'")
+            with scene.session() as other:
+                run(other, "UPDATE plain SET v = 'meanwhile' WHERE id = 1")
+            run(cursor, "XA COMMIT 'x'", *CHANGES[3:])
+        assert scene.replay(spark)["endsBefore"].startswith("the XA transaction")
+        with pytest.raises(DMError) as raised:
+            scene.replay(spark)
+        assert raised.value.name == "replay-nothing"
+        scene.resumed()
+        scene.identical()
+
+
 def drawn_tables(cursor: Cursor, schema: str, flavor: Flavor, chance: random.Random, count: int) -> list[Table]:
     found: list[Table] = []
     while len(found) < count:
@@ -194,6 +213,7 @@ def backlog(scene: Scene, cursor: Cursor) -> None:
         run(cursor, *CHANGES, "INSERT INTO keyless VALUES (1), (3)", "DELETE FROM keyless WHERE v = 2")
 
 
+@pytest.mark.chaos
 def test_a_replay_goes_on_from_wherever_it_died(
     scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,7 +239,14 @@ def test_a_replay_goes_on_from_wherever_it_died(
     scene.identical()
 
 
-@pytest.mark.parametrize("driver", ["replay.begun", "replay.removed", "replay.before_end"])
+EACH_STEP = [
+    pytest.param("replay.begun", marks=pytest.mark.chaos),
+    "replay.removed",
+    pytest.param("replay.before_end", marks=pytest.mark.chaos),
+]
+
+
+@pytest.mark.parametrize("driver", EACH_STEP)
 def test_a_task_may_be_resumed_instead(
     scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch, driver: str
 ) -> None:
@@ -230,6 +257,7 @@ def test_a_task_may_be_resumed_instead(
     scene.identical()
 
 
+@pytest.mark.chaos
 @pytest.mark.parametrize("driver", ["replay.begun", "replay.removed", "replay.before_end"])
 def test_a_replay_begins_anew_where_the_task_has_run_in_between(
     scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch, driver: str
@@ -257,6 +285,7 @@ def test_a_replay_begins_anew_where_the_task_has_run_in_between(
     scene.identical()
 
 
+@pytest.mark.chaos
 def test_a_cancelled_replay_is_the_syncers(scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch) -> None:
     with scene.session() as cursor:
         backlog(scene, cursor)

@@ -275,6 +275,13 @@ class Origin:
         with closing(connection):
             return has_view(connection, name)
 
+    def views(self) -> frozenset[TableName]:
+        """All views that the source has now."""
+        connection, _ = self.addresses.open()
+        with closing(connection):
+            found = fetch(connection, "SELECT table_schema, table_name FROM information_schema.views")
+        return frozenset(TableName(str(schema), str(table)) for schema, table in found)
+
     def tracker(self, structures: Iterable[TableSchema]) -> SchemaTracker:
         """A tracker with these structures, and the defaults of the source's schemas."""
         tracker = SchemaTracker(self.facts.flavor)
