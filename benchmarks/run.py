@@ -30,6 +30,7 @@ from benchmarks import (
     latency,
     memory,
     pull,
+    replay,
     report,
     shards,
     tables,
@@ -59,6 +60,8 @@ PARTS = (
     "tables",
     "tidb",
 )
+ASKED_FOR = ("replay",)
+"""Parts that are measured only where they are named."""
 _SAMPLES = 200
 # Parts of the scale: the peer is that slow, and the rates are those of any size. Of B ours would be over too soon.
 _DECODED = {"A": 0.15, "B": 0.25, "C": 0.15}
@@ -77,7 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--full-scale", type=float, default=1.0, help="size of what is dumped and loaded (default 1: 1,000,000 rows)"
     )
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default 3)")
-    parser.add_argument("--part", choices=PARTS, action="append", help="only this part; may be given again")
+    parser.add_argument(
+        "--part", choices=(*PARTS, *ASKED_FOR), action="append", help="only this part; may be given again"
+    )
     parser.add_argument("--workload", choices=sorted(WORKLOADS), action="append", help="only this workload")
     parser.add_argument("--keep", choices=sorted(report.RESULTS), help="write the figures of this make target to docs/")
     given = parser.parse_args(arguments)
@@ -123,6 +128,9 @@ def _measured(parts: Sequence[str], workloads: Sequence[str], given: argparse.Na
         ThrowawayServer("mysql", Path(directory) / "source", server_id=71, options=SOURCE_OPTIONS) as source,
         catch_up.target_server(Path(directory)) as target,
     ):
+        if "replay" in parts:
+            for name in sorted(set(workloads) & set(replay.WORKLOADS)):
+                yield replay.measure(source, target, WORKLOADS[name], scale, rounds)
         for name in workloads:
             if not {"decode", "pull", "catch-up", "tidb"} & set(parts):
                 break

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
-UnitName = Literal["Dump", "Load", "Sync", "Relay", "Validator", "Diff", "Flashback", "Spark", "Join"]
+UnitName = Literal["Dump", "Load", "Sync", "Relay", "Validator", "Diff", "Flashback", "Replay", "Spark", "Join"]
 JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
 
 

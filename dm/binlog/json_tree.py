@@ -67,6 +67,9 @@ class Integer(Number):
         made.unsigned = unsigned
         return made
 
+    def __getnewargs__(self) -> tuple[int, bool]:  # type: ignore[override]  # for another process
+        return int(self), self.unsigned
+
 
 class Opaque(NamedTuple):
     """A value unknown to JSON: its column type and its bytes."""
@@ -90,6 +93,9 @@ class TypedJson(str):
         made = super().__new__(cls, text)
         made.tree = tree
         return made
+
+    def __getnewargs__(self) -> tuple[str, Tree]:  # type: ignore[override]  # for another process
+        return str(self), self.tree
 
 
 def typed(tree: Tree) -> bool:

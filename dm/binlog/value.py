@@ -39,6 +39,9 @@ class Unread:
     def __repr__(self) -> str:
         return "UNREAD"
 
+    def __reduce__(self) -> str:
+        return "UNREAD"  # the same one in every process
+
 
 # Not one of the values: whoever needs those has the image read first, and an encoder refuses this.
 UNREAD: Final[Any] = Unread()

@@ -39,6 +39,7 @@ from dm.cli.older_verbs import Verbs
 from dm.cli.output import Format
 from dm.cli.relay import pause_relay, purge_relay, resume_relay, start_relay, stop_relay
 from dm.cli.reload_table import reload_table
+from dm.cli.replay import replay
 from dm.cli.shard_ddl_lock import locks_app
 from dm.cli.shell import Shell
 from dm.cli.sources import sources_app
@@ -68,6 +69,7 @@ app.command("encrypt")(encrypt)
 app.command("diff")(diff)
 app.command("flashback")(flashback)
 app.command("reload-table")(reload_table)
+app.command("replay")(replay)
 app.command("update-task")(update_task)
 app.add_typer(config_app, name="config")
 app.add_typer(validation_app, name="validation")

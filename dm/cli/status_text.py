@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dm.cli.replay_text import replay_progress
 from dm.plural import counted
 
 Answer = Mapping[str, Any]
@@ -31,6 +32,7 @@ def remarks_of(answer: Answer) -> list[str]:
             remarks += _ddl(subject, subtask)
             remarks += _groups(subject, subtask)
             remarks += _joining(subject, subtask)
+            remarks += _replay(subject, subtask)
             remarks += _catching_up(subject, subtask)
             if subtask.get("until") and subtask["stage"] != "Finished":
                 remarks.append(f"{subject}: ends at {subtask['until']}")
@@ -217,6 +219,16 @@ def _joining(subject: str, subtask: Answer) -> list[str]:
     if joining.get("waiting"):
         lines[0] += f"; waits: {joining['waiting']}"
     return lines + _remarks(f"{subject}: joining", joining.get("result"), f"dmctl resume-task {subtask['name']}")
+
+
+def _replay(subject: str, subtask: Answer) -> list[str]:
+    """How far a replay of the backlog is, and what ended one."""
+    replay = subtask.get("replay")
+    if replay is None:
+        return []
+    if replay["error"] is not None:
+        return _error_lines(f"{subject}: replay", replay["error"])
+    return [f"{subject}: replay: {replay_progress(replay)}"]
 
 
 def _shortened(statement: str) -> str:

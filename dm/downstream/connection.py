@@ -47,6 +47,7 @@ READ_TIMEOUT: Final = 300  # seconds without a byte, DM's limit for one statemen
 
 BEGIN: Final = b"START TRANSACTION"
 ROW_EVENTS: Final = b"BINLOG "
+_TIME_GOES: Final = b"SET SESSION timestamp = DEFAULT"
 
 _NUMBER: Final = re.compile(rb"\d+")
 _DATA_COUNTS: Final = ("Records", "Deleted", "Skipped", "Warnings")  # in the words of some language, in this order
@@ -107,6 +108,9 @@ class TargetConnection:
         self._cursor = self._connection.cursor()
         self._packet = self._longest = sys.maxsize  # until the server has told
         self._number = 0  # of the session, where the greeting need not have told it
+        self.time_stops = False
+        """Whether its time stands still behind row events (`row_event_session.py`)."""
+        self._stopped = False  # it does now
         try:
             self._begin(endpoint, foreign_key_checks=foreign_key_checks)
             self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
@@ -182,7 +186,9 @@ class TargetConnection:
 
     def run(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None = None) -> Outcome:
         """Run one statement; gives all the server reported."""
-        self._send(self.rendered(sql, params))
+        data = self.rendered(sql, params)
+        self._have_time_go(data)
+        self._send(data)
         return _outcome(self._connection)
 
     def run_all(self, statements: Sequence[bytes], outcomes: list[Outcome]) -> None:
@@ -204,18 +210,33 @@ class TargetConnection:
             self._run_together(part, outcomes)
 
     def _run_together(self, statements: list[bytes], outcomes: list[Outcome]) -> None:
-        connection, done = self._connection, 1
-        self._send(b";".join(statements), statements[0])
-        while True:
-            outcomes.append(_outcome(connection))
+        connection, ahead = self._connection, self._ahead_of(statements)
+        sent = [*ahead, *statements]
+        self._stopped = self._stopped or (self.time_stops and sent[-1].startswith(ROW_EVENTS))
+        self._send(b";".join(sent), sent[0])
+        for at in range(len(sent)):
+            if at >= len(ahead):
+                outcomes.append(_outcome(connection))
             if not connection._result.has_next:
                 return
-            self._attempt(connection.next_result, statements[done])
-            done += 1
+            self._attempt(connection.next_result, sent[at + 1])
+
+    def _ahead_of(self, statements: Sequence[bytes]) -> list[bytes]:
+        """What goes before them in their packet."""
+        if not self._stopped or statements[0].startswith(ROW_EVENTS):
+            return []
+        size = sum(map(len, statements)) + len(statements) + len(_TIME_GOES)
+        if not self._together or size > self.statement_bytes:
+            self._have_time_go(statements[0])
+            return []
+        self._stopped = False
+        return [_TIME_GOES]
 
     def query(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None = None) -> list[Row]:
         """The rows of one SELECT or SHOW."""
-        self._send(self.rendered(sql, params))
+        data = self.rendered(sql, params)
+        self._have_time_go(data)
+        self._send(data)
         result = self._connection._result
         return list(result.rows or ()) if result is not None else []
 
@@ -318,6 +339,14 @@ class TargetConnection:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def _have_time_go(self, data: bytes) -> None:
+        """Before a statement that may ask what time it is."""
+        if data.startswith(ROW_EVENTS):
+            self._stopped = self.time_stops
+        elif self._stopped:
+            self._stopped = False
+            self._send(_TIME_GOES)
 
     def _send(self, data: bytes, first: bytes = b"") -> None:
         """Send what goes into one packet, and read the answer to `first`, or to all of it."""

@@ -13,6 +13,10 @@ Some variables make a server apply row events in another way than it applies SQL
 - `replicate_rewrite_db` of MariaDB: the rows go to another schema. (The other filters of replication, and all of
   MySQL's, don't concern BINLOG.) A server that has no such variable, before 10.11, may have the option all the same,
   and no session can see it.
+
+Of two events in one statement MariaDB takes the second's time from the first's (`THD::set_time`), and the session's
+time stands still from then on: near 1970, as the events here have none. So `TargetConnection` sets it going before the
+next statement. With `secure_timestamp` beyond SUPER neither happens, and a session may not set its time.
 """
 
 from __future__ import annotations
@@ -32,6 +36,7 @@ NOT_AT_TIDB: Final = "TiDB takes no row events"
 
 _ACCESS_DENIED: Final = 1227
 _REWRITTEN: Final = "replicate_rewrite_db"
+_TIME: Final = "secure_timestamp"
 # What each has to be, where the server has it: the older and the newer names of MySQL.
 _WANTED: Final[dict[Flavor, dict[str, str]]] = {
     "mysql": {"rbr_exec_mode": "STRICT", "replica_type_conversions": "", "slave_type_conversions": ""},
@@ -53,7 +58,7 @@ class Variables:
         """Their values in this session; any thread may ask."""
         names = self._names
         if names is None:
-            wanted = _WANTED[connection.flavor]
+            wanted = (*_WANTED[connection.flavor], _TIME)
             texts = ",".join(f"'{name}'" for name in wanted)
             rows = connection.query(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({texts})")
             found = {str(name): str(value) for name, value in rows}
@@ -71,9 +76,12 @@ def take_row_events(connection: TargetConnection, variables: Variables) -> str:
     if connection.tidb:  # which understands BINLOG, and does nothing
         return NOT_AT_TIDB
     try:
-        why = _unsuitable(connection.flavor, variables.of(connection))
+        found = variables.of(connection)
+        why = _unsuitable(connection.flavor, found)
         if why:
             return why
+        sets_time = found.get(_TIME, "NO").upper() in ("NO", "SUPER")
+        connection.time_stops = connection.flavor == "mariadb" and sets_time
         connection.execute(binlog_statement([format_description(connection.version_text)]))
         if connection.flavor == "mysql":
             connection.execute("SET SESSION gtid_next = 'AUTOMATIC'")
@@ -87,9 +95,9 @@ def take_row_events(connection: TargetConnection, variables: Variables) -> str:
 
 
 def _unsuitable(flavor: Flavor, found: Mapping[str, str]) -> str:
-    for name, value in found.items():
-        if value.upper() != _WANTED[flavor][name]:
-            return f"{name} is {value} at the target"
+    for name, wanted in _WANTED[flavor].items():
+        if found.get(name, wanted).upper() != wanted:
+            return f"{name} is {found[name]} at the target"
     if flavor == "mariadb" and _REWRITTEN not in found:
         return f"the target does not say whether it has {_REWRITTEN}"
     return ""

@@ -19,6 +19,7 @@ from dm.errors import (
     online,
     purge,
     relay,
+    replay,
     shard,
     sync,
     syncer,
@@ -65,5 +66,6 @@ CATALOGUE = _collect(
     diff.KINDS,
     feed.KINDS,
     flashback.KINDS,
+    replay.KINDS,
     validator.KINDS,
 )

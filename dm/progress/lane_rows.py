@@ -73,12 +73,12 @@ def raise_epoch(connection: TargetConnection, key: SubtaskKey, lanes: Sequence[s
     try:
         connection.begin()
         # The control row is the latch for the very first run, when no other row exists to lock.
-        _insert_missing(connection, key, [CONTROL], epoch=0)
+        insert_lanes(connection, key, [CONTROL], epoch=0)
         found = read_lanes(connection, key, lock=True)
         epoch = max(row.epoch for row in found) + 1
         connection.execute(f"UPDATE {key.worker.sql} SET epoch = %s WHERE id = %s", (epoch, key.source_id))
         present = {row.lane for row in found}
-        _insert_missing(connection, key, [lane for lane in lanes if lane not in present], epoch=epoch)
+        insert_lanes(connection, key, [lane for lane in lanes if lane not in present], epoch=epoch)
         connection.commit()
     except DMError:
         connection.rollback()
@@ -86,7 +86,8 @@ def raise_epoch(connection: TargetConnection, key: SubtaskKey, lanes: Sequence[s
     return epoch, found
 
 
-def _insert_missing(connection: TargetConnection, key: SubtaskKey, lanes: Sequence[str], epoch: int) -> None:
+def insert_lanes(connection: TargetConnection, key: SubtaskKey, lanes: Sequence[str], epoch: int) -> None:
+    """Inside the open transaction: rows of those lanes that have none."""
     if lanes:
         connection.execute(
             f"INSERT IGNORE INTO {key.worker.sql} (id, lane, epoch, binlog_gtid)"

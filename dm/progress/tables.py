@@ -81,6 +81,11 @@ class SubtaskKey:
         return self.table("syncer_joining")
 
     @property
+    def replay(self) -> TableName:
+        """What a replay of a backlog has done (`replayed.py`)."""
+        return self.table("syncer_replay")
+
+    @property
     def share(self) -> SubtaskKey:
         """Whose progress the load of such tables has; no task's name has this character."""
         return SubtaskKey(self.meta_schema, share_name(self.task), self.source_id)
@@ -229,7 +234,7 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:
     """The progress tables of the task that exist."""
     own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.ordered, key.online]
-    wanted = [*own, key.joining, key.table("loader_checkpoint"), key.deferral, key.order, *key.shards]
+    wanted = [*own, key.joining, key.replay, key.table("loader_checkpoint"), key.deferral, key.order, *key.shards]
     rows = connection.query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (key.meta_schema,)
     )

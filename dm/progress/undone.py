@@ -31,6 +31,7 @@ from dm.changes.keys import WILD, Key
 from dm.downstream.connection import TargetConnection
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim, claimed
+from dm.progress.tables import SubtaskKey
 
 TransactionKey = tuple[str, str, int]
 """Server, file and offset of a transaction's end."""
@@ -127,10 +128,20 @@ def store_undone(
         _write(connection, claim, json.dumps(kept))
 
 
+def has_undone(connection: TargetConnection, key: SubtaskKey) -> bool:
+    """Whether the last run has left changes undone."""
+    return bool(connection.query(f"SELECT 1 FROM {key.undone.sql} WHERE id = %s", (key.source_id,)))
+
+
+def forget_undone(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Inside the open transaction: from now on anything may be done."""
+    connection.execute(f"DELETE FROM {key.undone.sql} WHERE id = %s", (key.source_id,))
+
+
 def _write(connection: TargetConnection, claim: LaneClaim, text: str | None) -> None:
     key = claim.key
     with claimed(connection, claim):
         if text is None:
-            connection.execute(f"DELETE FROM {key.undone.sql} WHERE id = %s", (key.source_id,))
+            forget_undone(connection, key)
         else:
             connection.execute(f"REPLACE INTO {key.undone.sql} (id, changes) VALUES (%s, %s)", (key.source_id, text))

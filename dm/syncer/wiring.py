@@ -17,7 +17,6 @@ from dm.changes.plan import PlanOptions
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, SourceSession
-from dm.downstream.local_zone import local_time
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
 from dm.position import Position
@@ -33,6 +32,7 @@ from dm.syncer.apply.lane import ChangeQueue
 from dm.syncer.apply.lanes import BatchSizes, Lanes
 from dm.syncer.apply.learned_tables import LearnedTables, SourceSide, TargetSide
 from dm.syncer.apply.ordered_tables import OrderedTables
+from dm.syncer.apply.plan_options import plan_options
 from dm.syncer.apply.progress_writer import AroundCheckpoints, CheckpointSources, ProgressWriter
 from dm.syncer.apply.replay import Replay
 from dm.syncer.apply.row_forms import RowForms
@@ -289,33 +289,15 @@ class Wiring:
             self._progress.beside(self._shards.learning(schema))
 
     def _plan_options(self) -> PlanOptions:
-        settings, target = self._settings, self._connections[CONTROL]
-        flavor = target.flavor
-        # An intermediate value may be dropped, unless only the target might have refused it.
-        same_rules = flavor == self._origin.facts.flavor and "sql_mode" not in self._subtask.target.session
-        return PlanOptions(
-            flavor=flavor,
-            tidb=target.tidb,
-            weights=self._weights,
-            foreign_key_checks=self._resources.sessions.foreign_key_checks,
-            insert_mode=settings.insert_mode,
-            multiple_rows=bool(settings.multiple_rows),
-            compact=bool(settings.compact) and same_rules,
-            missing_row=settings.missing_row,
-            narrower_columns=settings.narrower_columns,
-            local_time=local_time(self._connections[CONTROL], self._subtask.timezone),
-            no_events=self._no_row_events(),
+        sessions = self._resources.sessions
+        return plan_options(
+            self._subtask,
+            self._origin.facts,
+            self._connections[CONTROL],
+            self._weights,
+            foreign_key_checks=sessions.foreign_key_checks,
+            no_events=sessions.no_row_events,
         )
-
-    def _no_row_events(self) -> str:
-        facts, target = self._origin.facts, self._connections[CONTROL]
-        if self._subtask.shard_mode == "optimistic":
-            return "with `shard-mode: optimistic` the target's tables change under the rows of other sources"
-        if facts.flavor != target.flavor:
-            return "source and target are of different families"
-        if target.version < facts.version:
-            return "the target's version is below the source's"
-        return self._resources.sessions.no_row_events
 
     def _ddl_barrier(self, lanes: Lanes, rows: RowPlacing) -> DdlBarrier:
         state, origin, stop, clock = self._state, self._origin, self._ending.stop, self._resources.clock

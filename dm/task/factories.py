@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from dm.config import SubtaskConfig
 from dm.stop_signal import StopSignal
-from dm.task.payload import DiffPayload, FlashbackPayload, RelayPayload, UnitPayload, ValidatorPayload
+from dm.task.payload import DiffPayload, FlashbackPayload, RelayPayload, ReplayPayload, UnitPayload, ValidatorPayload
 from dm.unit import JSON, Factory, Unit, UnitName
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ class Factories:
         """The factories by the unit's name, and what is to be done when all units rest."""
         return {
             "Relay": self.relay, "Dump": self.dump, "Load": self.load, "Sync": self.sync, "Diff": self.diff,
-            "Flashback": self.flashback, "Spark": self.head_start, "Validator": self.validator, "Join": self.join,
+            "Flashback": self.flashback, "Replay": self.replay, "Spark": self.head_start,
+            "Validator": self.validator, "Join": self.join,
         }, self.close  # fmt: skip
 
     def relay(self, wire: Mapping[str, JSON]) -> Unit:
@@ -128,6 +129,15 @@ class Factories:
 
         payload = FlashbackPayload.from_wire(wire)
         return FlashbackUnit(payload.sources, payload.request, place_of_text, payload.scratch)
+
+    def replay(self, wire: Mapping[str, JSON]) -> Unit:
+        """The backlog of a paused subtask."""
+        from dm.replay.unit import ReplayUnit
+        from dm.task.until import place_of_text
+
+        payload = ReplayPayload.from_wire(wire)
+        spark = self._provider(payload.request.subtask, payload.scratch)
+        return ReplayUnit(payload.request, place_of_text, spark)
 
     def close(self) -> None:
         """End Spark, if it ever began."""

@@ -17,6 +17,7 @@ from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.position import Position
 from dm.relaylog.hold import Hold
+from dm.replay.request import ReplayRequest
 from dm.syncer.stream.until import Until, until_from_json, until_to_json
 from dm.unit import JSON
 
@@ -72,6 +73,11 @@ def validator_hold(task: str) -> str:
 def join_directory(work_directory: Path, source: str) -> Path:
     """Where tables that are loaded beside the stream of a source have what is on disk."""
     return work_directory / ".join" / source
+
+
+def replay_directory(work_directory: Path, source: str) -> Path:
+    """Where a replay of a source's backlog has what is between reading and applying."""
+    return work_directory / ".replay" / source
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,3 +256,21 @@ class FlashbackPayload:
             FlashbackRequest.from_wire(request),
             Path(str(wire["scratch"])),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPayload:
+    """What a replay of a subtask's backlog needs."""
+
+    request: ReplayRequest
+    scratch: Path  # where its Spark session writes
+
+    def to_wire(self) -> dict[str, JSON]:
+        """With passwords: for the pipe only."""
+        return {"request": cast("JSON", self.request.to_wire()), "scratch": str(self.scratch)}
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, JSON]) -> ReplayPayload:
+        """The inverse of `to_wire`."""
+        request = cast("dict[str, JSON]", wire["request"])
+        return cls(ReplayRequest.from_wire(request), Path(str(wire["scratch"])))

@@ -80,6 +80,7 @@ class _Run:
     position: Position
     ahead: Position | None  # until here statements are known already (`--start-time`)
     processed: Processed
+    next_end: Position | None = None  # of a transaction that waits at the gate; everything before it is read
     moving: threading.RLock = field(default_factory=threading.RLock)  # of position, processed and structures
 
 
@@ -232,9 +233,9 @@ class ValidatorUnit:
                 self._status.behind_at = None
                 continue
             if not run.gate.open_to(transaction.end):
-                self._status.waits = True
+                self._status.waits, run.next_end = True, transaction.end
                 passed = run.gate.passes(transaction.end, self._ending)
-                self._status.waits = False
+                self._status.waits, run.next_end = False, None
                 if not passed:
                     return
             self._status.behind_at = float(transaction.timestamp)
@@ -345,7 +346,11 @@ class ValidatorUnit:
         place = CutoverPlace(run.progress.cutover())
         run.gate.until = place.position(run.gate.place)
         self._status.cutover = place.told
-        return run.gate.until is not None and run.position.covers(run.gate.until)
+        until, next_end = run.gate.until, run.next_end
+        if until is None:
+            return False
+        # The place need not be the end of a transaction: a file ends behind its last one.
+        return run.position.covers(until) or (next_end is not None and not until.covers(next_end))
 
     def _found(self, run: _Run, errors: Sequence[RowError]) -> None:
         for error in errors:

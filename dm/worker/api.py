@@ -177,6 +177,13 @@ class Flashback(_Body):
     directory: str
 
 
+class Replay(_Body):
+    """Up to where a backlog is to be replayed, or that it is the syncer's again."""
+
+    until: str = ""
+    cancel: bool = False
+
+
 class WorkerSettings(_Body):
     """Settings of the daemon by their names; those left out stay."""
 
@@ -291,6 +298,18 @@ def _errands(app: FastAPI, operations: Operations) -> None:
 
     @app.post("/api/v1/flashbacks/{number}/stop", response_model=None)
     def stop_writing(number: int) -> Answer:
+        return operations.errands.stop(number)
+
+    @app.post("/api/v1/tasks/{name}/replays", response_model=None)
+    def replay(name: str, body: Replay) -> Answer:
+        return operations.replays.begin(name, body.until, cancel=body.cancel)
+
+    @app.get("/api/v1/replays/{number}", response_model=None)
+    def replayed(number: int) -> Answer:
+        return operations.errands.status(number)
+
+    @app.post("/api/v1/replays/{number}/stop", response_model=None)
+    def stop_replaying(number: int) -> Answer:
         return operations.errands.stop(number)
 
 

@@ -26,12 +26,16 @@ class ErrandVerbs:
     """They answer with a number, by which a person asks how far it is; called from the API's threads."""
 
     def __init__(
-        self, loop: Loop, supervisor: Supervisor, parse: Callable[[ConfigFile], tuple[TaskConfig, list[str]]]
+        self,
+        loop: Loop,
+        supervisor: Supervisor,
+        errands: Errands,
+        parse: Callable[[ConfigFile], tuple[TaskConfig, list[str]]],
     ) -> None:
         self._loop = loop
         self._supervisor = supervisor
         self._parse = parse
-        self._errands = Errands(loop, supervisor.home.log_of)
+        self._errands = errands
         self.status = self._errands.status
         self.stop = self._errands.stop
 

@@ -1,7 +1,7 @@
-"""Runs that a person waits for (`dmctl diff`, `dmctl flashback`): each in a unit host of its own.
+"""Runs that a person waits for (`dmctl diff`, `flashback`, `replay`): each in a unit host of its own.
 
 A host ends with the daemon, and what it found is kept in memory only: a daemon that is started anew knows nothing of
-it. Such a run changes nothing at any server, and is simply asked for again.
+it. Such a run is simply asked for again: it changes nothing at any server, or has its record at the target (`replay`).
 """
 
 from __future__ import annotations
@@ -56,6 +56,10 @@ class _Errand:
         if self.process is not None:
             self.process.close()
 
+    def of(self, task: str, unit: UnitName) -> bool:
+        """Whether it is a run of this unit for this task."""
+        return self.task == task and self.what == unit.lower()
+
     def stop(self) -> None:
         """End it."""
         if self.process is not None and not self.over:
@@ -101,6 +105,21 @@ class Errands:
             report = cast("JSON", errand.error)
             return {"result": False, "msg": errand.error["Message"], "error": report}
         return {"result": True, "msg": "", "task": errand.task, "ended": errand.over, **errand.status}
+
+    def running(self, task: str, unit: UnitName) -> list[int]:
+        """The runs of a unit for a task that are under way."""
+        with self._lock:
+            return [number for number, each in self._all.items() if each.of(task, unit) and not each.over]
+
+    def last(self, task: str, unit: UnitName) -> Mapping[str, JSON] | None:
+        """What the last run of a unit for a task has said; None where there was none."""
+        with self._lock:
+            found = [each for each in self._all.values() if each.of(task, unit)]
+        if not found:
+            return None
+        last = found[-1]
+        error = None if last.error is None else cast("JSON", last.error)
+        return {**last.status, "ended": last.over, "error": error}
 
     def stop(self, number: int) -> dict[str, JSON]:
         """End one."""

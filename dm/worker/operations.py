@@ -39,12 +39,14 @@ from dm.worker.configuration import ConfigReader, sources_of, syncs
 from dm.worker.differences import differences
 from dm.worker.directory import directories
 from dm.worker.errand_verbs import ErrandVerbs
+from dm.worker.errands import Errands
 from dm.worker.job import Job
 from dm.worker.join_verbs import JoinVerbs
 from dm.worker.loop import Loop
 from dm.worker.query_status import all_tasks, task_status
 from dm.worker.registry import ConfigFile, SubtaskRecord
 from dm.worker.relay_verbs import RelayVerbs
+from dm.worker.replay_verbs import ReplayVerbs
 from dm.worker.shard_verbs import ShardVerbs
 from dm.worker.source_verbs import SourceVerbs
 from dm.worker.spark_ahead import spark_ahead
@@ -103,7 +105,9 @@ class Operations:
         self.validation = ValidationVerbs(loop, supervisor, servers.validations, servers.joins)
         self.joins = JoinVerbs(loop, supervisor, servers.joins)
         self.updates = UpdateVerbs(loop, supervisor, servers.joins, self)
-        self.errands = ErrandVerbs(loop, supervisor, self.parse_task)
+        errands = Errands(loop, supervisor.home.log_of)
+        self.errands = ErrandVerbs(loop, supervisor, errands, self.parse_task)
+        self.replays = ReplayVerbs(loop, supervisor, errands)
 
     def take_up(self) -> None:
         """Bring back what the registry holds, each subtask as it is wanted."""
@@ -355,7 +359,9 @@ class Operations:
         # In time or not: a source that does not answer must not keep the status of everything else from being shown.
         self._loop.wait_until(lambda: all(job.fresh(request) for job, request in asked), FRESH_SECONDS)
         requests = {job.source: request for job, request in asked if job.task is not None}
-        return self._loop.call(lambda: task_status(self._supervisor, name, list(sources), requests))
+        return self.replays.told(
+            name, self._loop.call(lambda: task_status(self._supervisor, name, list(sources), requests))
+        )
 
     def _asked_for_status(self, name: str, sources: Sequence[str]) -> list[tuple[Job, int]]:
         """The runs of a task, and the relays that they read from: an outage that is over is not to be shown."""

@@ -6,14 +6,17 @@ from collections.abc import Callable, Sequence
 
 from dm.binlog.reader import Query
 from dm.ident import TableName
-from dm.syncer.ddl.known import Known
 
 _NAMES_KEPT = 10_000
 
 
-def changes_rows(query: Query, tables: Sequence[TableName] | None, known: Known) -> bool:
+def changes_rows(
+    query: Query,
+    tables: Sequence[TableName] | None,
+    wanted: Callable[[TableName], bool],
+    is_view: Callable[[TableName], bool],
+) -> bool:
     """Whether it may change some; `tables` are those that its text writes, where that can be told."""
-    wanted = known.rules.wanted
     if not tables or any(wanted(table) for table in tables):
         return True
     # MySQL tells which schemas were used. One that the text does not write, a trigger may have written.
@@ -21,7 +24,7 @@ def changes_rows(query: Query, tables: Sequence[TableName] | None, known: Known)
     others = [name for name in query.session.updated_schemas or () if name.lower() not in named]
     if query.session.schemas_unlisted or any(wanted(TableName(schema, "")) for schema in others):
         return True
-    return any(map(known.source.is_view, tables))  # through which other tables are written
+    return any(map(is_view, tables))  # through which other tables are written
 
 
 class SourceViews:

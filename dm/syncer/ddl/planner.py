@@ -122,12 +122,15 @@ class _Planning:
         tables = subjects(text, self._known.source.context_of(query))
         if not tables or any(self._rules.followed(table) for table in tables):
             return False
-        return not changes_rows(query, tables, self._known)
+        return not self._changes_rows(query, tables)
 
     def _foreign_dml(self, query: Query) -> bool:
         """Whether a statement with bytes that are no text (a BLOB's) changes rows of tables that nobody wants."""
         statement = classify(query.readable, self._known.source.context_of(query))
-        return statement.kind == "dml" and not changes_rows(query, statement.tables, self._known)
+        return statement.kind == "dml" and not self._changes_rows(query, statement.tables)
+
+    def _changes_rows(self, query: Query, tables: Sequence[TableName] | None) -> bool:
+        return changes_rows(query, tables, self._rules.wanted, self._known.source.is_view)
 
     def _refuse_lost_cascades(self, steps: Sequence[Step], text: str) -> None:
         if self._known.source.cascades_lost and any(
@@ -140,7 +143,7 @@ class _Planning:
         context = self._known.source.context_of(query)
         statement = classify(text, context)
         if statement.kind == "dml":
-            if changes_rows(query, statement.tables, self._known):
+            if self._changes_rows(query, statement.tables):
                 raise DMError("statement-dml", statement=text)
             return _Found([], views_may_change=False)
         if statement.kind != "ddl" or share == "all":

@@ -68,7 +68,7 @@ class Origin:
         addresses: SourceAddresses,
     ) -> None:
         self._subtask = subtask
-        self._collations = collations
+        self.collations = collations
         self.facts = facts
         self.addresses = addresses
         self._source = source
@@ -238,7 +238,7 @@ class Origin:
 
     def context_of(self, query: Query) -> SourceContext:
         """What the meaning of a query event's text depends on."""
-        return query_context(self.facts, query, self._collations)
+        return query_context(self.facts, query, self.collations)
 
     @property
     def plain_context(self) -> SourceContext:
@@ -274,6 +274,13 @@ class Origin:
         connection, _ = self.addresses.open()
         with closing(connection):
             return has_view(connection, name)
+
+    def views(self) -> frozenset[TableName]:
+        """All views that the source has now."""
+        connection, _ = self.addresses.open()
+        with closing(connection):
+            found = fetch(connection, "SELECT table_schema, table_name FROM information_schema.views")
+        return frozenset(TableName(str(schema), str(table)) for schema, table in found)
 
     def tracker(self, structures: Iterable[TableSchema]) -> SchemaTracker:
         """A tracker with these structures, and the defaults of the source's schemas."""

@@ -104,6 +104,25 @@ def forms(status: Mapping[str, JSON]) -> dict[str, tuple[JSON, JSON]]:
     return found
 
 
+def test_long_values_of_one_length_in_a_table_without_a_key(twins: Twins) -> None:
+    twins.create("CREATE TABLE {}.n (a INT, b BLOB NOT NULL)")
+    twins.begin()
+    rows, same = f"{twins.name}.n", "(2, ''), (2, ''), (2, ' '), (NULL, x'ffff')"
+    twins.upstream.execute(
+        f"INSERT INTO {rows} VALUES {same}",
+        "BEGIN",
+        f"UPDATE {rows} SET b = x'00' WHERE b = ' '",
+        f"UPDATE {rows} SET a = 1, b = 'ab' WHERE a IS NULL",
+        f"UPDATE {rows} SET a = NULL, b = x'ffff' WHERE a = 2 AND b = '' LIMIT 1",
+        "COMMIT",
+    )
+    found = forms(twins.follow(twins.tasks["auto"]))
+    twins.follow(twins.tasks["sql"])
+    twins.demand_equal()
+    form, why = found["n"]
+    assert form == ("sql" if twins.target.flavor == "mysql" else "events"), why
+
+
 @pytest.mark.timeout(600)
 def test_drawn_tables_and_statements_come_to_the_same(twins: Twins, tmp_path: Path) -> None:
     seed = int(os.environ.get(SEED_VARIABLE, SAMPLE))

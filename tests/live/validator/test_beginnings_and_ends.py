@@ -171,3 +171,24 @@ def test_nothing_behind_the_cutover_is_read_and_no_row_waits_there(
             status = validator.status()
             assert (status["cutoverBinlogPos"], status["cutoverBinlogGtid"]) == (place, gtids)
     assert wrong(subtask) == [("different", "id=1")]
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_cutover_behind_the_last_transaction_is_reached(
+    begun: bool, upstream: ThrowawayServer, target: ThrowawayServer, table: str
+) -> None:
+    subtask = validated(subtask_for(upstream, target, table, task=table), row_error_delay=3600.0)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        with running_validator(subtask) as validator:
+            validator.wait("0/0/0")
+        upstream.execute(f"INSERT INTO {table}.t VALUES (1, 1)", "FLUSH BINARY LOGS")
+        sync.wait_synced()
+        target.execute(f"UPDATE {table}.t SET v = -1")
+        # The end of the file that the source has left, or the beginning of the one in which nothing happens.
+        file, size, *_ = upstream.query("SHOW BINARY LOGS")[-1 if begun else -2]
+        cut_over(subtask, f"({file}, {size})", "")
+        with running_validator(subtask) as validator:
+            wait_until(lambda: bool(errors_of(subtask)), "the row is an error, without the delay")
+            validator.wait("1/0/0")
+    assert wrong(subtask) == [("different", "id=1")]

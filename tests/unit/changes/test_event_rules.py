@@ -46,6 +46,15 @@ def test_the_default_is_sql() -> None:
     assert hindrance(pair_of([ID, V], PRIMARY, options=PlanOptions("mysql")))
 
 
+@pytest.mark.parametrize("base", ["blob", "longtext", "json", "point", "vector"])
+def test_values_that_mysql_loses_without_a_key(base: str) -> None:
+    columns = [ID, Column("v", base)]
+    assert "lose a change of column v" in hindrance(pair_of(columns, []))
+    assert "lose" not in hindrance(pair_of(columns, PRIMARY))
+    assert "lose" not in hindrance(pair_of(columns, [], options=replace(ROW_EVENTS, flavor="mariadb")))
+    assert hindrance(pair_of([ID, Column("v", "varbinary", 9)], [])).startswith("the binlog does not fit")
+
+
 def test_columns_of_a_route() -> None:
     pair = pair_of([ID, V], PRIMARY)
     assert "route" in hindrance(replace(pair, plan=replace(pair.plan, constants=(b"x",))))

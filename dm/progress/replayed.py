@@ -1,0 +1,249 @@
+"""The record of a replay: which parts of a backlog's net changes are in the target.
+
+Problem: many sessions at a time bring keyed tables from the checkpoint L to a fixed place E, not in the source's order.
+Each part is to count once, a session of a dead or frozen process must not write into what another run does, and a
+person may resume the task at any moment instead.
+
+Two jobs apply it. *Removals* delete rows by their keys, *writes* put and change rows. Both are cut into parts.
+
+R1  Before the first part commits, one transaction under the control lane's claim stores the plan and makes E (joined
+    with the old bound) the bound B. So I3 holds: nothing beyond B is committed. Whatever becomes of the replay, a
+    syncer that begins at L repeats everything up to E in safe mode. Each row that the replay may have touched is
+    touched there too, so it ends with its last image (I4). The record of what the last run did not do (I10) goes with
+    that transaction: it may be done from now on.
+R2  A session that applies parts holds the lock of a lane (`replay-NN`), and each of its transactions first updates that
+    lane's row, as I1 asks. So the next run, a replay or a syncer, ends it like any other session of an older run.
+R3  The last act of a part's transaction is to insert the part's row. A second transaction of the part fails at its
+    primary key.
+R4  Writes begin when all removals have committed.
+R5  At the end one transaction under the control lane's claim moves L to E and deletes the record, and the lanes' rows
+    with it. Where tables were left to the syncer, L stays, and each replayed table gets the point E instead.
+
+A replay that finds the plan of the last run goes on with it: the same cuts give the same parts. It may do so only where
+nobody has had the lanes meanwhile: the epoch that the plan was stored with tells. Otherwise it begins anew at L; then
+each key that the stretch touches is deleted first, whether its row was there at L or not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, cast
+
+from dm import faults
+from dm.downstream import session_lock
+from dm.downstream.connection import TargetConnection
+from dm.flavor import Flavor
+from dm.gtid import GtidSet
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.checkpoint import Checkpoint, TablePoint, write_global, write_table
+from dm.progress.file_birth import FileBirth
+from dm.progress.lane_rows import LaneClaim, LaneRow, claimed, insert_lanes
+from dm.progress.tables import CHARSET, SubtaskKey, existing_tables
+from dm.progress.undone import forget_undone
+from dm.unit import JSON
+
+MOST_LANES: Final = 64
+_PLAN: Final = 0  # the phase of the row that has the plan
+REMOVALS: Final = 1
+WRITES: Final = 2
+
+_DEFINITION = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    phase TINYINT UNSIGNED NOT NULL,
+    bucket INT UNSIGNED NOT NULL DEFAULT 0,
+    part INT UNSIGNED NOT NULL DEFAULT 0,
+    changes BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    plan LONGTEXT NOT NULL,
+    PRIMARY KEY (id, phase, bucket, part)
+) ENGINE=InnoDB {charset}"""
+
+
+def lane_of(number: int) -> str:
+    """The lane of one of the sessions that apply parts."""
+    return f"replay-{number:02d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of one relay file, from the end of a transaction to the end of another."""
+
+    file: str
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one transaction of a replay applies."""
+
+    phase: int
+    bucket: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReplay:
+    """The plan of a replay."""
+
+    number: str  # of this one
+    epoch: int  # of the run that stored it last
+    start: Position  # L
+    end: Position  # E
+    pieces: tuple[Piece, ...]
+    buckets: int
+    again: bool  # earlier runs may have done any of it
+    removals: bool = False  # some tables need those first
+    ends_before: str = ""  # what ends it before the end that was asked for
+    replayed: Mapping[TableName, TableName] | None = None  # tables of the source with changes, and the target's
+    left: Mapping[TableName, str] | None = None  # tables with changes that are left to the syncer, and why
+
+    def to_json(self) -> str:
+        """As stored."""
+        found: dict[str, JSON] = {
+            "number": self.number, "epoch": self.epoch, "start": _place(self.start), "end": _place(self.end),
+            "pieces": [[piece.file, piece.begin, piece.end] for piece in self.pieces], "buckets": self.buckets,
+            "again": self.again, "removals": self.removals, "ends_before": self.ends_before,
+            "replayed": [[*source, *target] for source, target in (self.replayed or {}).items()],
+            "left": [[*source, why] for source, why in (self.left or {}).items()],
+        }  # fmt: skip
+        return json.dumps(found)
+
+    @classmethod
+    def from_json(cls, text: str) -> StoredReplay:
+        """The inverse."""
+        found: dict[str, Any] = json.loads(text)
+        return cls(
+            found["number"],
+            found["epoch"],
+            _position(found["start"]),
+            _position(found["end"]),
+            tuple(Piece(*each) for each in found["pieces"]),
+            found["buckets"],
+            found["again"],
+            found["removals"],
+            found["ends_before"],
+            {TableName(*each[:2]): TableName(*each[2:]) for each in found["replayed"]},
+            {TableName(*each[:2]): each[2] for each in found["left"]},
+        )
+
+
+def _place(position: Position) -> JSON:
+    return [position.server_uuid, position.file, position.offset, str(position.gtid_set), position.flavor]
+
+
+def _position(found: list[Any]) -> Position:
+    uuid, file, offset, gtids, flavor = found
+    return Position(uuid, file, int(offset), GtidSet.parse(gtids, cast("Flavor", flavor)))
+
+
+def create_record(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Create the table if it is missing; raises DMError."""
+    connection.execute(_DEFINITION.format(table=key.replay.sql, charset=CHARSET))
+
+
+def read_replay(connection: TargetConnection, key: SubtaskKey) -> StoredReplay | None:
+    """The plan that is stored; None where there is none. Safe before the table exists."""
+    if key.replay not in existing_tables(connection, key):
+        return None
+    rows = connection.query(f"SELECT plan FROM {key.replay.sql} WHERE id = %s AND phase = %s", (key.source_id, _PLAN))
+    return StoredReplay.from_json(str(rows[0][0])) if rows else None
+
+
+def begin_replay(
+    connection: TargetConnection, claim: LaneClaim, checkpoint: Checkpoint, replay: StoredReplay, lanes: int
+) -> None:
+    """R1: store the plan, which takes the place of another one; raises DMError."""
+    bound = replay.end if checkpoint.bound is None else checkpoint.bound.join(replay.end)
+    with claimed(connection, claim):
+        _forget(connection, claim.key)
+        forget_undone(connection, claim.key)
+        _put_plan(connection, claim.key, replay)
+        insert_lanes(connection, claim.key, [lane_of(number) for number in range(lanes)], claim.epoch)
+        write_global(connection, claim.key, checkpoint.position, bound, checkpoint.birth)
+    faults.hit("replay.begun")
+
+
+def continue_replay(
+    connection: TargetConnection, claim: LaneClaim, replay: StoredReplay, lanes: int
+) -> tuple[StoredReplay, int]:
+    """Make the stored plan that of this run; gives it, and how many changes are done. Raises DMError."""
+    ours = replace(replay, epoch=claim.epoch)
+    with claimed(connection, claim):
+        _put_plan(connection, claim.key, ours)
+        insert_lanes(connection, claim.key, [lane_of(number) for number in range(lanes)], claim.epoch)
+        done = connection.query(
+            f"SELECT SUM(changes) FROM {claim.key.replay.sql} WHERE id = %s", (claim.key.source_id,)
+        )
+    return ours, int(done[0][0])
+
+
+def release_lanes(connection: TargetConnection, key: SubtaskKey, rows: Iterable[LaneRow]) -> None:
+    """Let go of the lanes whose older sessions the takeover has ended: those of this run take them."""
+    names = {lane_of(number) for number in range(MOST_LANES)}
+    for row in rows:
+        if row.lane in names:
+            session_lock.release(connection, key.lock_name(row.lane))
+
+
+def done_parts(connection: TargetConnection, key: SubtaskKey, phase: int, bucket: int) -> frozenset[int]:
+    """The parts of a bucket that are in the target."""
+    rows = connection.query(
+        f"SELECT part FROM {key.replay.sql} WHERE id = %s AND phase = %s AND bucket = %s",
+        (key.source_id, phase, bucket),
+    )
+    return frozenset(int(part) for (part,) in rows)
+
+
+def record_part(connection: TargetConnection, key: SubtaskKey, part: Part, changes: int) -> None:
+    """R3: inside the part's transaction, behind its changes; raises DMError where another one has it."""
+    connection.execute(
+        f"INSERT INTO {key.replay.sql} (id, phase, bucket, part, changes, plan) VALUES (%s, %s, %s, %s, %s, '')",
+        (key.source_id, part.phase, part.bucket, part.number, changes),
+    )
+
+
+def end_replay(
+    connection: TargetConnection,
+    claim: LaneClaim,
+    checkpoint: Checkpoint,
+    replay: StoredReplay,
+    birth: FileBirth | None,
+) -> None:
+    """R5: everything is in the target; raises DMError."""
+    key = claim.key
+    faults.hit("replay.before_end")
+    with claimed(connection, claim):
+        if not replay.left:
+            write_global(connection, key, replay.end, None, birth)
+        else:
+            # Beyond L there are only tables with points. What an earlier run may have done there counts on.
+            bound = checkpoint.bound if replay.again else None
+            write_global(connection, key, checkpoint.position, bound, checkpoint.birth)
+            for source in replay.replayed or {}:
+                point = checkpoint.tables[source]
+                write_table(connection, key, source, TablePoint(point.schema, replay.end))
+        _forget(connection, key)
+    faults.hit("replay.ended")
+
+
+def forget_replay(connection: TargetConnection, claim: LaneClaim) -> None:
+    """Delete the record: the syncer repeats the stretch from L on; raises DMError."""
+    with claimed(connection, claim):
+        _forget(connection, claim.key)
+
+
+def _forget(connection: TargetConnection, key: SubtaskKey) -> None:
+    connection.execute(f"DELETE FROM {key.replay.sql} WHERE id = %s", (key.source_id,))
+    lanes: Sequence[str] = [lane_of(number) for number in range(MOST_LANES)]
+    places = ", ".join(["%s"] * len(lanes))
+    connection.execute(f"DELETE FROM {key.worker.sql} WHERE id = %s AND lane IN ({places})", (key.source_id, *lanes))
+
+
+def _put_plan(connection: TargetConnection, key: SubtaskKey, replay: StoredReplay) -> None:
+    connection.execute(
+        f"REPLACE INTO {key.replay.sql} (id, phase, plan) VALUES (%s, %s, %s)",
+        (key.source_id, _PLAN, replay.to_json()),
+    )

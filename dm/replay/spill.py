@@ -1,0 +1,107 @@
+"""The net effects of one piece on disk, between the task that reads the piece and those that apply it.
+
+A file has *rounds*: what was reduced up to a limit of memory, in order. Each round is cut by bucket, and by whether its
+rows need the order of removals before writes. Its end says where each section begins. It is written under another name
+and then renamed, so one that is there is complete.
+
+The files are pickled, and only this program's own, in the task's directory, are read.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dm.binlog.table_map import TableMap
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.replay.reduction import Net
+
+_END: Final = struct.Struct("<QQ")  # place and size of the index
+
+
+@dataclass(frozen=True, slots=True)
+class SpilledTable:
+    """The rows of one source table in one section."""
+
+    source: TableName
+    table_map: TableMap
+    nets: Sequence[Net]
+
+
+Section = tuple[int, bool]
+"""A bucket, and whether removals have to come first in its tables."""
+_Index = list[Mapping[Section, tuple[int, int]]]
+
+
+class SpillWriter:
+    """Writes the file of one piece."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._index: _Index = []
+        self._at = 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+            self._file = self._unfinished.open("wb")
+        except OSError as error:
+            raise _failed(path) from error
+
+    def round(self, sections: Mapping[Section, Sequence[SpilledTable]]) -> None:
+        """Append one round; raises DMError."""
+        places: dict[Section, tuple[int, int]] = {}
+        for section, tables in sections.items():
+            data = pickle.dumps([(t.source, t.table_map, [*map(tuple, t.nets)]) for t in tables], protocol=5)
+            places[section] = self._at, len(data)
+            self._append(data)
+        self._index.append(places)
+
+    def _append(self, data: bytes) -> None:
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise _failed(self._path) from error
+        self._at += len(data)
+
+    def finish(self) -> None:
+        """Give the file its name; raises DMError."""
+        index, at = pickle.dumps(self._index, protocol=5), self._at
+        self._append(index + _END.pack(at, len(index)))
+        try:
+            self._file.close()
+            self._unfinished.replace(self._path)
+        except OSError as error:
+            raise _failed(self._path) from error
+
+    def close(self) -> None:
+        """Leave nothing of a file that is not finished."""
+        self._file.close()
+        self._unfinished.unlink(missing_ok=True)
+
+
+def spilled(path: Path, section: Section) -> Iterator[SpilledTable]:
+    """The tables of a section, in the file's order; raises DMError."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-_END.size, os.SEEK_END)
+            at, size = _END.unpack(file.read(_END.size))
+            file.seek(at)
+            index: _Index = pickle.loads(file.read(size))  # noqa: S301 - our own file
+            for places in index:
+                if section in places:
+                    start, length = places[section]
+                    file.seek(start)
+                    for source, table_map, nets in pickle.loads(file.read(length)):  # noqa: S301 - our own file
+                        yield SpilledTable(source, table_map, [Net(*net) for net in nets])
+    except (OSError, struct.error, pickle.UnpicklingError, EOFError) as error:
+        raise DMError("replay-file-lost", file=path, cause=str(error)) from error
+
+
+def _failed(path: Path) -> DMError:
+    return DMError("spool-not-written", file=path)

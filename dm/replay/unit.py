@@ -1,0 +1,302 @@
+"""`dmctl replay`: the backlog of a paused task, applied by Spark's tasks.
+
+    read      a task per piece of the relay: rows by the syncer's own path, reduced to the net effect on each
+    begin     the plan is stored, with the end as the bound
+    remove    a task per bucket of keys: rows that go, or whose unique keys change
+    write     a task per bucket of keys: rows that come, and those that stay
+    end       the checkpoint, or the points of the replayed tables, move to the end
+
+It ends before the first transaction that it does not take. `dm.progress.replayed` tells what a crash finds at each
+step, and why a person may resume the task at any of them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from dm import faults
+from dm.clock import Clock, SystemClock
+from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.fence import Fence
+from dm.progress.lane_rows import CONTROL
+from dm.progress.replayed import (
+    MOST_LANES,
+    REMOVALS,
+    WRITES,
+    Piece,
+    StoredReplay,
+    begin_replay,
+    continue_replay,
+    create_record,
+    end_replay,
+    forget_replay,
+    release_lanes,
+)
+from dm.progress.tables import SubtaskKey, create_tables
+from dm.progress.takeover import take_over
+from dm.replay.applying import Applied, BucketApplier
+from dm.replay.beginning import Beginning, find_beginning, refuse_unsuited
+from dm.replay.decoding import Decoded, PieceDecoder
+from dm.replay.pieces import RelayStretch, total_bytes
+from dm.replay.report import ReplayReport
+from dm.replay.request import ReplayRequest
+from dm.replay.surroundings import Surroundings
+from dm.replay.until import place_of_end
+from dm.spark.job import run_tasks
+from dm.spark.session import SparkProvider
+from dm.syncer.stream.origin import Origin, open_origin
+from dm.syncer.stream.prepared import PreparedTransactions
+from dm.syncer.stream.until import Until
+from dm.unit import JSON, UnitName
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+_BUCKET_BYTES: Final = 64 << 20  # of the relay, for each bucket
+_MOST_BUCKETS: Final = 512
+
+
+class _Stopped(Exception):
+    """The unit is to come to rest."""
+
+
+class ReplayUnit:
+    """One run of `dmctl replay`; `place` tells what a person's place means at a source."""
+
+    name: UnitName = "Replay"
+
+    def __init__(
+        self,
+        request: ReplayRequest,
+        place: Callable[[SubtaskConfig, str], Until],
+        spark: SparkProvider,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._request = request
+        self._place = place
+        self._spark = spark
+        self._clock = clock or SystemClock()
+        self._key = SubtaskKey(request.subtask.meta_schema, request.subtask.task, request.subtask.source_id)
+        self._directory = request.directory
+        self._views: frozenset[TableName] = frozenset()  # of the source
+        self.report = ReplayReport(request.subtask.source_id)
+
+    def status(self) -> Mapping[str, JSON]:
+        """How far it is; at the end also what came of it."""
+        return self.report.to_json()
+
+    def run(self, stop: threading.Event) -> None:
+        """Replay the backlog, or as much of it as can be replayed; raises DMError."""
+        with suppress(_Stopped):
+            self._run(stop)
+
+    def _run(self, stop: threading.Event) -> None:
+        subtask, key = self._request.subtask, self._key
+        origin = open_origin(subtask, self._request.relay, self._clock)
+        with closing(TargetConnection(subtask.target)) as control:
+            refuse_unsuited(subtask, origin, control)
+            create_tables(control, key)
+            create_record(control, key)
+            taken = take_over({CONTROL: control}, Fence(key, self._clock, stop, self._says))
+            release_lanes(control, key, taken.rows)
+            if self._request.cancel:
+                forget_replay(control, taken.claims[CONTROL])
+                shutil.rmtree(self._directory, ignore_errors=True)
+                self._says("cancelled")
+                self.report.over = True
+                return
+            beginning = find_beginning(subtask, taken, control, origin)
+            self._views = origin.views()
+            self.report.begin = beginning.checkpoint.position
+            prepared = PreparedTransactions(self._request.sync_directory / "prepared")
+            prepared.open(beginning.claim.epoch, beginning.checkpoint.position)
+            stretch = RelayStretch.at(self._request.relay, beginning.checkpoint.position, origin.facts.flavor)
+            replay = self._planned(control, beginning, stretch, origin, stop)
+            self._apply(replay, self._around(replay, beginning, origin), stop)
+            if not replay.left:
+                prepared.settle(replay.end)
+            end_replay(control, beginning.claim, beginning.checkpoint, replay, stretch.birth(replay.end.file))
+            prepared.settled(beginning.checkpoint.position if replay.left else replay.end)
+        shutil.rmtree(self._directory, ignore_errors=True)
+        self._says("done")
+        self.report.over = True
+
+    # -- The plan
+
+    def _planned(
+        self,
+        control: TargetConnection,
+        beginning: Beginning,
+        stretch: RelayStretch,
+        origin: Origin,
+        stop: threading.Event,
+    ) -> StoredReplay:
+        """The plan, stored, with all its pieces read."""
+        stored = beginning.stored
+        if stored is not None:
+            self.report.goes_on = True
+            replay, self.report.applied = continue_replay(control, beginning.claim, stored, self._lanes())
+            around = self._around(replay, beginning, origin)
+            missing = [piece for piece in replay.pieces if not around.spill(piece).exists()]
+            for decoded in self._read(around, replay.buckets, missing, stop):
+                if decoded.barrier:
+                    raise DMError("replay-target-changed", table=decoded.barrier)
+        else:
+            replay = self._read_anew(beginning, stretch, origin, stop)
+            begin_replay(control, beginning.claim, beginning.checkpoint, replay, self._lanes())
+        self.report.end, self.report.ends_before = replay.end, replay.ends_before
+        self.report.replayed, self.report.left = replay.replayed or {}, replay.left or {}
+        return replay
+
+    def _read_anew(
+        self, beginning: Beginning, stretch: RelayStretch, origin: Origin, stop: threading.Event
+    ) -> StoredReplay:
+        shutil.rmtree(self._directory, ignore_errors=True)
+        request, start = self._request, beginning.checkpoint.position
+        self._says("looking at the relay")
+        asked = None
+        if request.until:
+            until = self._place(request.subtask, request.until)
+            asked = place_of_end(until, request.relay, origin.facts, start, stop)
+        pieces = stretch.pieces(end=asked)
+        if not pieces:
+            raise DMError("replay-nothing", task=request.subtask.task, why=f"the relay ends at {start}")
+        buckets = min(_MOST_BUCKETS, max(2 * self._cores(), total_bytes(pieces) // _BUCKET_BYTES))
+        replay = StoredReplay(
+            uuid.uuid4().hex, beginning.claim.epoch, start, start, tuple(pieces), buckets, beginning.again
+        )
+        found = self._read(self._around(replay, beginning, origin), buckets, pieces, stop)
+        return _as_found(replay, found, stretch, request.subtask.task, beginning.checkpoint.bound)
+
+    def _around(self, replay: StoredReplay, beginning: Beginning, origin: Origin) -> Surroundings:
+        return Surroundings(
+            self._request.subtask,
+            origin.facts,
+            origin.collations,
+            self._views,
+            beginning.known,
+            self._request.relay,
+            self._directory / replay.number,
+            replay.start.server_uuid,
+            replay.again,
+        )
+
+    # -- The jobs
+
+    def _read(
+        self, around: Surroundings, buckets: int, pieces: Sequence[Piece], stop: threading.Event
+    ) -> list[Decoded]:
+        report = self.report
+        report.pieces, report.bytes = len(pieces), total_bytes(pieces)
+        found: list[Decoded] = []
+
+        def done(decoded: Decoded) -> None:
+            found.append(decoded)
+            report.done_pieces += 1
+            report.done_bytes += total_bytes([decoded.piece])
+            report.changes += decoded.changes
+
+        with self._timed("reading"):
+            self._tasks(PieceDecoder(around, buckets), pieces, done, "replay: read", stop)
+        return found
+
+    def _apply(self, replay: StoredReplay, around: Surroundings, stop: threading.Event) -> None:
+        report = self.report
+
+        def applied(one: Applied) -> None:
+            report.done_buckets += 1
+            report.applied += one.changes
+            report.as_events += one.as_events
+
+        for phase, words in ((REMOVALS, "removing"), (WRITES, "writing")):
+            if phase == REMOVALS and not replay.removals:
+                continue
+            buckets = range(replay.buckets)
+            report.buckets, report.done_buckets = len(buckets), 0
+            applier = BucketApplier(around, self._key, replay.epoch, self._lanes(), replay.pieces, phase)
+            with self._timed(words):
+                self._tasks(applier, buckets, applied, f"replay: {words}", stop)
+            if phase == REMOVALS:
+                faults.hit("replay.removed")
+
+    def _tasks(
+        self,
+        function: Callable[[ItemT], ResultT],
+        items: Sequence[ItemT],
+        done: Callable[[ResultT], None],
+        description: str,
+        stop: threading.Event,
+    ) -> None:
+        if items and not run_tasks(
+            self._spark.context(), function, items, stop, done, description, waits=self._waits, at_once=self._lanes()
+        ):
+            raise _Stopped
+
+    def _cores(self) -> int:
+        return int(self._spark.context().defaultParallelism)
+
+    def _lanes(self) -> int:
+        """How many sessions may apply at a time; a lost one may hold its lane for a moment."""
+        return min(MOST_LANES, 2 * self._cores() + 2)
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        self._says(phase)
+        began = self._clock.monotonic()
+        try:
+            yield
+        finally:
+            self.report.seconds[phase] = self._clock.monotonic() - began
+
+    def _says(self, phase: str) -> None:
+        self.report.phase = phase
+
+    def _waits(self, what: str) -> None:
+        if what:
+            self.report.phase = what
+
+
+def _as_found(
+    replay: StoredReplay, found: Sequence[Decoded], stretch: RelayStretch, task: str, bound: Position | None
+) -> StoredReplay:
+    """The plan with what the pieces have in them, up to the first that ends before its end; raises DMError."""
+    by_begin = {(one.piece.file, one.piece.begin): one for one in found}
+    pieces: list[Piece] = []
+    replayed: dict[TableName, TableName] = {}
+    left: dict[TableName, str] = {}
+    ends_before, removals = "", False
+    for planned in replay.pieces:
+        one = by_begin[planned.file, planned.begin]
+        if one.piece.end > one.piece.begin:
+            pieces.append(one.piece)
+            replayed.update(one.taken)
+            left.update(one.left)
+            removals = removals or bool(one.first)
+        if one.barrier:
+            ends_before = one.barrier
+            break
+    if not pieces:
+        raise DMError("replay-nothing", task=task, why=f"the first transaction is not replayed: {ends_before}")
+    if left and not replayed:
+        ((table, why), *_) = sorted(left.items())
+        raise DMError("replay-nothing", task=task, why=f"all of it is the syncer's ({table}: {why})")
+    if changed := sorted(set(replayed) & set(left)):
+        raise DMError("replay-target-changed", table=changed[0])
+    end = stretch.place(pieces[-1].file, pieces[-1].end)
+    if bound is not None and not end.covers(bound):
+        why = f"it would end at {end}, and the last run may have got to {bound}"
+        raise DMError("replay-unsuited", task=task, why=why)
+    return replace(
+        replay, end=end, pieces=tuple(pieces), ends_before=ends_before, replayed=replayed, left=left, removals=removals
+    )

@@ -1,0 +1,46 @@
+"""What applies to the plans of all tables of a subtask, from its settings and what both servers are."""
+
+from __future__ import annotations
+
+from dm.changes.collation import Weights
+from dm.changes.plan import PlanOptions
+from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.downstream.local_zone import local_time
+from dm.upstream.facts import ServerFacts
+
+
+def plan_options(
+    subtask: SubtaskConfig,
+    facts: ServerFacts,
+    target: TargetConnection,
+    weights: Weights | None,
+    *,
+    foreign_key_checks: bool,
+    no_events: str,
+) -> PlanOptions:
+    """The options; `no_events`: why the sessions take no row events."""
+    settings, flavor = subtask.syncer, target.flavor
+    # An intermediate value may be dropped, unless only the target might have refused it.
+    same_rules = flavor == facts.flavor and "sql_mode" not in subtask.target.session
+    return PlanOptions(
+        flavor=flavor,
+        tidb=target.tidb,
+        weights=weights,
+        foreign_key_checks=foreign_key_checks,
+        insert_mode=settings.insert_mode,
+        multiple_rows=bool(settings.multiple_rows),
+        compact=bool(settings.compact) and same_rules,
+        missing_row=settings.missing_row,
+        narrower_columns=settings.narrower_columns,
+        local_time=local_time(target, subtask.timezone),
+        no_events=_no_row_events(subtask, facts, target) or no_events,
+    )
+
+
+def _no_row_events(subtask: SubtaskConfig, facts: ServerFacts, target: TargetConnection) -> str:
+    if subtask.shard_mode == "optimistic":
+        return "with `shard-mode: optimistic` the target's tables change under the rows of other sources"
+    if facts.flavor != target.flavor:
+        return "source and target are of different families"
+    return "the target's version is below the source's" if target.version < facts.version else ""

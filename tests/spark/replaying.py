@@ -1,0 +1,124 @@
+"""A paused task with a backlog in its relay, and what comes of it: one schema of a source, under another name."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pymysql
+from pymysql.cursors import Cursor
+
+from dm.config.route import RouteRule
+from dm.config.subtask import SubtaskConfig
+from dm.demo.compare import compare, pair_tables
+from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.ident import TableName
+from dm.progress.checkpoint import Checkpoint, read_checkpoint
+from dm.progress.replayed import read_replay
+from dm.progress.tables import SubtaskKey
+from dm.replay.request import ReplayRequest
+from dm.replay.unit import ReplayUnit
+from dm.spark.session import SparkProvider
+from dm.task.until import place_of_text
+from dm.unit import JSON
+from tests.live.relay.relaying import end_of, has_reached, relaying, source_of, wait_until
+from tests.testbed.sync import running_sync, subtask_for
+
+
+class Scene:
+    """The task, and its servers."""
+
+    def __init__(
+        self, upstream: ThrowawayServer, target: ThrowawayServer, name: str, directory: Path, **syncer: Any
+    ) -> None:
+        self.upstream, self.target, self.name, self.directory = upstream, target, name, directory
+        self.there = f"{name}_there"
+        target.execute(f"CREATE DATABASE {self.there}")
+        self.first, _ = end_of(upstream)
+        route = RouteRule(name="moved", schema_pattern=name, target_schema=self.there)
+        self.subtask: SubtaskConfig = subtask_for(upstream, target, name, task=name, routes=(route,), **syncer)
+        self.relay = directory / "relay"
+        self.work = directory / "work"
+        self.key = SubtaskKey(self.subtask.meta_schema, self.subtask.task, self.subtask.source_id)
+
+    @contextmanager
+    def session(self) -> Iterator[Cursor]:
+        """At the source, for statements that it may refuse."""
+        connection = self.upstream.connect(autocommit=True, database=self.name)
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET SESSION sql_mode = ''")
+                yield cursor
+        finally:
+            connection.close()
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """The target follows; at the end everything is there, and the checkpoint says so."""
+        with self.relayed(), running_sync(self.subtask, self.relay, self.work) as sync:
+            sync.wait_synced(120)
+            yield
+            sync.wait_synced(120)
+
+    @contextmanager
+    def relayed(self) -> Iterator[None]:
+        """The relay follows; at the end it has everything."""
+        with relaying(source_of(self.upstream, first=self.first), self.relay):
+            yield
+            wait_until(lambda: has_reached(self.relay, self.upstream), "the relay has everything")
+
+    def resumed(self) -> Mapping[str, JSON]:
+        """The task goes on until everything is there."""
+        with self.relayed(), running_sync(self.subtask, self.relay, self.work) as sync:
+            return sync.wait_synced(120)
+
+    def unit(self, spark: SparkProvider, *, until: str = "", cancel: bool = False) -> ReplayUnit:
+        """A replay, as a host makes it."""
+        request = ReplayRequest(self.subtask, self.relay, self.work, self.directory / "replay", until, cancel)
+        return ReplayUnit(request, place_of_text, spark)
+
+    def replay(self, spark: SparkProvider, **options: Any) -> dict[str, Any]:
+        """What a replay reports."""
+        unit = self.unit(spark, **options)
+        unit.run(threading.Event())
+        report = dict(unit.status())
+        assert report["over"], report
+        assert self.record() is None
+        return report
+
+    def record(self) -> object:
+        """The plan that is stored."""
+        with closing(TargetConnection(self.subtask.target)) as connection:
+            return read_replay(connection, self.key)
+
+    def checkpoint(self) -> Checkpoint:
+        """What is stored."""
+        with closing(TargetConnection(self.subtask.target)) as connection:
+            found = read_checkpoint(connection, self.key)
+        assert found is not None
+        return found
+
+    def identical(self) -> None:
+        """The target has what the source has."""
+        pairs = pair_tables([self.upstream], [self.name], lambda _, table: TableName(self.there, table.table))
+        report = compare(pairs, self.target)
+        assert report.identical, str(report)
+
+    @property
+    def place(self) -> str:
+        """The source's end."""
+        file, offset = end_of(self.upstream)
+        return f"{file}:{offset}"
+
+
+def accepted(cursor: Cursor, statement: str) -> bool:
+    """Whether the server takes a statement."""
+    try:
+        cursor.execute(statement)
+    except pymysql.err.Error:
+        return False
+    return True
