@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.full import SYSBENCH, WIDE, Filled, Servers, fill, servers
 from benchmarks.measure import Comparison, Cost, Series, in_turn, server_seconds, tree_seconds
+from benchmarks.process_watch import ProcessWatch
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 from tests.testbed.daemon import Daemon
@@ -30,11 +31,12 @@ def measure(scale: float, rounds: int) -> Iterator[Comparison]:
         rows = sum(table.rows for table in tables)
         ours, peer = Series("dm", "rows per second"), Series("mydumper, then myloader", "rows per second")
         costs: dict[str, list[JSON]] = {}
+        processes: list[JSON] = []
         for number in range(rounds):
             for side in in_turn(("dm", "peer"), number):
                 for table in tables:
                     where.forget(table)
-                cost = _ours(where, tables, number) if side == "dm" else _peer(where, tables)
+                cost = _ours(where, tables, number, processes) if side == "dm" else _peer(where, tables)
                 (ours if side == "dm" else peer).values.append(rows / cost.wall)
                 each: dict[str, JSON] = {
                     "seconds": round(cost.wall, 2),
@@ -42,21 +44,27 @@ def measure(scale: float, rounds: int) -> Iterator[Comparison]:
                     "servers": round(cost.server * 1e6 / rows, 2),
                 }
                 costs.setdefault(side, []).append(each)
-        notes: dict[str, JSON] = {"rows": rows, "microseconds of CPU per row": {**costs}}
+        notes: dict[str, JSON] = {
+            "rows": rows,
+            "microseconds of CPU per row": {**costs},
+            "dm's CPU seconds by process": processes,
+        }
         what = "a full task, start to Finished, sysbench and wide rows"
         yield Comparison("full-task", what, ours, peer, GOAL, notes=notes)
 
 
-def _ours(where: Servers, tables: Sequence[Filled], number: int) -> Cost:
+def _ours(where: Servers, tables: Sequence[Filled], number: int, processes: list[JSON]) -> Cost:
     directory = where.directory / f"daemon-{number}"
     with Daemon(directory) as daemon:
         _write(directory, where, tables)
         daemon.must("operate-source", "create", "source.yaml")
         client, busy, began = tree_seconds(daemon.pid), _servers(where), time.monotonic()
-        daemon.must("start-task", "task.yaml")
-        daemon.wait(_TASK, lambda status: status["bench"]["stage"] != "Running", "the end", seconds=_SECONDS)
+        with ProcessWatch(daemon.pid) as watch:
+            daemon.must("start-task", "task.yaml")
+            daemon.wait(_TASK, lambda status: status["bench"]["stage"] != "Running", "the end", seconds=_SECONDS)
         wall = time.monotonic() - began
         cost = Cost(wall, tree_seconds(daemon.pid) - client, _servers(where) - busy)
+        processes.append({name: round(seconds, 2) for name, seconds in watch.seconds().items()})
         stage = daemon.status(_TASK)["bench"]["stage"]
         if stage != "Finished" or not all(map(where.same, tables)):
             raise RuntimeError(f"the task is {stage}, or a table differs")

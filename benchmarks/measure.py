@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -59,16 +59,26 @@ def stolen_seconds() -> tuple[float, float]:
 
 def tree_seconds(pid: int) -> float:
     """CPU seconds so far of a process and all below it, those that ended and were waited for included."""
-    total, left = 0, [pid]
-    while left:
-        at = left.pop()
+    total = 0
+    for at in descendants(pid):
         try:
             total += _ticks(at, own=False)
-            for children in Path(f"/proc/{at}/task").glob("*/children"):
-                left.extend(map(int, children.read_text(encoding="ascii").split()))
         except (FileNotFoundError, ProcessLookupError):
             continue  # it ended; its parent has its ticks
     return total / _TICKS
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """A process and all below it, each parent first."""
+    left = [pid]
+    while left:
+        at = left.pop()
+        yield at
+        for children in Path(f"/proc/{at}/task").glob("*/children"):
+            try:
+                left.extend(map(int, children.read_text(encoding="ascii").split()))
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # the thread ended
 
 
 def _ticks(pid: int, *, own: bool) -> int:

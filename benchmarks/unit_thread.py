@@ -26,7 +26,7 @@ def run_until(unit: Unit, happened: Callable[[], bool], seconds: float) -> tuple
         except BaseException as error:
             failed.append(error)
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, name="dispatcher")  # what a syncer's own thread is
     cpu, began = time.process_time(), time.monotonic()
     thread.start()
     pause = threading.Event()

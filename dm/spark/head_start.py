@@ -8,9 +8,8 @@ that needs it tries again, and says why.
 
 from __future__ import annotations
 
-import importlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import structlog
@@ -22,10 +21,8 @@ from dm.unit import JSON, UnitName
 _UNUSED_SECONDS: Final = 60.0
 
 
-def _load(modules: Sequence[str]) -> None:
-    """On a worker: what it does once in its life, however many chunks it reads and writes."""
-    for module in modules:
-        importlib.import_module(module)
+def _nothing(_: int) -> None:
+    """What a worker does to be there."""
 
 
 class HeadStart:
@@ -33,12 +30,9 @@ class HeadStart:
 
     name: UnitName = "Spark"
 
-    def __init__(
-        self, spark: SparkProvider, taken: StopSignal, modules: Sequence[str], unused_seconds: float = _UNUSED_SECONDS
-    ) -> None:
+    def __init__(self, spark: SparkProvider, taken: StopSignal, unused_seconds: float = _UNUSED_SECONDS) -> None:
         self._spark = spark
         self._taken = taken
-        self._modules = tuple(modules)
         self._unused_seconds = unused_seconds
         self._over = threading.Event()
         self._failure: BaseException | None = None
@@ -58,11 +52,10 @@ class HeadStart:
             raise self._failure
 
     def _start(self) -> None:
-        modules = self._modules  # the closure must not hold more
         try:
             context = self._spark.context()
             workers = context.defaultParallelism
-            context.parallelize(range(workers), workers).foreach(lambda _: _load(modules))
+            context.parallelize(range(workers), workers).foreach(_nothing)
             self._over.wait(self._unused_seconds)
         except BaseException as error:  # carried to the unit's thread
             structlog.get_logger().info("no head start of Spark", error=repr(error))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from dm.spark.session import SparkProvider
 
 _LOW_PRIORITY = 10  # of a validator: it takes what the syncer leaves
-_WORKERS_IMPORT = ("dm.dumper.chunk_group", "dm.loader.part_loader")
+# What Spark's workers do; a host has dumps and loads or a comparison.
+_COPYING = ("dm.dumper.chunk_group", "dm.loader.part_loader")
+_COMPARING = ("dm.diff.chunk",)
 
 
 class Factories:
@@ -75,7 +77,7 @@ class Factories:
 
         payload = UnitPayload.from_wire(wire)
         provider = self._provider(payload.config, payload.scratch, ahead=True)
-        return HeadStart(provider, self._taken, _WORKERS_IMPORT)
+        return HeadStart(provider, self._taken)
 
     def sync(self, wire: Mapping[str, JSON]) -> Unit:
         """The syncer of a subtask."""
@@ -119,7 +121,7 @@ class Factories:
 
         payload = DiffPayload.from_wire(wire)
         config = payload.subtasks[0]
-        spark = self._provider(config, payload.scratch)
+        spark = self._provider(config, payload.scratch, _COMPARING)
         return DiffUnit(payload.subtasks, payload.options, spark, directory=payload.directory)
 
     def flashback(self, wire: Mapping[str, JSON]) -> Unit:
@@ -147,11 +149,15 @@ class Factories:
     def _session(self, payload: UnitPayload) -> SparkProvider:
         return self._provider(payload.config, payload.scratch)
 
-    def _provider(self, config: SubtaskConfig, scratch: Path, *, ahead: bool = False) -> SparkProvider:
+    def _provider(
+        self, config: SubtaskConfig, scratch: Path, modules: Sequence[str] = _COPYING, *, ahead: bool = False
+    ) -> SparkProvider:
         from dm.spark.session import SparkProvider
+        from dm.spark.worker_daemon import preloading
 
         spark, master = config.spark, config.spark.master_for(config.dumper.threads)
-        settings = (master, spark.settings, spark.driver_memory, spark.java_home, spark.python)
+        conf = {**(preloading(modules) if master.startswith("local") else {}), **spark.settings}
+        settings = (master, conf, spark.driver_memory, spark.java_home, spark.python)
         with self._lock:
             if self._spark is not None and settings != self._settings and not self._taken.is_set():
                 # Nobody came for it, and the task is started again with other settings.
@@ -162,7 +168,7 @@ class Factories:
                 self._settings = settings
                 self._spark = SparkProvider(
                     master,
-                    spark.settings,
+                    conf,
                     scratch,
                     driver_memory=spark.driver_memory,
                     java_home=spark.java_home,

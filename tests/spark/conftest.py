@@ -11,13 +11,15 @@ import pytest
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.spark.session import SparkProvider
+from dm.spark.worker_daemon import preloading
 from tests.spark.full_load import FullLoad
 from tests.testbed.fixtures import SchemaFactory
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProvider]:
-    provider = SparkProvider("local[2]", scratch=tmp_path_factory.mktemp("spark"))
+    conf = preloading(("dm.dumper.chunk_group", "dm.loader.part_loader"))
+    provider = SparkProvider("local[2]", conf, scratch=tmp_path_factory.mktemp("spark"))
     yield provider
     provider.close()
 

@@ -21,9 +21,11 @@ _TAKEN = """
 import pathlib, sys, threading
 from dm.spark.head_start import HeadStart
 from dm.spark.session import SparkProvider
+from dm.spark.worker_daemon import preloading
 from dm.stop_signal import StopSignal
-provider, taken = SparkProvider("local[2]", scratch=pathlib.Path(sys.argv[1])), StopSignal()
-unit = HeadStart(provider, taken, ["dm.dumper.chunk_group"])
+conf = preloading(["dm.dumper.chunk_group"])
+provider, taken = SparkProvider("local[2]", conf, scratch=pathlib.Path(sys.argv[1])), StopSignal()
+unit = HeadStart(provider, taken)
 thread = threading.Thread(target=unit.run, args=(StopSignal(),))
 thread.start()
 context = provider.context()
@@ -31,8 +33,7 @@ assert thread.is_alive()
 taken.set()
 thread.join()
 there = lambda _: "dm.dumper.chunk_group" in __import__("sys").modules
-while not all(context.parallelize([1, 2], 2).map(there).collect()):
-    pass
+assert all(context.parallelize([1, 2], 2).map(there).collect())
 provider.close()
 print("once" if provider.jvm_pid is None else provider.jvm_pid)
 """
@@ -47,7 +48,7 @@ def test_whoever_comes_has_the_session_that_was_started(tmp_path: Path) -> None:
 
 def test_a_start_that_nobody_needs_any_more_is_not_waited_for(tmp_path: Path) -> None:
     provider, stop = SparkProvider("local[1]", scratch=tmp_path / "spark"), StopSignal()
-    thread = threading.Thread(target=HeadStart(provider, StopSignal(), []).run, args=(stop,))
+    thread = threading.Thread(target=HeadStart(provider, StopSignal()).run, args=(stop,))
     thread.start()
     wait_until(lambda: provider.jvm_pid is not None, "the JVM")
     pid = provider.jvm_pid
@@ -61,10 +62,10 @@ def test_a_start_that_nobody_needs_any_more_is_not_waited_for(tmp_path: Path) ->
 def test_what_keeps_it_from_starting_is_said(tmp_path: Path) -> None:
     provider = SparkProvider("local[1]", scratch=tmp_path, java_home=str(tmp_path / "nowhere"))
     with pytest.raises(DMError) as caught:
-        HeadStart(provider, StopSignal(), []).run(StopSignal())
+        HeadStart(provider, StopSignal()).run(StopSignal())
     assert str(tmp_path / "nowhere") in caught.value.message
 
 
 def test_it_ends_where_nobody_comes(spark: SparkProvider) -> None:
-    HeadStart(spark, StopSignal(), ["dm.dumper.chunk_group"], unused_seconds=0.0).run(StopSignal())
+    HeadStart(spark, StopSignal(), unused_seconds=0.0).run(StopSignal())
     assert spark.jvm_pid is not None

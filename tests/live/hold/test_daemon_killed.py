@@ -62,7 +62,7 @@ def test_killed_in_dump_load_and_sync(server: ServerFactory, tmp_path: Path) -> 
             replica.await_synced()
             _no_password_is_said_or_kept(daemon)
     assert not watch.seen
-    for kind in ("dm.worker.daemon", "host spark:", "host relay:", "host sync:", "/java ", "pyspark.daemon"):
+    for kind in ("dm.worker.daemon", "host spark:", "host relay:", "host sync:", "/java ", "dm.spark.worker_daemon"):
         assert any(kind in program for program in watch.programs), f"{kind} was never looked at: {watch.programs}"
 
 
