@@ -157,7 +157,7 @@ MYDUMPER: Final[Mapping[str, Values]] = {
         "", "--consistency none", "--consistency auto", "--consistency flush", "--consistency lock", "--no-locks",
         "--statement-size=100", "-t 16 -r 64", "--no-views --escape-backslash", "--tidb-mem-quota-query 1",
         "-B test", "-T test.t1,test.t2", "-f test.* -f !test.log", "-f test*.* -f '!/^test[0-9]+$/./_(old|new)$/'",
-        "-f `test`.\"t1\"", "-B test -T t1,t2",
+        "-f `test`.\"t1\"",
     ],
 }  # fmt: skip
 

@@ -36,11 +36,6 @@ REASONS: Final[Mapping[str, frozenset[tuple[int, str]]]] = {
         }
     ),
 }  # fmt: skip
-# What DM's documentation shows and DM itself refuses.
-REFUSED_BY_DM: Final[Mapping[tuple[int, str], str]] = {
-    (20921, "extra-args"): "tables of `-T` without their schemas",
-}
-
 _TEXT: Final = f"""# DM's files
 
 <!-- Written by `{COMMAND}` from scripts/dm_keys.py and the models in dm/config; do not edit. -->
@@ -53,8 +48,16 @@ Each key of DM's task and source files was tried with its default and with the v
 """
 
 
+_BY_DM: Final = """\
+
+Of the files in DM's own repository, DM refuses three kinds itself. They are refused here as well:
+
+| file | DM's reason | what to do |
+|---|---|---|
+"""
+
 _END: Final = """\
-{by_dm}
+
 `-B`, `-T` and `-f` in `extra-args` are taken in every mode. `-f` is dumpling's whole table filter, with rules from a
 file (`-f @rules.txt`, relative to the task file). In a task that loads and follows, `check-task` compares them with the
 lists, table by table of the source: DM would leave out rows there without a word (see
@@ -88,6 +91,17 @@ class Refusal:
     def reason(self) -> str | None:
         """The listed reason; None where it is none."""
         return next((reason for reason, kinds in REASONS.items() if self.kind in kinds), None)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedByDM:
+    """A file of DM's repository that DM itself refuses: which one, why, and what is written instead."""
+
+    trial: Trial
+    kinds: frozenset[tuple[int, str]]  # codes and keys of the problems that it has here
+    shown: str
+    reason: str
+    instead: str
 
 
 def source_file(**changes: Any) -> dict[str, Any]:
@@ -129,6 +143,37 @@ def trials() -> Iterator[Trial]:
     for key, value in _pairs(dm.INSTANCE):
         yield Trial(key, value, True, task_file({key: value}))
     yield from _named_sections()
+
+
+def refused_by_dm() -> Iterator[RefusedByDM]:
+    """What DM's repository holds and DM refuses."""
+    tables = "-B test -T t1,t2"
+    dump = task_file({"mydumper-config-name": "global"}, mydumpers={"global": {"extra-args": tables}})
+    yield RefusedByDM(
+        Trial("extra-args", tables, True, dump),
+        frozenset({(20921, "extra-args")}),
+        f"`extra-args: {tables}`",
+        "`--tables-list only accepts qualified table names`, when the dump begins",
+        "write tables with their schemas: `shop.orders`",
+    )
+    nowhere = {"binlog-gtid": ""}
+    yield RefusedByDM(
+        Trial("meta", nowhere, True, {**task_file({"meta": nowhere}), "task-mode": "incremental"}),
+        frozenset({(20011, "meta")}),
+        '`meta: {binlog-gtid: ""}` with `task-mode: incremental`',
+        "20011: neither `binlog-name` nor `binlog-gtid`",
+        "leave `meta` out to begin at the end of the binlog, or say where",
+    )
+    instance = {"config": {"host": "192.168.0.2", "port": 3306}, "server-id": 101, "route-rules": ["user-route-rules"]}
+    target = {"host": "192.168.0.1", "port": 4000}
+    of_2018 = {"name": "test", "task-mode": "all", "flavor": "mysql", "target-database": target}
+    yield RefusedByDM(
+        Trial("MySQL-instances", instance, True, {**of_2018, "MySQL-instances": [instance]}),
+        frozenset({(20003, "flavor"), (20003, "MySQL-instances")}),
+        "the format of 2018: `flavor`, `MySQL-instances` with `config` and `server-id`",
+        "unknown keys, which DM refuses in every file",
+        "put host, port and user in a source file, and name it: `mysql-instances: [{source-id: ...}]`",
+    )
 
 
 def _named_sections() -> Iterator[Trial]:
@@ -186,16 +231,7 @@ def _filled(text: str, certificate: Path) -> str:
 def page() -> str:
     """The whole page."""
     rows: dict[tuple[str, str, str], list[str]] = {}
-    by_dm: list[str] = []
     for refusal in refusals(trials()):
-        if refusal.kind in REFUSED_BY_DM:
-            line = (
-                f"DM refuses this as well, though its task template shows it: {REFUSED_BY_DM[refusal.kind]}\n"
-                f"(`{refusal.trial.key}: {_yaml(refusal.trial.value)}`). Write them as `shop.orders`.\n"
-            )
-            if line not in by_dm:
-                by_dm.append(line)
-            continue
         if refusal.reason is None:
             raise SystemExit(
                 f"{refusal.trial.key}: {refusal.trial.value!r} is refused without a reason: {refusal.problem}"
@@ -207,7 +243,16 @@ def page() -> str:
     lines = [
         f"| {reason} | `{key}` | {', '.join(values)} | {advice} |" for (reason, key, advice), values in rows.items()
     ]
-    return _TEXT.format(count=sum(1 for _ in trials())) + "\n".join([*lines, "", _END.format(by_dm="\n".join(by_dm))])
+    by_dm = [_line_of(one) for one in refused_by_dm()]
+    count = sum(1 for _ in trials()) + len(by_dm)
+    return _TEXT.format(count=count) + "\n".join(lines) + "\n" + _BY_DM + "\n".join(by_dm) + "\n" + _END
+
+
+def _line_of(one: RefusedByDM) -> str:
+    found = {refusal.kind for refusal in refusals(iter([one.trial]))}
+    if found != one.kinds:
+        raise SystemExit(f"{one.shown} is refused for {sorted(found)}, not for {sorted(one.kinds)}")
+    return f"| {one.shown} | {one.reason} | {one.instead} |"
 
 
 def _yaml(value: Any) -> str:

@@ -21,6 +21,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from dm.cli import output
 from dm.cli.client import Client, Refused, read_config_file
 from dm.clock import SystemClock
@@ -302,6 +304,11 @@ def _print_summary(summary: Summary, seconds: float) -> None:
     output.table("dmctl demo", ("what", "figure"), rows)
     if report is not None and not report.identical:
         output.print_line(str(report))
+
+
+def demo(context: typer.Context) -> None:
+    """Show dm at work on throw-away servers. Load, sync, a kill, a comparison."""
+    raise typer.Exit(main(context.args))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -78,6 +78,12 @@ def as_json(chosen: Format | None) -> bool:
     return (chosen or settings.output) is Format.json
 
 
+def demand_text(chosen: Format | None, *, follow: bool) -> None:
+    """Refuse to follow in JSON."""
+    if follow and as_json(chosen):
+        raise DMError("usage", problem="--follow has no JSON form", hint="poll `dmctl query-status <task> -o json`")
+
+
 def is_file(name: str) -> bool:
     """Whether a file was named in place of a task or source."""
     return name.endswith((".yaml", ".yml")) or "/" in name or Path(name).is_file()
@@ -100,16 +106,18 @@ def tasks_on(client: Client, sources: Sequence[str]) -> dict[str, list[str]]:
 
 def of_task(name: str) -> str:
     """The address of a task."""
-    return f"/api/v1/tasks/{_segment(name, DMError('task-unknown', task=name))}"
+    if not _is_segment(name):
+        raise DMError("task-unknown", task=name)
+    return f"/api/v1/tasks/{quote(name, safe='')}"
 
 
 def of_source(name: str) -> str:
     """The address of a source."""
-    return f"/api/v1/sources/{_segment(name, DMError('source-unknown', source=name))}"
+    if not _is_segment(name):
+        raise DMError("source-unknown", source=name)
+    return f"/api/v1/sources/{quote(name, safe='')}"
 
 
-def _segment(name: str, unknown: DMError) -> str:
-    """The name as one part of an address; what can't be one (`..`) is no name of anything either."""
-    if name in ("", ".", "..") or "/" in name:
-        raise unknown
-    return quote(name, safe="")
+def _is_segment(name: str) -> bool:
+    """Whether this can be one part of an address; what can't be one (`..`) is no name of anything either."""
+    return name not in ("", ".", "..") and "/" not in name

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from dm.cli import output as printer
-from dm.cli.plain_values import PlainGroup
+from dm.cli.verbs import ListedGroup
 from dm.errors import DMError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ INSTEAD: Final[Mapping[str, str]] = {
 """What to do in place of a verb that has no equal here."""
 
 
-class Verbs(PlainGroup):
+class Verbs(ListedGroup):
     """The verbs of `dmctl`, with DM's other names for them."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from textwrap import wrap
@@ -175,14 +176,20 @@ def purged(answer: Answer) -> None:
 
 
 def check_table(answer: Answer) -> None:
-    """`check-task`, and a start that failed its checks."""
+    """`check-task`, and a start that failed its checks. Findings of one item at one place are numbered."""
     rows: list[Sequence[str]] = []
     fixes: list[str] = []
+    alike = Counter((result["name"], result["extra"]) for result in answer["results"] if result["instruction"])
+    numbers: Counter[tuple[str, str]] = Counter()
     for result in answer["results"]:
         text = "; ".join(error["short_error"] for error in result["errors"]) or result["desc"]
-        rows.append((result["state"], result["name"], result["extra"], text))
         if result["instruction"]:
-            fixes += [f"to fix {result['name']} of {result['extra']}:", f"  {result['instruction']}"]
+            heading = f"to fix {result['name']} of {result['extra']}"
+            if alike[place := (result["name"], result["extra"])] > 1:
+                numbers[place] += 1
+                text, heading = f"({numbers[place]}) {text}", f"{heading} ({numbers[place]})"
+            fixes += [f"{heading}:", f"  {result['instruction']}"]
+        rows.append((result["state"], result["name"], result["extra"], text))
     heads = ("state", "item", "where", "finding")
     if _natural_width(heads, rows) <= _console().width:
         table("", heads, rows)

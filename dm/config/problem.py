@@ -65,6 +65,7 @@ class Report:
     file: str
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    misspelt: set[str] = field(default_factory=set)  # paths of keys that an unknown key may be meant for
 
     def add(
         self,
@@ -120,11 +121,17 @@ def _listed(key: str, advice: str, lines: list[int]) -> str:
     return f"`{key}` ({where}" + ("" if advice.startswith("leave it out") else f": {advice}") + ")"
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A suggestion when some known word is close, else nothing."""
+def closest(word: str, known: Iterable[str]) -> str:
+    """The known word that this one may be meant for; empty when none is close."""
     by_folded = {candidate.lower().replace("_", "-"): candidate for candidate in known}
     close = difflib.get_close_matches(word.lower().replace("_", "-"), by_folded, n=1, cutoff=0.6)
-    return f"did you mean `{by_folded[close[0]]}`?" if close else ""
+    return by_folded[close[0]] if close else ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A suggestion when some known word is close, else nothing."""
+    meant = closest(word, known)
+    return f"did you mean `{meant}`?" if meant else ""
 
 
 def one_of_text(words: Iterable[str]) -> str:

@@ -29,7 +29,7 @@ from pydantic import (
 )
 
 from dm.config.document import Scalar, YamlList, YamlMap, found, is_tree, shown_key
-from dm.config.problem import Mark, Problem, Report, did_you_mean, one_of_text
+from dm.config.problem import Mark, Problem, Report, closest, did_you_mean, one_of_text
 from dm.config.scalar import Text
 from dm.errors import CATALOGUE
 
@@ -195,6 +195,8 @@ class Section(BaseModel):
                     advice = cls.deprecated[key]
                     report.add("config-deprecated-key", mark, path, key=key, suggestion=advice, warning=True)
             elif key not in kept:
+                if meant := closest(key, fields):
+                    report.misspelt.add(data.path_of(meant))
                 suggestion = did_you_mean(key, fields) or _home(key)
                 report.add(
                     "config-unknown-key",
@@ -249,8 +251,10 @@ def _record(report: Report, entry: Any, root: YamlMap) -> None:
         report.add(kind, mark, path, expected=ctx["expected"], suggestion=ctx["suggestion"], **ctx["details"])
     elif kind == "missing":
         key = str(entry["loc"][-1])
-        name = "config-no-target" if key == "target-database" else "config-missing-key"
-        report.add(name, mark, f"{path}.{key}" if path else key, key=key)
+        place = f"{path}.{key}" if path else key
+        if place not in report.misspelt:
+            name = "config-no-target" if key == "target-database" else "config-missing-key"
+            report.add(name, mark, place, key=key)
     elif kind in ("list_type", "tuple_type"):
         hint = "write it as a list: `[a, b]`" if isinstance(node, Scalar) else ""
         report.add("config-wrong-type", mark, path, found=found(node), expected="a list", suggestion=hint)

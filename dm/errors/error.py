@@ -9,10 +9,10 @@ must never hold a secret.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Self, TypedDict
+from typing import TYPE_CHECKING, Final, Self, TypedDict
 
-from dm.errors.catalogue import CATALOGUE
-from dm.errors.kind import ErrorKind
+if TYPE_CHECKING:
+    from dm.errors.kind import ErrorKind
 
 STATEMENT_SHOWN: Final = 500  # characters of one in a message
 
@@ -33,6 +33,8 @@ class DMError(Exception):
     """One thing that went wrong, described by the catalogue and by the details of this case."""
 
     def __init__(self, name: str, *, position: object = None, cause: str = "", **details: object) -> None:
+        from dm.errors.catalogue import CATALOGUE  # not by `dmctl` without errors; others have it from the start
+
         self.kind: ErrorKind = CATALOGUE[name]
         self.details = details
         self.position = None if position is None else str(position)

@@ -11,6 +11,7 @@ from typing import Any, Final, TextIO, cast
 import structlog
 
 from dm.config.masking import SECRET_WORDS
+from dm.errors import DMError
 from dm.task.log_file import DEFAULTS, LogFile, LogSettings
 
 _NUMBERS: Final = {"debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40, "critical": 50}
@@ -45,6 +46,7 @@ def configure(**context: str) -> None:
             _threshold,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             mask_secrets,
+            _without_stack_of_retries,
             structlog.processors.StackInfoRenderer(),
             structlog.processors.format_exc_info,  # plain tracebacks: they show code, never values of variables
             structlog.processors.JSONRenderer(),
@@ -63,6 +65,16 @@ def keep(path: Path, settings: LogSettings) -> None:
     """Log from this level up, and rotate the file as the settings say where stderr is that file."""
     _threshold.level = settings.level
     _file.keep(path, settings)
+
+
+def _without_stack_of_retries(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    """An error that heals by itself is told in a line; its stack frightens, and is kept for who debugs."""
+    error = event.get("exc_info")
+    if isinstance(error, DMError) and error.retryable and _threshold.level != "debug":
+        del event["exc_info"]
+    return event
 
 
 def mask_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

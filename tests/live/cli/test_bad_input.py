@@ -121,29 +121,42 @@ def test_an_unknown_source(newcomer: Newcomer) -> None:
 
 
 def test_a_wrong_password_of_a_source(newcomer: Newcomer) -> None:
-    text = newcomer.source_text("wrong", newcomer.good_source_user(), password="canary-71fe-wrong")
-    newcomer.refused(
-        FAILED, "operate-source", "create", newcomer.file("wrong.yaml", text), says="refuses user", also="Access denied"
+    user, server = newcomer.good_source_user(), newcomer.upstream
+    text = newcomer.source_text("wrong", user, password="canary-71fe-wrong")
+    answer = newcomer.refused(
+        FAILED, "operate-source", "create", newcomer.file("wrong.yaml", text), says="refuses user"
+    )
+    assert answer.err == (
+        f"Error 10900: upstream {server.host}:{server.port} refuses user {user}\n"
+        f"  cause: 1045: Access denied for user '{user}'@'127.0.0.1' (using password: YES)\n"
+        "  workaround: check user and password in the configuration file; the cause has the server's words\n"
     )
 
 
 def test_a_source_that_is_not_there(newcomer: Newcomer) -> None:
     text = newcomer.source_text("gone", "dm", port=1)
-    newcomer.refused(
-        FAILED,
-        "operate-source", "create", newcomer.file("gone.yaml", text),
-        says="can't connect to", also="127.0.0.1:1",
-    )  # fmt: skip
+    answer = newcomer.refused(
+        FAILED, "operate-source", "create", newcomer.file("gone.yaml", text), says="can't connect to"
+    )
+    assert answer.err == (
+        "Error 10002: can't connect to upstream 127.0.0.1:1 as user dm\n"
+        "  cause: 2003: Can't connect to MySQL server on '127.0.0.1' ([Errno 111] Connection refused)\n"
+        "  workaround: check host, port, user and password in the file, and that the server is up\n"
+    )
 
 
 @once
 def test_a_host_that_does_not_exist(newcomer: Newcomer) -> None:
     text = newcomer.source_text("nohost", "dm").replace("host: 127.0.0.1", "host: no-such-host.invalid")
-    newcomer.refused(
-        FAILED,
-        "operate-source", "create", newcomer.file("nohost.yaml", text),
-        says="can't connect to", also="no-such-host.invalid",
-    )  # fmt: skip
+    answer = newcomer.refused(
+        FAILED, "operate-source", "create", newcomer.file("nohost.yaml", text), says="can't connect to"
+    )
+    first, cause, last = answer.err.splitlines()
+    assert first.startswith("Error 10002: can't connect to upstream no-such-host.invalid:")
+    assert cause.startswith(
+        "  cause: 2003: Can't connect to MySQL server on 'no-such-host.invalid' ("
+    )  # the resolver's
+    assert last == "  workaround: check host, port, user and password in the file, and that the server is up"
 
 
 def test_the_other_flavour(newcomer: Newcomer) -> None:

@@ -294,3 +294,33 @@ def test_at_80_columns_a_check_is_a_line_and_its_finding_is_folded_below(
         "    the views shop.orders_of_today and shop.customers_of_now are not migrated",
     ]
     assert max(map(len, lines)) <= 80
+
+
+def test_each_way_out_names_its_finding(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "_console", Terminal(80))
+
+    def finding(name: str, text: str, instruction: str) -> dict[str, Any]:
+        errors = [{"short_error": text}]
+        return {"state": "fail", "name": name, "extra": "m to db", "errors": errors, "desc": "",
+                "instruction": instruction}  # fmt: skip
+
+    results = [
+        finding("table_schema", "the target does not have the collations of shop.a", "collation-map"),
+        finding("table_schema", "shop.b is not migrated", ""),
+        finding("table_schema", "tables of the source have an engine: shop.c", "engine-map"),
+        finding("version", "it is old", "a new one"),
+    ]
+    check_table({"results": results, "summary": {"total": 4, "successful": 0, "warning": 0, "failed": 4}})
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()][:-1] == [
+        "fail     table_schema  m to db",
+        "(1) the target does not have the collations of shop.a",
+        "fail     table_schema  m to db  shop.b is not migrated",
+        "fail     table_schema  m to db  (2) tables of the source have an engine: shop.c",
+        "fail     version       m to db  it is old",
+        "to fix table_schema of m to db (1):",
+        "collation-map",
+        "to fix table_schema of m to db (2):",
+        "engine-map",
+        "to fix version of m to db:",
+        "a new one",
+    ]

@@ -28,6 +28,16 @@ MISTAKES: dict[str, tuple[Callable[[str | bytes], tuple[Problem, ...]], str | by
         "task.yaml:10:5: mysql-instances[0].block-alow-list: unknown key `block-alow-list`; did you mean"
         " `block-allow-list`? [20003]",
     ),
+    "a typo in a key that must be there": (
+        task_problems,
+        TASK.replace("source-id: mysql-01", "sourc-id: mysql-01"),
+        "task.yaml:9:5: mysql-instances[0].sourc-id: unknown key `sourc-id`; did you mean `source-id`? [20003]",
+    ),
+    "a typo in the key of the target": (
+        task_problems,
+        TASK.replace("target-database", "target-databse"),
+        "task.yaml:3:1: target-databse: unknown key `target-databse`; did you mean `target-database`? [20003]",
+    ),
     "a source that is not there": (
         task_problems,
         TASK.replace("source-id: mysql-01", "source-id: mysql-1"),

@@ -11,9 +11,11 @@ import typer
 from typer.core import TyperGroup
 
 from dm.cli.dmctl import app
+from dm.cli.verbs import VERBS, built
 from tests.unit.docs.document import DECISIONS, DOCUMENTS, OPERATIONS, ROOT, blocks, code, paragraphs, verbs
 
 GROUP: TyperGroup = typer.main.get_group(app)
+COMMANDS = {verb.name: built(verb) for verb in VERBS}
 NOT_THERE = ("not there yet", "does not have yet")
 PAGES = pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -26,7 +28,7 @@ def _exists(verb: str) -> bool:
     first, _, second = verb.partition(" ")
     if first == "help":  # tested with dmctl itself; it is answered before a verb is looked up
         return True
-    command = GROUP.commands.get(first)
+    command = COMMANDS.get(first)
     if not second or command is None:
         return command is not None
     return isinstance(command, TyperGroup) and second in command.commands
@@ -56,7 +58,7 @@ def test_every_command_in_a_block_is_understood(page: Path) -> None:
                 continue
             arguments = words[1:]
             context = GROUP.make_context(words[0], arguments, resilient_parsing=True)
-            verb = GROUP.commands[arguments[0]]
+            verb = COMMANDS[arguments[0]]
             if isinstance(verb, TyperGroup):
                 arguments = arguments[1:]
                 verb = verb.commands[arguments[0]]
@@ -105,15 +107,15 @@ def test_environment_variables_are_those_that_the_program_reads() -> None:
 
 
 def test_exit_statuses_are_those_of_dmctl() -> None:
-    from dm.cli import dmctl, wait
+    from dm.cli import exit_status, wait
 
     sentence = re.search(r"Exit status of `dmctl`: (.+?)\.", _text(OPERATIONS))
     assert sentence is not None
     statuses = dict(part.split(" ", 1) for part in sentence[1].split(", "))
     assert statuses == {
-        str(dmctl.OK): "done",
-        str(dmctl.FAILED): "failed",
-        str(dmctl.BAD_USAGE): "bad usage or configuration",
-        str(dmctl.PRECHECK_FAILED): "the precheck failed",
+        str(exit_status.OK): "done",
+        str(exit_status.FAILED): "failed",
+        str(exit_status.BAD_USAGE): "bad usage or configuration",
+        str(exit_status.PRECHECK_FAILED): "the precheck failed",
         str(wait.TIMED_OUT): "the time of `wait` is over",
     }

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from dm.task.log_file import backup
 from dm.task.message import KeepLog, decode_command, encode
 from tests.unit.worker.home import ROOT
@@ -88,3 +90,33 @@ def test_a_level_holds_for_loggers_that_are_there_already(tmp_path: Path) -> Non
 def test_the_settings_travel_to_the_processes() -> None:
     told = KeepLog("/home/me/.dm/log/relay.one.log", "debug", 1 << 20, 3)
     assert decode_command(encode(told)) == told
+
+
+_FAILURES = """
+import sys
+from pathlib import Path
+import structlog
+from dm.errors import DMError
+from dm.task.log import configure, keep
+from dm.task.log_file import LogSettings
+
+configure(host="h")
+keep(Path(sys.argv[1]), LogSettings(sys.argv[2]))
+failures = {"connection-failed": dict(role="source", address="a:1", user="u"), "usage": dict(problem="p", hint="h")}
+for name, details in failures.items():
+    try:
+        raise DMError(name, **details)
+    except DMError as error:
+        structlog.get_logger().warning(name, error=str(error), exc_info=error)
+"""
+
+
+@pytest.mark.parametrize(("level", "stacks"), [("info", ["usage"]), ("debug", ["connection-failed", "usage"])])
+def test_what_heals_by_itself_has_no_stack(tmp_path: Path, level: str, stacks: list[str]) -> None:
+    log = tmp_path / "sync.log"
+    with log.open("ab") as file:
+        subprocess.run([sys.executable, "-c", _FAILURES, str(log), level], stderr=file, cwd=ROOT, check=True)
+    told = [json.loads(line) for line in log.read_text().splitlines()]
+    assert [record["event"] for record in told] == ["connection-failed", "usage"]
+    assert all("Message: " in record["error"] for record in told)
+    assert [record["event"] for record in told if "Traceback" in record.get("exception", "")] == stacks
