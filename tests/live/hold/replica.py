@@ -37,7 +37,7 @@ class Replica:
         self.upstream = upstream
         self.target = target
         self._source_port, self._target_port = (way.port for way in ways) if ways else (upstream.port, target.port)
-        self.daemon = Daemon(directory, PASSWORDS)
+        self.daemon = Daemon(directory, PASSWORDS, fresh=True)
         self._relay = relay
         self._writes = 0
 

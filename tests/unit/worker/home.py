@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import Any, TypeVar
 from dm.cli.client import Client
 from tests.testbed.daemon import run_here
 from tests.testbed.fork_server import ForkedProcess, fork_server
+from tests.testbed.looks import looks
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 120.0  # a limit for what hangs, not a measure of speed
@@ -170,10 +170,8 @@ def home(directory: Path) -> Iterator[TestHome]:
 
 def until(look: Callable[[], T | None]) -> T:
     """Look again and again until there is something to see."""
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
+    for _ in looks(SECONDS):
         seen = look()
         if seen:
             return seen
-        time.sleep(0.02)
     raise AssertionError("did not come about in time")
