@@ -54,11 +54,14 @@ def _host(main: Callable[[], None]) -> None:
 
 
 def _be_called(words: Sequence[str]) -> None:
-    """Show these arguments to who looks for hosts, over those that the first process of this line had."""
+    """Show these arguments to who looks for hosts, over those that the first process of this line had.
+
+    A name for which there is no room there is cut.
+    """
     fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
     begin, end = (int(fields[number - 2]) for number in (_ARGUMENTS_BEGIN, _ARGUMENTS_END))
-    program, *others = (word.encode() + b"\0" for word in words)
+    room = end - begin
+    program, *others = (os.fsencode(word) + b"\0" for word in words)
     shown = b"".join(others)
-    title = program[:-1].ljust(end - begin - len(shown) - 1) + b"\0" + shown
-    assert len(title) == end - begin, "the fork server's arguments are as long"
-    ctypes.memmove(begin, title, len(title))
+    title = (program[:-1].ljust(room - len(shown) - 1) + b"\0" + shown)[: room - 1] + b"\0"
+    ctypes.memmove(begin, title, room)
