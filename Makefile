@@ -7,7 +7,7 @@ CHAOS_PYTEST_FLAGS ?= $(PYTEST_FLAGS)
 # The tests start hundreds of processes; each one would compile all of dm again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo lint test tidb test-tidb test-mariadb chaos bench bench-quick bench-large profile lock clean
+.PHONY: help install demo lint types style test tidb test-tidb test-mariadb chaos bench bench-quick bench-large profile lock clean
 
 help:
 	@echo "make install   packages, a virtual environment, both servers"
@@ -29,11 +29,19 @@ install:
 demo: install
 	$(BIN)/dmctl demo $(DEMO_FLAGS)
 
+# Types take as long as all else; each prints what it says when it has ended.
 lint: install
+	@+$(MAKE) --no-print-directory --jobs=2 --output-sync=target types style
+
+types:
+	$(BIN)/mypy
+
+# Then the tests are read once, beside mypy: pytest keeps what it makes of them, and its processes find it.
+style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@$(BIN)/pytest --collect-only -qqq > /dev/null || true
 
 test: lint
 	$(BIN)/pytest -m "not chaos" $(PYTEST_FLAGS)

@@ -15,18 +15,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self, cast
+from typing import Final
 
 from benchmarks import report
 from benchmarks.full import SYSBENCH, Filled, fill
 from benchmarks.measure import Comparison, Series, in_turn, run_program, server_seconds
+from benchmarks.spark_process import SparkProcess
 from dm.config.selection import BlockAllowList
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
@@ -49,38 +48,6 @@ def missing_peer() -> bool:
     return not Path(f"/usr/bin/{PEER}").exists()
 
 
-class DiffProcess:
-    """dm's comparison in a process with one Spark session."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.diff_ours"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self._read()  # the session is there
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
-
-    def run(self, subtask: SubtaskConfig) -> dict[str, JSON]:
-        """Compare; gives seconds, the most memory so far in bytes, and what was found."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(subtask.to_wire()) + "\n")
-        self._process.stdin.flush()
-        return cast("dict[str, JSON]", json.loads(self._read()))
-
-    def _read(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"benchmarks.diff_ours ended with {self._process.wait()}")
-        return line
-
-
 def measure(scale: float, rounds: int) -> Comparison:
     """Both, in turn."""
     rows = int(ROWS * scale)
@@ -91,7 +58,7 @@ def measure(scale: float, rounds: int) -> Comparison:
         tempfile.TemporaryDirectory(prefix="dm-bench-") as name,
         ThrowawayServer("mariadb", Path(name) / "source", server_id=71, options=_OPTIONS) as source,
         ThrowawayServer("mariadb", Path(name) / "target", server_id=72, options=_OPTIONS) as target,
-        DiffProcess() as process,
+        SparkProcess("benchmarks.diff_ours") as process,
     ):
         filled = fill(source, SYSBENCH, rows)
         fill(target, SYSBENCH, rows)
@@ -100,7 +67,7 @@ def measure(scale: float, rounds: int) -> Comparison:
             for side in in_turn((ours, peer), number):
                 busy, began = server_seconds(source), time.monotonic()
                 if side is ours:
-                    answer = process.run(_subtask(source, target, filled))
+                    answer = json.loads(process.ask(_subtask(source, target, filled).to_wire()))
                     seconds, memory = float(str(answer["seconds"])), float(str(answer["memory"]))
                     if (answer["verdict"], answer["rows"]) != ("equal", rows):
                         raise RuntimeError(f"the tables are equal, and it says {answer}")

@@ -13,10 +13,8 @@ ours must be the same, and myloader's is told (it loses digits of FLOAT, which i
 
 from __future__ import annotations
 
-import json
 import random
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,11 +22,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from benchmarks.measure import Comparison, Cost, Series, run_program, server_seconds, tree_seconds
 from benchmarks.recording import SCHEMA, SOURCE_OPTIONS, TARGET_OPTIONS
+from benchmarks.spark_process import SparkProcess
 from benchmarks.workload import WORKLOADS, Transaction, narrow_rows, play, wide_rows
 from dm.config.selection import BlockAllowList
 from dm.config.source import SourceConfig
@@ -115,42 +112,6 @@ def missing_peer() -> str | None:
     return next((peer for peer in PEERS if shutil.which(peer) is None), None)
 
 
-class FullProcess:
-    """dm's dump and load in a process with one Spark session; its cost has the JVM and Spark's workers in it."""
-
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.full_ours"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self._read()  # the session is there
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait()
-
-    def _read(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"benchmarks.full_ours ended with {self._process.wait()}")
-        return line
-
-    def run(self, unit: str, subtask: SubtaskConfig, directory: Path, server: ThrowawayServer) -> Cost:
-        """Run `Dump` or `Load` to its end; the server is the one whose CPU counts."""
-        assert self._process.stdin is not None
-        client, busy = tree_seconds(self._process.pid), server_seconds(server)
-        self._process.stdin.write(
-            json.dumps({"unit": unit, "subtask": subtask.to_wire(), "directory": str(directory)}) + "\n"
-        )
-        self._process.stdin.flush()
-        wall = float(self._read())
-        return Cost(wall, tree_seconds(self._process.pid) - client, server_seconds(server) - busy)
-
-
 @dataclass
 class Servers:
     """Source and target, where dumps go, and what the peer does there."""
@@ -196,7 +157,7 @@ class Servers:
 class Place(Servers):
     """With dm's process."""
 
-    ours: FullProcess
+    ours: SparkProcess
 
     def subtask(self, filled: Filled, options: Mapping[str, JSON]) -> SubtaskConfig:
         """A full task with defaults but for the size of a chunk and these options of `spark`."""
@@ -215,15 +176,21 @@ class Place(Servers):
     def dump(self, filled: Filled, options: Mapping[str, JSON] = _DEFAULTS) -> tuple[Cost, Path]:
         """dm's dump."""
         directory = _empty(self.directory / f"{filled.schema}.dm{''.join(options)}")
-        return self.ours.run("Dump", self.subtask(filled, options), directory, self.source), directory
+        return self._run("Dump", self.subtask(filled, options), directory, self.source), directory
 
     def load(self, filled: Filled, directory: Path, options: Mapping[str, JSON] = _DEFAULTS) -> Cost:
         """dm's load of it; the target's table is the source's to the last bit."""
         self.forget(filled)
-        cost = self.ours.run("Load", self.subtask(filled, options), directory, self.target)
+        cost = self._run("Load", self.subtask(filled, options), directory, self.target)
         if not self.same(filled):
             raise RuntimeError(f"{filled.schema}: the loaded table differs")
         return cost
+
+    def _run(self, unit: str, subtask: SubtaskConfig, directory: Path, server: ThrowawayServer) -> Cost:
+        """Run `Dump` or `Load` to its end; the server is the one whose CPU counts."""
+        client, busy = tree_seconds(self.ours.pid), server_seconds(server)
+        wall = float(self.ours.ask({"unit": unit, "subtask": subtask.to_wire(), "directory": str(directory)}))
+        return Cost(wall, tree_seconds(self.ours.pid) - client, server_seconds(server) - busy)
 
 
 @contextmanager
@@ -240,7 +207,7 @@ def servers() -> Iterator[Servers]:
 @contextmanager
 def place() -> Iterator[Place]:
     """Source, target and a Spark session."""
-    with servers() as where, FullProcess() as ours:
+    with servers() as where, SparkProcess("benchmarks.full_ours") as ours:
         yield Place(where.source, where.target, where.directory, ours)
 
 

@@ -55,7 +55,7 @@ def measure(scale: float, rounds: int) -> Iterator[Comparison]:
 
 def _ours(where: Servers, tables: Sequence[Filled], number: int, processes: list[JSON]) -> Cost:
     directory = where.directory / f"daemon-{number}"
-    with Daemon(directory) as daemon:
+    with Daemon(directory, fresh=True) as daemon:
         _write(directory, where, tables)
         daemon.must("operate-source", "create", "source.yaml")
         client, busy, began = tree_seconds(daemon.pid), _servers(where), time.monotonic()

@@ -25,7 +25,7 @@ def measure(source: ThrowawayServer, target: ThrowawayServer, seconds: float) ->
     """One task for so many seconds."""
     with (
         tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
-        Daemon(Path(directory) / "daemon") as daemon,
+        Daemon(Path(directory) / "daemon", fresh=True) as daemon,
     ):
         for server in (source, target):
             server.execute(

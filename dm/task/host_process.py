@@ -19,12 +19,51 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Protocol
 
 import structlog
 
 from dm.task.message import Command, Event, decode_event, encode
 
 HOST_COMMAND: tuple[str, ...] = (sys.executable, "-m", "dm.task.host")
+
+
+class Process(Protocol):
+    """What `begin` gives: a process with pipes."""
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        ...
+
+    @property
+    def stdin(self) -> IO[bytes] | None:
+        """The pipe to it."""
+        ...
+
+    @property
+    def stdout(self) -> IO[bytes] | None:
+        """The pipe from it."""
+        ...
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; raises subprocess.TimeoutExpired."""
+        ...
+
+
+def begin(command: Sequence[str], name: str, stderr: IO[bytes]) -> Process:
+    """Start the process of the host of this name."""
+    return subprocess.Popen(
+        [*command, name, str(os.getpid())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        start_new_session=True,  # Ctrl-C at the daemon's terminal is the daemon's to handle
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +95,7 @@ class HostProcess:
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._logger = structlog.get_logger(host=name)
         with log.open("ab") as stderr:
-            self._process = subprocess.Popen(
-                [*command, name, str(os.getpid())],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                start_new_session=True,  # Ctrl-C at the daemon's terminal is the daemon's to handle
-            )
+            self._process = begin(command, name, stderr)
         self._logger.info("host started", pid=self._process.pid)
         threading.Thread(target=self._write, name=f"to {name}", daemon=True).start()
         threading.Thread(target=self._read, name=f"from {name}", daemon=True).start()

@@ -1,6 +1,7 @@
 """A `dm-worker` of the test's own and the `dmctl` that talks to it, both as a user runs them: separate processes.
 
-The daemon dies with the test run, and its unit hosts with it; the fork server has imported for it what it needs. Verbs
+The daemon dies with the test run, and its unit hosts with it; the fork server has imported for them what they need, or
+they are `fresh`, as a user's. Verbs
 go through the real `dmctl`; only polling uses the client inside `dmctl` directly, and `said` runs a verb in this
 process, since most of what a `dmctl` takes is its start.
 """
@@ -14,7 +15,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass
@@ -27,16 +27,10 @@ from dm.cli.client import Client
 from dm.cli.dmctl import execute
 from dm.cli.invocation import Settings, settings
 from dm.demo.guard import GuardedProcess
-from tests.testbed.fork_server import ForkedProcess, fork_server, forks
+from tests.testbed.fork_server import ForkedProcess, fork_server
+from tests.testbed.looks import looks
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-_POLL_SECONDS = 0.1
-# The daemon's, and those that it imports when it runs.
-_MODULES = (
-    "dm.worker.daemon", "dm.task.final_place", "dm.task.operators", "dm.task.precheck.run",
-    "dm.task.precheck.source_file", "dm.task.progress", "dm.task.start_time", "dm.task.tracked_structure",
-    "dm.task.until", "uvicorn.protocols.http.auto",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -72,11 +66,16 @@ def run_here(arguments: Sequence[str], directory: Path, environment: Mapping[str
 
 
 class Daemon:
-    """A running dm-worker in a home of its own."""
+    """A running dm-worker in a home of its own.
 
-    def __init__(self, directory: Path, environment: Mapping[str, str] | None = None) -> None:
+    One that is `fresh` shares no memory with other processes, and it and its hosts have arguments and environments of
+    their own in /proc.
+    """
+
+    def __init__(self, directory: Path, environment: Mapping[str, str] | None = None, *, fresh: bool = False) -> None:
         self.home = directory / "home"
         self.directory = directory
+        self._fresh = fresh
         self._environment = {
             **os.environ,
             "PYTHONPATH": str(_REPOSITORY),
@@ -109,12 +108,13 @@ class Daemon:
         return self
 
     def _begin(self, arguments: Sequence[str], environment: Mapping[str, str]) -> GuardedProcess | ForkedProcess:
-        if not forks(environment):
-            command = [sys.executable, "-m", _MODULES[0], *arguments]
+        if self._fresh:
+            command = [sys.executable, "-m", "dm.worker.daemon", *arguments]
             return GuardedProcess(command, log=self.log, environment=environment)
         with self.log.open("ab") as log, Path(os.devnull).open("rb") as nothing:
             files = (nothing.fileno(), log.fileno(), log.fileno())
-            return ForkedProcess(*fork_server(*_MODULES).fork(files, arguments, environment))
+            server = fork_server("tests.testbed.daemon_program", environment=environment)
+            return ForkedProcess(*server.fork(files, arguments, environment))
 
     def stop(self) -> None:
         """End the daemon in order; kill it when it takes more than half a minute."""
@@ -144,8 +144,8 @@ class Daemon:
     def hosts(self) -> dict[str, int]:
         """The process ids of the unit hosts, by name."""
         found: dict[str, int] = {}
-        for children in Path(f"/proc/{self.pid}/task").glob("*/children"):
-            for pid in map(int, children.read_text(encoding="ascii").split()):
+        for child in _children(self.pid):
+            for pid in (child, *_children(child)):  # of one that is not fresh they are its fork server's
                 try:
                     command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
                 except FileNotFoundError:
@@ -194,11 +194,18 @@ class Daemon:
         self, task: str, wanted: Callable[[dict[str, dict[str, Any]]], bool], what: str, *, seconds: float = 120
     ) -> dict[str, dict[str, Any]]:
         """Ask for the status until it is as wanted; fails with the last one."""
-        deadline = time.monotonic() + seconds
-        pause = threading.Event()
-        status = self.status(task)
-        while not wanted(status):
-            assert time.monotonic() < deadline, f"{what}: not within {seconds} s\n{json.dumps(status, indent=2)}"
-            pause.wait(_POLL_SECONDS)
+        for _ in looks(seconds):
             status = self.status(task)
-        return status
+            if wanted(status):
+                return status
+        raise AssertionError(f"{what}: not within {seconds} s\n{json.dumps(self.status(task), indent=2)}")
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += map(int, children.read_text(encoding="ascii").split())
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # the thread ended meanwhile
+    return found

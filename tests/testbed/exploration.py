@@ -28,15 +28,16 @@ def explore(
 
     `judge` is told of each state whether no step leads on; it raises Wrong.
     """
-    seen, todo = {start}, [start]
+    seen, todo, known = {start}, [start], 1
     while todo:
         state = todo.pop()
         stuck = True
         try:
             for following in steps(state):
                 stuck = False
-                if following not in seen:
-                    seen.add(following)
+                seen.add(following)  # a state's hash is most of the work: one of each
+                if len(seen) > known:
+                    known += 1
                     todo.append(following)
             judge(state, stuck)
         except Wrong as wrong:

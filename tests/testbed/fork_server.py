@@ -5,7 +5,8 @@ forked is a process like any other, with arguments, an environment, a directory 
 the test run: the fork server ends when its socket does, and the kernel kills the children of a process that ends.
 
 What a module reads from the environment as it is imported is not read again; but for fault points, which are armed
-anew. Who wants another accelerator than the test run has starts a process of its own (`forks`).
+anew, and for the switch of the compiled parts, of whose settings each has a fork server of its own. A process's
+arguments and environment in /proc are the fork server's: a test of them starts a process itself.
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+import traceback
+import weakref
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from dm import faults
 from dm.accelerator import switch
@@ -42,6 +45,8 @@ class ForkedProcess:
         self.pid = pid
         self.returncode: int | None = None
         self._ended = ended  # where the fork server writes how it ended
+        self._reading = threading.Lock()
+        weakref.finalize(self, os.close, ended)
 
     def poll(self) -> int | None:
         """The exit status, minus the number of the signal that ended it; None while it runs."""
@@ -66,32 +71,60 @@ class ForkedProcess:
 
     def _look(self, seconds: float | None) -> int | None:
         if self.returncode is None and select.select([self._ended], [], [], seconds)[0]:
-            # Without a word the fork server has ended, and this process with it.
-            self.returncode = int(os.read(self._ended, 20) or -signal.SIGKILL)
-            os.close(self._ended)
+            with self._reading:
+                if self.returncode is None:
+                    # Without a word the fork server has ended, and this process with it.
+                    self.returncode = int(os.read(self._ended, 20) or -signal.SIGKILL)
         return self.returncode
 
 
 class ForkServer:
-    """The process that has imported the modules; `main` of the first is the program."""
+    """The process that has imported the modules."""
 
-    def __init__(self, *modules: str) -> None:
+    def __init__(self, orders: socket.socket) -> None:
         self._asking = threading.Lock()
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket = orders
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @classmethod
+    def started(cls, *modules: str, accelerator: str = "on") -> Self:
+        """A new process imports the modules; `main` of the first is the program. It ends when this one does."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        server = cls(ours)
         with theirs:
-            self._process = subprocess.Popen(
+            server._process = subprocess.Popen(
                 [sys.executable, "-c", f"from {__name__} import serve; serve()", str(theirs.fileno()), *modules],
-                env={**os.environ, "PYTHONPATH": str(_ROOT)},
+                env={**os.environ, "PYTHONPATH": str(_ROOT), switch.VARIABLE: accelerator},
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,  # Ctrl-C ends the test run, and that this
             )
-        atexit.register(self.close)
+        atexit.register(server.close)
+        return server
+
+    @classmethod
+    def copied(cls, program: str, main: Callable[[], None]) -> Self:
+        """A copy of this process, which has no threads yet; it has what the program needs, and is killed with this."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        parent = os.getpid()
+        if os.fork() == 0:
+            ours.close()
+            _die_with(parent)
+            try:
+                if _await_orders(theirs, program):
+                    main()
+            except Exception:
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        theirs.close()
+        return cls(ours)
 
     def close(self) -> None:
         """End it, and what it has begun."""
         self._socket.close()
-        self._process.wait()
+        if self._process is not None:
+            self._process.wait()
 
     def fork(
         self,
@@ -118,20 +151,15 @@ class ForkServer:
 _starting = threading.Lock()
 
 
-def fork_server(*modules: str) -> ForkServer:
-    """The one of this test process."""
+def fork_server(*modules: str, environment: Mapping[str, str] = os.environ) -> ForkServer:
+    """The one of this test process for programs that are to have this environment."""
     with _starting:
-        return _started(*modules)
+        return _started(*modules, accelerator=environment.get(switch.VARIABLE, "on"))
 
 
 @cache
-def _started(*modules: str) -> ForkServer:
-    return ForkServer(*modules)
-
-
-def forks(environment: Mapping[str, str]) -> bool:
-    """Whether what is forked is what a process with this environment would be."""
-    return environment.get(switch.VARIABLE, "on") == os.environ.get(switch.VARIABLE, "on")
+def _started(*modules: str, accelerator: str) -> ForkServer:
+    return ForkServer.started(*modules, accelerator=accelerator)
 
 
 def serve() -> None:
@@ -174,10 +202,14 @@ def _await_orders(orders: socket.socket, program: str) -> bool:
             orders.send(str(child).encode())
 
 
-def _become(program: str, order: Mapping[str, object], files: Sequence[int], server: int) -> None:
+def _die_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != server:
+    if os.getppid() != parent:
         os._exit(1)
+
+
+def _become(program: str, order: Mapping[str, object], files: Sequence[int], server: int) -> None:
+    _die_with(server)
     os.setsid()
     for wanted, file in enumerate(files):
         os.dup2(file, wanted)

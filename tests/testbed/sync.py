@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -38,6 +37,7 @@ from dm.syncer.unit import SyncUnit
 from dm.unit import JSON
 from tests.testbed import unit_program
 from tests.testbed.fork_server import ForkedProcess, fork_server
+from tests.testbed.looks import looks
 from tests.testbed.unit_thread import UnitThread
 
 # A patch for SyncProcess: L stays where the task began.
@@ -92,11 +92,10 @@ def work_directory_of(subtask: SubtaskConfig) -> Path:
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
     """Poll a condition of a real server or process; fails with `what` when it never holds."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"never happened within {seconds} s: {what}")
-        time.sleep(0.02)
+    for _ in looks(seconds):
+        if condition():
+            return
+    raise AssertionError(f"never happened within {seconds} s: {what}")
 
 
 class RunningSync(UnitThread):
@@ -344,8 +343,7 @@ class SyncProcess(UnitProcess):
 
     def wait_synced(self, seconds: float = 60) -> Mapping[str, JSON]:
         """Wait until everything the source has now is applied."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
+        for _ in looks(seconds):
             status = self.status()
             if status is None:
                 raise AssertionError(f"the sync process ended with {self.process.wait()}: {self.errors()}")

@@ -16,40 +16,29 @@ from dm.position import Position
 from dm.progress.joining import Joining, call, give_up, read_joining, same_place, take_back
 from dm.progress.lane_rows import CONTROL, LaneClaim
 from dm.progress.ordered_tables import read_ordered
-from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.rules.share import BesideShare
-from dm.rules.table_rules import TableRules
 from dm.syncer.apply.target_sessions import TargetSessions
-from dm.syncer.beside_watch import BesideWatch
 from dm.syncer.joining.caught_up import caught_up
+from dm.syncer.joining.one_stream import OneStream, run_until
 from dm.syncer.parts import Parts
 from dm.syncer.state_found import StateFound
-from dm.syncer.stream.origin import Origin
 from dm.syncer.stream.until import UntilPosition
 from dm.unit import JSON
 
 
-class MainRun:
+class MainRun(OneStream):
     """One reading of main; where nothing is loaded beside it, an ordinary run."""
 
     def __init__(self, subtask: SubtaskConfig, *, bounded: bool = False) -> None:
+        super().__init__(subtask)
         self._subtask = subtask
         self._bounded = bounded  # it goes on to the share's place, and ends there
-        self.key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
-        self.rules = TableRules(subtask)
         self.joining: Joining | None = None
         self.again = False  # another reading follows
         self.until: UntilPosition | None = None  # where that one is to end: at the share's place
         self.called = False  # before it the share is waited for
         self._log = structlog.get_logger()
-
-    def floor(self, position: Position) -> Position:
-        """The share has a hold of its own."""
-        return position
-
-    def create_tables(self, connection: TargetConnection) -> None:
-        """There are none beside those of every task."""
 
     def begin(self, control: TargetConnection, taken: Takeover) -> bool:
         """Give tables up, or take them back, where main rests at its checkpoint; raises DMError."""
@@ -88,9 +77,6 @@ class MainRun:
         behind = (taken.checkpoint.bound, taken.reached(ordered.reached), taken.reached(ordered.done))
         return all(each is None for each in behind)
 
-    def join(self, control: TargetConnection, state: StateFound, origin: Origin, clock: Clock) -> None:
-        """Nothing."""
-
     def follow(
         self,
         parts: Parts,
@@ -110,13 +96,7 @@ class MainRun:
             self.again = self._ends(connection, joining, state, parts.completions.mark.position)
             return self.again
 
-        watch = BesideWatch(sessions.open, look, parts.reader.queue.close, failed, clock)
-        watch.start()
-        watch.wake()
-        try:
-            run()
-        finally:
-            watch.stop()
+        run_until(look, parts, sessions, failed, clock, run)
         self.again = self.again or (self._bounded and parts.reader.queue.exhausted)
         stored = parts.progress.stored
         if parts.completions.under_way == 0 and caught_up(state, stored):

@@ -16,37 +16,24 @@ from dm.progress.joining import Joining, be_ready, read_place
 from dm.progress.lane_rows import CONTROL
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
-from dm.rules.table_rules import TableRules
 from dm.syncer.apply.target_sessions import TargetSessions
-from dm.syncer.beside_watch import BesideWatch
 from dm.syncer.joining.caught_up import caught_up
+from dm.syncer.joining.one_stream import OneStream, run_until
 from dm.syncer.parts import Parts
 from dm.syncer.state_found import StateFound
-from dm.syncer.stream.origin import Origin
 
 
-class ShareRun:
+class ShareRun(OneStream):
     """One run of the share; `main` is whose tables they are to be."""
 
     def __init__(self, subtask: SubtaskConfig, main: SubtaskKey, joining: Joining) -> None:
-        self.key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
-        self.rules = TableRules(subtask)
+        super().__init__(subtask)
         self._main = main
         self._joining = joining
-
-    def floor(self, position: Position) -> Position:
-        """All before the checkpoint is done."""
-        return position
-
-    def create_tables(self, connection: TargetConnection) -> None:
-        """There are none beside those of every task."""
 
     def begin(self, control: TargetConnection, taken: Takeover) -> bool:
         """It always runs."""
         return True
-
-    def join(self, control: TargetConnection, state: StateFound, origin: Origin, clock: Clock) -> None:
-        """Nothing."""
 
     def follow(
         self,
@@ -66,15 +53,10 @@ class ShareRun:
             near = self._near(connection, state, parts.completions.mark.position)
             return near
 
-        watch = BesideWatch(sessions.open, look, parts.reader.queue.close, failed, clock)
-        if not called:
-            watch.start()
-            watch.wake()
-        try:
+        if called:
             run()
-        finally:
-            if not called:
-                watch.stop()
+        else:
+            run_until(look, parts, sessions, failed, clock, run)
         stored = parts.progress.stored
         there = parts.reader.queue.exhausted if called else near
         if there and parts.completions.under_way == 0 and self._done(state, stored):

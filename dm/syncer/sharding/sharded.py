@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from dm.clock import Clock, SystemClock
@@ -17,6 +18,8 @@ from dm.syncer.stream.until import Until, UntilPosition
 from dm.syncer.unit import ASK_SECONDS, LOOK_SECONDS, SyncUnit
 from dm.unit import JSON, Unit, UnitName
 
+Make = Callable[[Path, Until | None], SyncUnit]
+
 
 class ShardedSync:
     """Runs one reading after the other; each is a sync unit of its own, which begins where the last one has stored."""
@@ -26,19 +29,15 @@ class ShardedSync:
     def __init__(
         self,
         subtask: SubtaskConfig,
-        *,
-        relay_directory: Path | None,
+        make: Make,
         work_directory: Path,
-        hold: Hold | None = None,
-        clock: Clock | None = None,
         until: Until | None = None,
+        clock: Clock | None = None,
     ) -> None:
         self._subtask = subtask
-        self._relay_directory = relay_directory
+        self._make = make
         self._work_directory = work_directory
-        self._hold = hold
-        self._clock = clock
-        self._time = clock or SystemClock()
+        self._clock = clock or SystemClock()
         self._until = until
         self._ended = threading.Event()
         self._unit, self._run = self._reading(None)
@@ -52,14 +51,7 @@ class ShardedSync:
             assert main.place is not None
             run = ShardRun(self._subtask, main.claim)
             work, until = work / "second", UntilPosition(main.place)
-        unit = SyncUnit(
-            self._subtask,
-            relay_directory=self._relay_directory,
-            work_directory=work,
-            hold=self._hold,
-            clock=self._clock,
-            until=until,
-        )
+        unit = self._make(work, until)
         unit.attend(run)
         return unit, run
 
@@ -78,13 +70,13 @@ class ShardedSync:
 
     def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
         """What the present reading is asked, or the next one where it is just ending; raises DMError."""
-        until = self._time.monotonic() + ASK_SECONDS
+        until = self._clock.monotonic() + ASK_SECONDS
         while True:
             try:
                 return self._unit.ask(question, arguments)
             except DMError as error:
-                gone = error.name == "unit-not-there" and self._time.monotonic() < until
-                if not gone or self._time.wait(self._ended, LOOK_SECONDS):
+                gone = error.name == "unit-not-there" and self._clock.monotonic() < until
+                if not gone or self._clock.wait(self._ended, LOOK_SECONDS):
                     raise
 
     def run(self, stop: threading.Event) -> None:
@@ -115,12 +107,10 @@ def sync_unit(
     until: Until | None = None,
 ) -> Unit:
     """The sync unit that the task file asks for."""
+
+    def make(work: Path, end: Until | None) -> SyncUnit:
+        return SyncUnit(subtask, relay_directory=relay_directory, work_directory=work, hold=hold, until=end)
+
     if subtask.shard_mode:
-        return ShardedSync(
-            subtask, relay_directory=relay_directory, work_directory=work_directory, hold=hold, until=until
-        )
-
-    def make(end: Until | None) -> SyncUnit:
-        return SyncUnit(subtask, relay_directory=relay_directory, work_directory=work_directory, hold=hold, until=end)
-
-    return JoinedSync(subtask, make, until)
+        return ShardedSync(subtask, make, work_directory, until)
+    return JoinedSync(subtask, partial(make, work_directory), until)

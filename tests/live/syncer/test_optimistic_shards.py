@@ -368,6 +368,7 @@ def test_a_structure_that_a_person_replaces_counts_for_the_others_at_once_if_so_
 _CHAOS = pytest.mark.chaos
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize(
     "point",
     [

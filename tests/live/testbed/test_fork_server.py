@@ -12,7 +12,7 @@ from typing import IO, Any
 import pytest
 
 from dm.accelerator import switch
-from tests.testbed.fork_server import ForkedProcess, ForkServer, fork_server, forks
+from tests.testbed.fork_server import ForkedProcess, ForkServer, fork_server
 from tests.testbed.sync import wait_until
 
 PROGRAM = "tests.live.testbed.echo_program"
@@ -54,7 +54,7 @@ def test_a_killed_one_ends_by_its_signal(tmp_path: Path) -> None:
 
 
 def test_none_outlives_the_test_run(tmp_path: Path) -> None:
-    server = ForkServer(PROGRAM)
+    server = ForkServer.started(PROGRAM)
     process, stdin, _ = begin(server, tmp_path, "0")
     server.close()
     assert process.wait(60) == -signal.SIGKILL
@@ -62,6 +62,10 @@ def test_none_outlives_the_test_run(tmp_path: Path) -> None:
     stdin.close()
 
 
-def test_who_wants_other_twins_starts_a_process_itself() -> None:
-    assert forks({})
-    assert not forks({switch.VARIABLE: "off"})
+@pytest.mark.parametrize("setting", ["on", "off"])
+def test_who_wants_other_twins_has_them(tmp_path: Path, setting: str) -> None:
+    environment = {switch.VARIABLE: setting}
+    process, stdin, said = begin(fork_server(PROGRAM, environment=environment), tmp_path, "0", **environment)
+    assert said[5].startswith(setting)
+    stdin.close()
+    assert process.wait(60) == 0

@@ -144,5 +144,10 @@ def factory(name: UnitName) -> Any:
     return lambda payload: ScriptedUnit(name, payload)
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """The process."""
     main({name: factory(name) for name in ("Relay", "Dump", "Load", "Sync", "Spark", "Validator")})
+
+
+if __name__ == "__main__":
+    run()

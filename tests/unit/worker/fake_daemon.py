@@ -36,8 +36,8 @@ from dm.unit import JSON, UnitName
 from dm.worker.binlog_verbs import ProgressAtTarget
 from dm.worker.daemon import Parts, run
 from dm.worker.operations import Servers
-
-FAKE_HOST = Path(__file__).parents[1] / "task" / "fake_host.py"
+from tests.testbed.host_forks import fork_hosts
+from tests.unit.task import fake_host
 
 
 def answers() -> dict[str, Any]:
@@ -180,5 +180,6 @@ def main() -> None:
         verify_source, check, forget_progress, place_of, begin_at, until_of, final_place, progress, demand_readable,
         ShardLocks(locks, decide), VALIDATIONS, JoinRequests(joining=joining),
     )  # fmt: skip
-    parts = Parts(servers, first_unit, (sys.executable, str(FAKE_HOST)), 2.0)
+    fork_hosts(fake_host.run)
+    parts = Parts(servers, first_unit, patience=2.0)
     sys.exit(run(parts))

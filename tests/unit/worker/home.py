@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,9 +16,11 @@ from typing import Any, TypeVar
 from dm.cli.client import Client
 from tests.testbed.daemon import run_here
 from tests.testbed.fork_server import ForkedProcess, fork_server
+from tests.testbed.looks import looks
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 120.0  # a limit for what hangs, not a measure of speed
+REAL_DAEMON = ("tests.testbed.daemon_program",)
 _FAKE_DAEMON = ("tests.unit.worker.fake_daemon", "uvicorn.protocols.http.auto")
 T = TypeVar("T")
 
@@ -39,12 +40,13 @@ class Dmctl:
 
 @dataclass
 class TestHome:
-    """A $DM_HOME with a daemon that the test starts, kills and starts again."""
+    """A $DM_HOME with a daemon that the test starts, kills and starts again; its units do as told, or are real."""
 
     __test__ = False
     directory: Path
     daemon: ForkedProcess | None = None
     environment: dict[str, str] = field(default_factory=dict)
+    program: tuple[str, ...] = _FAKE_DAEMON
 
     def start(self, *arguments: str) -> None:
         self.daemon = self.launch(*arguments)
@@ -54,7 +56,7 @@ class TestHome:
         self.directory.mkdir(exist_ok=True)
         with (self.directory / "daemon.log").open("ab") as log, Path(os.devnull).open("rb") as nothing:
             files = (nothing.fileno(), log.fileno(), log.fileno())
-            return ForkedProcess(*fork_server(*_FAKE_DAEMON).fork(files, arguments, self._environment()))
+            return ForkedProcess(*fork_server(*self.program).fork(files, arguments, self._environment()))
 
     def kill(self) -> None:
         assert self.daemon is not None
@@ -170,10 +172,8 @@ def home(directory: Path) -> Iterator[TestHome]:
 
 def until(look: Callable[[], T | None]) -> T:
     """Look again and again until there is something to see."""
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
+    for _ in looks(SECONDS):
         seen = look()
         if seen:
             return seen
-        time.sleep(0.02)
     raise AssertionError("did not come about in time")

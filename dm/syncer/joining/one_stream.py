@@ -1,0 +1,53 @@
+"""What main's run and the share's have in common: each follows one stream, and needs nothing beside it to be set up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dm.clock import Clock
+from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.position import Position
+from dm.progress.tables import SubtaskKey
+from dm.rules.table_rules import TableRules
+from dm.syncer.apply.target_sessions import TargetSessions
+from dm.syncer.beside_watch import BesideWatch
+from dm.syncer.parts import Parts
+from dm.syncer.state_found import StateFound
+from dm.syncer.stream.origin import Origin
+
+
+class OneStream:
+    """A `Beside` without `begin` and `follow`."""
+
+    def __init__(self, subtask: SubtaskConfig) -> None:
+        self.key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
+        self.rules = TableRules(subtask)
+
+    def floor(self, position: Position) -> Position:
+        """All before the checkpoint is done, or held by who needs it."""
+        return position
+
+    def create_tables(self, connection: TargetConnection) -> None:
+        """There are none beside those of every task."""
+
+    def join(self, control: TargetConnection, state: StateFound, origin: Origin, clock: Clock) -> None:
+        """Nothing."""
+
+
+def run_until(
+    look: Callable[[TargetConnection], bool],  # whether the run is to end
+    parts: Parts,
+    sessions: TargetSessions,
+    failed: Callable[[BaseException], None],
+    clock: Clock,
+    run: Callable[[], None],
+) -> None:
+    """Run until a look at the target says that the stream is to end, or the run ends by itself; raises DMError."""
+    watch = BesideWatch(sessions.open, look, parts.reader.queue.close, failed, clock)
+    watch.start()
+    watch.wake()
+    try:
+        run()
+    finally:
+        watch.stop()
