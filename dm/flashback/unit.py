@@ -115,6 +115,7 @@ class FlashbackUnit:
             )
             options = PlanOptions(
                 flavor=control.flavor,
+                tidb=control.tidb,
                 narrower_columns=subtask.syncer.narrower_columns,
                 local_time=local_time(control, subtask.timezone),
             )
