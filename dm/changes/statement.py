@@ -4,7 +4,8 @@ Outside safe mode a statement says what the source did, and its count proves tha
 UPDATE must match one row and a DELETE must delete one (an INSERT proves itself by the unique keys).
 
 A strict target refuses an ENUM's error value (number 0, which a lax sql_mode of the source let in). Such a row gets its
-own statement with a lax sql_mode, which must cause exactly that many warnings.
+own statement with a lax sql_mode, which must cause exactly that many warnings. A TiDB heeds a mode of the session only,
+so the statement says that it needs one (`lenient`).
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class ApplyStatement:
     changes: tuple[RowChange, ...]
     found: tuple[ApplyStatement, ...] = ()  # to be executed next if the statement matched a row
     not_found: tuple[ApplyStatement, ...] = ()  # to be executed next if it matched none
+    lenient: bool = False  # to be executed while the session has no strict mode
 
 
 def key_changed(plan: TablePlan, before: Row, after: Row) -> bool:
@@ -175,17 +177,31 @@ def written(
     """The statement that writes this row; lenient if the row has the error value."""
     if has_zero_enum(plan, row):
         count = sum(row[at] == 0 for at in plan.zero_enums)
-        sql = without_strict_modes(plan.flavor, sql)
         expected = Expected(expected.affected, expected.matched, count)
+        if plan.tidb:
+            return ApplyStatement(sql, expected, (change,), found, not_found, lenient=True)
+        sql = without_strict_modes(plan.flavor, sql)
     return ApplyStatement(sql, expected, (change,), found, not_found)
 
 
 def without_strict_modes(flavor: Flavor, sql: bytes) -> bytes:
-    """The statement in a session that takes what it can of each value, with a warning for what it can't."""
+    """The statement as a session takes it that takes what it can of each value, with a warning for what it can't.
+
+    A TiDB has neither of these forms: `dm.downstream.lenient`, and `lenient_script`.
+    """
     return _LENIENT[flavor](sql)
 
 
-_LAX: Final = b"'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
+def lenient_script(flavor: Flavor, sql: bytes, *, tidb: bool) -> bytes:
+    """The same for a file that a client reads: what the statement needs around it, without the last one's end."""
+    if not tidb:
+        return without_strict_modes(flavor, sql)
+    before = b"SET @dm_mode = @@SESSION.sql_mode, SESSION sql_mode = " + _LAX
+    return b";\n".join((before, sql, b"SET SESSION sql_mode = @dm_mode"))
+
+
+LAX_MODE: Final = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES"
+_LAX: Final = b"'" + LAX_MODE.encode() + b"'"
 
 
 def _lenient_mysql(sql: bytes) -> bytes:

@@ -22,7 +22,8 @@ from dm.flavor import Flavor
 MARIADB_VARIABLE: Final = "DM_MARIADB"
 """Names the tree of the MariaDB that is used; without it that is the system's."""
 
-# Of what mariadb-install-db makes the system's tables; the script itself knows the system's paths only.
+# Of what mariadb-install-db makes the system's tables; the script itself knows the system's paths only. Before 10.6
+# they are called after mysql, and the last one is not there.
 _SYSTEM_TABLES: Final = (
     "mariadb_system_tables.sql",
     "mariadb_performance_tables.sql",
@@ -82,6 +83,8 @@ def _unpacked(flavor: Flavor, tree: Path) -> Installation:
         launcher = (str(tree / places["loader"]), "--library-path", libraries)
     base = tree / places.get("base", "usr")
     shared = tree / places.get("shared", f"usr/share/{flavor}")
+    if not shared.exists():
+        shared = tree / "usr/share/mysql"  # Debian's MariaDB before 10.6
     return Installation(
         flavor=flavor,
         version=version,
@@ -93,8 +96,14 @@ def _unpacked(flavor: Flavor, tree: Path) -> Installation:
             f"--character-sets-dir={shared / 'charsets'}",
             f"--plugin-dir={base / 'lib/mysql/plugin'}",
         ),
-        system_tables=tuple(shared / script for script in _SYSTEM_TABLES) if flavor == "mariadb" else (),
+        system_tables=_system_tables(shared) if flavor == "mariadb" else (),
     )
+
+
+def _system_tables(shared: Path) -> tuple[Path, ...]:
+    names = [(name, name.replace("mariadb_", "mysql_", 1)) for name in _SYSTEM_TABLES]
+    found = (next((shared / name for name in both if (shared / name).exists()), None) for both in names)
+    return tuple(path for path in found if path is not None)
 
 
 @cache

@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from dm.binlog.value import Value
-from dm.changes.statement import without_strict_modes
+from dm.changes.statement import lenient_script
 from dm.diff.table import ComparedTable, TableAt, quoted_columns
 from dm.dumpfiles.json_types import typed_tree
 from dm.equality.checksum import has_text
@@ -68,7 +68,8 @@ def _insertion(table: ComparedTable, side: TableAt, values: Values) -> bytes:
     verb = "REPLACE" if table.keyed else "INSERT"
     start = f"{verb} INTO {table.target.name.sql} ({quoted_columns(listed)}) VALUES ("
     sql = start.encode() + b", ".join(literals) + b")"
-    return sql if strict else without_strict_modes(table.flavor, sql)  # which refuse an ENUM's error value
+    # A strict mode refuses an ENUM's error value.
+    return sql if strict else lenient_script(table.flavor, sql, tidb=table.tidb)
 
 
 def _deletion(table: ComparedTable, values: Values, extra: Counter[bytes]) -> bytes | None:

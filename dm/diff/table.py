@@ -91,6 +91,7 @@ class ComparedTable:
     keyed: bool
     generated: frozenset[str]  # columns that the target computes
     flavor: Flavor  # of the target
+    tidb: bool = False  # the target is one
 
     @property
     def sides(self) -> Iterator[TableAt]:
@@ -144,7 +145,7 @@ def compared_table(
     for each, row in zip(origins, rows[1:], strict=True):
         tables.append(TableAt(each.place, each.name, tuple(row), key, each.shape))
     generated = frozenset(column.name for column in structure.columns if column.generated)
-    return ComparedTable(tables[0], tuple(tables[1:]), keyed, generated, flavor)
+    return ComparedTable(tables[0], tuple(tables[1:]), keyed, generated, flavor, tidb)
 
 
 def sorted_alike(schemas: Sequence[TableSchema], names: Sequence[str], *, one_flavor: bool) -> bool:

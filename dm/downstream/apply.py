@@ -30,6 +30,7 @@ from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of
 from dm.downstream.connection import BEGIN, ROW_EVENTS, Outcome, TargetConnection
+from dm.downstream.lenient import as_it_asks
 from dm.downstream.refused_row import run_exactly
 from dm.errors import DMError
 
@@ -211,7 +212,7 @@ class _Serial:
         elif not found:
             target, operation = change.plan.target, operation_of(change)
             raise DMError("row-missing", table=target, operation=operation, key=key_of(change))
-        elif expected.warnings not in (None, outcome.warnings):
+        elif not _warned(statement, outcome):
             raise DMError("value-changed", table=change.plan.target, operation=operation_of(change))
 
 
@@ -232,7 +233,8 @@ class _Exchange:
     def add_all(self, statements: Iterable[ApplyStatement]) -> None:
         """Send statements of a grouped attempt; raises _Unexpected, at the latest from `flush`."""
         for statement in statements:
-            if self._connection.checks_foreign_keys or statement.found or statement.not_found:
+            asks = statement.found or statement.not_found or statement.lenient
+            if self._connection.checks_foreign_keys or asks:
                 self.flush()
                 self._alone(statement)
             else:
@@ -261,8 +263,9 @@ class _Exchange:
             _expect(statement, outcome)
             matched = outcome.matched
 
-        self.add(statement.sql, answered, statement)
-        self.flush()
+        with as_it_asks(self._connection, statement):
+            self.add(statement.sql, answered, statement)
+            self.flush()
         for follow in statement.found if matched else statement.not_found:
             self._alone(follow)
 
@@ -272,9 +275,15 @@ def _expect(statement: ApplyStatement, outcome: Outcome) -> None:
     if (
         (expected.affected is not None and outcome.affected != expected.affected)
         or (expected.matched is not None and outcome.matched != expected.matched)
-        or (expected.warnings is not None and outcome.warnings != expected.warnings)
+        or not _warned(statement, outcome)
     ):
         raise _Unexpected(statement, "the target answered otherwise than expected")
+
+
+def _warned(statement: ApplyStatement, outcome: Outcome) -> bool:
+    """Whether the warnings are as expected; an UPDATE that found no row wrote nothing, and others follow it."""
+    wrote_nothing = bool(statement.not_found) and not outcome.matched
+    return wrote_nothing or statement.expected.warnings in (None, outcome.warnings)
 
 
 def _transaction(

@@ -15,6 +15,7 @@ but such warnings came: a character that a conversion loses (1366) is lost in th
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Final
 
 from dm.binlog.value import ABSENT, Row
@@ -22,6 +23,7 @@ from dm.changes.keys import completed
 from dm.changes.row_change import RowChange
 from dm.changes.statement import ApplyStatement, find, without_strict_modes
 from dm.downstream.connection import Outcome, TargetConnection
+from dm.downstream.lenient import as_it_asks, lenient
 from dm.errors import DMError
 
 # Out of range, cut short (number, text, any), not a date, division by zero, a date beyond the last one.
@@ -31,17 +33,27 @@ _OF_STRICT_MODES: Final = frozenset({1264, 1265, 1292, 1365, 1406, 1441})
 def run_exactly(connection: TargetConnection, statement: ApplyStatement) -> Outcome:
     """Run one statement of a change; raises DMError where the target can't hold exactly what the source holds."""
     try:
-        return connection.run(statement.sql)
+        with as_it_asks(connection, statement):
+            return connection.run(statement.sql)
     except DMError as error:
         change = statement.changes[0]
         if error.server_errno not in _OF_STRICT_MODES or change.after is None:
             raise
         before = 0 if change.plan.keyed else _count(connection, change, change.after)
-        outcome = connection.run(without_strict_modes(change.plan.flavor, statement.sql))
-        numbers = [int(row[1]) for row in connection.query("SHOW WARNINGS") if row[0] != "Note"]
+        outcome, numbers = _leniently(connection, statement)
         if not _OF_STRICT_MODES.issuperset(numbers) or _count(connection, change, change.after) != before + 1:
             raise
         return outcome
+
+
+def _leniently(connection: TargetConnection, statement: ApplyStatement) -> tuple[Outcome, list[int]]:
+    """Run a statement without the strict modes; gives the numbers of its warnings as well."""
+    sql = statement.sql
+    with lenient(connection) if connection.tidb else nullcontext():
+        if not connection.tidb:
+            sql = without_strict_modes(connection.flavor, sql)
+        outcome = connection.run(sql)
+        return outcome, [int(row[1]) for row in connection.query("SHOW WARNINGS") if row[0] != "Note"]
 
 
 def _count(connection: TargetConnection, change: RowChange, after: Row) -> int:

@@ -5,6 +5,7 @@
   aside, as `tidb_txn_mode` is not for speed here: lanes never write each other's rows.
 - Rows with the same key are found by their statement (`.._check_in_place_pessimistic`), not at COMMIT.
 - Nothing is divided into transactions of its own (`tidb_batch_..`, `tidb_dml_type`), and no read is of the past.
+- A key that a TiDB would draw at random (AUTO_RANDOM) may be written, as the source has one.
 - Who reads after a COMMIT sees it, and what came before it (`tidb_guarantee_linearizability`).
 
 What a version does not have yet, or has no more, it is not asked for.
@@ -28,6 +29,7 @@ FIXED: Final[Mapping[str, str]] = {
     "tidb_batch_commit": "OFF",
     "tidb_batch_insert": "OFF",
     "tidb_batch_delete": "OFF",
+    "allow_auto_random_explicit_insert": "ON",
 }
 """Variables that a `session` block does not change, with their values."""
 

@@ -220,7 +220,9 @@ def _characters(side: Side, sides: Sequence[Side], *, hashed: bool) -> Part:
     # A TiDB keeps texts of all character sets in UTF-8.
     as_stored = charsets <= _UTF8 or (len(charsets) == 1 and not any(each.tidb for each in sides))
     text, charset = side.name, side.column.charset
-    if (padded or not as_stored) and not (side.tidb and charset == "latin1"):  # which CONVERT takes for ASCII
+    if side.tidb and charset == "latin1":  # which is kept in UTF-8, and CONVERT takes for ASCII
+        charset = "utf8mb4"
+    elif padded or not as_stored:
         text, charset = f"CONVERT({text} USING utf8mb4)", "utf8mb4"
     if padded:
         text = f"TRIM(TRAILING ' ' FROM {text})"

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dm.binlog.value import ABSENT, Row
 from dm.changes.column_map import MappedColumn
 from dm.changes.plan import TablePlan
-from dm.changes.statement import delete_row, has_zero_enum, insert_row, update_row, without_strict_modes
+from dm.changes.statement import delete_row, has_zero_enum, insert_row, lenient_script, update_row
 from dm.errors import DMError
 
 
@@ -40,7 +40,7 @@ def undo(plan: TablePlan, before: Row | None, after: Row | None) -> bytes:
 
 def _lenient(plan: TablePlan, row: Row, sql: bytes) -> bytes:
     """An ENUM's error value is refused in a strict mode."""
-    return without_strict_modes(plan.flavor, sql) if has_zero_enum(plan, row) else sql
+    return lenient_script(plan.flavor, sql, tidb=plan.tidb) if has_zero_enum(plan, row) else sql
 
 
 def _require(plan: TablePlan, row: Row, columns: Sequence[MappedColumn]) -> None:

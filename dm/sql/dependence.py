@@ -8,6 +8,12 @@ operations stay together: one statement less does no harm, a statement that fail
 
 Dependences that only the table's structure shows (a generated column over a dropped one) are not seen here: the target
 refuses such a piece with its own error.
+
+A TiDB checks each operation of a statement against the table as it is before the statement. It takes no DROP INDEX with
+an ADD INDEX of the same name, and no DROP COLUMN with the DROP INDEX that sets the column free. There (`singly`)
+operations on indexes and columns stay together only where names bind them, and a DROP INDEX goes before the operations
+on columns, as in a server that carries out an ALTER as a whole. Where it refuses the first of them, the syncer tries
+the whole.
 """
 
 from __future__ import annotations
@@ -132,11 +138,9 @@ def _words(operation: AlterOperation | RenameTable) -> set[str]:
     return set()
 
 
-def _intermediate_refused(earlier: AlterOperation | RenameTable, later: AlterOperation | RenameTable) -> bool:
-    """Whether a server may refuse the state between the two, or reads the later one differently in it."""
+def _needs_its_indexes(earlier: AlterOperation | RenameTable, later: AlterOperation | RenameTable) -> bool:
+    """Whether the state between the two has other indexes than a server may ask for, or than the later one means."""
     pair = (earlier, later)
-    if any(isinstance(one, ConvertCharset) for one in pair):
-        return True
     if any(isinstance(one, DropPrimaryKey) for one in pair) and all(
         isinstance(one, DropPrimaryKey | AddIndex | AddForeignKey | _COLUMN_WORK) for one in pair
     ):
@@ -151,8 +155,22 @@ def _intermediate_refused(earlier: AlterOperation | RenameTable, later: AlterOpe
         return True
     if isinstance(earlier, AddIndex | RenameIndex) and isinstance(later, DropColumn):
         return True  # dropping the column may drop the index that has this name now
-    if isinstance(earlier, DropIndex | DropPrimaryKey) and isinstance(later, AlterIndex):
-        return True  # a unique index that may replace the primary key can't be hidden
+    # A unique index that may replace the primary key can't be hidden.
+    return isinstance(earlier, DropIndex | DropPrimaryKey) and isinstance(later, AlterIndex)
+
+
+def _intermediate_refused(
+    earlier: AlterOperation | RenameTable, later: AlterOperation | RenameTable, *, singly: bool
+) -> bool:
+    """Whether a server may refuse the state between the two, or reads the later one differently in it."""
+    if any(isinstance(one, ConvertCharset) for one in (earlier, later)):
+        return True
+    if singly:
+        # The column's going may have dropped or cut the index already.
+        if isinstance(earlier, DropColumn) and isinstance(later, DropIndex | RenameIndex):
+            return True
+    elif _needs_its_indexes(earlier, later):
+        return True
     earlier_words, later_words = _words(earlier), _words(later)
     if isinstance(later, AddIndex | _COLUMN_CHANGES) and earlier_words & {"AUTO_INCREMENT", "SERIAL"}:
         return not isinstance(earlier, TableOptions)
@@ -166,7 +184,12 @@ def _intermediate_refused(earlier: AlterOperation | RenameTable, later: AlterOpe
 
 
 def _depends(
-    operations: Sequence[AlterOperation | RenameTable], effects: Sequence[_Effect], one: int, other: int
+    operations: Sequence[AlterOperation | RenameTable],
+    effects: Sequence[_Effect],
+    one: int,
+    other: int,
+    *,
+    singly: bool,
 ) -> bool:
     earlier, later = effects[one], effects[other]
     if earlier.needs & later.makes or earlier.makes & later.removes:
@@ -183,16 +206,35 @@ def _depends(
     # A dropped name means the old thing, unless an operation in between created it again.
     if later.subject in earlier.removes:
         return not any(later.subject in effect.makes for effect in effects[one:other])
-    return _intermediate_refused(operations[one], operations[other])
+    return _intermediate_refused(operations[one], operations[other], singly=singly)
 
 
-def groups(operations: Sequence[AlterOperation | RenameTable]) -> list[range]:
+def _lets_pass(operation: AlterOperation | RenameTable, drop: DropIndex) -> bool:
+    """Whether the DROP INDEX may go before the operation: columns, and an index that gets its name."""
+    if isinstance(operation, AddIndex):  # a foreign key may need another one before it lets go of the old one
+        return _index_name(operation) == drop.name.lower()
+    return isinstance(operation, _COLUMN_WORK)
+
+
+def indexes_first(operations: Sequence[AlterOperation | RenameTable]) -> list[int]:
+    """The operations' places in an order in which each DROP INDEX stands before the columns' operations."""
+    order: list[int] = []
+    for place, operation in enumerate(operations):
+        at = len(order)
+        if isinstance(operation, DropIndex):
+            while at and _lets_pass(operations[order[at - 1]], operation):
+                at -= 1
+        order.insert(at, place)
+    return order
+
+
+def groups(operations: Sequence[AlterOperation | RenameTable], *, singly: bool = False) -> list[range]:
     """Split the operations, in order, into the smallest runs that can be carried out one after another."""
     effects = [_effect(operation) for operation in operations]
     ends = list(range(1, len(operations) + 1))
     for one in range(len(operations)):
         for other in range(one + 1, len(operations)):
-            if _depends(operations, effects, one, other):
+            if _depends(operations, effects, one, other, singly=singly):
                 for between in range(one, other):
                     ends[between] = max(ends[between], other + 1)
     runs: list[range] = []

@@ -7,9 +7,11 @@ statement says. Each part is then parsed again from scratch, and must do exactly
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dm.errors import DMError
 from dm.sql.context import SourceContext
-from dm.sql.dependence import groups
+from dm.sql.dependence import groups, indexes_first
 from dm.sql.grammar import Parsed, parse
 from dm.sql.operation import AlterOperation, Operation, RenameTable
 from dm.sql.piece import Piece
@@ -33,7 +35,7 @@ def _drop_tables(parsed: Parsed, context: SourceContext) -> list[Piece]:
     return [Piece.of(f"{parsed.head} {parsed.text[ref.start : ref.end]}{tail}", context) for ref in parsed.names]
 
 
-def _part(parsed: Parsed, run: range, head: str, context: SourceContext) -> Piece:
+def _part(parsed: Parsed, run: Sequence[int], head: str, context: SourceContext) -> Piece:
     chosen = [parsed.specifications[index] for index in run]
     text = f"{head} {', '.join([one.source for one in chosen] + list(parsed.whole_options))}"
     piece = Piece.of(text, context)
@@ -44,7 +46,7 @@ def _part(parsed: Parsed, run: range, head: str, context: SourceContext) -> Piec
     return piece
 
 
-def _alter_table(parsed: Parsed, runs: list[range], context: SourceContext) -> list[Piece]:
+def _alter_table(parsed: Parsed, runs: Sequence[Sequence[int]], context: SourceContext) -> list[Piece]:
     subject = parsed.names[0]
     before = parsed.head[: subject.start - parsed.head_at]
     after = parsed.head[subject.end - parsed.head_at :]
@@ -58,13 +60,23 @@ def _alter_table(parsed: Parsed, runs: list[range], context: SourceContext) -> l
     return pieces
 
 
-def split(text: str, context: SourceContext) -> list[Piece]:
-    """The pieces of one DDL statement, in the order in which they must run."""
+def _runs(operations: Sequence[AlterOperation | RenameTable], *, singly: bool) -> list[list[int]]:
+    """The places of those operations that go together."""
+    order = indexes_first(operations) if singly else list(range(len(operations)))
+    found = groups([operations[place] for place in order], singly=singly)
+    return [[order[at] for at in run] for run in found]
+
+
+def split(text: str, context: SourceContext, *, singly: bool = False) -> list[Piece]:
+    """The pieces of one DDL statement, in the order in which they must run.
+
+    `singly`: for a target that takes few operations of an ALTER together, as a TiDB does (`dependence.py`).
+    """
     parsed = parse(text, context)
     if parsed.verb == "DROP TABLE" and len(parsed.operations) > 1:
         return _drop_tables(parsed, context)
     if parsed.verb == "ALTER TABLE" and len(parsed.specifications) > 1 and not parsed.partitioned:
-        runs = groups([one.operation for one in parsed.specifications])
+        runs = _runs([one.operation for one in parsed.specifications], singly=singly)
         if len(runs) > 1:
             return _alter_table(parsed, runs, context)
     return [Piece.of(parsed.text.strip(), context)]

@@ -307,7 +307,7 @@ class Wiring:
         known = Known(
             self._rules,
             state.tracker,
-            Source(origin.context_of, views.has, cascades_lost),
+            Source(origin.context_of, views.has, cascades_lost, singly=self._connections[DDL].tidb),
             DumpWindow(self._points, state.dumped_until),
             state.online,
             TemporaryTables(),

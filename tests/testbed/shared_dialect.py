@@ -6,9 +6,8 @@ What is left out is not equal by nature, or pauses a task on purpose (docs/tidb.
 - a new type for rows that are there (36937), defaults of long types, of which MySQL and TiDB have none;
 - a KEY of a long column without a length, to which a MariaDB adds one (36910);
 - expressions of texts and of dates, which each server computes by its own rules;
-- at a TiDB: an ENUM's error value (10006), a primary key that goes, a column of an index of several, collations besides
-  its own; a default with more digits of a second than its column, which MariaDB cuts and TiDB rounds (36937), and tells
-  as it was written.
+- at a TiDB: a primary key that goes, a column of an index of several, collations besides its own; a default with more
+  digits of a second than its column, which MariaDB cuts and TiDB rounds (36937), and tells as it was written.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ _JSON = ("'null'", "'{}'", "'[]'", "'[1, -2, true, false, null, \"x\"]'", '\'{"b
 _NO_MOMENT = "'1970-01-01 00:00:00.999999'"
 # Members that are equal in the collation are refused there, too.
 _NOT_IN_TIDB = re.compile(r"utf16|sjis|gb18030|GEOMETRY|POINT|POLYGON|VECTOR|ENUM\('a','b','ä'\)")
-_NO_MEMBER = re.compile(r"''|0")
 _MOMENT = re.compile(r"(?:DATETIME|TIMESTAMP|TIME)(?:\((\d)\))?")
 _LATIN1 = re.compile(r"CHARACTER SET latin1$")
 
@@ -63,9 +61,7 @@ def _at(target: Kind, types: Mapping[str, Sequence[str]]) -> dict[str, Sequence[
     if target != "tidb":
         return dict(types)
     return {
-        _LATIN1.sub("CHARACTER SET latin1 COLLATE latin1_bin", kind): tuple(
-            each for each in values if not (kind.startswith("ENUM") and _NO_MEMBER.fullmatch(each))
-        )
+        _LATIN1.sub("CHARACTER SET latin1 COLLATE latin1_bin", kind): values
         for kind, values in types.items()
         if not _NOT_IN_TIDB.search(kind)
     }

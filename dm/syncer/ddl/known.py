@@ -37,6 +37,7 @@ class Source:
     context_of: Callable[[Query], SourceContext]
     is_view: Callable[[TableName], bool]  # now
     cascades_lost: bool = False  # neither the source logs what foreign keys do nor will the target do it
+    singly: bool = False  # the target takes few operations of one statement together (`dm.sql.dependence`)
 
 
 @dataclass(frozen=True, slots=True)

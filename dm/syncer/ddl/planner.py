@@ -150,7 +150,7 @@ class _Planning:
             return _Found([])
         if not stated.by_hand:
             stated = replace(stated, text=without_ignored_references(text, context))
-        pieces = split(stated.text, context)
+        pieces = split(stated.text, context, singly=self._known.source.singly)
         if share != "none" and any(self._rules.followed(table) for piece in pieces for table in piece.tables):
             raise DMError("ddl-not-understood", statement=stated.text, why=_WITH_TEMPORARY[share])
         steps = [step for piece in pieces for step in self._steps_of(piece, stated)]
@@ -192,7 +192,8 @@ class _Planning:
         try:
             with pausing(query.readable):
                 text, context = query.text, self._known.source.context_of(query)
-                pieces = split(text, context) if classify(text, context).kind == "ddl" else []
+                understood = classify(text, context).kind == "ddl"
+                pieces = split(text, context, singly=self._known.source.singly) if understood else []
         except DMError:
             return []  # what can't be read can't be followed; rows that do not fit what is known then pause
         in_part = query.error_code not in _HARMLESS or share != "none"  # it may be done there in part only

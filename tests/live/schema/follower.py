@@ -196,7 +196,7 @@ class Follower:
                 logged += 1
                 rewritten = rewritten or query.sql.strip() != statement.strip()
                 _demand_success(query)
-                for piece in split(query.text, context):
+                for piece in split(query.text, context, singly=self._connection.tidb):
                     pieces.append(piece)
                     kind = f"{piece.verb}: {', '.join(piece.events)}"
                     self._execute(piece, query)

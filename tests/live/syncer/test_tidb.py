@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 
@@ -87,6 +89,32 @@ def test_ddl_arrives(upstream: ThrowawayServer, tidb: TidbServer, schema: Schema
     identical(upstream, tidb, name)
 
 
+def test_indexes_and_columns_that_go_in_one_alter_arrive(
+    upstream: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory
+) -> None:
+    """A TiDB takes none of these statements whole."""
+    name = schema(upstream, tidb)
+    columns = "id INT PRIMARY KEY, a INT, b INT, c INT, KEY k (a, b), KEY ka (a), UNIQUE u (c)"
+    for server in (upstream, tidb):
+        server.execute(
+            f"ALTER DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+            *(f"CREATE TABLE {name}.t{number} ({columns})" for number in range(4)),
+        )
+    with running_sync(subtask_for(upstream, tidb, name, task=name)) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            *(f"INSERT INTO {name}.t{number} VALUES (1, 1, 1, 1), (2, NULL, 2, 2)" for number in range(4)),
+            f"ALTER TABLE {name}.t0 ADD INDEX n (b), DROP INDEX k, DROP COLUMN a",
+            f"ALTER TABLE {name}.t1 DROP INDEX k, ADD INDEX k (b)",
+            f"ALTER TABLE {name}.t2 DROP COLUMN a, DROP INDEX k, ADD COLUMN d INT DEFAULT 3, ADD INDEX (d)",
+            f"ALTER TABLE {name}.t3 DROP INDEX u, ADD UNIQUE u (b, c), MODIFY a BIGINT, DROP INDEX ka",
+            f"INSERT INTO {name}.t3 VALUES (3, 5000000000, 1, 2)",
+            f"UPDATE {name}.t2 SET d = 4 WHERE id = 2",
+        )
+        sync.wait_synced()
+    identical(upstream, tidb, name)
+
+
 def test_values_that_a_tidb_would_take_for_others(
     upstream: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory
 ) -> None:
@@ -119,6 +147,74 @@ def test_values_that_a_tidb_would_take_for_others(
         )
         sync.wait_synced()
     identical(upstream, tidb, name)
+
+
+def test_rows_arrive_in_tables_that_only_a_tidb_can_make(
+    mysql: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory
+) -> None:
+    """Made by hand before the task: keys that it draws, hidden row numbers that it spreads, keys apart from rows."""
+    name = schema(mysql, tidb)
+    tables = {
+        "drawn": ("id BIGINT AUTO_INCREMENT PRIMARY KEY, v INT", "id BIGINT AUTO_RANDOM(5) PRIMARY KEY, v INT", ""),
+        "spread": ("v INT, w TEXT", "v INT, w TEXT", "SHARD_ROW_ID_BITS = 4 PRE_SPLIT_REGIONS = 2"),
+        "apart": (
+            "id VARCHAR(20) PRIMARY KEY, n INT AUTO_INCREMENT UNIQUE",
+            "id VARCHAR(20), n INT AUTO_INCREMENT UNIQUE, PRIMARY KEY (id) NONCLUSTERED",
+            "AUTO_ID_CACHE = 1",
+        ),
+    }
+    for table, (here, there, options) in tables.items():
+        mysql.execute(f"CREATE TABLE {name}.{table} ({here})")
+        tidb.execute(f"CREATE TABLE {name}.{table} ({there}) {options}")
+    with running_sync(subtask_for(mysql, tidb, name, task=name)) as sync:
+        sync.wait_synced()
+        mysql.execute(
+            f"INSERT INTO {name}.drawn (v) VALUES (1), (2), (3)",
+            f"INSERT INTO {name}.spread VALUES (1, 'x'), (1, 'x'), (2, NULL)",
+            f"INSERT INTO {name}.apart VALUES ('a', 1), ('b', 7), ('c', NULL)",
+        )
+        sync.wait_synced()
+        mysql.execute(
+            f"UPDATE {name}.drawn SET id = 9 WHERE v = 2",
+            f"DELETE FROM {name}.spread WHERE v = 1 LIMIT 1",
+            f"UPDATE {name}.apart SET id = 'B' WHERE n = 7",
+            f"ALTER TABLE {name}.drawn ADD COLUMN w INT DEFAULT 5",
+        )
+        sync.wait_synced()
+    for table in tables:
+        found, wanted = (Counter(server.query(f"SELECT * FROM {name}.{table}")) for server in (tidb, mysql))
+        assert found == wanted
+
+
+@pytest.mark.parametrize("safe", [False, True])
+def test_rows_arrive_where_collations_have_no_meaning(
+    mysql: ThrowawayServer, tmp_path: Path, schema: SchemaFactory, safe: bool
+) -> None:
+    """A TiDB of old collations (`new_collations_enabled_on_first_bootstrap`) takes `a` and `A` for two keys."""
+    name = schema(mysql)
+    with TidbServer(tmp_path / "tidb", new_collations_enabled_on_first_bootstrap=False) as old:
+        for server in (mysql, old):
+            server.execute(
+                f"CREATE DATABASE IF NOT EXISTS {name}",
+                f"CREATE TABLE {name}.t (k VARCHAR(20) PRIMARY KEY, u VARCHAR(20) UNIQUE, n INT)"
+                " DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_general_ci",
+            )
+        subtask = subtask_for(mysql, old, name, task=name)
+        subtask = subtask.model_copy(update={"syncer": subtask.syncer.model_copy(update={"safe_mode": safe})})
+        with running_sync(subtask) as sync:
+            sync.wait_synced()
+            mysql.execute(f"INSERT INTO {name}.t VALUES ('a', 'x', 1), ('b', 'y', 2), ('ß', 'ä', 3), ('c', NULL, 4)")
+            sync.wait_synced()
+            mysql.execute(
+                f"UPDATE {name}.t SET k = 'A' WHERE n = 1",
+                f"UPDATE {name}.t SET u = 'Y' WHERE n = 2",
+                f"UPDATE {name}.t SET k = 's', u = 'A' WHERE n = 3",
+                f"DELETE FROM {name}.t WHERE k = 'C'",
+                f"INSERT INTO {name}.t VALUES ('C', 'z', 5)",
+            )
+            sync.wait_synced()
+        rows = f"SELECT k, u, n FROM {name}.t ORDER BY n"
+        assert old.query(rows) == mysql.query(rows)
 
 
 def test_what_widens_is_executed(upstream: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory) -> None:

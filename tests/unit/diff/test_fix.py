@@ -26,11 +26,10 @@ COLUMNS = (
 ROW = (b"7", b"\xe4'", b"0.1", b"b", b"2", b"2024-01-02 03:04:05.600", b"\x00\\", b"8", b'{"a": "it\'s"}')
 
 
-def table(key: tuple[str, ...]) -> ComparedTable:
+def table(key: tuple[str, ...], *, tidb: bool = False) -> ComparedTable:
     structure = Structure(COLUMNS, key, frozenset(), frozenset())
-    return compared_table(
-        TARGET, structure, "mysql", [Origin(0, SOURCE, structure, "mysql", {})], frozenset(), json_types=False
-    )
+    origins = [Origin(0, SOURCE, structure, "mysql", {})]
+    return compared_table(TARGET, structure, "mysql", origins, frozenset(), json_types=False, tidb=tidb)
 
 
 def test_a_row_that_is_missing_is_written_whole() -> None:
@@ -50,6 +49,26 @@ def test_an_error_value_of_an_enum_is_written_in_a_lenient_session() -> None:
     assert insertion.startswith(
         b"REPLACE /*+ SET_VAR(sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES') */ INTO `t`"
     )
+
+
+def test_for_a_tidb_the_session_is_lenient_for_one_statement() -> None:
+    keyed = table(("id",), tidb=True)
+    side = keyed.origins[0]
+    row = tuple(b"0" if part.base == "enum" else b"7" for part in side.row)
+    (insertion,) = fix_of(keyed, (side, row), None, Counter([b"x"]), NONE).insertions
+    before, statement, after = insertion.split(b";\n")
+    assert before.startswith(b"SET @dm_mode = @@SESSION.sql_mode, SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO")
+    assert statement.startswith(b"REPLACE INTO `t`")
+    assert after == b"SET SESSION sql_mode = @dm_mode"
+
+
+def test_a_text_of_a_tidb_is_named_in_utf_8() -> None:
+    row = tuple(
+        "ä".encode() if part.label == "v`x" else value
+        for part, value in zip(table(("v`x",), tidb=True).target.row, ROW, strict=True)
+    )
+    (deletion,) = fix_of(table(("v`x",), tidb=True), None, row, NONE, Counter([b"x"])).deletions
+    assert deletion == "DELETE FROM `t`.`orders` WHERE `v``x` = 'ä'".encode()
 
 
 def test_a_row_that_is_too_much_is_deleted_by_its_key() -> None:

@@ -1,6 +1,7 @@
 """README's first task by hand, typed as it stands: its SQL, its commands, its files, on two fresh servers.
 
-Where MariaDB is one of them, two names in the GRANT statements are read as the comments there say.
+Where MariaDB is one of them, two names in the GRANT statements are read as the comments there say; a TiDB as the target
+gets the statements but the last.
 """
 
 from __future__ import annotations
@@ -13,17 +14,22 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from dm.cli.client import Client
+from dm.demo.private_server import PrivateServer
 from dm.flavor import Flavor
 from tests.testbed.fixtures import ServerFactory
+from tests.testbed.tidb import TidbServer
 from tests.unit.docs.document import README, ROOT, blocks, section
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
 PATIENCE_SECONDS = 120.0
+
+_Target = Flavor | Literal["tidb"]
 
 
 @dataclass
@@ -79,10 +85,19 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
         person.client.post("/api/v1/daemon/shutdown")
 
 
-def _statements(sql: str, flavor: Flavor) -> list[str]:
+@pytest.fixture
+def own_tidb(tmp_path: Path) -> Iterator[TidbServer]:
+    server = TidbServer(tmp_path / "tidb")
+    yield server.start()
+    server.destroy()
+
+
+def _statements(sql: str, server: PrivateServer) -> list[str]:
     lines = [line for line in sql.splitlines() if not line.startswith("--")]
+    if server.tidb:
+        lines = [line for line in lines if "REPLICATION_APPLIER" not in line]
     text = " ".join(lines)
-    if flavor == "mariadb":
+    if server.flavor == "mariadb":
         text = text.replace(", XA_RECOVER_ADMIN", "").replace("REPLICATION_APPLIER", "BINLOG REPLAY")
     return [statement.strip() for statement in text.split(";") if statement.strip()]
 
@@ -94,13 +109,19 @@ def _statements(sql: str, flavor: Flavor) -> list[str]:
         pytest.param(("mysql", "mariadb"), marks=pytest.mark.chaos),
         pytest.param(("mariadb", "mysql"), marks=pytest.mark.chaos),
         pytest.param(("mariadb", "mariadb"), marks=pytest.mark.chaos),
+        pytest.param(("mysql", "tidb"), marks=[pytest.mark.tidb, pytest.mark.chaos]),
+        pytest.param(("mariadb", "tidb"), marks=[pytest.mark.tidb, pytest.mark.chaos]),
     ],
     ids="-to-".join,
 )
 def test_every_command_of_the_walk_through_works_as_written(
-    reader: Reader, server: ServerFactory, flavors: tuple[Flavor, Flavor]
+    request: pytest.FixtureRequest,
+    reader: Reader,
+    server: ServerFactory,
+    flavors: tuple[Flavor, _Target],
 ) -> None:
-    source, target = (server(flavor) for flavor in flavors)
+    source, kind = server(flavors[0]), flavors[1]
+    target: PrivateServer = request.getfixturevalue("own_tidb") if kind == "tidb" else server(kind)
     source.execute(
         "CREATE DATABASE shop",
         "CREATE TABLE shop.orders (id INT PRIMARY KEY, customer VARCHAR(40) UNIQUE, total DECIMAL(10,2))",
@@ -109,8 +130,8 @@ def test_every_command_of_the_walk_through_works_as_written(
     shown = blocks(section(README.read_text(encoding="utf-8"), "A first task by hand"))
     at_source, at_target = (block for block in shown if block.language == "sql")
     source_file, task_file = (block for block in shown if block.language == "yaml")
-    source.execute(*_statements(at_source.text, source.flavor))
-    target.execute(*_statements(at_target.text, target.flavor))
+    source.execute(*_statements(at_source.text, source))
+    target.execute(*_statements(at_target.text, target))
     reader.write("source.yaml", source_file.text, (3306, source.port))
     reader.write("task.yaml", task_file.text, (3307, target.port))
 

@@ -92,6 +92,33 @@ def test_what_is_invalid_alone_stays_whole(text: str) -> None:
     assert _texts(text) == [text]
 
 
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        ("DROP INDEX f, ADD INDEX f (a, b)", ["DROP INDEX f", "ADD INDEX f (a, b)"]),
+        ("ADD INDEX f (a, b), DROP INDEX f", ["DROP INDEX f", "ADD INDEX f (a, b)"]),
+        ("ADD INDEX n (b), DROP INDEX k, DROP a", ["ADD INDEX n (b)", "DROP INDEX k", "DROP a"]),
+        ("DROP COLUMN a, MODIFY b BIGINT, DROP INDEX k", ["DROP INDEX k", "DROP COLUMN a", "MODIFY b BIGINT"]),
+        ("ADD c INT, DROP INDEX k, ADD INDEX k (c)", ["DROP INDEX k", "ADD c INT", "ADD INDEX k (c)"]),
+        ("DROP PRIMARY KEY, ADD PRIMARY KEY (b)", ["DROP PRIMARY KEY", "ADD PRIMARY KEY (b)"]),
+        ("DROP FOREIGN KEY f, DROP INDEX f, DROP a", ["DROP FOREIGN KEY f", "DROP INDEX f", "DROP a"]),
+        ("DROP INDEX k, RENAME INDEX j TO k", ["DROP INDEX k", "RENAME INDEX j TO k"]),
+        # Names bind these.
+        ("RENAME INDEX j TO k, DROP INDEX k", ["RENAME INDEX j TO k, DROP INDEX k"]),
+        ("CHANGE a b INT, CHANGE b a INT", ["CHANGE a b INT, CHANGE b a INT"]),
+        ("DROP COLUMN a, ADD COLUMN a BIGINT", ["DROP COLUMN a, ADD COLUMN a BIGINT"]),
+        ("ADD id INT AUTO_INCREMENT, ADD KEY (id)", ["ADD id INT AUTO_INCREMENT, ADD KEY (id)"]),
+        # The index may be gone with the column.
+        ("DROP COLUMN a, DROP FOREIGN KEY f, DROP INDEX k", ["DROP COLUMN a, DROP FOREIGN KEY f, DROP INDEX k"]),
+    ],
+)
+def test_a_tidb_gets_indexes_and_columns_one_by_one(text: str, pieces: list[str]) -> None:
+    found = [
+        piece.text.removeprefix("ALTER TABLE t ") for piece in split(f"ALTER TABLE t {text}", _CONTEXT, singly=True)
+    ]
+    assert found == pieces
+
+
 def test_a_filter_may_still_have_every_operation_alone() -> None:
     (piece,) = split("ALTER TABLE t DROP COLUMN a, DROP INDEX b", _CONTEXT)
     assert piece.events == ("drop column", "drop index")

@@ -433,9 +433,22 @@ def test_a_statement_that_is_not_understood_pauses_where_it_may_have_changed_mig
     assert caught.value.name == "ddl-not-understood"
 
 
+def test_a_tidb_gets_the_operations_of_an_alter_one_by_one() -> None:
+    altering = query(b"ALTER TABLE d.t DROP INDEX k, ADD INDEX k (b)")
+    looking = Looking()
+    assert len(looking.steps(altering)) == 1
+    looking.known = replace(looking.known, source=replace(looking.known.source, singly=True))
+    first, second = looking.steps(altering)
+    assert isinstance(first, Execute)
+    assert isinstance(second, Execute)
+    assert [first.piece.text, second.piece.text] == ["ALTER TABLE d.t DROP INDEX k", "ALTER TABLE d.t ADD INDEX k (b)"]
+    assert first.whole is not None
+    assert first.whole.text == altering.text  # should the TiDB refuse the first one
+
+
 def test_what_breaks_over_a_statement_may_be_skipped_by_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(text: str, context: SourceContext) -> list[Piece]:
-        raise IndexError(text)
+    def broken(text: str, context: SourceContext, *, singly: bool) -> list[Piece]:
+        raise IndexError(f"{text} {singly}")
 
     monkeypatch.setattr("dm.syncer.ddl.planner.split", broken)
     skipping = Operator("uuid", "binlog.000001", 100, "skip")

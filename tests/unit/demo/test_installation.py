@@ -1,0 +1,35 @@
+"""A MariaDB that was unpacked: where its scripts are, which older ones call otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dm.demo.installation import MARIADB_VARIABLE, find
+
+
+def unpacked(tree: Path, shared: str, scripts: list[str]) -> Path:
+    (tree / shared).mkdir(parents=True)
+    (tree / "VERSION").write_text("10.5.23\n")
+    (tree / "LAYOUT").write_text("mysqld=usr/sbin/mariadbd\n")
+    for script in scripts:
+        (tree / shared / script).write_text("")
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("shared", "scripts"),
+    [
+        ("usr/share/mariadb", ["mariadb_system_tables.sql", "fill_help_tables.sql", "mariadb_sys_schema.sql"]),
+        ("usr/share/mysql", ["mysql_system_tables.sql", "fill_help_tables.sql"]),
+    ],
+)
+def test_scripts_are_found_under_both_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: str, scripts: list[str]
+) -> None:
+    tree = unpacked(tmp_path / "tree", shared, scripts)
+    monkeypatch.setenv(MARIADB_VARIABLE, str(tree))
+    installation = find("mariadb")
+    assert [path.name for path in installation.system_tables] == scripts
+    assert f"--character-sets-dir={tree / shared / 'charsets'}" in installation.server_options
