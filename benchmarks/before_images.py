@@ -39,11 +39,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.before_images", description="what before images cost")
     parser.add_argument("--rows", type=int, default=_ROWS, help=f"how many (default {_ROWS})")
-    given = parser.parse_args(arguments)
     flavors: tuple[Flavor, ...] = ("mysql", "mariadb")
+    parser.add_argument("--flavor", choices=flavors, action="append", help="only this server")
+    given = parser.parse_args(arguments)
     print("| server | rows of | change | before image | bytes of BINLOG per row | us of the target's CPU per row |")
     print("|---|---|---|---|---|---|")
-    for flavor in flavors:
+    for flavor in given.flavor or flavors:
         with (
             tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
             ThrowawayServer(flavor, Path(directory) / "target", server_id=72, options=_OPTIONS) as target,
@@ -100,7 +101,7 @@ def _binlog_statements(target: ThrowawayServer) -> list[str]:
     """What mysqlbinlog makes of the target's last file, without its transactions."""
     file = target.query("SHOW BINARY LOGS")[-1][0]
     connect = (f"--host={target.host}", f"--port={target.port}", f"--user={target.user}")
-    program = target.installation.command("mysqlbinlog")
+    program = target.installation.command({"mysql": "mysqlbinlog", "mariadb": "mariadb-binlog"}[target.flavor])
     text = run_program(
         (*program, "--no-defaults", "--read-from-remote-server", *connect, str(file)),
         environment={"MYSQL_PWD": target.password},
