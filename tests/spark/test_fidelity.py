@@ -232,6 +232,7 @@ def test_a_schema_comes_with_its_character_set(
     assert rows(target, f"{query} WHERE schema_name = '{load.target_schema}'") == [("latin1", "latin1_german1_ci")]
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_where_limits_what_is_dumped(
     upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
 ) -> None:

@@ -131,6 +131,7 @@ def spoiled(load: FullLoad, task: Task) -> Iterator[None]:
     identical(load)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_reload_survives_a_kill_of_each_stream(
     upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
 ) -> None:
@@ -219,6 +220,7 @@ def test_a_reload_that_was_killed_can_be_begun_again_but_not_taken_back(
             death.goes_on(task)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_what_cannot_be_exact_is_refused(
     upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
 ) -> None:

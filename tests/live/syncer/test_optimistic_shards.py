@@ -342,6 +342,7 @@ def test_a_source_that_others_wait_for_is_given_up(
 _CHAOS = pytest.mark.chaos
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize(
     "point",
     [

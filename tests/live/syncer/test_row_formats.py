@@ -168,6 +168,7 @@ def test_ordinary_tables_go_as_events(twins: Twins) -> None:
     twins.demand_equal()
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("point", BATCH_POINTS)
 def test_a_kill_at_any_point_of_a_batch(twins: Twins, point: str) -> None:

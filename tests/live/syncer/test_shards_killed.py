@@ -138,6 +138,7 @@ def closed(running: RunningSync) -> bool:
 OF_LAST = [point for point in POINTS if point not in ("shard.joined", "shard.after_execute")]
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize(
     "point", ["shard.after_execute", *(pytest.param(point, marks=pytest.mark.chaos) for point in OF_LAST)]
 )

@@ -33,6 +33,7 @@ def test_the_end_of_a_transaction_is_no_place_to_start(
     assert error.name == "event-outside-transaction"
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize(("mode", "told"), [("all", False), ("all", True), ("load&sync", False), ("load&sync", True)])
 def test_a_task_that_has_loaded_and_finds_no_progress_begins_only_where_it_is_told(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str, told: bool

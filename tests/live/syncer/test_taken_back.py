@@ -29,6 +29,7 @@ def wait_for_other(target: ThrowawayServer, name: str, number: int) -> None:
     wait_until(lambda: (number,) in target.query(f"SELECT id FROM {name}.other"), "other tables go on")
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_reload_is_taken_back(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:
@@ -136,6 +137,7 @@ def test_it_is_taken_back_over_kills(
     assert turns
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_it_is_too_late_once_the_rows_are_gone(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:

@@ -171,6 +171,7 @@ def test_a_place_that_the_source_has_not_reached_is_waited_for(scene: Scene) -> 
     assert scene.checkpoint.position.file == place.file
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize(
     "fault", ["syncer.before_commit=kill@2", "syncer.after_commit=kill@1", "syncer.after_checkpoint=kill@1"]
 )
@@ -191,6 +192,7 @@ def test_a_run_that_is_killed_on_the_way_leaves_the_same_end_to_the_next(scene: 
     assert (stored.position.order, stored.bound) == (place.order, None)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_what_an_earlier_run_has_done_behind_the_place_is_found_out(scene: Scene) -> None:
     """Its checkpoint lies before the place, its rows do not: the target can't be brought there any more."""
     scene.write(1)
@@ -214,6 +216,7 @@ def test_the_final_place_names_both_binlogs(scene: Scene) -> None:
     assert found.to_json()["syncerBinlogGtid"] == str(end_of(scene.upstream).gtid_set)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_task_that_reads_a_relay_ends_at_the_same_place(scene: Scene, tmp_path: Path) -> None:
     scene.write(1)
     place = end_of(scene.upstream)
