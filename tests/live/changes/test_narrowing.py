@@ -167,14 +167,16 @@ class Place:
 def _places(
     server: ThrowawayServer, schemas: TargetSchemas, schema: str, definitions: Iterable[str], prefix: str
 ) -> list[Place]:
-    made = []
+    made, tables, statements = [], dict[str, TableName](), []
     for number, definition in enumerate(dict.fromkeys(definitions)):
-        table = TableName(schema, f"{prefix}{number}")
+        table = tables[definition] = TableName(schema, f"{prefix}{number}")
         # What MariaDB calls JSON has its CHECK behind it.
         kind, _, check = definition.partition(" CHECK")
-        server.execute(
+        statements.append(
             f"CREATE TABLE {table.sql} (v {kind} NULL{' CHECK' + check if check else ''}) DEFAULT CHARSET utf8mb4"
         )
+    server.execute(*statements)
+    for definition, table in tables.items():
         found = schemas.get(table)
         assert found is not None
         made.append(Place(definition, table, found.schema.columns[0]))
