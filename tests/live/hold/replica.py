@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.daemon import Daemon
+from tests.testbed.looks import looks
 from tests.testbed.proxy import FaultProxy
 
 PASSWORDS = {"DM_SOURCE_PASSWORD": "canary-of-the-source-09c4", "DM_TARGET_PASSWORD": "canary-of-the-target-5b1e"}
@@ -123,10 +122,8 @@ class Replica:
 
     def says(self, word: str) -> str:
         """Wait until `query-status`, as a person sees it, says this of the present; gives the line."""
-        deadline = time.monotonic() + _LIMIT_SECONDS
-        while time.monotonic() < deadline:
-            for line in self.daemon.dmctl("query-status", self.task).out.splitlines():
+        for _ in looks(_LIMIT_SECONDS):
+            for line in self.daemon.said("query-status", self.task).out.splitlines():
                 if word in line and (": error " in line or ": waits: " in line):
                     return line
-            threading.Event().wait(0.1)
         raise AssertionError(f"query-status never said {word!r}:\n{json.dumps(self.status(), indent=2)}")

@@ -38,7 +38,7 @@ from tests.live.relay.relaying import (
 )
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
-from tests.unit.worker.home import TestHome, until
+from tests.unit.worker.home import REAL_DAEMON, TestHome, until
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
@@ -72,8 +72,7 @@ class TwoTasks:
 
         purge = "enable-relay: true\npurge: {interval: 1, remain-space: 1000000000, pause-space: 0}\n"
         source = self.home.file("one.yaml", f"source-id: one\n{purge}from: {login(self.upstream)}\n")
-        created = self.home.dmctl("operate-source", "create", source)  # and this starts the daemon
-        assert created.status == 0, created.err
+        self.home.ok("operate-source", "create", source)
         until(lambda: stored(self.root))
         for task, schema in self.schemas.items():
             self.home.ok(
@@ -108,8 +107,8 @@ def two_tasks(
     schemas = {task: schema(upstream, target, prefix=task) for task in ("a", "b")}
     for server in (upstream, target):
         server.execute(*(f"CREATE TABLE {name}.t (id INT PRIMARY KEY)" for name in schemas.values()))
-    one = TestHome(tmp_path / "home")
-    one.directory.mkdir()
+    one = TestHome(tmp_path / "home", program=REAL_DAEMON)
+    one.start()
     yield TwoTasks(one, upstream, target, schemas)
     one.said("shutdown")
     target.execute(*(f"DROP DATABASE IF EXISTS meta_{name}" for name in schemas.values()))

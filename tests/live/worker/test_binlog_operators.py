@@ -12,7 +12,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.fixtures import SchemaFactory
-from tests.unit.worker.home import TestHome, until
+from tests.unit.worker.home import REAL_DAEMON, TestHome, until
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300), pytest.mark.ci_flavor("mysql")]
 
@@ -85,8 +85,8 @@ def following(
     name = schema(upstream, target)
     for server in (upstream, target):
         server.execute(f"CREATE TABLE `{name}`.t (id INT PRIMARY KEY, v VARCHAR(10))")
-    home = TestHome(tmp_path / "home")
-    home.directory.mkdir()
+    home = TestHome(tmp_path / "home", program=REAL_DAEMON)
+    home.start()
     one = Following(home, upstream, target, name)
     one.start()
     yield one

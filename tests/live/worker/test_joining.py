@@ -11,7 +11,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.fixtures import SchemaFactory
-from tests.unit.worker.home import TestHome, until
+from tests.unit.worker.home import REAL_DAEMON, TestHome, until
 
 # Two starts of Spark; `make test` has both verbs without a daemon (tests/spark).
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(600)]
@@ -64,8 +64,8 @@ def joining(
         f"INSERT INTO `{name}`.second VALUES (1, 1), (2, 2)",
     )
     target.execute(f"CREATE TABLE `{name}`.first (id INT PRIMARY KEY)")
-    home = TestHome(tmp_path / "home")
-    home.directory.mkdir()
+    home = TestHome(tmp_path / "home", program=REAL_DAEMON)
+    home.start()
     one = Joining(home, upstream, target, name)
     source = home.file(
         "one.yaml",

@@ -20,6 +20,7 @@ from tests.testbed.looks import looks
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 120.0  # a limit for what hangs, not a measure of speed
+REAL_DAEMON = ("tests.testbed.daemon_program",)
 _FAKE_DAEMON = ("tests.unit.worker.fake_daemon", "uvicorn.protocols.http.auto")
 T = TypeVar("T")
 
@@ -39,12 +40,13 @@ class Dmctl:
 
 @dataclass
 class TestHome:
-    """A $DM_HOME with a daemon that the test starts, kills and starts again."""
+    """A $DM_HOME with a daemon that the test starts, kills and starts again; its units do as told, or are real."""
 
     __test__ = False
     directory: Path
     daemon: ForkedProcess | None = None
     environment: dict[str, str] = field(default_factory=dict)
+    program: tuple[str, ...] = _FAKE_DAEMON
 
     def start(self, *arguments: str) -> None:
         self.daemon = self.launch(*arguments)
@@ -54,7 +56,7 @@ class TestHome:
         self.directory.mkdir(exist_ok=True)
         with (self.directory / "daemon.log").open("ab") as log, Path(os.devnull).open("rb") as nothing:
             files = (nothing.fileno(), log.fileno(), log.fileno())
-            return ForkedProcess(*fork_server(*_FAKE_DAEMON).fork(files, arguments, self._environment()))
+            return ForkedProcess(*fork_server(*self.program).fork(files, arguments, self._environment()))
 
     def kill(self) -> None:
         assert self.daemon is not None
