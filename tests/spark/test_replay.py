@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,13 @@ from pymysql.cursors import Cursor
 
 from dm import faults
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.flavor import Flavor
+from dm.progress.checkpoint import write_global
+from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch
 from dm.progress.replayed import StoredReplay
+from dm.progress.undone import UndoneKeys, store_undone
 from dm.spark import job
 from dm.spark.session import SparkProvider
 from tests.spark.replaying import Scene, accepted
@@ -107,6 +113,7 @@ def test_what_is_not_exact_stays_with_the_syncer(scene: Scene, spark: SparkProvi
         scene.identical()
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_replay_ends_before_a_statement(scene: Scene, spark: SparkProvider) -> None:
     with scene.session() as cursor:
         with scene.following():
@@ -296,6 +303,7 @@ def test_a_cancelled_replay_is_the_syncers(scene: Scene, spark: SparkProvider, m
     scene.identical()
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_replay_ends_at_a_place(scene: Scene, spark: SparkProvider, flavor: Flavor) -> None:
     with scene.session() as cursor:
         with scene.following():
@@ -337,3 +345,40 @@ def test_what_can_not_be_exact_is_refused(
     with pytest.raises(DMError) as raised:
         scene.replay(spark)
     assert raised.value.name == "replay-without-checkpoint"
+
+
+@pytest.mark.chaos
+def test_what_the_last_run_left_undone_is_the_syncers(scene: Scene, spark: SparkProvider) -> None:
+    with scene.session() as cursor:
+        with scene.following():
+            run(cursor, *TABLES)
+        with scene.relayed():
+            run(cursor, *CHANGES)
+    position = scene.checkpoint().position
+    with closing(TargetConnection(scene.subtask.target)) as connection:
+        epoch, rows = raise_epoch(connection, scene.key, [CONTROL])
+        claim = LaneClaim(scene.key, CONTROL, epoch, max(row.batch for row in rows))
+        with claimed(connection, claim):
+            write_global(connection, scene.key, position, replace(position, offset=position.offset + 1))
+        store_undone(connection, claim, {("uuid", position.file, position.offset): UndoneKeys(None)})
+    with pytest.raises(DMError) as raised:
+        scene.replay(spark)
+    assert raised.value.name == "replay-unsuited"
+    assert "undone" in str(raised.value)
+    scene.resumed()
+    scene.identical()
+
+
+@pytest.mark.chaos
+def test_safe_mode_holds_for_a_replay(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path, spark: SparkProvider
+) -> None:
+    scene = Scene(upstream, target, schema(upstream), tmp_path, safe_mode=True)
+    with scene.session() as cursor:
+        with scene.following():
+            run(cursor, *TABLES)
+        target.execute(f"DELETE FROM {scene.there}.plain WHERE id IN (1, 2)")
+        with scene.relayed():
+            run(cursor, *CHANGES)
+    scene.replay(spark)
+    scene.identical()
