@@ -51,7 +51,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "replay-file-lost", 44058, "dmctl", "internal", "high",
-        "the replay's file {file} is not there, or is damaged: {cause}",
+        "the replay's file {file} is not there, or is damaged: {why}",
         "call `dmctl replay` again: the relay is read again. On a cluster the daemon's work directory and the relay "
         "have to be where every executor can read them",
     ),

@@ -100,7 +100,7 @@ def spilled(path: Path, section: Section) -> Iterator[SpilledTable]:
                     for source, table_map, nets in pickle.loads(file.read(length)):  # noqa: S301 - our own file
                         yield SpilledTable(source, table_map, [Net(*net) for net in nets])
     except (OSError, struct.error, pickle.UnpicklingError, EOFError) as error:
-        raise DMError("replay-file-lost", file=path, cause=str(error)) from error
+        raise DMError("replay-file-lost", file=path, why=error) from error
 
 
 def _failed(path: Path) -> DMError:

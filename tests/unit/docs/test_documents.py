@@ -98,12 +98,13 @@ def test_every_make_target_exists(page: Path) -> None:
 
 def test_environment_variables_are_those_that_the_program_reads() -> None:
     tests_only = {"DM_FAULTS", "DM_FAULTS_LOG", "DM_DEMO_TARGET_PASSWORD"}
+    between_processes = {"DM_WORKER_MODULES"}
     examples = {"DM_SOURCE_PASSWORD", "DM_TARGET_PASSWORD"}
     read: set[str] = set()
     for path in (*(ROOT / "dm").rglob("*.py"), *(ROOT / "scripts").glob("*.sh")):
         read |= set(re.findall(r"\bDM_[A-Z]+(?:_[A-Z]+)*\b", path.read_text(encoding="utf-8")))
     said = set(re.findall(r"\bDM_[A-Z]+(?:_[A-Z]+)*\b", _text(OPERATIONS)))
-    assert said - examples == read - tests_only
+    assert said - examples == read - tests_only - between_processes
 
 
 def test_exit_statuses_are_those_of_dmctl() -> None:

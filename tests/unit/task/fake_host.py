@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from dm.errors import DMError
+from dm.task.factories import Factories
 from dm.task.host import main
 from dm.unit import JSON, UnitName
 
@@ -146,7 +147,9 @@ def factory(name: UnitName) -> Any:
 
 def run() -> None:
     """The process."""
-    main({name: factory(name) for name in ("Relay", "Dump", "Load", "Sync", "Spark", "Validator")})
+    real, _ = Factories().parts()
+    scripted = {name: factory(name) for name in ("Relay", "Dump", "Load", "Sync", "Spark", "Validator")}
+    main({**real, **scripted})
 
 
 if __name__ == "__main__":
