@@ -45,11 +45,9 @@ class BesideValidator:
 
     def __call__(self, module: str, order: JSON) -> JSON:
         """As `run_python`."""
-        told = dict(cast("dict[str, Any]", order))
-        subtask = SubtaskConfig.from_wire(told["subtask"])
-        syncer = subtask.syncer.model_copy(update={"checkpoint_flush_interval": 1})
+        told, subtask = _ordered(order)
         settings = ValidatorConfig.model_validate({"mode": "full", "validate_interval": 1.0, "check_interval": 1.0})
-        subtask = subtask.model_copy(update={"syncer": syncer, "validator": settings})
+        subtask = subtask.model_copy(update={"validator": settings})
         ready = FreshProcess()
         os.setpriority(os.PRIO_PROCESS, ready.pid, os.getpriority(os.PRIO_PROCESS, 0) + _LOW_PRIORITY)
         over = threading.Event()
@@ -76,6 +74,20 @@ class BesideValidator:
         process.close(kill=True)
 
 
+def alone(module: str, order: JSON) -> JSON:
+    """As `run_python`."""
+    told, subtask = _ordered(order)
+    return run_python(module, {**told, "subtask": subtask.to_wire()})
+
+
+def _ordered(order: JSON) -> tuple[dict[str, Any], SubtaskConfig]:
+    """An order, and its subtask, which stores its checkpoint each second, with and without a validator."""
+    told = dict(cast("dict[str, Any]", order))
+    subtask = SubtaskConfig.from_wire(told["subtask"])
+    syncer = subtask.syncer.model_copy(update={"checkpoint_flush_interval": 1})
+    return told, subtask.model_copy(update={"syncer": syncer})
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.validator_cost", description="what a validator costs")
@@ -83,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--scale", type=float, default=3.0, help="of the workload (default 3)")
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args(arguments)
-    alone, beside = Series("alone", "rows per second"), Series("with a validator", "rows per second")
+    without, beside = Series("alone", "rows per second"), Series("with a validator", "rows per second")
     with (
         tempfile.TemporaryDirectory(prefix="dm-bench-") as name,
         ThrowawayServer("mysql", Path(name) / "source", server_id=71, options=SOURCE_OPTIONS) as source,
@@ -93,15 +105,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         relay = Path(name) / "relay"
         pull_ours(source, recording, relay)
         for number in range(given.rounds):
-            for series in in_turn((alone, beside), number):
+            for series in in_turn((without, beside), number):
                 work = Path(name) / f"{series.name}-{number}"
                 validator = BesideValidator(relay, work / "validator")
-                run = run_python if series is alone else validator
+                run = alone if series is without else validator
                 seconds, _ = run_ours(source, target, recording, work, relay, run=run)
                 series.values.append(recording.rows / seconds)
                 read = f", read {validator.processed}" if series is beside else ""
                 print(f"{series.name}: {series.values[-1]:.0f} rows per second{read}", flush=True)
-    print(f"\nof {recording.rows} rows; the syncer keeps {100 * beside.median / alone.median:.0f} % of its rate")
+    print(f"\nof {recording.rows} rows; the syncer keeps {100 * beside.median / without.median:.0f} % of its rate")
     return 0
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dm.config.route import TableExtraction
 from dm.config.subtask import SubtaskConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
@@ -151,6 +152,29 @@ def test_shards_are_compared_together_with_the_table_they_were_merged_into(
     target.execute(f"UPDATE `{load.target_schema}`.merged SET v = v + 1 WHERE id = 704")
     verdict, tables = compared(spark, [subtask])
     assert [row.key for row in tables["merged"].shown] == ["id=704"]
+
+
+def test_columns_that_hold_parts_of_names_are_compared_with_the_names(
+    full_load: LoadFactory, spark: SparkProvider, upstream: ThrowawayServer, target: ThrowawayServer, tmp_path: Path
+) -> None:
+    load = full_load(upstream, target, *(f"CREATE TABLE s{n} (id INT PRIMARY KEY)" for n in (1, 2)),
+                     *(f"INSERT INTO s{n} VALUES (1), (2)" for n in (1, 2)))  # fmt: skip
+    (route,) = load.subtask().routes
+    shard = TableExtraction(table_regexp="s(.*)", target_column="shard")
+    merged = route.model_copy(update={"table_pattern": "s*", "target_table": "merged", "extract_table": shard})
+    subtask = load.subtask().model_copy(update={"routes": (merged,)})
+    target.execute(
+        f"CREATE DATABASE `{load.target_schema}`",
+        f"USE `{load.target_schema}`",
+        "CREATE TABLE merged (id INT, shard VARCHAR(9), PRIMARY KEY (id, shard))",
+        "INSERT INTO merged VALUES (1, '1'), (2, '1'), (1, '2'), (2, 'two')",
+    )
+    verdict, tables = compared(spark, [subtask], fix_sql=str(tmp_path / "fix"))
+    assert tables["merged"].structure == []
+    assert sorted(row.key for row in tables["merged"].shown) == ["id=2, shard=2", "id=2, shard=two"]
+    execute(target, tmp_path / "fix")
+    verdict, tables = compared(spark, [subtask])
+    assert (verdict, tables["merged"].target_rows) == ("equal", 4), tables["merged"].to_json()
 
 
 def test_documents_of_two_flavours_are_compared_as_what_they_say(

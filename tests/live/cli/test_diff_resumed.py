@@ -30,7 +30,6 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
     one.stop()
 
 
-@pytest.mark.parametrize("flavor", ["mysql"])
 def test_a_comparison_goes_on_behind_a_kill_of_it_and_of_the_daemon(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, daemon: Daemon
 ) -> None:

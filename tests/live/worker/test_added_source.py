@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dm.cli.client import Client
+from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from tests.spark.full_load import beside
 from tests.testbed.daemon import Daemon
@@ -50,13 +51,11 @@ class Scene:
         assert said.status == 0, str(said)
         assert sorted(self.daemon.status("t")) == sorted(sources)
 
-    def rows(self) -> None:
+    def identical(self) -> None:
         """Each table is at the target as its source has it."""
-        for upstream, table in zip(self.upstreams, ("first", "second"), strict=True):
-            name = f"`{self.schema}`.{table}"
-            order = f"SELECT * FROM {name} ORDER BY id"
-            assert upstream.query(order) == self.target.query(order)
-            assert upstream.query(order)
+        report = compare(pair_tables(self.upstreams, [self.schema]), self.target)
+        assert report.identical, str(report)
+        assert report.rows
 
 
 @pytest.fixture
@@ -98,7 +97,7 @@ def test_a_source_joins_a_running_task(scene: Scene) -> None:
     two.execute(f"INSERT INTO `{scene.schema}`.second VALUES (1, 1)")
     one.execute(f"INSERT INTO `{scene.schema}`.first VALUES (2, 2)")
     scene.synced("one", "two")
-    scene.rows()
+    scene.identical()
     assert scene.daemon.said("update-task", longer, "--output", "json").json()["changes"] is False
     refused = scene.daemon.said("update-task", scene.file("two"), "--yes")
     assert (refused.status, "46925" in refused.err, "without one" in refused.err) == (1, True, True), str(refused)
@@ -139,4 +138,4 @@ def test_a_source_with_a_history_is_loaded_over_kills_of_the_daemon(
             for each in writes:
                 each.over.set()
     scene.synced("one", "two")
-    scene.rows()
+    scene.identical()

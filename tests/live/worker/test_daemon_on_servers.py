@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.unit.worker.home import TestHome, until
@@ -80,16 +81,8 @@ class Copy:
         self.upstream.execute(*(statement.format(s=f"`{self.schema}`") for statement in statements))
 
     def identical(self) -> bool:
-        def rows(server: ThrowawayServer) -> list[object]:
-            return [
-                server.query(f"SELECT * FROM `{self.schema}`.keyed ORDER BY id"),
-                server.query(f"SELECT * FROM `{self.schema}`.keyless ORDER BY v"),
-            ]
-
-        tables = self.target.query(
-            "SELECT COUNT(*) FROM information_schema.tables WHERE table_schema = %s", [self.schema]
-        )
-        return tables[0][0] == 2 and rows(self.upstream) == rows(self.target)
+        report = compare(pair_tables([self.upstream], [self.schema]), self.target)
+        return report.identical and len(report.tables) == 2
 
 
 def _words(file: Path) -> list[str]:

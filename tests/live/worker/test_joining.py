@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.fixtures import SchemaFactory
 from tests.unit.worker.home import REAL_DAEMON, TestHome, until
@@ -45,12 +46,9 @@ class Joining:
         assert status["stage"] == "Running", status
         return "joining" not in status and bool((status.get("sync") or {}).get("synced"))
 
-    def rows(self, table: str) -> bool:
-        one, other = (
-            server.query(f"SELECT * FROM `{self.schema}`.{table} ORDER BY id")
-            for server in (self.upstream, self.target)
-        )
-        return one == other
+    def identical(self) -> bool:
+        """Whether both tables are."""
+        return compare(pair_tables([self.upstream], [self.schema]), self.target).identical
 
 
 @pytest.fixture
@@ -91,8 +89,7 @@ def test_a_table_is_added_and_loaded_again(joining: Joining) -> None:
     home.ok("update-task", longer, "--yes")
     joining.upstream.execute(f"INSERT INTO `{schema}`.second VALUES (3, 3)", f"INSERT INTO `{schema}`.first VALUES (1)")
     until(joining.synced)
-    assert joining.rows("first")
-    assert joining.rows("second")
+    assert joining.identical()
     assert home.dmctl("update-task", longer).err.strip() == "t: the file changes nothing"
     assert home.dmctl("update-task", "t", "--cancel").status == 1
 
@@ -105,5 +102,4 @@ def test_a_table_is_added_and_loaded_again(joining: Joining) -> None:
     home.ok("reload-table", "t", schema, "second")
     joining.upstream.execute(f"INSERT INTO `{schema}`.second VALUES (4, 4)", f"INSERT INTO `{schema}`.first VALUES (2)")
     until(joining.synced)
-    assert joining.rows("first")
-    assert joining.rows("second")
+    assert joining.identical()
