@@ -1,9 +1,12 @@
 """Set-up for the whole tree: the test bed's fixtures, and property tests that no load of the machine makes fail."""
 
+import os
+import sys
+
 import pytest
 from hypothesis import settings
 
-from tests.testbed import tidb
+from tests.testbed import figures, tidb
 
 pytest_plugins = ["tests.testbed.fixtures"]
 
@@ -31,3 +34,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.chaos)
         if item.get_closest_marker("chaos") is not None and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(CHAOS_SECONDS))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A part of `make chaos` takes an hour: what fails is told at once, not only in the end."""
+    if report.failed and figures.DIRECTORY in os.environ and "PYTEST_XDIST_WORKER" not in os.environ:
+        sys.stderr.write(f"\nFAILED {report.nodeid}\n{report.longreprtext[-2000:]}\n")
