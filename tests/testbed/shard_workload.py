@@ -7,8 +7,9 @@ they are, and what a truncated or dropped shard had, altered as the others were.
 
 In some seeds one shard alters differently. Then the task has to pause with that reason. It may do so where a table is
 created and DDLs before and behind it leave the same structure: nobody knows how many of them the table is beyond. In
-the optimistic mode each shard comes to the DDLs in an order of its own, as far as that says nothing, and a column may
-be dropped and added again while others have it yet: then the task may pause with that reason.
+the optimistic mode it may do so where a table is created with what a statement brings that all have to come to. There
+each shard comes to the DDLs in an order of its own, as far as that says nothing, and a column may be dropped and added
+again while others have it yet: then the task may pause with that reason.
 """
 
 from __future__ import annotations
@@ -295,7 +296,7 @@ class ShardWorkload:
         new = replace(like, name=name, shape=like.shape.copy(), ids=[])
         text = str(self._server(like.source).query(f"SHOW CREATE TABLE {self._table(like)}")[0][1])
         self._execute(like.source, text.replace(f"`{like.name}`", self._table(new), 1))
-        if not self._by_state and self._structures.count(self._structures[like.passed]) > 1:
+        if self._ahead(like):
             self._expected.add(_CONFLICT["pessimistic"])
         self._shards.append(new)
         self.result.counts["created"] += 1
@@ -304,6 +305,12 @@ class ShardWorkload:
     def _by_state(self) -> bool:
         """Whether a shard joins by its structure, and not by how many of the DDLs it is beyond."""
         return self._mode == "optimistic" and self._keyed
+
+    def _ahead(self, like: _Shard) -> bool:
+        """Whether a table that is made like this shard may come to a numbered DDL before others are where it begins."""
+        if self._by_state:
+            return any(ddl.gated for ddl in like.order[: like.passed])
+        return self._structures.count(self._structures[like.passed]) > 1
 
     @cached_property
     def _structures(self) -> list[str]:
