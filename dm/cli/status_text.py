@@ -177,6 +177,8 @@ def _seconds(lag: object) -> str:
 
 
 def _waits(subject: str, subtask: Answer, units: Sequence[str] = ("dump", "load", "sync")) -> list[str]:
+    if subtask["stage"] != "Running":
+        return []  # what it waited for before it was paused
     waiting = [part.get("waiting") for part in (subtask.get(unit) for unit in units) if part]
     return [f"{subject}: waits: {what}" for what in waiting if what]
 

@@ -98,8 +98,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "dump-directory-unusable", 32911, "dump-unit", "internal", "high",
         "the dump directory {directory} can't be used",
-        "the cause has the system's words; make the directory writable for the user of dm, or set another one in "
-        "`loaders.dir`, then resume the task",
+        "let the user of dm-worker write there, then `dmctl resume-task`; or name another directory in `loaders.dir` "
+        "and start the task with the changed file",
     ),
     ErrorKind(
         "object-storage-library", 20984, "functional", "internal", "medium",

@@ -39,7 +39,7 @@ def dump(context: Context, answers: Answers) -> Iterator[CheckResult]:
     concealed = hidden(context.config, context.rules, source.connection, source.grants)
     if concealed:
         what = some(dict.fromkeys(one.what for one in concealed))
-        missing.append(f"privileges that would show it all the lists want; else left out are: {what}")
+        missing.append(f"the privileges to see {what} (what is hidden would be left out)")
         statements += [one.grant(source.account) for one in concealed]
     unlockable = [schema for schema in context.schemas if not source.grants.on_schema("LOCK TABLES", schema)]
     if unlockable:

@@ -9,11 +9,16 @@ from typing import Any
 from dm.cli.client import Client
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.daemon import Answer, Daemon
+from tests.testbed.snapshots import Known, Snapshots
 
 OK, FAILED, BAD_USAGE, PRECHECK_FAILED = 0, 1, 2, 3
 AT_SOURCE = "SELECT, RELOAD, LOCK TABLES, REPLICATION SLAVE, REPLICATION CLIENT, TRIGGER, EVENT"
 AT_TARGET = "CREATE, SELECT, INSERT, UPDATE, DELETE, ALTER, DROP, INDEX, REFERENCES"
 _CANARY = "canary-71fe"  # every password holds it; nothing that is printed may
+
+
+def version_of(server: ThrowawayServer) -> str:
+    return str(server.query("SELECT VERSION()")[0][0])
 
 
 class Newcomer:
@@ -27,6 +32,15 @@ class Newcomer:
         self.directory = directory
         self.daemon = Daemon(directory)
         self._names = 0
+        self._snapshots = Snapshots(
+            Path(__file__).parent / "said",
+            schema=self.schema,
+            meta=self.meta,
+            source_port=upstream.port,
+            source_version=version_of(upstream),
+            server_id=upstream.server_id,
+            target_port=target.port,
+        )
         upstream.execute(
             f"CREATE DATABASE {self.schema}",
             f"CREATE TABLE {self.schema}.orders (id INT PRIMARY KEY, v VARCHAR(20))",
@@ -44,7 +58,7 @@ class Newcomer:
 
     def new_name(self, kind: str) -> str:
         self._names += 1
-        return f"{kind}-{self._names}"
+        return f"{kind}-{self._names:02d}"
 
     def user(self, server: ThrowawayServer, *grants: str) -> str:
         """An account of its own; XA RECOVER takes a privilege of its own since MySQL 8."""
@@ -132,3 +146,7 @@ class Newcomer:
         assert self.state() == before
         assert set(self.daemon.hosts()) <= processes
         return answer
+
+    def told(self, snapshot: str, answer: Answer, **known: Known) -> None:
+        """The answer is the snapshot's, word by word."""
+        self._snapshots.demand(snapshot, answer, **known)

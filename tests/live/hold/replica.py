@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
-from tests.testbed.daemon import Daemon
+from tests.testbed.daemon import Answer, Daemon
 from tests.testbed.looks import looks
 from tests.testbed.proxy import FaultProxy
 
@@ -120,10 +121,21 @@ class Replica:
         report = compare(pair_tables([self.upstream], [_SCHEMA], lambda _, table: table), self.target)
         assert report.identical, str(report)
 
-    def says(self, word: str) -> str:
-        """Wait until `query-status`, as a person sees it, says this of the present; gives the line."""
+    def shown(self) -> Answer:
+        """What a person sees."""
+        return self.daemon.said("query-status", self.task)
+
+    def says(self, word: str) -> None:
+        """Wait until `query-status`, as a person sees it, says this of the present."""
+        self._until_said(lambda lines: any(word in line for line in lines), word)
+
+    def settles_on(self, word: str) -> Answer:
+        """Wait until everything that `query-status` complains of is this; gives all that it says."""
+        return self._until_said(lambda lines: bool(lines) and all(word in line for line in lines), word)
+
+    def _until_said(self, wanted: Callable[[list[str]], bool], word: str) -> Answer:
         for _ in looks(_LIMIT_SECONDS):
-            for line in self.daemon.said("query-status", self.task).out.splitlines():
-                if word in line and (": error " in line or ": waits: " in line):
-                    return line
+            answer = self.shown()
+            if wanted([line for line in answer.out.splitlines() if ": error " in line or ": waits: " in line]):
+                return answer
         raise AssertionError(f"query-status never said {word!r}:\n{json.dumps(self.status(), indent=2)}")

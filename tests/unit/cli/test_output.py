@@ -71,6 +71,13 @@ def test_a_paused_task_says_how_it_goes_on(capsys: pytest.CaptureFixture[str]) -
     assert remarks == ["shop on one: paused by the user; go on with `dmctl resume-task shop`"]
 
 
+def test_a_paused_task_waits_for_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    waits = SYNC | {"waiting": "connecting to target db:3306"}
+    assert _status(capsys, sync=waits)[1] == ["shop on one: waits: connecting to target db:3306"]
+    _, remarks = _status(capsys, stage="Paused", result=PAUSED_BY_ERROR, sync=waits)
+    assert not any("waits" in remark for remark in remarks)
+
+
 @pytest.mark.parametrize("result", [PAUSED_BY_USER, PAUSED_BY_ERROR], ids=["user", "error"])
 def test_a_paused_relay_says_how_it_goes_on(capsys: pytest.CaptureFixture[str], result: dict[str, Any]) -> None:
     _, remarks = _status(capsys, relay={"stage": "Paused", "result": result})

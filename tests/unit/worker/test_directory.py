@@ -9,10 +9,12 @@ import pytest
 from dm.dumpfiles import s3_client
 from dm.dumpfiles.local_storage import unusable
 from dm.worker.directory import directories
+from tests.testbed.snapshots import Snapshots
 from tests.unit.config.texts import TASK, task
 from tests.unit.worker.home import TestHome, home
 
-BAD_USAGE, PRECHECK_FAILED = 2, 3
+PRECHECK_FAILED = 3
+SNAPSHOTS = Snapshots(Path(__file__).parent / "said")
 
 
 def test_a_directory_that_could_be_made_is_usable_and_is_not_made(tmp_path: Path) -> None:
@@ -38,21 +40,17 @@ def test_a_bad_relay_directory_is_told_at_create_at_start_relay_and_by_the_check
         (one.directory / "file").touch()
         for keys in ({"relay_dir": "file/relay"}, {"relay_dir": "file/relay", "enable_relay": True}):
             refused = one.said("operate-source", "create", one.source("bad", **keys))
-            assert refused.status == BAD_USAGE
-            assert f"Error 40931: the relay directory {one.directory}/file/relay/bad of source bad" in refused.err
-            assert "Not a directory" in refused.err
+            SNAPSHOTS.demand("relay-directory-create", refused, home=str(one.directory))
         assert one.ok("operate-source", "show")["sources"] == []
 
         one.ok("operate-source", "create", one.source("one"))
         (one.directory / "relay" / "one").touch()
         refused = one.said("start-relay", "-s", "one")
-        assert refused.status == BAD_USAGE
-        assert "the relay directory" in refused.err
+        SNAPSHOTS.demand("relay-directory-start-relay", refused, home=str(one.directory))
         assert one.ok("operate-source", "show")["sources"][0]["relayStatus"] is None
         for verb in ("check-task", "start-task"):
             failed = one.said(verb, one.task("t", "all"))
-            assert failed.status == PRECHECK_FAILED
-            assert "relay_directory" in failed.out
+            SNAPSHOTS.demand(f"relay-directory-{verb}", failed, home=str(one.directory))
 
 
 def test_a_bad_dump_directory_is_told_before_the_start(tmp_path: Path) -> None:
@@ -63,8 +61,7 @@ def test_a_bad_dump_directory_is_told_before_the_start(tmp_path: Path) -> None:
         _task(one, "t", f"{one.directory}/file/dump")
         for verb in ("check-task", "start-task"):
             failed = one.said(verb, "t.yaml")
-            assert failed.status == PRECHECK_FAILED
-            assert f"the dump directory {one.directory}/file/dump.t can't be used: Not a directory" in failed.out
+            SNAPSHOTS.demand(f"dump-directory-{verb}", failed, home=str(one.directory))
         assert one.ok("query-status")["tasks"] == []
 
         (one.directory / "servers.json").write_text('{"first_unit": {"t": "Sync"}}')
