@@ -42,7 +42,7 @@ style:
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	@$(BIN)/pytest --collect-only -qqq > /dev/null || true
+	@said=$$($(BIN)/pytest --collect-only -qqq 2>&1) || { echo "$$said"; exit 1; }
 
 test: lint
 	$(BIN)/pytest -m "not chaos" $(PYTEST_FLAGS)

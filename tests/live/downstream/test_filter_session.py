@@ -117,6 +117,18 @@ def test_what_a_source_would_find_true_is_true(target: ThrowawayServer, schema: 
             assert session.holds(condition(f"NOT ({text})"), [ROW], NOON) == [False], text
 
 
+def test_the_same_row_at_the_same_moment_is_asked_about_again(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    def inserted() -> int:
+        """How often any session has filled a table."""
+        return int(target.query("SHOW GLOBAL STATUS LIKE 'Com_insert'")[0][1])
+
+    with session_at(target, schema(target)) as session:
+        noon = condition("HOUR(NOW()) = 12")
+        before = inserted()
+        assert [session.holds(noon, [ROW], NOON) for _ in range(3)] == [[True]] * 3
+        assert inserted() - before == 3
+
+
 def test_the_moment_and_the_zone_are_the_questions_own(target: ThrowawayServer, schema: SchemaFactory) -> None:
     with session_at(target, schema(target)) as session:
         noon = condition("HOUR(NOW()) = 12")

@@ -10,9 +10,9 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.downstream.lenient import lenient
 from dm.errors import DMError
-from tests.live.downstream.test_refused_row import LAX, REFUSED, enums_arrive
+from tests.live.downstream.test_refused_row import REFUSED, enums_arrive, pauses_and_leaves_nothing
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import RunningSync, endpoint_of, running_sync, subtask_for
+from tests.testbed.sync import endpoint_of
 from tests.testbed.tidb import TidbServer
 
 pytestmark = [pytest.mark.live, pytest.mark.tidb]
@@ -37,17 +37,7 @@ def test_the_error_value_of_an_enum_arrives(
 def test_a_value_that_does_not_fit_pauses_and_leaves_nothing(
     mysql: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory, columns: str, row: str, key: str
 ) -> None:
-    name = schema(mysql, tidb)
-    mysql.execute(LAX, f"CREATE TABLE {name}.t (id INT {key}, a FLOAT(10,0), t VARCHAR(9)) {OF}")
-    tidb.execute(LAX, f"CREATE TABLE {name}.t (id INT {key}, {columns}) {OF}")
-    subtask = subtask_for(mysql, tidb, name, task=name)
-    with running_sync(subtask) as sync:
-        sync.wait_synced()
-    mysql.execute(LAX, f"INSERT INTO {name}.t VALUES (1, {row})")
-    error = RunningSync(subtask, None).wait_ended()
-    assert isinstance(error, DMError)
-    assert not error.retryable
-    assert tidb.query(f"SELECT COUNT(*) FROM {name}.t") == ((0,),)
+    pauses_and_leaves_nothing(mysql, tidb, schema(mysql, tidb), f"id INT {key}", columns, row, OF)
 
 
 def test_a_script_is_lenient_for_one_statement(tidb: TidbServer, schema: SchemaFactory) -> None:

@@ -84,13 +84,25 @@ def test_the_target_holds_exactly_what_the_source_holds(
 def test_a_value_that_does_not_fit_pauses_and_leaves_nothing(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, columns: str, row: str, key: str
 ) -> None:
-    name = schema(upstream, target)
-    upstream.execute(LAX, f"CREATE TABLE {name}.t (id INT {key}, a FLOAT(10,0), t VARCHAR(9)) DEFAULT CHARSET utf8mb4")
-    target.execute(LAX, f"CREATE TABLE {name}.t (id INT {key}, {columns}) DEFAULT CHARSET utf8mb4")
-    subtask = subtask_for(upstream, target, name, task=name)
+    pauses_and_leaves_nothing(upstream, target, schema(upstream, target), f"id INT {key}", columns, row)
+
+
+def pauses_and_leaves_nothing(
+    source: ThrowawayServer,
+    target: PrivateServer,
+    name: str,
+    key: str,
+    columns: str,
+    row: str,
+    of: str = "DEFAULT CHARSET utf8mb4",
+) -> None:
+    """Some target has no place for the row."""
+    source.execute(LAX, f"CREATE TABLE {name}.t ({key}, a FLOAT(10,0), t VARCHAR(9)) {of}")
+    target.execute(LAX, f"CREATE TABLE {name}.t ({key}, {columns}) {of}")
+    subtask = subtask_for(source, target, name, task=name)
     with running_sync(subtask) as sync:
         sync.wait_synced()
-    upstream.execute(LAX, f"INSERT INTO {name}.t VALUES (1, {row})")
+    source.execute(LAX, f"INSERT INTO {name}.t VALUES (1, {row})")
     error = RunningSync(subtask, None).wait_ended()
     assert isinstance(error, DMError)
     assert not error.retryable
