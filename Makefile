@@ -19,7 +19,8 @@ help:
 	@echo "make chaos     the long tests and crash loops, the parts that have not passed on this code (PART=n runs one,"
 	@echo "               PART=state tells how they stand; CHAOS_FLAGS=--minutes=60 is for the crash loops)"
 	@echo "make bench     dm beside its peers; writes docs/performance.md (make bench-quick: two minutes, writes nothing)"
-	@echo "make bench-large   catching up with more rows, and 1,000 and 10,000 tables; into the same page"
+	@echo "make bench-large   catching up with more rows, a shard that waits for ten minutes, a comparison of 10,000,000 rows, and"
+	@echo "               1,000 and 10,000 tables; into the same page"
 	@echo "make profile   where a row's microseconds go, by module and thread (PROFILE_FLAGS=--workload=A)"
 	@echo "make lock      write requirements.lock anew after a change of pyproject.toml"
 	@echo "make clean     delete what the above made, servers and environment included"
@@ -79,7 +80,9 @@ bench: install
 	$(BIN)/python -m benchmarks.run --keep=bench $(BENCH_FLAGS)
 
 bench-large: install
-	$(BIN)/python -m benchmarks.run --scale 1 --part catch-up --part tables --keep=bench-large $(BENCH_FLAGS)
+	-@scripts/install.sh /usr/bin/pt-table-checksum:percona-toolkit
+	$(BIN)/python -m benchmarks.run --scale 1 --full-scale 10 --part catch-up --part shards --part diff --part tables \
+		--keep=bench-large $(BENCH_FLAGS)
 
 bench-quick: install
 	$(BIN)/python -m benchmarks.run --scale 0.1 --full-scale 0.03 --rounds 1 \
