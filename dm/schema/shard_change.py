@@ -2,8 +2,11 @@
 
 A statement may need all shards where one has it (`DROP COLUMN` of a column with an index), and none where another does
 the same in steps (`DROP INDEX`, then `DROP COLUMN`), or is created so. The second one never comes to it. What the
-statement changes is told by the structure before and after it. The answer is yes only where nothing can go wrong when
-the target is altered under the other shard's rows:
+statement changes is told by the structure before and after it. Where that is a DEFAULT only, a third one in its place
+will do: that shard is further on, or comes to this one from elsewhere, when all others have it. No row of a shard that
+has the column depends on the target's DEFAULT.
+
+The answer is yes only where nothing can go wrong when the target is altered under the other shard's rows:
 
 - No key and no column of a key changes. Plans and conflict detectors of its stream were made from the target's keys.
 - A table without a key gets other indexes only: its rows are looked for by all values.
@@ -13,7 +16,9 @@ the target is altered under the other shard's rows:
 
 from __future__ import annotations
 
-from dm.schema.normal import index_form, key_form, same_column
+from dataclasses import replace
+
+from dm.schema.normal import index_form, key_form, same_column, same_default
 from dm.schema.table import Column, TableSchema
 
 
@@ -32,7 +37,10 @@ def undergone(before: TableSchema, after: TableSchema, other: TableSchema) -> bo
     theirs = _columns(other)
     return (
         not names & of_keys
-        and all(_plain(old.get(name), new.get(name)) and _same(new.get(name), theirs.get(name)) for name in names)
+        and all(
+            _plain(old.get(name), new.get(name)) and _has(old.get(name), new.get(name), theirs.get(name))
+            for name in names
+        )
         and _of(after, indexes) == _of(other, indexes)
     )
 
@@ -56,6 +64,15 @@ def _same(one: Column | None, other: Column | None) -> bool:
     if one is None or other is None:
         return one is other
     return same_column(one, other)
+
+
+def _has(before: Column | None, after: Column | None, other: Column | None) -> bool:
+    if _same(after, other):
+        return True
+    if before is None or after is None or other is None or same_default(before, other):
+        return False
+    one, *rest = (replace(each, default=None) for each in (after, before, other))
+    return all(same_column(one, each) for each in rest)
 
 
 def _plain(before: Column | None, after: Column | None) -> bool:

@@ -30,9 +30,10 @@ PARTS = (
     Part("ddl", 40, _syncer("ddl", "online_ddl", "operators", "whole_alter")),
     Part(
         "shards",
-        60,
-        _syncer("shards", "shards_killed", "shards_relay", "shard_seeds", "optimistic_shards", "online_shards"),
+        30,
+        _syncer("shards", "shards_killed", "shards_relay", "shard_traps", "optimistic_shards", "online_shards"),
     ),
+    Part("shard-seeds", 60, _syncer("shard_seeds")),
     Part("syncer", 40, ("tests/live/syncer",)),
     Part("relay", 40, ("tests/live/relay",)),
     Part("upstream", 40, ("tests/live/upstream",)),

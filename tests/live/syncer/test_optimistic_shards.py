@@ -230,6 +230,25 @@ INDEXED = f"{KEYED}, c INT, KEY by_c (c)"
                 "INSERT INTO {s}.s2 (id, v) VALUES (12, 5)",
             ),
         ),
+        # A table is created behind two changes of a DEFAULT. Another one comes to the first of them from one of its own.
+        (
+            KEYED,
+            (
+                "ALTER TABLE {s}.s1 ALTER COLUMN v SET DEFAULT 5",
+                "ALTER TABLE {s}.s1 ALTER COLUMN v SET DEFAULT 6",
+                "INSERT INTO {s}.s1 (id) VALUES (1)",
+                "CREATE TABLE {s}.s3 (id INT PRIMARY KEY, v INT DEFAULT 6)",
+                "CREATE TABLE {s}.s4 (id INT PRIMARY KEY, v INT DEFAULT 9)",
+                "INSERT INTO {s}.s3 (id) VALUES (31)",
+                "INSERT INTO {s}.s4 (id) VALUES (41)",
+                "ALTER TABLE {s}.s2 ALTER COLUMN v SET DEFAULT 5",
+                "INSERT INTO {s}.s2 (id) VALUES (11)",
+                "ALTER TABLE {s}.s2 ALTER COLUMN v SET DEFAULT 6",
+                "ALTER TABLE {s}.s4 ALTER COLUMN v SET DEFAULT 5",
+                "INSERT INTO {s}.s4 (id) VALUES (42)",
+                "ALTER TABLE {s}.s4 ALTER COLUMN v SET DEFAULT 6",
+            ),
+        ),
         # A table is created with the keys to come.
         (
             KEYED,

@@ -25,6 +25,9 @@ def table(columns: str, options: str = "") -> TableSchema:
         (f"{KEYED}, c BIGINT", f"{KEYED}, c INT", f"{KEYED}, d INT, c INT"),
         (f"{KEYED}, c INT DEFAULT 1", f"{KEYED}, c INT DEFAULT 2", f"{KEYED}, c INT DEFAULT '2'"),
         (f"{KEYED}, c INT", f"{KEYED}, c INT NOT NULL", f"{KEYED}, c INT NOT NULL"),
+        # A third DEFAULT: it is further on.
+        (f"{KEYED}, c INT", f"{KEYED}, c INT DEFAULT 1", f"{KEYED}, c INT DEFAULT 2"),
+        (f"{KEYED}, c INT DEFAULT 1", f"{KEYED}, c INT DEFAULT 2", f"{KEYED}, c INT"),
         (f"{KEYED}, c INT, KEY k (c)", f"{KEYED}, c INT, KEY k (c, id)", f"{KEYED}, c INT, KEY k (c, id)"),
         ("id INT, c INT", "id INT, c INT, KEY k (c)", "id INT, c INT, KEY k (c)"),
     ],
@@ -42,6 +45,11 @@ def test_a_shard_that_has_it_all_is_not_waited_for(before: str, after: str, othe
         (f"{KEYED}, c BIGINT", f"{KEYED}, c INT", KEYED),
         (f"{KEYED}, c INT, d INT", f"{KEYED}, c INT DEFAULT 1", f"{KEYED}, c INT, e INT"),
         (f"{KEYED}, c INT, KEY k (c)", f"{KEYED}, c INT, KEY k (c, id)", f"{KEYED}, c INT"),
+        (f"{KEYED}, c INT DEFAULT 1", f"{KEYED}, c INT DEFAULT 2", f"{KEYED}, c INT DEFAULT '1'"),
+        # A third DEFAULT, and more than that.
+        (f"{KEYED}, c INT", f"{KEYED}, c INT DEFAULT 1", f"{KEYED}, c BIGINT DEFAULT 2"),
+        (f"{KEYED}, c INT", f"{KEYED}, c BIGINT DEFAULT 1", f"{KEYED}, c INT DEFAULT 2"),
+        (f"{KEYED}, c INT", f"{KEYED}, c BIGINT DEFAULT 1", f"{KEYED}, c BIGINT DEFAULT 2"),
         # Nothing is seen of it.
         (KEYED, KEYED, KEYED),
         # A key, or the column of one; no key at all.
