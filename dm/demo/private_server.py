@@ -13,13 +13,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
+from pymysql.err import OperationalError
 
 from dm.demo.guard import GuardedProcess
 from dm.demo.ports import HOST, ReservedPort
 from dm.flavor import Flavor
+from dm.tls import EncryptedConnection
 
 _START_SECONDS = 90.0
 _STOP_SECONDS = 60.0
@@ -81,7 +82,7 @@ class PrivateServer(ABC):
                 return False
             try:
                 self.connect(**arguments).close()
-            except pymysql.err.OperationalError:
+            except OperationalError:
                 pause.wait(0.02)
             else:
                 return True
@@ -164,7 +165,7 @@ class PrivateServer(ABC):
             "autocommit": True,
             **arguments,
         }
-        return pymysql.connect(**settings)
+        return EncryptedConnection(**settings)
 
     def execute(self, *statements: str) -> None:
         """Run statements one by one in a new session."""
