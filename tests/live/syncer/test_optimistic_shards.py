@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -467,10 +468,11 @@ def test_two_sources_killed_again_and_again(
     for _ in range(6):
         faults = [f"{drawn.choice(POINTS)}=kill@{drawn.choice((1, 1, 1, 2, 3))}" for _ in subtasks]
         processes = [SyncProcess(subtask, faults=fault) for subtask, fault in zip(subtasks, faults, strict=True)]
+        until = time.monotonic() + 20
         try:
             for process in processes:
                 with suppress(subprocess.TimeoutExpired):  # it did not come to its point
-                    struck += process.wait_killed(20)
+                    struck += process.wait_killed(max(until - time.monotonic(), 1))
         finally:
             for process in processes:
                 process.close(kill=True)
