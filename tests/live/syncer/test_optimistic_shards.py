@@ -231,7 +231,7 @@ INDEXED = f"{KEYED}, c INT, KEY by_c (c)"
                 "INSERT INTO {s}.s2 (id, v) VALUES (12, 5)",
             ),
         ),
-        # A table is created behind two changes of a DEFAULT. Another one comes to the first of them from one of its own.
+        # A table is created behind two changes of a DEFAULT, another one with a DEFAULT of its own.
         (
             KEYED,
             (
