@@ -25,6 +25,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from pymysql.connections import Connection
+from pymysql.cursors import Cursor
+
 from dm.config.route import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import Origin, TablePair, compare
@@ -104,6 +107,7 @@ class ShardWorkload:
         expected = {_COMES_BACK} if style is not None and style.again else set[int]()
         self._expected = expected
         self._lives = ShardLives(self._subtasks, directory, self.result, expected)
+        self._sessions = dict[int, "Connection[Cursor]"]()  # at the sources, of what the workload writes
         self._log = (directory / f"{self._name}.sql").open("w", encoding="utf-8")
 
     def _style(self) -> Style:
@@ -136,6 +140,9 @@ class ShardWorkload:
         finally:
             self._lives.end()
             self._log.close()
+            for session in self._sessions.values():
+                session.close()
+            self._sessions.clear()
         return self.result
 
     def drop(self) -> None:
@@ -190,7 +197,12 @@ class ShardWorkload:
         for statement in statements:
             self._log.write(f"/* {source} */ {statement};\n")
         self._log.flush()
-        self._server(source).execute(*statements)
+        session = self._sessions.get(source)
+        if session is None:
+            session = self._sessions[source] = self._server(source).connect()
+        with session.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
 
     # -- Steps
 
@@ -292,11 +304,9 @@ class ShardWorkload:
         """A new table with the structure of another one of its source."""
         if len(self._shards) > 12:
             return
-        # What was dropped behind a DDL and comes back as it was before it waits until a person gives it up.
+        # What was dropped behind a DDL and comes back as it was before it waits until a person gives it up, or pauses.
         gone = [
-            each
-            for each in self._shards
-            if each.left and each.source == like.source and (self._by_state or each.passed <= like.passed)
+            each for each in self._shards if each.left and each.source == like.source and not self._before(like, each)
         ]
         name = gone[0].name if gone and self._chance.random() < 0.5 else f"s{len(self._shards) + 10}"
         self._shards = [each for each in self._shards if (each.source, each.name) != (like.source, name)]
@@ -308,6 +318,12 @@ class ShardWorkload:
             self._further_on.add((f"source-{new.source}", TableName(self._schema(new.source), new.name)))
         self._shards.append(new)
         self.result.counts["created"] += 1
+
+    def _before(self, like: _Shard, other: _Shard) -> bool:
+        """Whether one shard is before a numbered DDL that another one is beyond."""
+        if not self._by_state:
+            return like.passed < other.passed
+        return any(ddl.gated and ddl not in like.order[: like.passed] for ddl in other.order[: other.passed])
 
     @property
     def _by_state(self) -> bool:
