@@ -7,8 +7,8 @@ they are, and what a truncated or dropped shard had, altered as the others were.
 
 In some seeds one shard alters differently. Then the task has to pause with that reason. It may do so where a table is
 created and DDLs before and behind it leave the same structure: nobody knows how many of them the table is beyond. In
-the optimistic mode it may do so where a table is created with what a statement brings that all have to come to. If that
-statement waits for the table instead, it is unlocked, as docs/sharding.md says. Then all has to be equal, unless the
+the optimistic mode it may do so where a table is created with what a statement brings that all have to come to. If a
+statement waits for such a table instead, it is unlocked, as docs/sharding.md says. Then all has to be equal, unless the
 target refuses to drop an index that it never got, since that table is beyond it. There each shard comes to the DDLs in
 an order of its own, as far as that says nothing, and a column may be dropped and added again while others have it yet:
 then the task may pause with that reason.
@@ -381,7 +381,7 @@ class ShardWorkload:
 
     def _unlock_perhaps(self, before: str, since: float) -> tuple[str, float]:
         """Go on without tables that never come to a DDL, once nothing moves any more."""
-        if not (self._by_state and self._further_on):
+        if not self._further_on:
             return before, since
         standing, now = self._standing(), time.monotonic()
         if standing != before or now < since + _STILL_SECONDS:
