@@ -124,6 +124,7 @@ class TablePlan:
     events: EventForm | None = None  # how its rows go as the source's own events, where they may
     own: tuple[OwnColumn, ...] = ()  # of the target's, which depend on the time zone
     tidb: bool = False  # the target is one
+    documents: bool = False  # columns of the target are MySQL's JSON
 
     @property
     def closing(self) -> bytes:
@@ -201,6 +202,7 @@ def build_plan(
         compacts=compacts,
         forgets_rows=compacts and len(schema.unique_indexes) == 1 and not (schema.partitions or keys.identity),
         long_columns=tuple(column.at for column in written if column.source.base in _LONG_TYPES),
+        documents=any(column.target.base == "json" for column in written),
         defaults_agree=frozenset(column.at for column in written if _same_default(column)),
         constants=tuple(constant.value for constant in constants),
         own=own,

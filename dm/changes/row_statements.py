@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from dm.changes.equal_documents import behind_others
 from dm.changes.row_change import RowChange
 from dm.changes.safe_mode import safe_delete, safe_insert, safe_update
 from dm.changes.statement import (
@@ -38,7 +39,8 @@ def row_statements(change: RowChange) -> list[ApplyStatement]:
         return [ApplyStatement(delete_row(plan, before), ONE_AFFECTED, (change,))]
     if safe:
         return safe_update(change, before, after)
-    return [written(update_row(plan, before, after), plan, after, ONE_MATCHED, change)]
+    update = written(update_row(plan, before, after), plan, after, ONE_MATCHED, change)
+    return [behind_others(plan, before, after, update)]
 
 
 def removes_others(change: RowChange) -> bool:

@@ -2,7 +2,7 @@
 
     INSERT    a DELETE of the row
     DELETE    an INSERT of the row
-    UPDATE    an UPDATE of the row that is there now to the row before
+    UPDATE    an UPDATE of the row that is there now to the row before (two of them where `equal_documents` says so)
 
 Rows are found as the syncer finds them: by the key of the target, or by all columns where there is no key, and then
 only one row goes. If an image lacks a column that the statement needs, there is no statement: a value is never guessed.
@@ -16,13 +16,14 @@ from collections.abc import Sequence
 
 from dm.binlog.value import ABSENT, Row
 from dm.changes.column_map import MappedColumn
+from dm.changes.equal_documents import equal_documents, make_others
 from dm.changes.plan import TablePlan
 from dm.changes.statement import delete_row, has_zero_enum, insert_row, lenient_script, update_row
 from dm.errors import DMError
 
 
 def undo(plan: TablePlan, before: Row | None, after: Row | None) -> bytes:
-    """The statement, without its end; raises DMError if the images do not tell what was there."""
+    """The statement, or two of them, without the end; raises DMError if the images do not tell what was there."""
     if after is None:
         assert before is not None
         _require(plan, before, plan.columns)
@@ -35,7 +36,9 @@ def undo(plan: TablePlan, before: Row | None, after: Row | None) -> bytes:
     _require(plan, there, finding)
     _require(plan, before, [column for column in plan.columns if after[column.at] is not ABSENT])
     old = tuple(ABSENT if new is ABSENT else old for old, new in zip(before, after, strict=True))
-    return _lenient(plan, old, update_row(plan, there, old))
+    update = _lenient(plan, old, update_row(plan, there, old))
+    documents = equal_documents(plan, there, old)
+    return make_others(plan, documents, there) + b";\n" + update if documents else update
 
 
 def _lenient(plan: TablePlan, row: Row, sql: bytes) -> bytes:

@@ -145,7 +145,8 @@ class Job:
 
     def current(self, request: int | None) -> bool:
         """Whether the status is what a run that is under way has said since the request; it may not have been asked."""
-        return request is not None and self.refreshed >= request and self.host_run is not None
+        heard = request is not None and self.refreshed >= request and self.host_run is not None
+        return heard and not self.subtask.restarting
 
     def ask(self, what: str, arguments: Mapping[str, JSON]) -> Question | None:
         """Have the run do something beside its work, its answer comes into `answers`; None when nothing runs."""

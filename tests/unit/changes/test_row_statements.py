@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from dm.binlog.value import ABSENT
+from dm.binlog.json_tree import Integer, TypedJson
+from dm.binlog.value import ABSENT, Row
 from dm.changes.plan import PlanOptions
 from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
@@ -146,3 +149,42 @@ def test_a_partial_image_is_applied_only_where_that_is_exact() -> None:
         with pytest.raises(DMError) as caught:
             row_statements(change)
         assert caught.value.name == "partial-row-image"
+
+
+JSON = Column("j", "json", nullable=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((1, None, '{"n": 11}'), (1, None, '{"n": 11.0}')),
+        ((1, None, "[1e2, 2]"), (1, None, "[100, 2.0]")),
+        ((1, None, "7"), (1, None, TypedJson("7", Integer(7, unsigned=True)))),
+        ((1, ABSENT, ABSENT), (ABSENT, ABSENT, '{"n": 11}')),
+    ],
+)
+@pytest.mark.parametrize("safe", [False, True])
+def test_where_only_types_of_numbers_change_in_a_document_it_is_made_another_one_first(
+    before: Row, after: Row, safe: bool
+) -> None:
+    table = plan([A, B, JSON], [key("PRIMARY", "a")], options=PlanOptions("mysql"))
+    (first,) = row_statements(update(replace(table, upsert=True), before, after, safe=safe))[:1]
+    assert first.sql == b"UPDATE `d`.`t` SET `j`=JSON_ARRAY(`j`) WHERE `a`=1 LIMIT 1"
+    assert [second.sql.startswith(b"UPDATE `d`.`t` SET ") for second in first.found] == [True]
+    assert (first.expected == ONE_MATCHED) is not safe
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((1, None, '{"n": 11}'), (1, None, '{"n": 11.5}')),
+        ((1, None, '{"n": 11}'), (1, 2, '{"n": 11.0}')),
+        ((1, None, '{"n": 11}'), (1, None, None)),
+        ((1, None, '{"n": 11}'), (1, 2, '{"n": 11}')),
+        ((1, None, '{"n": 11}'), (2, None, '{"n": 11.0}')),
+    ],
+)
+def test_any_other_change_of_a_row_is_seen_by_the_server(before: Row, after: Row) -> None:
+    table = plan([A, B, JSON], [key("PRIMARY", "a")], options=PlanOptions("mysql"))
+    (only,) = row_statements(update(table, before, after))
+    assert not only.found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 from dm.clock import SystemClock
@@ -97,3 +98,15 @@ def test_an_error_rests_until_a_person_resumes() -> None:
     assert result["errors"]
     assert world.joins.resume(*KEY)
     assert world.stage() == "Running"
+
+
+def test_a_stream_that_is_told_to_look_again_is_not_asked_any_more() -> None:
+    """`wait --synced` behind `reload-table` must not be answered by the run that has not seen the table."""
+    world = World()
+    world.hosts = SimpleNamespace(refresh=lambda *_: None, halt=lambda *_: None)
+    world.main.host_run = 1
+    request = world.main.refresh()
+    world.main.unit_refreshed(request)
+    assert world.main.current(request)
+    world.main.subtask.restart()
+    assert not world.main.current(request)
