@@ -462,7 +462,8 @@ CHAPTERS: Final = (
             "json-types": "`exact`: values inside JSON documents of a MySQL source keep their types (DECIMAL, dates,"
             " bytes, unsigned); `text`: they get what the documents' text says ([full-load.md](full-load.md))",
             "dump-files": "`none`: `full` and `all` copy tables that have a key from source to target without files"
-            " ([full-load.md](full-load.md)); `all`: every table goes through files",
+            " ([full-load.md](full-load.md)); `auto`: those of them that can be read again if they are altered"
+            " meanwhile; `all`: every table goes through files",
             "defer-indexes": "whether tables that the load makes get their secondary indexes and foreign keys when the"
             " rows are there; `auto`: those of 100,000 rows and more, in a task of one source"
             " ([full-load.md](full-load.md))",

@@ -14,7 +14,7 @@ from dm.config.secret import MASK
 from dm.config.section import Issue, Section
 
 DumpFormat = Literal["parquet", "sql"]
-DumpFiles = Literal["all", "none"]
+DumpFiles = Literal["all", "auto", "none"]
 JsonTypes = Literal["exact", "text"]
 
 _SIZE_EXAMPLE = "a size such as `512m` or `2g`"
@@ -45,7 +45,9 @@ class SparkConfig(Section):
     driver_memory: Annotated[str, matching(r"[1-9][0-9]*[kmgt]", "config-bad-value", _SIZE_EXAMPLE)] = "512m"
     java_home: Text = ""  # empty: JAVA_HOME, then java of the path, then the one installed with dm
     json_types: Annotated[JsonTypes, one_of(JsonTypes)] = "exact"  # of MySQL's documents; text: what the text says
-    dump_files: Annotated[DumpFiles, one_of(DumpFiles)] = "all"  # none: keyed tables are copied without
+    dump_files: Annotated[DumpFiles, one_of(DumpFiles)] = (
+        "all"  # none: keyed tables are copied without; auto: those that can be taken back
+    )
     # Of tables that the load makes: secondary ones and foreign keys come after the rows. auto: of large tables, if the
     # task has one source.
     defer_indexes: Annotated[bool | Literal["auto"], flag_or("auto")] = "auto"

@@ -76,6 +76,15 @@ class SubtaskConfig(BaseModel):
         """Whether all rows dumped must be of one moment."""
         return self.dumper.of_one_moment(self.mode, self.loader.on_duplicate_logical)
 
+    @property
+    def copies(self) -> bool:
+        """Whether rows may go from source to target without files."""
+        files = self.spark.dump_files
+        if files != "auto":
+            return files == "none"  # which a task file says only where it can be
+        # Where tables join a stream, the target's are not of this load.
+        return self.mode in ("full", "all") and not self.dump_of_one_moment and self.share is None
+
     def to_wire(self) -> JSON:
         """Everything including passwords: for the pipe to the unit's process, and nothing else."""
         wire: JSON = self.model_dump(mode="json", context={"reveal": True})

@@ -5,7 +5,8 @@ mode up to P1, which brings every keyed row to its state at P1. Three kinds of t
 
 - *keyless* ones (replaying twice would double rows): one chunk, read from one snapshot at an exact point;
 - tables whose structure changed between P0 and the end: they are read again, from a later point of their own, until a
-  round ends with everything as it was when it began (one that goes into the target without files is an error then);
+  round ends with everything as it was when it began (what one that goes without files has at the target is taken back
+  first, or is an error where that can't be done);
 - tables that vanished: a point behind their end, so that the syncer does not apply their last changes to nothing;
   also those that were there at a point and gone before they could enter the plan.
 
@@ -47,6 +48,8 @@ class LockFreeDump:
 
     def carry_on(self, plan: DumpPlan | None) -> DumpPlan | None:
         """Read what is missing, from the beginning where there is no plan; None when stopped."""
+        if plan is None and self.run.stream is not None:
+            self.run.stream.give_up(self.run.stop)
         plan = plan or self._begin()
         if plan is None:
             return None
@@ -55,8 +58,9 @@ class LockFreeDump:
         for table in plan.tables:
             self.planner.announce(plan, table)
         for _ in range(_ROUNDS):
-            planned = self.planner.walk(plan)
-            if planned is None or not self._read_as(planned):
+            walked = self.planner.walk(plan)
+            planned = None if walked is None else self._read_as(walked)
+            if planned is None:
                 return None
             plan, moved = self._compare(planned)
             if self.run.stop.is_set():
@@ -100,17 +104,26 @@ class LockFreeDump:
         wait_for_no_prepared_xa(run.connection, run.endpoint.user, run.stop)
         return point
 
-    def _read_as(self, plan: DumpPlan) -> bool:
-        """Read what is missing; rows that the target refuses may be those of a table that has changed."""
+    def _read_as(self, plan: DumpPlan) -> DumpPlan | None:
+        """Read what is missing, and give the plan as it was read; None when stopped.
+
+        Rows that the target refuses may be those of a table that has changed. Then the round is over.
+        """
         try:
-            return self._read(plan)
+            plan = self.planner.admitted(plan)
+            return plan if self._read(plan) else None
         except DMError as error:
-            if self.run.stream is not None and not error.retryable:
-                planned = {table.name: table for table in plan.tables}
-                now = read_structures(self.run.connection, self.run.rules.wanted, planned)
-                moved = {name for name, table in planned.items() if not same(now[name], table.structure)}
-                _demand_unstreamed(moved, planned, error.cause)
-            raise
+            if self.run.stream is None or error.retryable:
+                raise
+            planned = {table.name: table for table in plan.tables}
+            now = read_structures(self.run.connection, self.run.rules.wanted, planned)
+            moved = {name for name, table in planned.items() if not same(now[name], table.structure)}
+            streamed = self._demand_revocable(moved, planned, error.cause)
+            if not streamed:
+                raise
+            for name in streamed:
+                self.run.note_changed(name, error.cause)
+            return plan
 
     def _read(self, plan: DumpPlan) -> bool:
         """Read every chunk that has no file; False when stopped."""
@@ -142,7 +155,7 @@ class LockFreeDump:
         groups = grouped((task, task.weight) for task in tasks)
         run.progress.reading()
         description, at_once = f"{run.subtask.task}: read chunks", run.subtask.dumper.threads
-        if run.stream is not None:
+        if run.stream is not None and plan.streamed:
             at_once = min(at_once, run.stream.writers)
         waits = run.progress.waits
         return run_tasks(context, reader, groups, run.stop, done, description, hear, waits=waits, at_once=at_once)
@@ -162,7 +175,8 @@ class LockFreeDump:
         }
         if not moved:
             return plan, moved
-        _demand_unstreamed(moved, planned)
+        plan = self._take_back(plan, self._demand_revocable(moved, planned))
+        planned = {table.name: table for table in plan.tables}
         settled = settle(run.connection, run.rules.wanted, self._point, known)
         entries: list[DumpedTable] = []
         vanished = dict(plan.vanished)
@@ -191,12 +205,27 @@ class LockFreeDump:
             self.planner.announce(plan, entry)
         return plan, moved
 
+    def _demand_revocable(
+        self, moved: set[TableName], planned: Mapping[TableName, DumpedTable], cause: str = ""
+    ) -> set[TableName]:
+        """Those of the moved tables that go without files; raises DMError where one can't be taken back.
 
-def _demand_unstreamed(moved: set[TableName], planned: Mapping[TableName, DumpedTable], cause: str = "") -> None:
-    """Raise DMError where tables that go into the target without files have moved.
+        Other sources may have rows in the same table of the target, or it was there before.
+        """
+        streamed = {name for name in moved & planned.keys() if planned[name].form == STREAMED}
+        stream = self.run.stream
+        lasting = sorted(name for name in streamed if stream is None or not stream.revocable(planned[name]))
+        if lasting:
+            raise DMError("dump-streamed-table-changed", table=", ".join(map(str, lasting)), cause=cause)
+        return streamed
 
-    What was written of them can't be taken back: other sources may have rows in the same table of the target.
-    """
-    streamed = sorted(name for name in moved & planned.keys() if planned[name].form == STREAMED)
-    if streamed:
-        raise DMError("dump-streamed-table-changed", table=", ".join(map(str, streamed)), cause=cause)
+    def _take_back(self, plan: DumpPlan, names: set[TableName]) -> DumpPlan:
+        """The plan without these tables, of which nothing is at the target any more; they enter it anew."""
+        if not names or self.run.stream is None:
+            return plan
+        left = tuple(table for table in plan.tables if table.name not in names)
+        plan = replace(plan, tables=left, unsettled=tuple(sorted({*plan.unsettled, *names})))
+        save_plan(self.run.storage, plan)
+        faults.hit("dumper.tables_given_up")
+        self.run.stream.begin(plan, self.run.stop)
+        return plan

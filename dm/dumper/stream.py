@@ -1,4 +1,4 @@
-"""Where chunks of keyed tables go when there are no files for them (`dump-files: none`).
+"""Where chunks of keyed tables go when there are no files for them (`dump-files: none` and `auto`).
 
 The dump knows what to read and when; who writes it into the target is the load's affair, which the dump does not know.
 So it is given one of these. A chunk that was written is recorded at the target, in the transaction of its rows; that
@@ -34,8 +34,12 @@ class ChunkSink(Protocol):
 class Stream(Protocol):
     """The way into the target, in the driver."""
 
+    def give_up(self, stop: threading.Event) -> None:
+        """The dump begins anew: take back what an earlier one has written, unless that can't be told from the rest."""
+        ...
+
     def begin(self, plan: DumpPlan, stop: threading.Event) -> None:
-        """Take over from an earlier run and learn what it has written."""
+        """Take over from an earlier run, take back what the plan has given up, and learn what is written."""
         ...
 
     def finished(self, table: DumpedTable, chunk: int) -> tuple[int, int] | None:
@@ -43,7 +47,11 @@ class Stream(Protocol):
         ...
 
     def prepare(self, plan: DumpPlan, tables: Sequence[DumpedTable]) -> Mapping[TableName, Destination]:
-        """Make the tables at the target."""
+        """Make the tables at the target; those that have to go through files are left out."""
+        ...
+
+    def revocable(self, table: DumpedTable) -> bool:
+        """Whether what is written of the table goes when the plan gives it up and the stream begins again."""
         ...
 
     def wrote(self, table: TableName, generation: int, chunk: int, rows: int, size: int) -> None:

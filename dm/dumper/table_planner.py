@@ -134,6 +134,20 @@ class TablePlanner:
         context, waits = run.spark.context(), run.progress.waits
         return run_tasks(context, walker, groups, run.stop, walked, description, waits=waits, at_once=threads)
 
+    def admitted(self, plan: DumpPlan) -> DumpPlan:
+        """The plan with those tables in files that can't go without."""
+        run = self.run
+        streamed = [table for table in plan.tables if table.form == STREAMED]
+        if run.stream is None or not streamed:
+            return plan
+        taken = run.stream.prepare(plan, streamed)
+        declined = [table for table in streamed if table.name not in taken]
+        if declined:
+            plan = plan.with_tables(*(replace(table, form=run.subtask.spark.dump_format) for table in declined))
+            save_plan(run.storage, plan)
+        run.progress.streamed = plan.streamed
+        return plan
+
     def missing(self, plan: DumpPlan) -> list[ChunkTask]:
         """Every chunk that has no file."""
         streamed = [table for table in plan.tables if table.form == STREAMED]

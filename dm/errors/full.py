@@ -135,7 +135,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "dump-streamed-table-changed", 32921, "dump-unit", "upstream", "high",
         "table {table} was altered, renamed or dropped while it was copied without files",
         "wait for the source's schema changes to end, stop the task, remove what it created at the target, and "
-        "start it with --remove-meta; with `dump-files: all` such a table is read again instead",
+        "start it with --remove-meta; with `dump-files: all` such a table is read again instead, and so it is with "
+        "`auto`, unless it was begun with `none`",
     ),
     ErrorKind(
         "lake-dump-streamed", 32922, "dump-unit", "internal", "medium",
@@ -301,6 +302,13 @@ KINDS: tuple[ErrorKind, ...] = (
         "table {table} is gone from the target, although rows of {sources} were loaded into it",
         "restore the table with its rows and resume the task; or stop the task, empty the other tables it has "
         "loaded, and start it with --remove-meta",
+    ),
+    ErrorKind(
+        "load-table-shared", 34934, "load-unit", "downstream", "high",
+        "what was copied of {source_table} without files is out of date, and {table} at the target is not dropped for "
+        "it: {why}",
+        "if nobody needs its rows, drop {table} at the target, then resume the task, which reads {source_table} again; "
+        "else stop the task and load into another table: with --remove-meta, and the others that it has loaded emptied",
     ),
     ErrorKind(
         "load-route-changed", 34930, "load-unit", "downstream", "high",

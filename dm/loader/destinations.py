@@ -71,6 +71,7 @@ class Destinations:
         strict = subtask.collation_compatible == "strict"
         self._targets = TargetTables.at(connection, strict_collations=strict, translation=rules.translation)
         self._made: list[TableSchema] = []
+        self.created: list[TableName] = []  # of the target: those that were not there
 
     def make_schemas(self) -> None:
         """Make the schemas that the target needs, each with the defaults of a source schema that goes there.
@@ -95,6 +96,8 @@ class Destinations:
         )
         if self._read_for_replay(table) and not is_keyed(schema, target, context.flavor, extracted):
             raise DMError("load-key-missing", table=target.name, source_table=table.name)
+        if new:
+            self.created.append(target.name)
         if new and self._defers(table):
             self._made.append(target)
         elif not new and self._subtask.spark.defer_indexes is True:

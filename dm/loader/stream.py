@@ -1,4 +1,4 @@
-"""Chunks that go from the source into the target without a file (`dump-files: none`).
+"""Chunks that go from the source into the target without a file (`dump-files: none` and `auto`).
 
 Problem: the process may die anywhere, and a chunk is read once only: nothing holds its rows but the connection.
 
@@ -7,7 +7,8 @@ there already, then its rows, batch by batch as they come from the source, then 
 record or it is not there at all, and a run after a SIGKILL reads those that have none. Whatever breaks on either side,
 the target rolls back when the session ends.
 
-The dump calls this (`dm.dumper.stream`), round by round. When it is finished, the load finds the records.
+The dump calls this (`dm.dumper.stream`), round by round. When it is finished, the load finds the records. With
+`auto` it takes only tables that it can take back (`dm.loader.own_tables`).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from dm.dumpfiles.text_rows import Batch
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.destinations import Destinations, DumpedStructures
+from dm.loader.own_tables import OwnTables, streamed
 from dm.loader.part_writer import PartWriter
 from dm.loader.tally import OnDuplicate
 from dm.loader.target_tables import TargetTables
@@ -39,12 +41,15 @@ from dm.progress.load_parts import (
     LoadRun,
     PartKey,
     begin_run,
+    begun_dump,
     claim_part,
     loaded_sizes,
     note_duplicates,
     note_size,
+    restart_run,
     take_slot,
 )
+from dm.progress.made_tables import create_records
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
 
@@ -140,19 +145,48 @@ class TargetStream:
     def __init__(self, subtask: SubtaskConfig) -> None:
         self._subtask = subtask
         self._rules = TableRules(subtask)
+        self._key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source.source_id)
+        self._own = OwnTables(subtask, self._rules) if subtask.spark.dump_files == "auto" else None
         self._run: LoadRun | None = None
         self._done: dict[PartKey, tuple[int, int]] = {}
         self._destinations: dict[tuple[TableName, int], Destination] = {}
+        self._declined: set[tuple[TableName, int]] = set()
+
+    @classmethod
+    def of(cls, subtask: SubtaskConfig) -> TargetStream | None:
+        """That of the subtask, if there is one."""
+        return cls(subtask) if subtask.copies else None
+
+    def give_up(self, stop: threading.Event) -> None:
+        """The dump begins anew: take back what an earlier one has written, unless that can't be told from the rest."""
+        own, key = self._own, self._key
+        if own is None:
+            return
+        with TargetConnection(self._subtask.target) as connection:
+            begun = begun_dump(connection, key)
+            if begun is None:
+                return
+            run = begin_run(connection, key, begun, stop)
+            create_deferrals(connection, key)
+            create_records(connection, key)
+            if run.finished or not own.can_restart(connection, run, loaded_sizes(connection, run)):
+                return  # the new dump's beginning says so
+            own.take_back(connection, run)
+            restart_run(connection, run)
 
     def begin(self, plan: DumpPlan, stop: threading.Event) -> None:
-        """Take over from an earlier run and learn what it has written."""
-        subtask = self._subtask
-        key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source.source_id)
-        with TargetConnection(subtask.target) as connection:
-            self._run = begin_run(connection, key, plan.dump_id, stop)
+        """Take over from an earlier run, take back what the plan has given up, and learn what is written."""
+        key = self._key
+        with TargetConnection(self._subtask.target) as connection:
+            run = self._run = begin_run(connection, key, plan.dump_id, stop)
             create_deferrals(connection, key)
+            if self._own is not None:
+                create_records(connection, key)
+                if not plan.finished:
+                    self._own.take_back(connection, run, streamed(plan))
+                self._own.learn(connection, run)
             forget_gone(connection, key)
-            self._done = loaded_sizes(connection, self._run)
+            self._done = loaded_sizes(connection, run)
             # The load makes them, from their files, when rows of all others are there.
             targets, structures = TargetTables.at(connection), DumpedStructures(plan)
             for table in plan.tables:
@@ -163,19 +197,43 @@ class TargetStream:
         """Rows and bytes of a chunk that is at the target."""
         return self._done.get(PartKey(table.name, table.generation, chunk, 0))
 
+    def revocable(self, table: DumpedTable) -> bool:
+        """Whether what is written of the table goes when the plan gives it up and the stream begins again."""
+        own = self._own
+        begun = (table.name, table.generation) in self._destinations or table.name in self._copied
+        return own is not None and (own.revocable(table.name) or not begun)
+
+    @property
+    def _copied(self) -> set[TableName]:
+        """The tables with rows at the target."""
+        return {part.table for part in self._done}
+
     def prepare(self, plan: DumpPlan, tables: Sequence[DumpedTable]) -> Mapping[TableName, Destination]:
-        """Make the tables at the target."""
+        """Make the tables at the target; those that have to go through files are left out."""
         assert self._run is not None
-        missing = [table for table in tables if (table.name, table.generation) not in self._destinations]
+        known = self._destinations.keys() | self._declined
+        missing = [table for table in tables if (table.name, table.generation) not in known]
         if missing:
             with TargetConnection(self._subtask.target) as connection:
-                structures = DumpedStructures(plan)
-                destinations = Destinations(connection, self._subtask, self._rules, structures, self._run)
-                destinations.make_schemas()
-                for table in missing:
-                    self._destinations[table.name, table.generation] = destinations.make(table)
-                destinations.finish()
-        return {table.name: self._destinations[table.name, table.generation] for table in tables}
+                self._make(connection, self._run, plan, missing)
+        found = {table.name: self._destinations.get((table.name, table.generation)) for table in tables}
+        return {name: destination for name, destination in found.items() if destination is not None}
+
+    def _make(self, connection: TargetConnection, run: LoadRun, plan: DumpPlan, tables: Sequence[DumpedTable]) -> None:
+        take_slot(connection, run.key)  # what a killed run still has under way here is ended by the next one
+        own, copied = self._own, self._copied
+        taken = tables if own is None else own.announce(connection, run, plan, tables, copied)
+        if taken:
+            destinations = Destinations(connection, self._subtask, self._rules, DumpedStructures(plan), run)
+            destinations.make_schemas()
+            made = {table.name: destinations.make(table) for table in taken}
+            destinations.finish()
+            if own is not None:
+                own.settle(connection, run, destinations.created)
+                # Somebody else may have made one since it was found missing.
+                taken = [table for table in taken if table.name in copied or own.revocable(table.name)]
+            self._destinations |= {(table.name, table.generation): made[table.name] for table in taken}
+        self._declined |= {(table.name, table.generation) for table in tables} - self._destinations.keys()
 
     def wrote(self, table: TableName, generation: int, chunk: int, rows: int, size: int) -> None:
         """A chunk is there."""

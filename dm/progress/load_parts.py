@@ -99,20 +99,46 @@ def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop:
             " FOR UPDATE",
             (key.source_id,),
         )[0]
-        if str(found) == dump_id:
+        ours = str(found) in (dump_id, "")  # the latter where an earlier dump was given up (`restart_run`)
+        if ours:
             connection.execute(
-                f"UPDATE {table} SET epoch = %s WHERE id = %s AND cp_schema = '' AND cp_table = ''",
-                (int(epoch) + 1, key.source_id),
+                f"UPDATE {table} SET epoch = %s, dump_id = %s WHERE id = %s AND cp_schema = '' AND cp_table = ''",
+                (int(epoch) + 1, dump_id, key.source_id),
             )
         connection.commit()
     except DMError:
         connection.rollback()
         raise
-    if str(found) != dump_id:
+    if not ours:
         raise DMError("load-other-dump", task=key.task, source=key.source_id)
     if connection.tidb:
         _end_sessions(connection, key, stop)  # see `_epoch`
     return LoadRun(key, dump_id, int(epoch) + 1, bool(finished))
+
+
+def begun_dump(connection: TargetConnection, key: SubtaskKey) -> str | None:
+    """The dump that a load of this subtask has begun with; None where none has, safe before any table exists."""
+    table = key.table(SUFFIX)
+    if not _exists(connection, table):
+        return None
+    rows = connection.query(
+        f"SELECT dump_id FROM {table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = ''", (key.source_id,)
+    )
+    return str(rows[0][0]) if rows else None
+
+
+def restart_run(connection: TargetConnection, run: LoadRun) -> None:
+    """Have any dump be the next one, since nothing of this is loaded; raises DMError when a newer run took over.
+
+    The epoch goes on, so what a session of the given-up dump may still write finds a newer one.
+    """
+    affected = connection.execute(
+        f"UPDATE {run.table.sql} SET dump_id = '' WHERE id = %s AND cp_schema = '' AND cp_table = '' AND epoch = %s",
+        (run.key.source_id, run.epoch),
+    )
+    connection.commit()
+    if affected != 1 and run.dump_id:
+        raise DMError("load-fenced", task=run.key.task)
 
 
 def _end_sessions(connection: TargetConnection, key: SubtaskKey, stop: threading.Event) -> None:

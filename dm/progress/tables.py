@@ -66,6 +66,11 @@ class SubtaskKey:
         return self.table("loader_deferral")
 
     @property
+    def made(self) -> TableName:
+        """Tables of the target that a load has made for itself (`made_tables.py`)."""
+        return self.table("loader_made")
+
+    @property
     def order(self) -> TableName:
         """How far each source of a task with `merge-order` is (`merge_order.py`)."""
         return self.table("merge_order")
@@ -234,12 +239,12 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:
     """The progress tables of the task that exist."""
     own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.ordered, key.online]
-    wanted = [*own, key.joining, key.replay, key.table("loader_checkpoint"), key.deferral, key.order, *key.shards]
+    wanted = [*own, key.joining, key.replay, key.table("loader_checkpoint"), key.deferral, key.made, key.order]
     rows = connection.query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (key.meta_schema,)
     )
     present = {str(row[0]) for row in rows}
-    return [table for table in wanted if table.table in present]
+    return [table for table in (*wanted, *key.shards) if table.table in present]
 
 
 def remove_progress(connection: TargetConnection, key: SubtaskKey) -> None:

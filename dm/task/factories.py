@@ -58,9 +58,8 @@ class Factories:
         from dm.dumper.unit import DumpUnit
         from dm.loader.stream import TargetStream
 
-        config = payload.config
-        stream = TargetStream(config) if config.spark.dump_files == "none" else None
-        return DumpUnit(config, payload.dump_storage, self._session(payload), hold=payload.hold, stream=stream)
+        config, session = payload.config, self._session(payload)
+        return DumpUnit(config, payload.dump_storage, session, hold=payload.hold, stream=TargetStream.of(config))
 
     def load(self, wire: Mapping[str, JSON]) -> Unit:
         """The load of a subtask."""

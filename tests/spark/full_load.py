@@ -44,8 +44,7 @@ def endpoint(server: PrivateServer) -> Endpoint:
 
 def dump_unit(subtask: SubtaskConfig, storage: DumpStorage, spark: SparkProvider, hold: Hold | None = None) -> DumpUnit:
     """The unit as a task makes it."""
-    stream = TargetStream(subtask) if subtask.spark.dump_files == "none" else None
-    return DumpUnit(subtask, storage, spark, hold=hold, stream=stream)
+    return DumpUnit(subtask, storage, spark, hold=hold, stream=TargetStream.of(subtask))
 
 
 def storage_at(subtask: SubtaskConfig, directory: Path) -> DumpStorage:

@@ -41,7 +41,7 @@ def join_unit(subtask: SubtaskConfig, directory: Path, spark: SparkProvider | No
         assert spark is not None
         if name == "Load":
             return LoadUnit(payload.config, payload.dump_storage, spark)
-        stream = TargetStream(payload.config) if payload.config.spark.dump_files == "none" else None
+        stream = TargetStream.of(payload.config)
         return DumpUnit(payload.config, payload.dump_storage, spark, hold=payload.hold, stream=stream)
 
     return JoinUnit(UnitPayload(subtask, None, directory), copy)

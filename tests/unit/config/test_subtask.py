@@ -7,6 +7,7 @@ import json
 import pytest
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
+from dm.config.share import Share
 from dm.config.source import Purge
 from dm.errors import DMError
 from tests.unit.config.test_models import EVERY_SOURCE_KEY, EVERY_TASK_KEY
@@ -85,6 +86,26 @@ def test_everything_survives_the_wire() -> None:
         assert TaskConfig.from_wire(wire).to_wire() == wire
     wire = json.loads(json.dumps(source(EVERY_SOURCE_KEY).to_wire()))
     assert SourceConfig.from_wire(wire).to_wire() == wire
+
+
+@pytest.mark.parametrize("mode", ["full", "all", "incremental", "dump", "load", "load&sync"])
+@pytest.mark.parametrize(
+    ("section", "copies"),
+    [
+        ("", {"all"}),
+        ("    mydumper: {extra-args: --consistency none}\n", {"full", "all"}),
+        ("    mydumper: {extra-args: --consistency flush}\n", set()),
+        ("    loader: {on-duplicate-logical: error}\n", set()),
+    ],
+)
+def test_auto_leaves_out_files_where_a_copy_can_be_taken_back_and_is_never_refused(
+    section: str, copies: set[str], mode: str
+) -> None:
+    text = TASK.replace("task-mode: all", f"task-mode: {mode}") + section
+    subtask = task(f"{text}spark: {{dump-files: auto}}\n").subtask("mysql-01")
+    assert subtask.copies is (mode in copies)
+    assert not subtask.model_copy(update={"share": Share(tables=(("a", "b"),))}).copies
+    assert not task(text).subtask("mysql-01").copies
 
 
 def test_a_source_that_is_not_of_the_task_or_not_known_is_an_error() -> None:
