@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import cast
@@ -24,6 +26,12 @@ class DiffOptions:
     resume: bool = False  # whether chunks that an unfinished comparison found equal are left out
     snapshots: tuple[str, ...] = ()  # `MOMENT`, `target=MOMENT`, `SOURCE=MOMENT`
     follows: tuple[str, ...] = ()  # sources whose changes a syncer applies meanwhile
+
+    @property
+    def asked(self) -> str:
+        """A name for which rows are compared in which chunks: what a comparison that goes on must be asked, too."""
+        what = [sorted(self.tables), self.where, sorted(self.ignore_columns), self.rows, sorted(self.snapshots)]
+        return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
     def to_wire(self) -> dict[str, JSON]:
         """As JSON."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -20,13 +20,11 @@ from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.diff.chunk import Chunk, ChunkComparer, ChunkOutcome, Difference
 from dm.diff.done_chunks import DoneChunks, chunk_name
-from dm.diff.fix import Fix
+from dm.diff.fix_files import FixFiles
 from dm.diff.options import DiffOptions
 from dm.diff.planner import PlannedTable, Planner
 from dm.diff.report import Report, TableReport
 from dm.diff.target_progress import TargetProgress
-from dm.downstream.session import CLIENT_HEAD
-from dm.errors import DMError
 from dm.ident import TableName
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
@@ -72,7 +70,8 @@ class DiffUnit:
         self.report = Report()
         self._began = 0.0
         self._directory = directory
-        self._done = DoneChunks(None, resume=False)
+        self._done = DoneChunks(None, options.asked, resume=False)
+        self._fixes = FixFiles(Path(options.fix_sql)) if options.fix_sql else None
 
     def status(self) -> Mapping[str, JSON]:
         """How far it is; at the end also what was found."""
@@ -81,12 +80,12 @@ class DiffUnit:
     def run(self, stop: threading.Event) -> None:
         """Compare everything, or until stopped."""
         self._began = self._clock.monotonic()
-        path = None if self._directory is None else self._directory / "done"
-        self._done = DoneChunks(path, resume=self._options.resume)
-        try:
-            self._run(stop)
-        finally:
-            self._done.close(over=self.report.over)
+        with nullcontext() if self._fixes is None else self._fixes.held():
+            self._done = DoneChunks(self._directory, self._options.asked, resume=self._options.resume)
+            try:
+                self._run(stop)
+            finally:
+                self._done.close(over=self.report.over)
 
     def _run(self, stop: threading.Event) -> None:
         planner = Planner(self._subtasks, self._options, stop)
@@ -264,26 +263,5 @@ class DiffUnit:
                 report.shown.append(each)
             if each.fix.impossible and each.fix.impossible not in report.not_fixed:
                 report.not_fixed.append(each.fix.impossible)
-        if self._options.fix_sql:
-            self._write(report, [each.fix for each in unique.values()])
-
-    def _write(self, report: TableReport, fixes: Sequence[Fix]) -> None:
-        """The statements of one chunk, deletions first."""
-        directory = Path(self._options.fix_sql)
-        path = directory / f"{_file_name(report.name)}.sql"
-        statements = [each for fix in fixes for each in fix.deletions]
-        statements += [each for fix in fixes for each in fix.insertions]
-        if not statements:
-            return
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            with path.open("ab" if report.fix_file else "wb") as file:
-                file.write((b"" if report.fix_file else CLIENT_HEAD) + b"".join(each + b";\n" for each in statements))
-        except OSError as error:
-            raise DMError("diff-fix-unwritable", file=path, cause=error.strerror or str(error)) from error
-        report.fix_file = str(path)
-
-
-def _file_name(table: TableName) -> str:
-    """A name for a file: what has a meaning for a file system is written as its code."""
-    return "".join(char if char.isalnum() or char in "_-." else f"%{ord(char):04x}" for char in str(table))
+        if self._fixes is not None:
+            report.fix_file = self._fixes.write(report.name, [each.fix for each in unique.values()])

@@ -14,6 +14,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "name a directory with --fix-sql that the daemon's user can write to",
     ),
     ErrorKind(
+        "diff-fix-busy", 48948, "dmctl", "internal", "medium",
+        "another comparison writes its statements into {directory}",
+        "name another directory with --fix-sql, or wait until it has ended",
+    ),
+    ErrorKind(
         "diff-progress-unwritable", 48944, "dmctl", "internal", "medium",
         "{file} can't be written",
         "let the daemon's user write to its home directory, and free disk space",

@@ -207,7 +207,7 @@ class DiffPayload:
     subtasks: tuple[SubtaskConfig, ...]
     options: DiffOptions
     scratch: Path  # where its Spark session writes
-    directory: Path  # where it keeps what is done
+    directory: Path  # where comparisons of the task keep what is done
 
     def to_wire(self) -> dict[str, JSON]:
         """With passwords: for the pipe only."""

@@ -49,7 +49,7 @@ def test_a_comparison_goes_on_behind_a_kill_of_it_and_of_the_daemon(
     said = daemon.said("diff", "t.yaml", *SMALL)
     assert (said.status, "SIGKILL" in said.err) == (1, True), str(said)
     daemon.kill()
-    (done,) = daemon.home.rglob(".diff/done")
+    (done,) = daemon.home.rglob(".diff/*")
     equal = [json.loads(line) for line in done.read_text(encoding="ascii").splitlines()]
     assert len(equal) == 3
     daemon.start()

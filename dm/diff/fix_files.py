@@ -1,0 +1,64 @@
+"""The files of `--fix-sql`, one for each table with differences; a directory belongs to one comparison at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from dm.diff.fix import Fix
+from dm.downstream.session import CLIENT_HEAD
+from dm.errors import DMError
+from dm.ident import TableName
+
+
+class FixFiles:
+    """All of them; those of an earlier comparison are overwritten."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._begun: set[Path] = set()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other comparisons from writing there meanwhile; raises DMError where one does."""
+        directory = self._directory
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _unwritable(directory, error) from error
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise DMError("diff-fix-busy", directory=directory) from error
+            yield
+        finally:
+            os.close(descriptor)  # the kernel does it for a process that is killed
+
+    def write(self, table: TableName, fixes: Sequence[Fix]) -> str:
+        """Add statements, deletions first; gives the file, and nothing where there are none. Raises DMError."""
+        statements = [each for fix in fixes for each in fix.deletions]
+        statements += [each for fix in fixes for each in fix.insertions]
+        path = self._directory / f"{_file_name(table)}.sql"
+        if statements:
+            begun = path in self._begun
+            try:
+                with path.open("ab" if begun else "wb") as file:
+                    file.write((b"" if begun else CLIENT_HEAD) + b"".join(each + b";\n" for each in statements))
+            except OSError as error:
+                raise _unwritable(path, error) from error
+            self._begun.add(path)
+        return str(path) if path in self._begun else ""
+
+
+def _unwritable(path: Path, error: OSError) -> DMError:
+    return DMError("diff-fix-unwritable", file=path, cause=error.strerror or str(error))
+
+
+def _file_name(table: TableName) -> str:
+    """A name for a file: what has a meaning for a file system is written as its code."""
+    return "".join(char if char.isalnum() or char in "_-." else f"%{ord(char):04x}" for char in str(table))
