@@ -14,12 +14,17 @@ import pytest
 
 from dm.accelerator import switch
 from dm.demo.servers import ThrowawayServer
+from dm.diff.options import DiffOptions
+from dm.diff.report import TableReport
+from dm.diff.unit import DiffUnit
 from dm.errors import DMError
 from dm.loader.unit import LoadUnit
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, beside, dump_unit, rows, wait_for
+from tests.spark.replaying import Scene
+from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.standalone import StandaloneCluster
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(1800)]
@@ -204,3 +209,51 @@ def test_a_dump_directory_that_workers_do_not_see_is_named(
     with pytest.raises(DMError) as caught:
         load.dump()
     assert caught.value.name == "dump-directory-not-shared"
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_executors_compare(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, remote: SparkProvider, tmp_path: Path
+) -> None:
+    load = full_load(upstream, target, *TABLES, rows=20)
+    load.spark = remote
+    load.dump()
+    load.load()
+
+    def compared() -> tuple[str, dict[str, TableReport]]:
+        unit = DiffUnit([load.subtask()], DiffOptions(rows=20), remote, directory=tmp_path / "done")
+        unit.run(threading.Event())
+        return unit.report.verdict, {table.name.table: table for table in unit.report.tables}
+
+    verdict, tables = compared()
+    assert (verdict, tables["keyed"].source_rows, tables["keyless"].target_rows) == ("equal", 200, 50)
+    assert tables["keyed"].chunks >= 9
+    target.execute(
+        f"UPDATE `{load.target_schema}`.keyed SET v = 'V77' WHERE id = 77",
+        f"DELETE FROM `{load.target_schema}`.keyless LIMIT 1",
+    )
+    verdict, tables = compared()
+    assert [row.key for row in tables["keyed"].shown] == ["id=77"]
+    assert [(row.sources, row.targets) for row in tables["keyless"].shown] == [(1, 0)]
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_executors_replay_a_backlog(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, remote: SparkProvider, tmp_path: Path
+) -> None:
+    scene = Scene(upstream, target, schema(upstream), tmp_path)
+    with scene.session() as cursor:
+        with scene.following():
+            for statement in TABLES:
+                cursor.execute(statement)
+        with scene.relayed():
+            for number in range(100):
+                cursor.execute(f"UPDATE keyed SET v = 'w{number}' WHERE id % 7 = {number % 7}")
+                if number % 30 == 0:
+                    cursor.execute("FLUSH BINARY LOGS")
+            cursor.execute("DELETE FROM keyed WHERE id > 150")
+    report = scene.replay(remote)
+    assert (report["left"], [*report["tables"]]) == ({}, [f"{scene.there}.keyed"])
+    scene.identical()
+    scene.resumed()
+    scene.identical()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterable
 from contextlib import closing
 
 import pytest
 
 from dm.demo.servers import ThrowawayServer
+from dm.diff.chunk import Chunk, ChunkComparer
+from dm.diff.options import DiffOptions
 from dm.diff.pace import running, wait_for_rest
-from dm.upstream.connection import connect
-from tests.testbed.fixtures import ServerFactory
-from tests.testbed.sync import endpoint_of, wait_until
+from dm.diff.planner import Planner
+from dm.upstream.connection import Connection, connect
+from tests.testbed.fixtures import SchemaFactory, ServerFactory
+from tests.testbed.sync import endpoint_of, subtask_for, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -41,3 +46,25 @@ def test_it_waits_while_more_threads_run(server: ServerFactory, kind: str) -> No
         wait_until(lambda: busy_session(one) > 0, "the other session sleeps")
         assert wait_for_rest([session], alone, sleep) == 1.5
         assert len(waits) == 3
+
+
+def test_a_comparison_asks_all_servers_before_each_chunk(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(*(f"CREATE TABLE {name}.t{number} (id INT PRIMARY KEY)" for number in range(3)))
+    planner = Planner([subtask_for(upstream, target, name, task=name)], DiffOptions(), threading.Event())
+    tables = [each.compared for each in planner.plan() if each.compared is not None]
+    chunks = tuple(Chunk(number, 0, "TRUE") for number in range(len(tables)))
+    asked: list[tuple[int, ...]] = []
+
+    def ask(sessions: Iterable[Connection], most: int) -> None:
+        ports = sorted(int(session.port) for session in sessions)
+        asked.append((most, *ports))
+
+    monkeypatch.setattr("dm.diff.chunk.wait_for_rest", ask)
+    for most in (0, 7):
+        outcomes = ChunkComparer(planner.endpoints, tuple(tables), max_load=most)(chunks)
+        assert [outcome.equal for outcome in outcomes] == [True] * 3
+    assert asked == [(7, *sorted((upstream.port, target.port)))] * 3

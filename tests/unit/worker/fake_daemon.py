@@ -24,7 +24,7 @@ from dm.progress.validator_errors import Operation, RowError, StoredError, Table
 from dm.syncer.stream.operators import EventPlace, Request
 from dm.syncer.stream.until import Until, UntilPosition, UntilTime
 from dm.task.final_place import FinalPlace
-from dm.task.join_requests import JoinRequests
+from dm.task.join_requests import Added, JoinRequests, Reload
 from dm.task.precheck.result import CheckResult
 from dm.task.shard_locks import Decision, ShardLocks
 from dm.task.start_time import StartTime
@@ -173,12 +173,47 @@ def joining(configs: Mapping[str, SubtaskConfig]) -> dict[str, Joining]:
     return dict.fromkeys(configs, asked) if "joining" in answers() else {}
 
 
+def ask(what: str) -> None:
+    with (Path(os.environ["DM_HOME"]) / "asked").open("a") as file:
+        file.write(f"{what}\n")
+
+
+def reload(configs: Mapping[str, SubtaskConfig], table: TableName, source: str | None, *, anew: bool = False) -> Reload:
+    ask(f"reload {table} {source} {anew}")
+    return Reload(source or next(iter(configs)), (table,), TableName("there", table.table))
+
+
+def listed(config: SubtaskConfig) -> set[TableName]:
+    assert config.block_allow_list is not None
+    return {TableName(each.db_name, each.tbl_name) for each in config.block_allow_list.do_tables}
+
+
+def added_tables(before: SubtaskConfig, after: SubtaskConfig, _others: Mapping[str, SubtaskConfig]) -> Added:
+    return Added(tuple(sorted(listed(after) - listed(before))), ())
+
+
+def cancel_add(config: SubtaskConfig) -> bool:
+    ask(f"cancel {config.source_id}")
+    return True
+
+
+JOIN_REQUESTS = JoinRequests(
+    reload=reload,
+    cancel_reload=joining,
+    added_tables=added_tables,
+    add=lambda _before, added: ask(f"add {', '.join(map(str, added.tables))}"),
+    adding=lambda configs: list(joining(configs)),
+    cancel_add=cancel_add,
+    joining=joining,
+)
+
+
 def main() -> None:
     """The process."""
     progress = ProgressAtTarget(demand_sole_run, operate_binlog, operate_structure)
     servers = Servers(
         verify_source, check, forget_progress, place_of, begin_at, until_of, final_place, progress, demand_readable,
-        ShardLocks(locks, decide), VALIDATIONS, JoinRequests(joining=joining),
+        ShardLocks(locks, decide), VALIDATIONS, JOIN_REQUESTS,
     )  # fmt: skip
     fork_hosts(fake_host.run)
     parts = Parts(servers, first_unit, patience=2.0)
