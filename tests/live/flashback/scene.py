@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dm.config.route import RouteRule
 from dm.config.subtask import SubtaskConfig
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.equality import structure
 from dm.equality.checksum import Checksum, checksum_query
@@ -24,7 +25,7 @@ from tests.testbed.sync import running_sync, subtask_for
 class Scene:
     """One schema of a source, merged into another name at the target."""
 
-    def __init__(self, upstream: ThrowawayServer, target: ThrowawayServer, name: str, directory: Path) -> None:
+    def __init__(self, upstream: ThrowawayServer, target: PrivateServer, name: str, directory: Path) -> None:
         self.upstream, self.target, self.name, self.directory = upstream, target, name, directory
         self.there = f"{name}_there"
         target.execute(f"CREATE DATABASE {self.there}")
@@ -51,6 +52,13 @@ class Scene:
     def sums(self) -> dict[str, Checksum | None]:
         """The checksums of the target's tables, by its own computation."""
         return {name: self._sum(TableName(self.there, name)) for (name,) in self._names()}
+
+    def rows(self) -> dict[str, list[str]]:
+        """All rows of the target's tables, as a client reads them."""
+        found = {}
+        for (name,) in self._names():
+            found[name] = sorted(map(repr, self.target.query(f"SELECT * FROM {TableName(self.there, name).sql}")))
+        return found
 
     def _names(self) -> tuple[tuple[str], ...]:
         return self.target.query(

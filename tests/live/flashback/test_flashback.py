@@ -11,6 +11,7 @@ import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.flavor import Flavor
@@ -31,7 +32,7 @@ def scene(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFact
 
 
 @contextmanager
-def session(server: ThrowawayServer, schema: str) -> Iterator[Cursor]:
+def session(server: PrivateServer, schema: str) -> Iterator[Cursor]:
     connection = server.connect(autocommit=True, database=schema)
     try:
         with connection.cursor() as cursor:
