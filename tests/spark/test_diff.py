@@ -237,7 +237,7 @@ def test_an_interrupted_comparison_is_gone_on_with(
     load.load()
     stop = threading.Event()
 
-    unit = DiffUnit([load.subtask()], DiffOptions(rows=10, threads=1), spark, directory=tmp_path)
+    unit = DiffUnit([load.subtask()], DiffOptions(rows=10, threads=1), spark, directory=tmp_path / "diff")
     add = DoneChunks.add
 
     def stopping(self: DoneChunks, chunk: str, source_rows: int, target_rows: int) -> None:
@@ -248,14 +248,14 @@ def test_an_interrupted_comparison_is_gone_on_with(
         patch.setattr(DoneChunks, "add", stopping)
         unit.run(stop)
     assert not unit.report.over
-    (record,) = tmp_path.iterdir()
+    (record,) = (tmp_path / "diff").iterdir()
     lines = record.read_text().splitlines()
     assert 0 < len(lines) < unit.report.tables[0].chunks
     target.execute(f"UPDATE `{load.target_schema}`.one SET s = 'later'")
-    resumed = DiffUnit([load.subtask()], DiffOptions(rows=10, resume=True), spark, directory=tmp_path)
+    resumed = DiffUnit([load.subtask()], DiffOptions(rows=10, resume=True), spark, directory=tmp_path / "diff")
     resumed.run(threading.Event())
     (table,) = resumed.report.tables
     assert (table.source_rows, table.target_rows, table.done) == (900, 900, table.chunks)
     assert 0 < table.differing <= 900 - 9 * len(lines)
-    assert not list(tmp_path.iterdir())
+    assert not list((tmp_path / "diff").iterdir())
     assert compared(spark, [load.subtask()])[1]["one"].differing == 900
