@@ -135,6 +135,7 @@ def test_a_spoiled_value_of_a_hidden_column_is_found(
     upstream, target, name = servers(park, schema, source, kind)
     subtask = validated(subtask_for(upstream, target, name, task=name))
     with running_sync(subtask) as sync:
+        sync.wait_synced()
         upstream.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, h INT INVISIBLE DEFAULT 5, v INT)")
         sync.wait_synced()
         with running_validator(subtask) as validator:
