@@ -186,7 +186,8 @@ def _create(kind: str, name: str, *servers: PrivateServer) -> None:
 
 
 def _identical(upstream: ThrowawayServer, target: PrivateServer, schema: str) -> None:
-    report = compare(pair_tables([upstream], [schema]), target)
+    # A TiDB gives other names to the indexes that foreign keys take.
+    report = compare(pair_tables([upstream], [schema]), target, structures=not target.tidb)
     assert report.identical, str(report)
 
 
