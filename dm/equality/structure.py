@@ -4,7 +4,7 @@ It judges dm's work, so it shares no code with dm's own reading of structures. W
 how to say is evened out: display widths of integers, quoting of defaults, MariaDB's JSON (a LONGTEXT), spellings of
 CURRENT_TIMESTAMP. Between flavours collations and generation expressions are left out, because each server has its
 own. A TiDB has MySQL's collations, and prints expressions in its own way. Its information_schema tells of no ZEROFILL,
-and a default as the statement wrote it.
+and a default as the statement wrote it. It has no invisible columns.
 
 MySQL's information_schema tells an expression as the statement wrote it until the next ALTER TABLE of whatever kind,
 and from then on with its literals in the character set that they are evaluated in: `_utf8mb4'<'` turns into
@@ -141,6 +141,8 @@ def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor
             ours = _INTEGER_WIDTH.sub(r"\1", ours.removesuffix(" zerofill"))
         elif tidb and field == "default":
             ours, theirs = (_plain_default(source, each) for each in (ours, theirs))
+        elif tidb and field == "extra":
+            ours = ours.removesuffix("invisible").rstrip()
         if ours != theirs:
             found.append(f"column {source.name}: {field} is {ours!r} at the source, {theirs!r} at the target")
     if bool(source.generated) != bool(target.generated):

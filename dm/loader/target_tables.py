@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.flavor import flavor_of
+from dm.flavor import flavor_of, is_tidb
 from dm.ident import Ident, TableName
 from dm.rules.router import ExtractedColumn, table_missing
 from dm.schema.charset import collations_query
@@ -21,6 +21,7 @@ from dm.schema.collation_text import with_collations
 from dm.schema.parse import parse_create_table
 from dm.schema.table import Column, TableSchema
 from dm.schema.translation import Translation
+from dm.schema.visibility import with_visibility
 from dm.sql.context import SourceContext
 from dm.sql.piece import Piece
 from dm.type_family import FLOATS, INTEGERS
@@ -60,7 +61,7 @@ class TargetTables:
         flavor = flavor_of(text)
         engines = connection.query("SELECT engine FROM information_schema.engines WHERE transactions <> 'YES'")
         unsafe = frozenset(str(row[0]).lower() for row in engines)
-        context = SourceContext(flavor, version_number(text), "")
+        context = SourceContext(flavor, version_number(text), "", tidb=is_tidb(text))
         return cls(connection, context, unsafe, strict_collations, translation or Translation())
 
     def create_schemas(self, schemas: Mapping[str, tuple[str, str]], source: SourceContext) -> None:
@@ -132,7 +133,8 @@ class TargetTables:
         piece = Piece.of(structure, context)
         if self.strict_collations:
             piece = with_collations(piece, self.context)
-        return self.translation.piece(piece, self.context).routed(route)
+        piece = with_visibility(self.translation.piece(piece, self.context), self.context)
+        return piece.routed(route)
 
     def try_out(self, statement: str, source: TableSchema, place: TableName) -> TableSchema:
         """Make an empty table of this name by a statement and drop it; raises DMError where the target refuses.

@@ -13,7 +13,7 @@ from dm.errors import DMError
 from dm.schema.charset import charset_name, default_collation
 from dm.schema.parse import server_collation
 from dm.sql.context import SourceContext
-from dm.sql.cursor import Clause, split_at_commas
+from dm.sql.cursor import Clause, outside_parentheses, split_at_commas
 from dm.sql.operation import (
     AddColumn,
     AlterDatabase,
@@ -42,17 +42,6 @@ def _scopes(operation: Operation) -> Iterator[Clause]:
         yield operation.options
 
 
-def _outside(scope: Clause) -> list[Token]:
-    """The tokens outside parentheses: inside them is an expression."""
-    found, depth = [], 0
-    for token in scope.tokens:
-        depth -= token.upper == ")"
-        if depth == 0:
-            found.append(token)
-        depth += token.upper == "("
-    return found
-
-
 def _charset(tokens: list[Token]) -> Token | None:
     """The token that names the character set."""
     for at, token in enumerate(tokens):
@@ -72,7 +61,7 @@ def lone_charsets(piece: Piece) -> Iterator[Token]:
     """The tokens of a statement that name a character set without a collation."""
     for operation in piece.operations:
         for scope in _scopes(operation):
-            tokens = _outside(scope)
+            tokens = outside_parentheses(scope)
             named = _charset(tokens)
             words = {token.upper for token in tokens}
             if named is not None and named.upper != "DEFAULT" and not words & {"COLLATE", "BINARY"}:

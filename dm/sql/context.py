@@ -34,6 +34,7 @@ class SourceContext:
     # The session's character_set_collations (MariaDB 11.2), if the event has it.
     charset_collations: tuple[tuple[str, str], ...] | None = None
     server_collation: str | None = None  # collation_server of the session: CREATE DATABASE uses it
+    tidb: bool = False  # a TiDB, which speaks MySQL's dialect, but not all of it
 
     @classmethod
     def of_sql_mode(cls, flavor: Flavor, version: int, schema: str, sql_mode: int) -> Self:

@@ -204,6 +204,17 @@ class Cursor:
         return Cursor(self.clause, replace(self.context, schema=schema), self._error)
 
 
+def outside_parentheses(clause: Clause) -> list[Token]:
+    """The tokens outside parentheses: inside them is an expression."""
+    found, depth = [], 0
+    for token in clause.tokens:
+        depth -= token.upper == ")"
+        if depth == 0:
+            found.append(token)
+        depth += token.upper == "("
+    return found
+
+
 def split_at_commas(clause: Clause) -> list[Clause]:
     """The parts of a clause between commas outside parentheses."""
     parts: list[Clause] = []

@@ -25,6 +25,7 @@ from dm.schema.charset import Collated
 from dm.schema.collation_text import with_collations
 from dm.schema.inherited_charset import inherits_charset, with_inherited_charset
 from dm.schema.table import TableSchema
+from dm.schema.visibility import with_visibility
 from dm.sql.piece import Piece
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.ddl.checked_step import CheckedStep, DdlSource, DdlTarget
@@ -90,6 +91,8 @@ class DdlExecution:
         if self._renames_views(step.piece):
             return
         target_piece = self._routed(step.piece)
+        if step.piece.operations and not target_piece.operations:
+            return  # it only hides or shows what the target can't hide
         self.running = RunningStatement(target_piece.text, self._clock.monotonic())
         try:
             self._session.take_turn(target_piece.table)
@@ -118,10 +121,11 @@ class DdlExecution:
         return not any(map(self._source.has_table, left))
 
     def _routed(self, piece: Piece) -> Piece:
-        """The piece under the target's names, with the collations and character sets of the source or of its maps."""
+        """The piece under the target's names and in its words, with collations of the source or of the maps."""
         if self._target.strict_collations:
             piece = with_collations(piece, self._session.context)
         piece = self._source.rules.translation.piece(piece, self._session.context)
+        piece = with_visibility(piece, self._session.context)
         return self._with_inherited_charset(piece).route(self._source.rules.route)
 
     def _with_inherited_charset(self, piece: Piece) -> Piece:

@@ -118,7 +118,7 @@ class DdlSession:
     @property
     def context(self) -> SourceContext:
         """How the target reads a statement."""
-        return SourceContext(self._connection.flavor, self._connection.version, "")
+        return SourceContext(self._connection.flavor, self._connection.version, "", tidb=self._tidb)
 
     def execute(self, statement: str, query: Query) -> None:
         """Run one statement as the source ran it; raises DMError."""

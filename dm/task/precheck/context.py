@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from dm.config import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
+from dm.flavor import is_tidb
 from dm.ident import TableName
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.tables import SubtaskKey
@@ -88,7 +89,8 @@ class Context:
     @cached_property
     def target_context(self) -> SourceContext:
         """How the target reads a statement."""
-        return SourceContext(self.target.facts.flavor, self.target.facts.version, "")
+        facts = self.target.facts
+        return SourceContext(facts.flavor, facts.version, "", tidb=is_tidb(facts.version_text))
 
     @cached_property
     def schemas(self) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """What a TiDB leaves out of a structure, though it takes the statement: rows do not miss it, queries and checks may.
 
-Full-text indexes, CHECK constraints (unless `tidb_enable_check_constraint` is on) and forms of partitioning that it
-does not have are understood and passed over, with a warning that no load reads.
+CHECK constraints (unless `tidb_enable_check_constraint` is on) and forms of partitioning that it does not have are
+understood and passed over, with a warning that no load reads; so are full-text indexes by some versions. That a column
+is hidden is nothing that it understands, and dm leaves it out (`dm.schema.visibility`).
 """
 
 from __future__ import annotations
@@ -24,3 +25,7 @@ def left_out(source: TableSchema, made: TableSchema) -> Iterator[str]:
         yield "foreign keys"
     if source.partitions and not made.partitions:
         yield "partitions"
+    shown = {column.name.lower() for column in made.columns if not column.invisible}
+    for column in source.columns:
+        if column.invisible and column.name.lower() in shown:
+            yield f"INVISIBLE of column {column.name}"

@@ -12,13 +12,14 @@ from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.statement import insert_row
 from dm.changes.target_table import TargetTable
 from dm.config.endpoint import Endpoint
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
 from dm.schema.table import Column, Index, IndexPart, TableSchema
 
 
-def endpoint_of(server: ThrowawayServer, **session: str) -> Endpoint:
+def endpoint_of(server: PrivateServer, **session: str) -> Endpoint:
     """The server as a task file would name it."""
     return Endpoint(
         host=server.host, port=server.port, user=server.user, password=SecretStr(server.password), session=session

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 import pytest
 
-from dm.config.subtask import SubtaskConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
-from dm.diff.chunk import ChunkComparer, ChunkOutcome, _Comparison
-from dm.diff.options import DiffOptions
-from dm.diff.planner import Planner
+from dm.diff.chunk import _Comparison
 from dm.errors import DMError
+from tests.testbed.diffing import compared
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import subtask_for, wait_until
 from tests.testbed.tidb import TidbServer
@@ -22,15 +19,6 @@ pytestmark = pytest.mark.live
 
 # A TiDB with its store in it collects no garbage, and so does not know how far that has come.
 NO_GARBAGE = "REPLACE INTO mysql.tidb VALUES ('tikv_gc_safe_point', '20240101-00:00:00 +0000', '')"
-
-
-def compared(subtask: SubtaskConfig, *snapshots: str) -> list[ChunkOutcome]:
-    """What the chunks of all tables are found to be, in this process."""
-    planner = Planner([subtask], DiffOptions(snapshots=snapshots), threading.Event())
-    planned = [each for each in planner.plan() if each.compared is not None]
-    tables = tuple(each.compared for each in planned if each.compared is not None)
-    comparer = ChunkComparer(planner.endpoints, tables, readings=planner.moments())
-    return [*comparer(tuple(chunk for number, each in enumerate(planned) for chunk in each.chunks(number)))]
 
 
 def both(source: PrivateServer, target: PrivateServer, name: str) -> None:

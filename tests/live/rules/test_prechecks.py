@@ -192,6 +192,18 @@ def test_another_flavour_evaluates_with_a_warning(
     assert "utf8mb4_0900_bin" in message
 
 
+def test_a_column_that_mariadb_does_not_hide_is_told(
+    mysql: ThrowawayServer, mariadb: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(mysql, mariadb)
+    table = f"CREATE TABLE {name}.{{}} (id INT PRIMARY KEY, h INT {{}}) COLLATE utf8mb4_general_ci"
+    mysql.execute(table.format("t_1", "NOT NULL INVISIBLE"), table.format("t_2", "NOT NULL INVISIBLE DEFAULT 1"))
+    found = Task(mysql, mariadb, name).findings("routes", "route-rules", {})
+    (refused,) = [each.message for each in found if each.state == "failure"]
+    assert f"the target does not make {name}.t_1 as it is" in refused
+    assert "Invisible column `h` must have a default value" in refused
+
+
 @pytest.mark.tidb
 def test_a_tidb_computes_by_its_own_rules_and_prints_in_its_own_words(
     mysql: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory
@@ -206,3 +218,17 @@ def test_a_tidb_computes_by_its_own_rules_and_prints_in_its_own_words(
     found = [result.message for result in task.findings("expression-filter", "expression-filters", {"x": rule})]
     assert any("its functions are TiDB's, which may have other results" in message for message in found), found
     assert not any("computes columns otherwise" in message for message in found), found
+
+
+@pytest.mark.tidb
+def test_what_a_tidb_leaves_out_is_told(mysql: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory) -> None:
+    name = schema(mysql)
+    mysql.execute(
+        f"CREATE TABLE {name}.t_1 (id INT PRIMARY KEY, h INT INVISIBLE DEFAULT 5, CHECK (id > 0))",
+        f"CREATE TABLE {name}.t_2 (w VARCHAR(9) COLLATE utf8mb4_bin, FULLTEXT KEY words (w))",
+    )
+    found = {each.message: each.state for each in Task(mysql, tidb, name).findings("routes", "route-rules", {})}
+    assert found.get(f"TiDB leaves out of {name}.t_1: CHECK constraints, INVISIBLE of column h") == "warning", found
+    # This one has no TiFlash, which a full-text index takes.
+    (refused,) = [message for message, state in found.items() if state == "failure"]
+    assert refused.startswith(f"the target does not make {name}.t_2 as it is: 8200 "), refused

@@ -84,6 +84,9 @@ def test_ddl_arrives(upstream: ThrowawayServer, tidb: TidbServer, schema: Schema
             f"RENAME TABLE {name}.keyless TO {name}.renamed",
             f"INSERT INTO {name}.renamed VALUES (5, 'five', 5)",
             f"TRUNCATE TABLE {name}.fresh",
+            f"CREATE TABLE {name}.of_another_engine (id INT PRIMARY KEY) ENGINE = MyISAM",
+            f"INSERT INTO {name}.of_another_engine VALUES (1), (2)",
+            f"ALTER TABLE {name}.of_another_engine ENGINE = InnoDB",
         )
         sync.wait_synced()
     identical(upstream, tidb, name)
@@ -162,7 +165,9 @@ def test_rows_arrive_in_tables_that_only_a_tidb_can_make(
             "id VARCHAR(20), n INT AUTO_INCREMENT UNIQUE, PRIMARY KEY (id) NONCLUSTERED",
             "AUTO_ID_CACHE = 1",
         ),
+        "placed": ("v INT, w TEXT", "v INT, w TEXT", f"PLACEMENT POLICY = {name}"),
     }
+    tidb.execute(f"CREATE PLACEMENT POLICY {name} FOLLOWERS = 4")
     for table, (here, there, options) in tables.items():
         mysql.execute(f"CREATE TABLE {name}.{table} ({here})")
         tidb.execute(f"CREATE TABLE {name}.{table} ({there}) {options}")
@@ -172,6 +177,7 @@ def test_rows_arrive_in_tables_that_only_a_tidb_can_make(
             f"INSERT INTO {name}.drawn (v) VALUES (1), (2), (3)",
             f"INSERT INTO {name}.spread VALUES (1, 'x'), (1, 'x'), (2, NULL)",
             f"INSERT INTO {name}.apart VALUES ('a', 1), ('b', 7), ('c', NULL)",
+            f"INSERT INTO {name}.placed VALUES (1, 'x'), (2, 'y')",
         )
         sync.wait_synced()
         mysql.execute(
@@ -179,11 +185,14 @@ def test_rows_arrive_in_tables_that_only_a_tidb_can_make(
             f"DELETE FROM {name}.spread WHERE v = 1 LIMIT 1",
             f"UPDATE {name}.apart SET id = 'B' WHERE n = 7",
             f"ALTER TABLE {name}.drawn ADD COLUMN w INT DEFAULT 5",
+            f"ALTER TABLE {name}.placed ADD COLUMN x INT DEFAULT 6, DROP COLUMN w",
         )
         sync.wait_synced()
     for table in tables:
         found, wanted = (Counter(server.query(f"SELECT * FROM {name}.{table}")) for server in (tidb, mysql))
         assert found == wanted
+    ((_, made),) = tidb.query(f"SHOW CREATE TABLE {name}.placed")
+    assert f"PLACEMENT POLICY=`{name}`" in made
 
 
 @pytest.mark.parametrize("safe", [False, True])

@@ -58,3 +58,14 @@ def test_a_tidb_tells_a_default_as_it_was_written(type_: str, source: str, targe
     sides = table(type_, source), table(type_, target)
     assert (differences(*sides, same_flavor=True, tidb=True) == []) is equal
     assert differences(*sides, same_flavor=True)
+
+
+@pytest.mark.parametrize(("rest", "there"), [("", ""), ("auto_increment ", "auto_increment")])
+def test_a_tidb_has_no_invisible_columns(rest: str, there: str) -> None:
+    hidden = ColumnFacts("c", "int", True, None, None, None, f"{rest}invisible", "", "")
+    shown = ColumnFacts("c", "int", True, None, None, None, there, "", "")
+    sides = [Structure((column,), (), frozenset(), frozenset()) for column in (hidden, shown)]
+    assert differences(*sides, same_flavor=True, tidb=True) == []
+    assert differences(*sides, same_flavor=True) == [
+        f"column c: extra is {hidden.extra!r} at the source, {there!r} at the target"
+    ]

@@ -34,3 +34,6 @@ def test_each_part_is_named() -> None:
     assert list(left_out(SOURCE, without(foreign_keys=()))) == ["foreign keys"]
     partitioned = replace(SOURCE, partitions=("p0", "p1"))
     assert list(left_out(partitioned, SOURCE)) == ["partitions"]
+    hidden = replace(SOURCE, columns=(*SOURCE.columns[:2], replace(SOURCE.columns[2], invisible=True)))
+    assert list(left_out(hidden, SOURCE)) == ["INVISIBLE of column note"]
+    assert list(left_out(hidden, hidden)) == []

@@ -1,0 +1,81 @@
+"""Sessions at a TiDB: pessimistic whatever a file says, and its DDL jobs, which outlive the sessions that sent them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+
+import pytest
+
+from dm.downstream import tidb_ddl_jobs
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.loader.local_data import LocalDataAdmission
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import endpoint_of, wait_until
+from tests.testbed.tidb import TidbServer
+
+pytestmark = [pytest.mark.live, pytest.mark.tidb]
+
+
+@pytest.fixture
+def sessions(tidb: TidbServer) -> Iterator[tuple[TargetConnection, TargetConnection]]:
+    """Two, as DM's own files for TiDB ask for them."""
+    optimistic = {"tidb_txn_mode": "optimistic", "innodb_lock_wait_timeout": "1"}
+    endpoint = endpoint_of(tidb).model_copy(update={"session": optimistic})
+    with ExitStack() as stack:
+        one, two = (stack.enter_context(closing(TargetConnection(endpoint))) for _ in range(2))
+        yield one, two
+
+
+def test_a_row_that_is_written_is_locked_at_once(
+    tidb: TidbServer, sessions: tuple[TargetConnection, TargetConnection], schema: SchemaFactory
+) -> None:
+    """The progress protocol rests on it: a new run waits at SELECT .. FOR UPDATE for a lane that has not committed."""
+    one, two = sessions
+    table = TableName(schema(tidb), "t").sql
+    tidb.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)", f"INSERT INTO {table} VALUES (1, 1)")
+    one.begin()
+    one.execute(f"UPDATE {table} SET v = 2 WHERE id = 1")
+    two.begin()
+    with pytest.raises(DMError) as refused:
+        two.query(f"SELECT v FROM {table} WHERE id = 1 FOR UPDATE")
+    assert refused.value.name == "transaction-aborted"
+    one.commit()
+    two.rollback()
+    two.begin()
+    assert two.query(f"SELECT v FROM {table} WHERE id = 1 FOR UPDATE") == [(2,)]
+    with pytest.raises(DMError) as twice:  # by the statement, not at COMMIT
+        two.execute(f"INSERT INTO {table} VALUES (1, 3)")
+    assert twice.value.name == "duplicate-key"
+
+
+def test_a_job_is_seen_until_it_has_ended(
+    tidb: TidbServer, sessions: tuple[TargetConnection, TargetConnection], schema: SchemaFactory
+) -> None:
+    one, two = sessions
+    table = TableName(schema(tidb), "t")
+    tidb.execute(f"CREATE TABLE {table.sql} (id INT PRIMARY KEY)", f"INSERT INTO {table.sql} VALUES (1)")
+    alter = f"ALTER TABLE {table.sql} ADD COLUMN v INT"
+    one.begin()
+    one.execute(f"DELETE FROM {table.sql} WHERE id = 1")  # for whose transaction the job waits
+    thread = threading.Thread(target=tidb.execute, args=(alter,))
+    thread.start()
+    try:
+        wait_until(lambda: tidb_ddl_jobs.executes(two, alter), "the job is there")
+        assert tidb_ddl_jobs.alters(two, table)
+        assert not tidb_ddl_jobs.executes(two, f"{alter} DEFAULT 1")
+        assert not tidb_ddl_jobs.alters(two, TableName(table.schema, "other"))
+    finally:
+        one.commit()
+        thread.join()
+    assert not tidb_ddl_jobs.executes(two, alter)
+    assert not tidb_ddl_jobs.alters(two, table)
+
+
+def test_rows_never_come_by_load_data(sessions: tuple[TargetConnection, TargetConnection]) -> None:
+    one, _ = sessions
+    assert one.query("SELECT @@local_infile") == [(1,)]
+    assert not LocalDataAdmission.ask(one).admitted
