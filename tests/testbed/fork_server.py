@@ -25,6 +25,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -183,7 +184,8 @@ def _await_orders(orders: socket.socket, program: str) -> bool:
                 child, ended = running.pop(descriptor)
                 poll.unregister(descriptor)
                 _, status = os.waitpid(child, 0)
-                os.write(ended, str(os.waitstatus_to_exitcode(status)).encode())
+                with suppress(BrokenPipeError):  # whoever started it does not want to know
+                    os.write(ended, str(os.waitstatus_to_exitcode(status)).encode())
                 os.close(ended)
                 os.close(descriptor)
                 continue

@@ -53,6 +53,20 @@ def test_a_killed_one_ends_by_its_signal(tmp_path: Path) -> None:
     stdin.close()
 
 
+def test_one_that_nobody_asks_about_ends_alone(tmp_path: Path) -> None:
+    server = ForkServer.started(PROGRAM)
+    process, stdin, said = begin(server, tmp_path, "0")
+    gone = Path(f"/proc/{process.pid}")
+    del process
+    stdin.close()
+    wait_until(lambda: not gone.exists(), "the process is gone")
+    other, stdin, again = begin(server, tmp_path, "3")
+    assert again[3] == said[3]
+    stdin.close()
+    assert other.wait(60) == 3
+    server.close()
+
+
 def test_none_outlives_the_test_run(tmp_path: Path) -> None:
     server = ForkServer.started(PROGRAM)
     process, stdin, _ = begin(server, tmp_path, "0")
