@@ -35,7 +35,8 @@ SPOILERS = (
     "UPDATE {t} SET t = t + INTERVAL 1000 MICROSECOND WHERE id = {n}",
     "UPDATE {t} SET s = s + INTERVAL 1 MICROSECOND WHERE id = {n}",
     "UPDATE {t} SET e = 'small' WHERE id = {n}",
-    "UPDATE {t} SET j = '{{\"n\": {n}.0}}' WHERE id = {n}",
+    # By one UPDATE MySQL would keep the number's type: the documents are equal.
+    "UPDATE {t} SET j = NULL WHERE id = {n}; UPDATE {t} SET j = '{{\"n\": {n}.0}}' WHERE id = {n}",
     "UPDATE {t} SET x = CONCAT(x, '.') WHERE id = {n}",
     "DELETE FROM {t} WHERE id = {n}",
 )
@@ -113,7 +114,8 @@ def test_every_spoiled_row_is_found_and_no_other(
         sync.wait_synced()
         numbers = draw.sample(range(1, ROWS + 1), SPOILED)
         spoiled = {number: GONE if number % 10 == 0 else draw.choice(SPOILERS) for number in numbers}
-        target.execute(*(how.format(t=table, n=number) for number, how in spoiled.items()))
+        for number, how in spoiled.items():
+            target.execute(*how.format(t=table, n=number).split("; "))
         with Workload(upstream, table, seed):
             for point in ("validator.before_checkpoint=kill@3", "validator.after_checkpoint=kill@2", "", "", ""):
                 killed(ValidatorProcess(subtask, tmp_path / "work", point), draw)
