@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(480)]
 
 LIVES = 5
 MOST_LIVES = 15
+MOST_LIVES_OF_SAMPLE = 45  # it ends once it has hurt, which chance decides
 # A row that is not there, or there already, or of another structure, or another one than in the source; nothing else.
 DAMAGE = re.compile(r"code=36921|code=11126|code=36924|RawCause: 1054 |DIFFERENT")
 
@@ -43,7 +44,7 @@ def test_rows_are_equal_after_deaths_at_drawn_points(
     name = schema(upstream, target)
     with CrashLoop(upstream, target, name, tmp_path, seed=seed, relay=relay, memory_quota=memory_quota) as loop:
         result = loop.round(LIVES)
-        while result.mild and result.identical and result.lives < MOST_LIVES:
+        while result.mild and result.identical and result.lives < MOST_LIVES_OF_SAMPLE:
             loop.round(2)  # it has not hurt yet
     assert result.identical, f"seed {seed}: {result.problem}"
     assert not result.mild, f"seed {seed}: {result.mild}"
