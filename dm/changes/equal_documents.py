@@ -4,6 +4,9 @@ MySQL compares documents by value, numbers of any type with each other. So an UP
 that is there changes nothing (`compare_records` in sql/sql_update.cc), and the document keeps its old types. A source's
 UPDATE leaves such a row alone as well, but its REPLACE writes it, and so does a MariaDB, whose documents are texts. The
 target's documents are made others first, and then what they shall be.
+
+A row without a key is found by its values, the second time by those that the first statement left. No UPDATE of a MySQL
+says such a thing of it, so its documents are a MariaDB's then: texts, which an array holds as they are.
 """
 
 from __future__ import annotations
@@ -14,12 +17,12 @@ from dataclasses import replace
 from dm.binlog.value import ABSENT, Row, Value
 from dm.changes.column_map import MappedColumn
 from dm.changes.plan import TablePlan
-from dm.changes.statement import ApplyStatement, Expected, find
+from dm.changes.statement import ApplyStatement, Expected, find, update_row
 
 
 def equal_documents(plan: TablePlan, before: Row, after: Row) -> list[MappedColumn]:
     """The columns that change, if all are documents that may be equal to the old ones; else none."""
-    if not (plan.documents and plan.keyed):
+    if not plan.documents:
         return []
     changed = [column for column in plan.columns if after[column.at] is not ABSENT and _changes(column, before, after)]
     return changed if all(_may_be_equal(column, before[column.at], after[column.at]) for column in changed) else []
@@ -36,10 +39,21 @@ def behind_others(plan: TablePlan, before: Row, after: Row, update: ApplyStateme
     columns = equal_documents(plan, before, after)
     if not columns:
         return update
-    first = ApplyStatement(
-        make_others(plan, columns, before), Expected(matched=update.expected.matched), update.changes
-    )
-    return replace(first, found=(replace(update, not_found=()),), not_found=update.not_found)
+    second = replace(update, not_found=())
+    if not plan.keyed:
+        second = replace(second, sql=update_row(plan, in_arrays(columns, before), after))
+    expected = Expected(matched=update.expected.matched)
+    return ApplyStatement(make_others(plan, columns, before), expected, update.changes, (second,), update.not_found)
+
+
+def in_arrays(columns: list[MappedColumn], row: Row) -> Row:
+    """The row as `make_others` leaves it."""
+    places = {column.at for column in columns}
+    return tuple(_in_array(value) if at in places else value for at, value in enumerate(row))
+
+
+def _in_array(value: Value) -> Value:
+    return b"[%b]" % value if isinstance(value, bytes) else f"[{value}]"
 
 
 def _changes(column: MappedColumn, before: Row, after: Row) -> bool:

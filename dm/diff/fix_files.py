@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from dm.ident import TableName
 
 
 class FixFiles:
-    """All of them; those of an earlier comparison are overwritten."""
+    """All of them."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -39,11 +39,20 @@ class FixFiles:
         finally:
             os.close(descriptor)  # the kernel does it for a process that is killed
 
+    def begin(self, tables: Iterable[TableName]) -> None:
+        """Remove what an earlier comparison has said of these tables: it may be wrong by now. Raises DMError."""
+        for table in tables:
+            path = self._path(table)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise _unwritable(path, error) from error
+
     def write(self, table: TableName, fixes: Sequence[Fix]) -> str:
         """Add statements, deletions first; gives the file, and nothing where there are none. Raises DMError."""
         statements = [each for fix in fixes for each in fix.deletions]
         statements += [each for fix in fixes for each in fix.insertions]
-        path = self._directory / f"{_file_name(table)}.sql"
+        path = self._path(table)
         if statements:
             begun = path in self._begun
             try:
@@ -53,6 +62,9 @@ class FixFiles:
                 raise _unwritable(path, error) from error
             self._begun.add(path)
         return str(path) if path in self._begun else ""
+
+    def _path(self, table: TableName) -> Path:
+        return self._directory / f"{_file_name(table)}.sql"
 
 
 def _unwritable(path: Path, error: OSError) -> DMError:

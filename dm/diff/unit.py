@@ -90,6 +90,8 @@ class DiffUnit:
     def _run(self, stop: threading.Event) -> None:
         planner = Planner(self._subtasks, self._options, stop)
         tables = {planned.name: planned for planned in self._settled(planner, planner.plan(), stop)}
+        if self._fixes is not None:
+            self._fixes.begin(tables)
         reports = {name: TableReport(name) for name in tables}
         self.report.tables = list(reports.values())
         left = frozenset(tables)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from dm.binlog.value import ABSENT, Row
 from dm.changes.column_map import MappedColumn
-from dm.changes.equal_documents import equal_documents, make_others
+from dm.changes.equal_documents import equal_documents, in_arrays, make_others
 from dm.changes.plan import TablePlan
 from dm.changes.statement import delete_row, has_zero_enum, insert_row, lenient_script, update_row
 from dm.errors import DMError
@@ -36,9 +36,11 @@ def undo(plan: TablePlan, before: Row | None, after: Row | None) -> bytes:
     _require(plan, there, finding)
     _require(plan, before, [column for column in plan.columns if after[column.at] is not ABSENT])
     old = tuple(ABSENT if new is ABSENT else old for old, new in zip(before, after, strict=True))
-    update = _lenient(plan, old, update_row(plan, there, old))
     documents = equal_documents(plan, there, old)
-    return make_others(plan, documents, there) + b";\n" + update if documents else update
+    if not documents:
+        return _lenient(plan, old, update_row(plan, there, old))
+    found = there if plan.keyed else in_arrays(documents, there)
+    return make_others(plan, documents, there) + b";\n" + _lenient(plan, old, update_row(plan, found, old))
 
 
 def _lenient(plan: TablePlan, row: Row, sql: bytes) -> bytes:

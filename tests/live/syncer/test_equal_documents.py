@@ -38,3 +38,24 @@ def test_types_of_numbers_arrive_where_nothing_else_changes(
     found = mysql.query(types)
     assert [row[2] for row in found] == ["INTEGER", "DOUBLE", "DECIMAL", "UNSIGNED INTEGER"]
     assert target.query(types) == found
+
+
+def test_a_mariadbs_texts_arrive_as_mysql_reads_them_without_a_key_too(
+    server: ServerFactory, schema: SchemaFactory
+) -> None:
+    source, target = server("mariadb"), server("mysql")
+    name = schema(source, target)
+    for each in (source, target):
+        each.execute(f"CREATE TABLE {name}.t (id INT, j JSON)", f"CREATE TABLE {name}.k (id INT PRIMARY KEY, j JSON)")
+    subtask = subtask_for(source, target, name, task=name, narrower_columns="accept")
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        for table in ("t", "k"):
+            source.execute(*(f"INSERT INTO {name}.{table} VALUES ({number}, '[11, 2]')" for number in range(2)))
+        sync.wait_synced()
+        for table in ("t", "k"):
+            source.execute(f"UPDATE {name}.{table} SET j = '[11.0, 2]' WHERE id = 1")
+        sync.wait_synced()
+    for table in ("t", "k"):
+        types = f"SELECT id, JSON_TYPE(JSON_EXTRACT(j, '$[0]')) FROM {name}.{table} ORDER BY id"
+        assert target.query(types) == ((0, "INTEGER"), (1, "DOUBLE")), table

@@ -12,10 +12,12 @@ from dm.ident import TableName
 TABLE = TableName("s", "a/b")
 
 
-def test_deletions_come_first_and_an_earlier_file_is_overwritten(tmp_path: Path) -> None:
+def test_deletions_come_first_and_nothing_is_left_of_an_earlier_comparison(tmp_path: Path) -> None:
     for _ in range(2):
         files = FixFiles(tmp_path / "deep" / "fix")
         with files.held():
+            files.begin([TABLE])
+            assert not list((tmp_path / "deep" / "fix").glob("*a%002fb.sql"))
             assert files.write(TABLE, [Fix(impossible="nobody knows")]) == ""
             path = files.write(TABLE, [Fix(insertions=(b"INSERT 1",)), Fix(deletions=(b"DELETE 1",))])
             assert files.write(TABLE, [Fix(insertions=(b"INSERT 2",))]) == path
@@ -25,6 +27,9 @@ def test_deletions_come_first_and_an_earlier_file_is_overwritten(tmp_path: Path)
     assert statements == ["INSERT 1", "INSERT 2"]
     assert head.endswith("DELETE 1")
     assert Path(path).read_text().count("DELETE 1") == 1
+    with files.held():
+        files.begin([TableName("s", "other")])
+        assert Path(path).exists(), "this table is not looked at"
 
 
 def test_a_directory_is_of_one_comparison_at_a_time(tmp_path: Path) -> None:
