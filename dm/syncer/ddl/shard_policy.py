@@ -180,6 +180,10 @@ class _Joining:
     def _holders(self, name: str) -> list[tuple[OtherShard, Column]]:
         return [(other, column) for other in self._others if (column := other.schema.column(name)) is not None]
 
+    def _all_have(self, name: str, form: tuple[object, ...]) -> bool:
+        """Whether the others have an index; one that waits at its CREATE TABLE may be beyond the index's end."""
+        return all(_has_index(other.schema, name, form) for other in self._others if not other.early)
+
     def conflict(self, why: str, *shown: tuple[str, Column | None]) -> DMError:
         """The pause for structures that can't be joined, with the definitions that show it."""
         texts = [f"{whose} has {'no such column' if one is None else column_text(one)}" for whose, one in shown]
@@ -293,7 +297,7 @@ class _Joining:
                 found.append(piece.text)
         for name in new.keys() - old.keys():
             form = index_form(new[name], after)
-            if all(_has_index(other.schema, name, form) for other in self._others):
+            if self._all_have(name, form):
                 found += [] if _has_index(self.target, name, form) else [piece.text]
         return found
 
@@ -325,9 +329,8 @@ class _Joining:
         """Indexes that all others have, and that were not made since the shard that leaves lacks them."""
         for index in own.indexes:
             name, form = index.name.lower(), index_form(index, own)
-            everywhere = all(_has_index(other.schema, name, form) for other in self._others)
             lacking = not (_has_index(self.shard, name, form) or _has_index(self.target, name, form))
-            if everywhere and lacking and not index.unique and not index.functional:
+            if self._all_have(name, form) and lacking and not index.unique and not index.functional:
                 yield f"ALTER TABLE {self.shard.name.sql} ADD {index_text(index)}"
 
     # -- A new table

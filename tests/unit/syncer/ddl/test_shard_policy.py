@@ -407,3 +407,12 @@ def test_columns_of_a_table_that_waits_at_its_create_table_need_not_be_there_and
     verdict = decide([drop], merge.shards["one"].schema, replace(merge.around("one"), others=(waits,)), lambda _: WORDS)
     assert verdict.statements == ((),)
     assert verdict.kept == {"w"}
+
+
+def test_a_table_that_waits_at_its_creation_keeps_no_index_away() -> None:
+    """It may be beyond the statement that drops the index again, and all others come to that one with it."""
+    name = TableName("d", "one")
+    piece, target, shard = Piece.of("ALTER TABLE d.one ADD INDEX by_n (n)", CONTEXT), table(TARGET), table(name)
+    waits = OtherShard("new", table(TableName("d", "new")), early=True)
+    for other, added in ((waits, (piece.text,)), (replace(waits, early=False), ())):
+        assert decide([piece], shard, Surrounding(target, (other,)), lambda _: WORDS).statements == (added,)
