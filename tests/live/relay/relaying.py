@@ -80,15 +80,18 @@ def has_reached(root: Path, server: ThrowawayServer) -> bool:
 def differences(root: Path, server: ThrowawayServer) -> list[str]:
     """Where the relay's files are not the server's, the in-use flag of an active file left aside."""
     found: list[str] = []
-    directory = last_directory(root)
-    stored_names = RelayDirectory(root).last()
-    assert stored_names is not None
+    newest = RelayDirectory(root).last()
+    assert newest is not None
     for name, size in binlogs(server):
-        if name not in stored_names.files():
+        if name not in newest.files():
             found.append(f"{name} is missing")
             continue
         theirs = bytearray((Path(server.data) / name).read_bytes()[:size])
-        ours = bytearray((directory / name).read_bytes())
+        try:
+            ours = bytearray((newest.path / name).read_bytes())
+        except FileNotFoundError:  # the relay of a source that was reset sets the files aside
+            found.append(f"{name} is gone")
+            continue
         theirs[IN_USE_FLAG_AT] &= 0xFE
         if theirs != ours:
             at = next((i for i, pair in enumerate(zip(theirs, ours, strict=False)) if pair[0] != pair[1]), -1)
