@@ -62,6 +62,7 @@ POINTS: frozenset[str] = frozenset(
         "join.emptying",
         "join.emptied",
         "join.loading",
+        "join.near",
         "join.before_ready",
         "join.ready",
         "join.called",

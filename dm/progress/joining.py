@@ -14,18 +14,20 @@ One row per source says how far it is:
     undo       a person took it back: the share begins at that checkpoint, with the rows that are there. No load.
     emptying   the target tables are being emptied; the share's progress is removed, so nobody writes them.
     loading    they are empty: dump, load, sync.
-    ready      the share has come near main, and rests at a place C: everything up to C is done, nothing behind it.
-    until      main rests at a place M behind C. The share goes on to exactly M, and is ready there.
+    near       the share has come near main, and goes on.
+    until      main rests at a place M. The share goes on until it is there, or a little further.
+    ready      the share rests at a place C: everything up to C is done, nothing behind it. Main goes on to exactly C.
     cancelled  tables that were to be added are not: what the load has made is removed.
 
     (no row)   the tables are main's, with the structures that they have at the place where both rested.
 
 Invariants.
 
-J1  Only main moves `asked` to `out`, `ready` to `until`, and takes the tables back, each under its control lane's claim
-    (I1) and in one transaction with what that means for its checkpoint.
+J1  Only main moves `asked` to `out`, `near` to `until`, `ready` back to `loading`, and takes the tables back, each
+    under its control lane's claim (I1) and in one transaction with what that means for its checkpoint.
 J2  Only the share moves to `ready`, under its own claim, behind an orderly end of its run: its lanes are drained, its
-    bound and its tables' own points are passed. It never runs on from `ready` unless the row says so.
+    bound and its tables' own points are passed. It never runs on from `ready` unless the row says so: a run looks at
+    the row once it has ended every older one, which may have been ready a moment ago.
 J3  The tables are taken back where both streams are at one and the same place, and neither has done anything behind it:
     then what main does next is right for them. Everything that belongs to the share is deleted in the same transaction.
     Raising its epoch waits for what its sessions have open, and lets none of them commit afterwards (I1).
@@ -35,8 +37,10 @@ J4  A target table is emptied only in `emptying`, by the session that holds the 
     can't take the reload back, but can have it begin again: then the row says `emptying` once more.
 
 If a process dies, the next one reads the row and repeats its step: each is idempotent until the transaction that names
-the next one. Main never waits for the share longer than a moment: if it does not come to `until` in time, main goes on,
-and they meet later. `tests/testbed/joining_model.py` walks all steps, crashes and late commits of two such streams.
+the next one. Main's other tables wait while it rests in `until`. So it calls only a share that runs and is near, and
+waits for it a moment. If the share is not there in time, main goes on. The share rests all the same; if main is further
+by then, it is sent on its way again, and they meet later. `tests/testbed/joining_model.py` walks all steps, crashes and
+late commits of two such streams.
 """
 
 from __future__ import annotations
@@ -58,7 +62,7 @@ from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_pos
 from dm.progress.tables import SubtaskKey, create_tables, existing_tables
 
 Kind = Literal["reload", "add"]
-Phase = Literal["asked", "out", "undo", "emptying", "loading", "ready", "until", "cancelled"]
+Phase = Literal["asked", "out", "undo", "emptying", "loading", "near", "until", "ready", "cancelled"]
 
 EMPTYING: Final = "emptying"  # the lane whose lock is held by who empties target tables
 
@@ -73,7 +77,7 @@ class Joining:
     share: Share
     targets: tuple[TableName, ...] = ()  # reload: what is emptied; add: what was not there before
     anew: bool = False  # target tables are dropped, and made again by the load
-    place: Position | None = None  # C in `ready`, M in `until`
+    place: Position | None = None  # M in `until`, C in `ready`
 
     @property
     def names(self) -> tuple[TableName, ...]:
@@ -190,10 +194,16 @@ def give_up(connection: TargetConnection, main: LaneClaim, joining: Joining, che
 
 
 def call(connection: TargetConnection, main: LaneClaim, joining: Joining, place: Position) -> None:
-    """Main rests behind the share's place: it is to come to this one. Raises DMError."""
+    """Main rests at this place: the share, which is near, is to come there. Raises DMError."""
     with claimed(connection, main):
-        move(connection, main.key, joining, ["ready"], "until", place)
+        move(connection, main.key, joining, ["near"], "until", place)
     faults.hit("join.called")
+
+
+def let_go(connection: TargetConnection, main: LaneClaim, joining: Joining) -> None:
+    """Main is beyond the place where the share rests: they meet later. Raises DMError."""
+    with claimed(connection, main):
+        move(connection, main.key, joining, ["ready"], "loading")
 
 
 def take_back(connection: TargetConnection, main: LaneClaim, joining: Joining, checkpoint: Checkpoint) -> bool:
@@ -285,11 +295,16 @@ def in_transaction(connection: TargetConnection, act: Callable[[], bool]) -> boo
     return done
 
 
+def be_near(connection: TargetConnection, main: SubtaskKey, joining: Joining) -> None:
+    """Inside a transaction under the share's claim: it is about where main is. Raises DMError."""
+    move(connection, main, joining, ["loading", "undo"], "near")
+
+
 def be_ready(connection: TargetConnection, share: LaneClaim, main: SubtaskKey, joining: Joining, at: Position) -> bool:
-    """The share rests at its checkpoint; False where a person has decided otherwise. Raises DMError."""
+    """The share rests at its checkpoint; False where main, or a person, has decided otherwise. Raises DMError."""
     faults.hit("join.before_ready")
     with claimed(connection, share):
-        moved = move(connection, main, joining, ["loading", "undo", "until"], "ready", at)
+        moved = move(connection, main, joining, ["until"], "ready", at)
     faults.hit("join.ready")
     return moved
 

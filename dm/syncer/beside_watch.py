@@ -25,12 +25,14 @@ class BesideWatch:
         due: Callable[[], None],
         failed: Callable[[BaseException], None],
         clock: Clock,
+        pause: float = LOOK_SECONDS,
     ) -> None:
         self._open = open_session
         self._look = look
         self._due = due
         self._failed = failed
         self._clock = clock
+        self._pause = pause
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="beside", daemon=True)
@@ -55,7 +57,7 @@ class BesideWatch:
             if self._stop.is_set():
                 return
             connection = self._open()
-            while not self._clock.wait(self._stop, LOOK_SECONDS):
+            while not self._clock.wait(self._stop, self._pause):
                 if self._look(connection):
                     self._due()
                     return

@@ -162,7 +162,7 @@ def adding(configs: Mapping[str, SubtaskConfig]) -> list[str]:
 def cancel_add(config: SubtaskConfig) -> bool:
     """Have what was loaded removed; the subtask has its list of before again. False: it has joined. Raises DMError."""
     key = key_of(config)
-    phases: list[Phase] = ["asked", "out", "emptying", "loading", "ready", "until", "cancelled"]
+    phases: list[Phase] = ["asked", "out", "emptying", "loading", "near", "until", "ready", "cancelled"]
     with closing(TargetConnection(config.target)) as connection:
         found = find_joining(connection, key)
         if found is None or found.kind != "add":
@@ -208,7 +208,7 @@ def _again(connection: TargetConnection, config: SubtaskConfig, tables: Sequence
     found = find_joining(connection, key)
     if found is None or found.names != tuple(tables) or found.kind != "reload":
         return False
-    before: list[Phase] = ["out", "undo", "emptying", "loading", "ready", "until"]
+    before: list[Phase] = ["out", "undo", "emptying", "loading", "near", "until", "ready"]
     return begin_emptying(connection, key, found, before, anew=anew)
 
 

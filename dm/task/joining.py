@@ -35,7 +35,6 @@ from dm.progress.joining import (
 )
 from dm.progress.tables import share_name
 from dm.syncer.joining.join_share import ShareRun
-from dm.syncer.stream.until import Until, UntilPosition
 from dm.syncer.unit import SyncUnit
 from dm.task.payload import UnitPayload
 from dm.task.progress import first_unit, key_of
@@ -105,12 +104,9 @@ class JoinUnit:
         elif joining.phase in ("out", "emptying"):
             self._hold(payload)
             self._empty(joining, payload, stop)
-        elif joining.phase in ("loading", "undo"):
+        elif joining.phase in ("loading", "undo", "near", "until"):
             self._hold(payload)
             self._load(joining, payload, stop)
-        elif joining.phase == "until":
-            assert joining.place is not None
-            self._follow(joining, payload, UntilPosition(joining.place), stop)
         else:
             self._rest("for the task's own stream", stop)
 
@@ -190,7 +186,7 @@ class JoinUnit:
         self._log.info("tables are not added", tables=", ".join(map(str, joining.targets)))
 
     def _load(self, joining: Joining, payload: UnitPayload, stop: threading.Event) -> None:
-        """Dump and load what is missing, then follow until it is near main."""
+        """Dump and load what is missing, then follow until it is where main waits."""
         unit = first_unit(payload.config)
         assert unit is not None
         for name in _AFTER[unit]:
@@ -198,15 +194,14 @@ class JoinUnit:
             self._part.run(stop)
             if stop.is_set():
                 return
-        self._follow(joining, payload, None, stop)
+        self._follow(joining, payload, stop)
 
-    def _follow(self, joining: Joining, payload: UnitPayload, until: Until | None, stop: threading.Event) -> None:
+    def _follow(self, joining: Joining, payload: UnitPayload, stop: threading.Event) -> None:
         sync = SyncUnit(
             payload.config,
             relay_directory=payload.relay_directory,
             work_directory=payload.sync_directory,
             hold=payload.hold,
-            until=until,
         )
         sync.attend(ShareRun(payload.config, self._key, joining))
         self._part = sync

@@ -17,7 +17,7 @@ OF_THE_EMPTYING = ("join.emptying", "join.emptied", "join.loading")
 OF_THE_LOAD = (
     "dumper.after_p0", "dumper.finished", "loader.chunk_inserted", "loader.finished", "syncer.bound_persisted",
 )  # fmt: skip
-OF_THE_SHARE = (*OF_THE_EMPTYING, *OF_THE_LOAD, "join.before_ready", "join.ready")
+OF_THE_SHARE = (*OF_THE_EMPTYING, *OF_THE_LOAD, "join.near", "join.before_ready", "join.ready")
 OF_MAIN = ("join.given_up", "join.called", "join.before_return", "join.returned")
 TRIED_AGAIN = 3  # the exit status
 _TRIES = 3
@@ -39,7 +39,6 @@ class Death:
         """Kill the stream at the point; what is loaded beside it rests behind that."""
         if self.of_main:
             with self.main(task) as main, task.joining(ends=False):
-                # While rows come, main is behind the place at which the share has come to rest, and calls it.
                 wait_until(lambda: main.ended, f"{self.point} is passed", 120)
         else:
             with task.following():

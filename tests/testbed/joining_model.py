@@ -2,9 +2,10 @@
 
 One source writes rows of the table, one after the other. Main and the share are what `dm.progress.joining` calls so. A
 row is committed with its stream's exact position, and main's checkpoint L lags behind; main has other tables, so its
-position moves also where it leaves the table's rows out. Either process may crash at any step. The share's may be
-frozen instead, before a write, which its session then makes at any time later, unless somebody has ended it. A person
-may take the reload back, and have it begin again. `explore` walks all states and returns the first violation:
+position moves also where it leaves the table's rows out. Main may rest for as long as it likes, and go on without
+having met the share. Either process may crash at any step. The share's may be frozen instead, before a write, which its
+session then makes at any time later, unless somebody has ended it. A person may take the reload back, and have it begin
+again. `explore` walks all states and returns the first violation:
 
 - a row is applied that is there already, or before one that is not;
 - nothing can be done any more, and the table is not main's with each row once.
@@ -22,10 +23,11 @@ from dm.progress.joining import Phase
 from tests.testbed.exploration import Violation, Wrong, explore
 
 ROWS: Final = 3
+_FOLLOWING: Final[tuple[Phase, ...]] = ("loading", "undo", "near", "until")
 
 Safeguard = Literal[
     "given up at rest", "emptying is stored", "lock", "again ends the share", "claim on ready",
-    "one place", "taken back at rest",
+    "the row is read again", "one place", "taken back at rest",
 ]  # fmt: skip
 SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
     "given up at rest",
@@ -33,6 +35,7 @@ SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
     "lock",
     "again ends the share",
     "claim on ready",
+    "the row is read again",
     "one place",
     "taken back at rest",
 )
@@ -51,10 +54,9 @@ class Main:
 class Share:
     """Its process: what it does next."""
 
-    step: Literal["look", "locked", "empty", "emptied", "load", "follow"] = "look"
+    step: Literal["look", "locked", "empty", "emptied", "load", "begin", "follow"] = "look"
     epoch: int = 0
     at: int = 0
-    until: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ class JoiningModel:
             known = main.holds or main.at < state.done
             yield after if known else _applied(after, main.at)
         if (
-            main.until is None and main.at >= state.done and state.phase in ("asked", "ready")
+            main.until is None and main.at >= state.done and state.phase in ("asked", "near", "ready")
         ) or main.at == main.until:
             yield replace(state, main=None, stored=main.at)
 
@@ -158,8 +160,10 @@ class JoiningModel:
             elif stored < state.place:
                 yield replace(state, main=replace(main, until=state.place))
             else:
-                yield replace(state, phase="until", place=stored)
+                yield replace(state, phase="loading", main=main)
         else:
+            if state.phase == "near" and rests:
+                yield replace(state, phase="until", place=stored)  # it waits
             yield replace(state, main=main)
 
     # -- The share
@@ -193,6 +197,12 @@ class JoiningModel:
                 yield replace(state, phase="loading" if phase == "emptying" else phase, share=Share())
         elif share.step == "load":
             yield self._late(replace(state, share=Share()), Late("load", share.epoch))
+        elif share.step == "begin":
+            epoch = state.epoch + 1  # every older session is ended
+            if state.share_at is None or (phase not in _FOLLOWING and self._has("the row is read again")):
+                yield replace(state, epoch=epoch, share=Share())
+            else:
+                yield replace(state, epoch=epoch, share=Share("follow", epoch, state.share_at))
         else:
             yield from self._follow(state, share)
 
@@ -204,9 +214,8 @@ class JoiningModel:
         elif phase == "loading" and state.share_at is None:
             # The dump has an id of its own, which is the epoch here.
             yield replace(state, epoch=state.epoch + 1, share=Share("load", state.epoch + 1))
-        elif phase in ("loading", "undo", "until") and state.share_at is not None:
-            until = state.place if phase == "until" else None
-            yield replace(state, epoch=state.epoch + 1, share=Share("follow", state.epoch + 1, state.share_at, until))
+        elif phase in _FOLLOWING and state.share_at is not None:
+            yield replace(state, share=Share("begin"))
         elif phase in (None, "ready"):
             yield replace(state, share=None)
 
@@ -214,11 +223,17 @@ class JoiningModel:
         if share.epoch != state.epoch:
             yield replace(state, share=None)  # fenced
             return
-        if share.at < state.end and share.at != share.until:
+        if share.at < state.end:
             moved = replace(state, share=replace(share, at=share.at + 1))
             yield self._late(moved, Late("row", share.epoch, share.at))
-        if share.at >= state.stored if share.until is None else share.at == share.until:
+        if state.phase in ("loading", "undo") and share.at >= state.stored:
+            yield replace(state, phase="near")
+        if self._there(state, share):
             yield self._late(replace(state, share=None), Late("ready", share.epoch, share.at))
+
+    @staticmethod
+    def _there(state: State, share: Share) -> bool:
+        return state.phase == "until" and share.at >= state.place
 
     def _pending(self, state: State, share: Share) -> Late | None:
         """What its session may have been given before the process froze."""
@@ -227,8 +242,7 @@ class JoiningModel:
         if share.step == "load":
             return Late("load", share.epoch)
         if share.step == "follow":
-            ready = share.at >= state.stored if share.until is None else share.at == share.until
-            return Late("ready" if ready else "row", share.epoch, share.at)
+            return Late("ready" if self._there(state, share) else "row", share.epoch, share.at)
         return None
 
     def _late(self, state: State, late: Late) -> State:
@@ -237,8 +251,7 @@ class JoiningModel:
             return replace(state, rows=(0,) * ROWS)
         ours = late.epoch == state.epoch
         if late.act == "ready":
-            allowed = state.phase in ("loading", "undo", "until")
-            if allowed and (ours or not self._has("claim on ready")):
+            if state.phase == "until" and (ours or not self._has("claim on ready")):
                 return replace(state, phase="ready", place=late.at)
             return state
         if not ours:

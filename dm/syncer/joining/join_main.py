@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import structlog
 
@@ -13,7 +14,8 @@ from dm.clock import Clock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.position import Position
-from dm.progress.joining import Joining, call, give_up, read_joining, same_place, take_back
+from dm.progress.checkpoint import Checkpoint
+from dm.progress.joining import Joining, call, give_up, let_go, read_joining, same_place, take_back
 from dm.progress.lane_rows import CONTROL, LaneClaim
 from dm.progress.ordered_tables import read_ordered
 from dm.progress.takeover import Takeover
@@ -30,41 +32,51 @@ from dm.unit import JSON
 class MainRun(OneStream):
     """One reading of main; where nothing is loaded beside it, an ordinary run."""
 
-    def __init__(self, subtask: SubtaskConfig, *, bounded: bool = False) -> None:
+    def __init__(self, subtask: SubtaskConfig, *, bounded: bool = False, call_at: float = 0.0) -> None:
         super().__init__(subtask)
         self._subtask = subtask
         self._bounded = bounded  # it goes on to the share's place, and ends there
+        self._call_at = call_at  # by the clock: not before that it rests for a share that is near
         self.joining: Joining | None = None
         self.again = False  # another reading follows
         self.until: UntilPosition | None = None  # where that one is to end: at the share's place
-        self.called = False  # before it the share is waited for
+        self.called: Position | None = None  # where the share is to come to before it
         self._log = structlog.get_logger()
 
     def begin(self, control: TargetConnection, taken: Takeover) -> bool:
         """Give tables up, or take them back, where main rests at its checkpoint; raises DMError."""
-        joining, claim, checkpoint = read_joining(control, self.key), taken.claims[CONTROL], taken.checkpoint
-        if joining is not None and checkpoint is not None:
-            rests = self._rests(control, taken)
-            asked = joining.phase == "asked" and (rests if joining.kind == "reload" else self._has_new_list(joining))
-            if asked and give_up(control, claim, joining, checkpoint):
-                self._log.info("tables leave the stream", tables=_words(joining), place=str(checkpoint.position))
+        joining = read_joining(control, self.key)
+        if joining is not None and taken.checkpoint is not None:
+            if self._hands_over(control, taken, joining, taken.checkpoint):
                 self.again = True
                 return False
-            place = joining.place
-            ready = rests and joining.phase == "ready" and (joining.kind == "reload" or self._has_new_list(joining))
-            if ready and place is not None and same_place(place, checkpoint.position):
-                if take_back(control, claim, joining, checkpoint):
-                    self._log.info("tables join the stream", tables=_words(joining), place=str(place))
-                self.again = True
-                return False
+            joining = read_joining(control, self.key)
         self.joining = joining
         if joining is not None and not (joining.kind == "reload" and joining.phase == "asked"):
             self.rules = BesideShare(self._subtask, joining.share)
         return True
 
-    def _has_new_list(self, joining: Joining) -> bool:
-        """Whether this run has the list that the tables are added by: the one of before did not want them."""
-        return self._subtask.block_allow_list != joining.share.older
+    def _hands_over(self, control: TargetConnection, taken: Takeover, joining: Joining, checkpoint: Checkpoint) -> bool:
+        """Do what can be done at rest; whether tables may have changed hands. Raises DMError."""
+        claim, place, here = taken.claims[CONTROL], joining.place, checkpoint.position
+        rests, may = self._rests(control, taken), self._wants(joining)
+        if joining.phase == "asked":
+            given = (rests or joining.kind == "add") and may and give_up(control, claim, joining, checkpoint)
+            if given:
+                self._log.info("tables leave the stream", tables=_words(joining), place=str(here))
+            return given
+        if joining.phase == "ready" and rests and may and place is not None:
+            if same_place(place, here):
+                if take_back(control, claim, joining, checkpoint):
+                    self._log.info("tables join the stream", tables=_words(joining), place=str(place))
+                return True
+            if not _ahead(place, here):
+                let_go(control, claim, joining)
+        return False
+
+    def _wants(self, joining: Joining) -> bool:
+        """Whether this run has the list that tables are added by: the one of before did not want them."""
+        return joining.kind == "reload" or self._subtask.block_allow_list != joining.share.older
 
     @staticmethod
     def _rests(control: TargetConnection, taken: Takeover) -> bool:
@@ -93,16 +105,18 @@ class MainRun(OneStream):
             return
 
         def look(connection: TargetConnection) -> bool:
-            self.again = self._ends(connection, joining, state, parts.completions.mark.position)
+            self.again = self._ends(connection, joining, state, parts.completions.mark.position, clock)
             return self.again
 
         run_until(look, parts, sessions, failed, clock, run)
         self.again = self.again or (self._bounded and parts.reader.queue.exhausted)
         stored = parts.progress.stored
-        if parts.completions.under_way == 0 and caught_up(state, stored):
+        if self.again and parts.completions.under_way == 0 and caught_up(state, stored):
             self._meet(state.writer.connection, state.claims[CONTROL], joining, stored)
 
-    def _ends(self, connection: TargetConnection, joining: Joining, state: StateFound, mark: Position) -> bool:
+    def _ends(
+        self, connection: TargetConnection, joining: Joining, state: StateFound, mark: Position, clock: Clock
+    ) -> bool:
         """Whether the run is to end."""
         found = read_joining(connection, self.key)
         self.joining = found
@@ -110,23 +124,20 @@ class MainRun(OneStream):
             return True
         if found.phase == "asked":
             return found.kind == "reload" and caught_up(state, mark)
-        if found.phase == "ready" and found.place is not None and not self._bounded:
-            return found.place.same_files(mark) and caught_up(state, mark)
-        return False
+        if self._bounded or not self._wants(found) or (found.phase == "near" and clock.monotonic() < self._call_at):
+            return False
+        return found.phase in ("near", "ready") and caught_up(state, mark)
 
     def _meet(self, control: TargetConnection, claim: LaneClaim, joining: Joining, stored: Position) -> None:
-        """Where the share waits at another place than main's, one of the two goes on to the other's."""
+        """A share that is near is to come here; where it rests ahead, main goes on to it."""
         found = read_joining(control, self.key)
-        if found is None or found.number != joining.number or found.phase != "ready" or found.place is None:
+        if found is None or found.number != joining.number:
             return
-        if not found.place.same_files(stored) or same_place(found.place, stored):
-            return
-        self.again = True
-        if stored.order < found.place.order:
+        if found.phase == "near":
+            call(control, claim, found, stored)
+            self.called, self.joining = stored, replace(found, phase="until", place=stored)
+        elif found.phase == "ready" and found.place is not None and _ahead(found.place, stored):
             self.until = UntilPosition(found.place)
-            return
-        call(control, claim, found, stored)
-        self.called = True
 
     def status(self) -> dict[str, JSON]:
         """For `query-status`."""
@@ -140,6 +151,11 @@ class MainRun(OneStream):
             "tables": [table.sql for table in joining.names],
         }
         return {"synced": False, "joining": shown}
+
+
+def _ahead(place: Position, stored: Position) -> bool:
+    """Whether main comes to the share's place if it goes on."""
+    return place.same_files(stored) and stored.order < place.order
 
 
 def _words(joining: Joining) -> str:

@@ -1,4 +1,7 @@
-"""The share's run: it follows its tables until it is near main, or to the place where main waits, and rests there.
+"""The share's run: it follows its tables, says when it is near main, and comes to where main waits, and rests there.
+
+Main's other tables wait meanwhile. So it is the running share that comes, without a start in between, and it rests at
+the first place at which it can: there, or a little further.
 
 `dm.progress.joining` says what is stored at each step.
 """
@@ -7,12 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
+from dm import faults
 from dm.clock import Clock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.position import Position
-from dm.progress.joining import Joining, be_ready, read_place
+from dm.progress.joining import Joining, Phase, be_near, be_ready, read_joining, read_place
 from dm.progress.lane_rows import CONTROL
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
@@ -21,6 +26,9 @@ from dm.syncer.joining.caught_up import caught_up
 from dm.syncer.joining.one_stream import OneStream, run_until
 from dm.syncer.parts import Parts
 from dm.syncer.state_found import StateFound
+
+_LOOK_SECONDS: Final = 0.1  # main may wait
+_FOLLOWING: Final[tuple[Phase, ...]] = ("loading", "undo", "near", "until")
 
 
 class ShareRun(OneStream):
@@ -32,8 +40,9 @@ class ShareRun(OneStream):
         self._joining = joining
 
     def begin(self, control: TargetConnection, taken: Takeover) -> bool:
-        """It always runs."""
-        return True
+        """Whether it is to follow still: an older run, which has ended by now, may be ready."""
+        found = self._found(control)
+        return found is not None and found.phase in _FOLLOWING
 
     def follow(
         self,
@@ -45,28 +54,39 @@ class ShareRun(OneStream):
         run: Callable[[], None],
     ) -> None:
         """Run, and be ready behind it; raises DMError."""
-        called = self._joining.phase == "until"
-        near = False
+        there = False
 
         def look(connection: TargetConnection) -> bool:
-            nonlocal near
-            near = self._near(connection, state, parts.completions.mark.position)
-            return near
+            nonlocal there
+            there = self._look(connection, parts, state)
+            return there
 
-        if called:
-            run()
-        else:
-            run_until(look, parts, sessions, failed, clock, run)
+        run_until(look, parts, sessions, failed, clock, run, _LOOK_SECONDS)
         stored = parts.progress.stored
-        there = parts.reader.queue.exhausted if called else near
         if there and parts.completions.under_way == 0 and self._done(state, stored):
             be_ready(state.writer.connection, state.claims[CONTROL], self._main, self._joining, stored)
 
-    def _near(self, connection: TargetConnection, state: StateFound, mark: Position) -> bool:
-        """Whether it is where main is, or further, and nothing of the load is ahead."""
-        main = read_place(connection, self._main)
-        return main is not None and mark.reaches(main) and self._done(state, mark)
+    def _look(self, connection: TargetConnection, parts: Parts, state: StateFound) -> bool:
+        """Whether it is to rest: it is where main waits, or can't come there. Says so where it is near main."""
+        found, mark = self._found(connection), parts.completions.mark.position
+        if found is None or not self._done(state, mark):
+            return False
+        if found.phase == "until":
+            place = found.place
+            return place is None or mark.reaches(place) or not mark.same_files(place)
+        if found.phase in ("loading", "undo"):
+            main = read_place(connection, self._main)
+            if main is not None and mark.reaches(main):
+                parts.progress.beside(lambda control: be_near(control, self._main, found))
+                faults.hit("join.near")
+        return False
+
+    def _found(self, connection: TargetConnection) -> Joining | None:
+        """The row, if it is that of this time."""
+        found = read_joining(connection, self._main)
+        return found if found is not None and found.number == self._joining.number else None
 
     @staticmethod
     def _done(state: StateFound, position: Position) -> bool:
+        """Whether nothing of the load, or of an earlier run, is ahead."""
         return caught_up(state, position) and not replace(state.checkpoint, position=position).points_ahead()

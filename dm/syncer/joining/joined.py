@@ -1,4 +1,9 @@
-"""The sync unit of a task whose tables all have one stream, but for those that are loaded beside it."""
+"""The sync unit of a task whose tables all have one stream, but for those that are loaded beside it.
+
+While main waits for a share, its other tables wait too. So it calls only a share that is near, and waits for it a
+moment. A share that does not come in time is on a machine that has too much to do: the next wait is twice as long, but
+never longer than a checkpoint, and before it main follows for as long as it waited.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +15,59 @@ from typing import Final
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
+from dm.position import Position
 from dm.progress.joining import Joining, read_joining
+from dm.progress.tables import SubtaskKey
 from dm.syncer.joining.join_main import MainRun
-from dm.syncer.stream.until import Until
+from dm.syncer.stream.until import Until, UntilPosition
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON, UnitName
 
-PATIENCE_SECONDS: Final = 4.0  # main's other tables wait so long for the share to come to their place
-# Twice as long each time that this was too short: on a source that never rests they would not meet otherwise.
-_MOST_PATIENCE: Final = 60.0
+_FIRST_WAIT: Final = 2.0  # main's other tables wait so long for the share to come to their place
 _LOOK_SECONDS: Final = 0.05
 
 Make = Callable[[Until | None], SyncUnit]
+
+
+class Patience:
+    """How long main waits for a share, and when it may call again."""
+
+    def __init__(self, clock: Clock, longest: float) -> None:
+        self._clock = clock
+        self._longest = max(longest, _FIRST_WAIT)
+        self._wait = _FIRST_WAIT
+        self.call_at = 0.0
+
+    def forget(self) -> None:
+        """Nothing is loaded any more."""
+        self._wait, self.call_at = _FIRST_WAIT, 0.0
+
+    def wait(
+        self,
+        connection: TargetConnection,
+        key: SubtaskKey,
+        joining: Joining,
+        called: Position,
+        stop: threading.Event,
+    ) -> UntilPosition | None:
+        """Until the share is where main is, or has something else to do; gives its place if that is further.
+
+        Raises DMError.
+        """
+        until = self._clock.monotonic() + self._wait
+        while self._clock.monotonic() < until and not self._clock.wait(stop, _LOOK_SECONDS):
+            found = read_joining(connection, key)
+            if found is None or found.number != joining.number or found.phase != "until":
+                place = None if found is None or found.phase != "ready" else found.place
+                ahead = place is not None and place.same_files(called) and called.order < place.order
+                return UntilPosition(place) if place is not None and ahead else None
+        self.postpone()
+        return None
+
+    def postpone(self) -> None:
+        """The share did not come in time: the next call is later, and the wait is longer."""
+        self.call_at = self._clock.monotonic() + self._wait
+        self._wait = min(2 * self._wait, self._longest)
 
 
 class JoinedSync:
@@ -35,12 +81,12 @@ class JoinedSync:
         self._subtask = subtask
         self._make = make
         self._asked = until
-        self._clock = clock or SystemClock()
-        self._patience = PATIENCE_SECONDS
+        self._patience = Patience(clock or SystemClock(), subtask.syncer.checkpoint_flush_interval)
         self._unit, self._run = self._reading(None)
 
     def _reading(self, until: Until | None) -> tuple[SyncUnit, MainRun]:
-        unit, run = self._make(until or self._asked), MainRun(self._subtask, bounded=until is not None)
+        unit = self._make(until or self._asked)
+        run = MainRun(self._subtask, bounded=until is not None, call_at=self._patience.call_at)
         unit.attend(run)
         return unit, run
 
@@ -65,20 +111,12 @@ class JoinedSync:
             run = self._run
             if stop.is_set() or not run.again:
                 return
+            until = run.until
             if run.joining is None:
-                self._patience = PATIENCE_SECONDS
-            elif run.called:
-                self._wait_for(run, run.joining, stop)
-            self._unit, self._run = self._reading(run.until)
-
-    def _wait_for(self, run: MainRun, joining: Joining, stop: threading.Event) -> None:
-        """Until the share is where main is, or has something else to do; not for long."""
-        until = self._clock.monotonic() + self._patience
-        self._patience = min(2 * self._patience, _MOST_PATIENCE)
-        with closing(TargetConnection(self._subtask.target)) as connection:
-            while self._clock.monotonic() < until:
-                found = read_joining(connection, run.key)
-                if found is None or found.number != joining.number or found.phase != "until":
-                    return
-                if self._clock.wait(stop, _LOOK_SECONDS):
-                    return
+                self._patience.forget()
+            elif run.called is not None:
+                with closing(TargetConnection(self._subtask.target)) as connection:
+                    until = self._patience.wait(connection, run.key, run.joining, run.called, stop)
+            elif run.joining.phase == "near":  # it did not come to rest, so it has called nobody
+                self._patience.postpone()
+            self._unit, self._run = self._reading(until)

@@ -11,7 +11,7 @@ from dm.position import Position
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
 from dm.syncer.apply.target_sessions import TargetSessions
-from dm.syncer.beside_watch import BesideWatch
+from dm.syncer.beside_watch import LOOK_SECONDS, BesideWatch
 from dm.syncer.parts import Parts
 from dm.syncer.state_found import StateFound
 from dm.syncer.stream.origin import Origin
@@ -42,9 +42,10 @@ def run_until(
     failed: Callable[[BaseException], None],
     clock: Clock,
     run: Callable[[], None],
+    pause: float = LOOK_SECONDS,
 ) -> None:
     """Run until a look at the target says that the stream is to end, or the run ends by itself; raises DMError."""
-    watch = BesideWatch(sessions.open, look, parts.reader.queue.close, failed, clock)
+    watch = BesideWatch(sessions.open, look, parts.reader.queue.close, failed, clock, pause)
     watch.start()
     watch.wake()
     try:

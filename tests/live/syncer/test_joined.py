@@ -1,0 +1,129 @@
+"""How long a task's own stream waits for tables that are to join it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from dm.config.share import Share
+from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.joining import Joining, Phase, ask, find_joining, in_transaction, move
+from dm.progress.tables import SubtaskKey
+from dm.progress.takeover import Takeover
+from dm.syncer.joining.join_share import ShareRun
+from dm.syncer.joining.joined import Patience
+from dm.syncer.stream.until import UntilPosition
+from dm.task.join_requests import reload
+from dm.task.progress import key_of
+from tests.testbed.fake_clock import FakeClock
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.joining import Task, joining_of
+from tests.testbed.sync import endpoint_of, subtask_for, wait_until
+
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb")]
+
+
+def moved(
+    connection: TargetConnection, key: SubtaskKey, before: Phase, phase: Phase, place: Position | None = None
+) -> Joining:
+    """The row, moved on as one of the streams would."""
+    joining = find_joining(connection, key)
+    assert joining is not None
+    assert in_transaction(connection, lambda: move(connection, key, joining, [before], phase, place))
+    found = find_joining(connection, key)
+    assert found is not None
+    return found
+
+
+def test_the_stream_goes_on_if_the_tables_do_not_come(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(
+            f"CREATE TABLE {name}.keyed (id INT PRIMARY KEY)", f"CREATE TABLE {name}.other (id INT PRIMARY KEY)"
+        )
+    task = Task(subtask_for(upstream, target, name, task=name), tmp_path)
+    key = key_of(task.subtask)
+    with task.following() as sync:
+        sync.wait_synced()
+    reload({"source-1": task.subtask}, TableName(name, "keyed"), None)
+    with task.following(), closing(TargetConnection(task.subtask.target)) as connection:
+        wait_until(lambda: task.phase() == "out", "the table has left the stream")
+        moved(connection, key, "out", "near")  # and nobody is there to come
+        wait_until(lambda: task.phase() == "until", "the stream rests")
+        called = joining_of(task.subtask)
+        assert called is not None
+        assert called.place is not None
+        upstream.execute(f"INSERT INTO {name}.other VALUES (1)")
+        wait_until(lambda: bool(target.query(f"SELECT 1 FROM {name}.other")), "it goes on")
+        # Whoever comes too late is sent on.
+        moved(connection, key, "until", "ready", called.place)
+        wait_until(lambda: task.phase() == "loading", "nothing has changed hands")
+    assert not target.query(f"SELECT 1 FROM {name}.keyed")
+
+
+def test_no_wait_is_longer_than_a_checkpoint(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    name = schema(target)
+    key, stop, clock = SubtaskKey(name, "t", "one"), threading.Event(), FakeClock()
+    here, further = Position("server", "binlog.000001", 100), Position("server", "binlog.000001", 200)
+    with closing(TargetConnection(endpoint_of(target))) as connection:
+        ask(connection, key, "reload", Share(tables=(("db", "t"),)), [TableName("db", "t")])
+        patience = Patience(clock, 30)
+
+        def called() -> UntilPosition | None:
+            return patience.wait(connection, key, joining, here, stop)
+
+        joining = moved(connection, key, "asked", "until", here)
+        waits, pauses = [], []
+        for _ in range(6):
+            began = clock.now
+            assert called() is None
+            waits.append(round(clock.now - began))
+            pauses.append(round(patience.call_at - clock.now, 3))
+        assert waits == [2, 4, 8, 16, 30, 30]
+        assert pauses == waits
+        patience.forget()
+        moved(connection, key, "until", "ready", here)
+        assert called() is None
+        assert patience.call_at == 0, "it is there"
+        moved(connection, key, "ready", "ready", further)
+        assert called() == UntilPosition(further)
+        moved(connection, key, "ready", "ready", Position("another", "binlog.000001", 200))
+        assert called() is None
+        moved(connection, key, "ready", "until", here)
+        stop.set()
+        began = clock.now
+        called()
+        assert clock.now - began < 1
+        assert find_joining(connection, key) is not None
+
+
+def test_a_run_looks_again_whether_it_is_to_follow(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    """An older run, which it has just ended, may have come to rest."""
+    name = schema(upstream, target)
+    subtask = subtask_for(upstream, target, name, task=name)
+    key, taken = key_of(subtask), cast(Takeover, None)
+    with closing(TargetConnection(subtask.target)) as connection:
+        asked = ask(connection, key, "reload", Share(tables=((name, "t"),)), [TableName(name, "t")])
+        now: Phase = "asked"
+        phases: tuple[Phase, ...] = ("out", "emptying", "loading", "undo", "near", "until", "ready", "cancelled")
+        follows = []
+        for phase in phases:
+            moved(connection, key, now, phase)
+            now = phase
+            if ShareRun(subtask, key, asked).begin(connection, taken):
+                follows.append(phase)
+        assert follows == ["loading", "undo", "near", "until"]
+        moved(connection, key, "cancelled", "near")
+        assert not ShareRun(subtask, key, replace(asked, number="another")).begin(connection, taken)
