@@ -26,16 +26,24 @@ class TargetProgress:
     def __init__(self, subtasks: Sequence[SubtaskConfig]) -> None:
         self._subtasks = subtasks
         self._target = TargetConnection(subtasks[0].target)
+        self._wanted = dict[str, Position]()
 
     def wait_past(self, stop: threading.Event) -> bool:
         """Wait until the target has all that the sources have now; False when stopped, or when it takes too long."""
-        wanted = {subtask.source_id: _end(subtask) for subtask in self._subtasks}
+        self._wanted = self._ends()
         for _ in range(int(_SECONDS / _PAUSE)):
-            if all(self._has(subtask, wanted[subtask.source_id]) for subtask in self._subtasks):
+            if all(self._has(subtask, self._wanted[subtask.source_id]) for subtask in self._subtasks):
                 return True
             if stop.wait(_PAUSE):
                 return False
         return False
+
+    def rests(self) -> bool:
+        """Whether the sources have written nothing since the target was waited for. Raises DMError."""
+        return self._ends() == self._wanted
+
+    def _ends(self) -> dict[str, Position]:
+        return {subtask.source_id: _end(subtask) for subtask in self._subtasks}
 
     def _has(self, subtask: SubtaskConfig, wanted: Position) -> bool:
         key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)

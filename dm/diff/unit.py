@@ -1,9 +1,8 @@
 """The comparison of a task's sources with its target.
 
 Chunks are compared as Spark jobs. While a syncer applies changes, rows differ that only are on their way: what was
-found different is looked at again once the target is past the source's position of the first look. A row counts as
-different when at two looks in a row both sides are as they were and still not the same. A row that changed between the
-looks is looked at once more; what never comes to rest is told as that.
+found different is looked at again once the target is past the source's position of the first look. `dm.diff.suspects`
+says when a row counts as different. What never comes to rest is told as that.
 
 Nothing is locked, and nothing is written to any server.
 """
@@ -13,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
 from dm.clock import Clock, SystemClock
@@ -24,6 +23,7 @@ from dm.diff.fix_files import FixFiles
 from dm.diff.options import DiffOptions
 from dm.diff.planner import PlannedTable, Planner
 from dm.diff.report import Report, TableReport
+from dm.diff.suspects import Found, Suspects
 from dm.diff.target_progress import TargetProgress
 from dm.ident import TableName
 from dm.spark.job import run_tasks
@@ -31,22 +31,8 @@ from dm.spark.session import SparkProvider
 from dm.spark.task_group import grouped
 from dm.unit import JSON, UnitName
 
-_LOOKS = 6  # at rows that differ while changes are applied
+_LOOKS = 7  # at rows that differ while changes are applied
 _PLANS = 4  # of a table whose structure changes meanwhile
-
-
-@dataclass
-class _Suspects:
-    """The differences of the chunks that were not equal, by chunk."""
-
-    found: dict[Chunk, dict[str, Difference]] = field(default_factory=dict)
-    changed: dict[int, str] = field(default_factory=dict)  # tables that are not what was planned, in a server's words
-
-    def hear(self, outcome: ChunkOutcome) -> None:
-        if outcome.changed:
-            self.changed[outcome.chunk.table] = outcome.changed
-        elif outcome.differences:
-            self.found[outcome.chunk] = {each.identity: each for each in outcome.differences}
 
 
 class DiffUnit:
@@ -177,14 +163,14 @@ class DiffUnit:
         }
         chunks = [chunk for chunk in chunks if not self._is_done(reports[names[chunk.table]], chunk_names[chunk])]
         self.report.phase = "comparing rows"
-        suspects = self._look(comparer, chunks, with_rows, stop, count)
-        confirmed, unsettled = self._look_again(planner, comparer, suspects, with_rows, stop)
-        for chunk, differences in confirmed.items():
-            if chunk.table not in suspects.changed:
+        first = self._look(comparer, chunks, with_rows, stop, count)
+        suspects = self._look_again(planner, comparer, first, with_rows, stop)
+        for chunk, differences in suspects.confirmed():
+            if chunk.table not in first.changed:
                 self._tell(reports[names[chunk.table]], differences)
-        for chunk, number in unsettled.items():
+        for chunk, number in suspects.unsettled():
             reports[names[chunk.table]].unsettled += number
-        return {names[number]: words for number, words in suspects.changed.items()}
+        return {names[number]: words for number, words in first.changed.items()}
 
     def _is_done(self, report: TableReport, chunk: str) -> bool:
         """Whether an unfinished comparison has found the chunk equal; then it counts as done."""
@@ -203,12 +189,12 @@ class DiffUnit:
         planned: Sequence[PlannedTable],
         stop: threading.Event,
         count: Callable[[ChunkOutcome], None] = lambda _: None,
-    ) -> _Suspects:
-        suspects = _Suspects()
+    ) -> Found:
+        found = Found()
 
         def done(outcomes: tuple[ChunkOutcome, ...]) -> None:
             for outcome in outcomes:
-                suspects.hear(outcome)
+                found.hear(outcome)
                 count(outcome)
 
         def weight(chunk: Chunk) -> float:
@@ -218,44 +204,35 @@ class DiffUnit:
         groups = grouped((chunk, weight(chunk)) for chunk in chunks)
         description = f"{self._subtasks[0].task}: compare"
         run_tasks(self._spark.context(), comparer, groups, stop, done, description, at_once=self._options.threads)
-        return suspects
+        return found
 
     def _look_again(
         self,
         planner: Planner,
         comparer: ChunkComparer,
-        suspects: _Suspects,
+        first: Found,
         planned: Sequence[PlannedTable],
         stop: threading.Event,
-    ) -> tuple[dict[Chunk, list[Difference]], dict[Chunk, int]]:
-        """What stays different, and how many rows did not come to rest."""
-        open_ones = dict(suspects.found)
-        # What differs as of a moment that stays differs.
-        if not self._options.follows or not open_ones or planner.snapshots.past:
-            return {chunk: list(found.values()) for chunk, found in open_ones.items()}, {}
-        confirmed: dict[Chunk, list[Difference]] = {}
-        progress = self._progress()
-        try:
+    ) -> Suspects:
+        """What stays different, and what did not come to rest; tables that changed meanwhile are added to the first."""
+        suspects = Suspects(first.different)
+        if not suspects.open:
+            return suspects
+        if not self._options.follows or planner.snapshots.past:
+            suspects.look(first.different, rests=True)  # what differs as of a moment that stays differs
+            return suspects
+        with closing(self._progress()) as progress:
             for _ in range(_LOOKS):
                 self.report.phase = "waiting until the target is past the first look"
-                if stop.is_set() or not open_ones or not progress.wait_past(stop):
+                if stop.is_set() or not suspects.open or not progress.wait_past(stop):
                     break
                 self.report.phase = "looking again at what differed"
                 renewed = replace(comparer, readings=planner.moments())
-                again = self._look(renewed, list(open_ones), planned, stop)
-                suspects.changed.update(again.changed)
-                still: dict[Chunk, dict[str, Difference]] = {}
-                for chunk, found in again.found.items():
-                    stays = [each for identity, each in found.items() if identity in open_ones[chunk]]
-                    confirmed.setdefault(chunk, []).extend(stays)
-                    known = {each.identity for each in confirmed[chunk]}
-                    moving = {identity: each for identity, each in found.items() if identity not in known}
-                    if moving:
-                        still[chunk] = moving
-                open_ones = still
-        finally:
-            progress.close()
-        return confirmed, {chunk: len(found) for chunk, found in open_ones.items()}
+                again = self._look(renewed, suspects.open, planned, stop)
+                first.changed.update(again.changed)
+                if not stop.is_set():
+                    suspects.look(again.different, rests=progress.rests())
+        return suspects
 
     def _tell(self, report: TableReport, differences: Sequence[Difference]) -> None:
         unique = {each.identity: each for each in differences}

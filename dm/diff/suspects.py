@@ -1,0 +1,63 @@
+"""What was found different, over several looks.
+
+While a syncer applies changes, a look sees rows that only are on their way. Between two looks the target is waited for,
+until it is past what the sources had at the one before. So what differs at both in the same way is different, or it has
+changed and changed back: a flag that is set and cleared, a row without a key of which an equal one comes and goes. Two
+looks can't tell. Where the sources' binlogs have not moved since the target was waited for, nothing is on its way, and
+that look says it all. Where they have, a row has to be seen in the same way four times in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from dm.diff.chunk import Chunk, ChunkOutcome, Difference
+
+SAME_LOOKS: Final = 4  # in a row, while the sources are written to
+
+
+@dataclass
+class Found:
+    """What one look has found."""
+
+    different: dict[Chunk, dict[str, Difference]] = field(default_factory=dict)  # by what a row and both versions are
+    changed: dict[int, str] = field(default_factory=dict)  # tables that are not what was planned, in a server's words
+
+    def hear(self, outcome: ChunkOutcome) -> None:
+        """What was found about a chunk."""
+        if outcome.changed:
+            self.changed[outcome.chunk.table] = outcome.changed
+        elif outcome.differences:
+            self.different[outcome.chunk] = {each.identity: each for each in outcome.differences}
+
+
+class Suspects:
+    """The rows that differed at the last look, and those of them that are different."""
+
+    def __init__(self, first: Mapping[Chunk, Mapping[str, Difference]]) -> None:
+        self._looks = {chunk: dict.fromkeys(found, 1) for chunk, found in first.items()}
+        self._confirmed = dict[Chunk, dict[str, Difference]]()
+
+    @property
+    def open(self) -> list[Chunk]:
+        """Those to be looked at again."""
+        return [chunk for chunk, looks in self._looks.items() if looks]
+
+    def look(self, found: Mapping[Chunk, Mapping[str, Difference]], *, rests: bool) -> None:
+        """Another look at the open chunks; `rests`: nothing was written between what the target has and this look."""
+        for chunk in self.open:
+            known = self._confirmed.setdefault(chunk, {})
+            seen = {identity: each for identity, each in found.get(chunk, {}).items() if identity not in known}
+            looks = {identity: self._looks[chunk].get(identity, 0) + 1 for identity in seen}
+            known |= {identity: each for identity, each in seen.items() if rests or looks[identity] >= SAME_LOOKS}
+            self._looks[chunk] = {identity: number for identity, number in looks.items() if identity not in known}
+
+    def confirmed(self) -> Iterable[tuple[Chunk, list[Difference]]]:
+        """What is different."""
+        return [(chunk, list(found.values())) for chunk, found in self._confirmed.items() if found]
+
+    def unsettled(self) -> Iterable[tuple[Chunk, int]]:
+        """How many rows did not come to rest."""
+        return [(chunk, len(looks)) for chunk, looks in self._looks.items() if looks]
