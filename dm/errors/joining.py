@@ -10,7 +10,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "medium",
         "task {task} is loading tables of source {source} already",
-        "one at a time: `dmctl query-status {task}` shows how far they are; `--cancel` takes them back",
+        "let them join first, `dmctl query-status {task}` shows how far they are; or take them back by `--cancel`",
     ),
     ErrorKind(
         "joining-refused",

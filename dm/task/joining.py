@@ -104,9 +104,12 @@ class JoinUnit:
         elif joining.phase in ("out", "emptying"):
             self._hold(payload)
             self._empty(joining, payload, stop)
-        elif joining.phase in ("loading", "undo", "near", "until"):
+        elif joining.phase in ("loading", "undo"):
             self._hold(payload)
             self._load(joining, payload, stop)
+        elif joining.phase in ("near", "until"):
+            self._hold(payload)
+            self._follow(joining, payload, stop)
         else:
             self._rest("for the task's own stream", stop)
 
@@ -189,12 +192,20 @@ class JoinUnit:
         """Dump and load what is missing, then follow until it is where main waits."""
         unit = first_unit(payload.config)
         assert unit is not None
+        if unit != "Sync" and not self._is_still(joining):
+            return  # an older process has come to its end, and main has taken the tables with the share's progress
         for name in _AFTER[unit]:
             self._part = self._copy(name, payload)
             self._part.run(stop)
             if stop.is_set():
                 return
         self._follow(joining, payload, stop)
+
+    def _is_still(self, joining: Joining) -> bool:
+        """Whether the row says what it said; raises DMError."""
+        with closing(TargetConnection(self._main.target)) as connection:
+            found = find_joining(connection, self._key)
+        return found is not None and (found.number, found.phase) == (joining.number, joining.phase)
 
     def _follow(self, joining: Joining, payload: UnitPayload, stop: threading.Event) -> None:
         sync = SyncUnit(

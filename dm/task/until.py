@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from dm.config import SubtaskConfig
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.gtid import GtidFormatError, GtidSet
 from dm.position import Position
+from dm.progress.joining import find_joining
 from dm.syncer.stream.until import Until, UntilGtids, UntilPosition, UntilTime
-from dm.task.progress import stored_checkpoint
+from dm.task.progress import key_of, stored_checkpoint
 from dm.task.start_time import StartTime, place_of
 from dm.task.subtask import UNITS_OF_MODE
 from dm.upstream.connection import Connection, connect, fetch
@@ -50,6 +52,8 @@ def until_of(config: SubtaskConfig, asked: AskedEnd, relay_directory: Path) -> U
     """Where the subtask is to end; raises DMError."""
     if "Sync" not in UNITS_OF_MODE[config.mode]:
         raise DMError("until-without-sync", task=config.task, mode=config.mode)
+    if not asked.anew:
+        _demand_one_stream(config)
     with closing(connect(config.source.endpoint)) as connection:
         facts = read_facts(connection)
         if not facts.log_bin:
@@ -64,6 +68,13 @@ def until_of(config: SubtaskConfig, asked: AskedEnd, relay_directory: Path) -> U
     elif start is not None:
         _demand_ahead(until, start)
     return until
+
+
+def _demand_one_stream(config: SubtaskConfig) -> None:
+    """What is loaded beside the task comes to main's place or further, never to a person's."""
+    with closing(TargetConnection(config.target)) as connection:
+        if find_joining(connection, key_of(config)) is not None:
+            raise DMError("joining-exists", task=config.task, source=config.source_id)
 
 
 def place_of_text(config: SubtaskConfig, text: str) -> Until:

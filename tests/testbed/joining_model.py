@@ -27,7 +27,7 @@ _FOLLOWING: Final[tuple[Phase, ...]] = ("loading", "undo", "near", "until")
 
 Safeguard = Literal[
     "given up at rest", "emptying is stored", "lock", "again ends the share", "claim on ready",
-    "the row is read again", "one place", "taken back at rest",
+    "the row is read again", "who was near loads nothing", "one place", "taken back at rest",
 ]  # fmt: skip
 SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
     "given up at rest",
@@ -36,6 +36,7 @@ SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
     "again ends the share",
     "claim on ready",
     "the row is read again",
+    "who was near loads nothing",
     "one place",
     "taken back at rest",
 )
@@ -199,7 +200,9 @@ class JoiningModel:
             yield self._late(replace(state, share=Share()), Late("load", share.epoch))
         elif share.step == "begin":
             epoch = state.epoch + 1  # every older session is ended
-            if state.share_at is None or (phase not in _FOLLOWING and self._has("the row is read again")):
+            if state.share_at is None and not self._has("who was near loads nothing"):
+                yield replace(state, epoch=epoch, share=Share("load", epoch))
+            elif state.share_at is None or (phase not in _FOLLOWING and self._has("the row is read again")):
                 yield replace(state, epoch=epoch, share=Share())
             else:
                 yield replace(state, epoch=epoch, share=Share("follow", epoch, state.share_at))

@@ -67,9 +67,11 @@ class ShareRun(OneStream):
             be_ready(state.writer.connection, state.claims[CONTROL], self._main, self._joining, stored)
 
     def _look(self, connection: TargetConnection, parts: Parts, state: StateFound) -> bool:
-        """Whether it is to rest: it is where main waits, or can't come there. Says so where it is near main."""
+        """Whether it is to end: main waits here, or it can't come there, or is not wanted. Says where it is near."""
         found, mark = self._found(connection), parts.completions.mark.position
-        if found is None or not self._done(state, mark):
+        if found is None or found.phase not in _FOLLOWING:
+            return True
+        if not self._done(state, mark):
             return False
         if found.phase == "until":
             place = found.place

@@ -1,8 +1,8 @@
 """The sync unit of a task whose tables all have one stream, but for those that are loaded beside it.
 
 While main waits for a share, its other tables wait too. So it calls only a share that is near, and waits for it a
-moment. A share that does not come in time is on a machine that has too much to do: the next wait is twice as long, but
-never longer than a checkpoint, and before it main follows for as long as it waited.
+moment. A share that does not come in time is on a machine that has too much to do: the next wait is twice as long, up
+to a limit, and before it main follows for as long as it waited.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dm.syncer.unit import SyncUnit
 from dm.unit import JSON, UnitName
 
 _FIRST_WAIT: Final = 2.0  # main's other tables wait so long for the share to come to their place
+_LONGEST_WAIT: Final = 30.0
 _LOOK_SECONDS: Final = 0.05
 
 Make = Callable[[Until | None], SyncUnit]
@@ -32,9 +33,8 @@ Make = Callable[[Until | None], SyncUnit]
 class Patience:
     """How long main waits for a share, and when it may call again."""
 
-    def __init__(self, clock: Clock, longest: float) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._longest = max(longest, _FIRST_WAIT)
         self._wait = _FIRST_WAIT
         self.call_at = 0.0
 
@@ -67,7 +67,7 @@ class Patience:
     def postpone(self) -> None:
         """The share did not come in time: the next call is later, and the wait is longer."""
         self.call_at = self._clock.monotonic() + self._wait
-        self._wait = min(2 * self._wait, self._longest)
+        self._wait = min(2 * self._wait, _LONGEST_WAIT)
 
 
 class JoinedSync:
@@ -81,7 +81,7 @@ class JoinedSync:
         self._subtask = subtask
         self._make = make
         self._asked = until
-        self._patience = Patience(clock or SystemClock(), subtask.syncer.checkpoint_flush_interval)
+        self._patience = Patience(clock or SystemClock())
         self._unit, self._run = self._reading(None)
 
     def _reading(self, until: Until | None) -> tuple[SyncUnit, MainRun]:
@@ -117,6 +117,8 @@ class JoinedSync:
             elif run.called is not None:
                 with closing(TargetConnection(self._subtask.target)) as connection:
                     until = self._patience.wait(connection, run.key, run.joining, run.called, stop)
+                if stop.is_set():
+                    return
             elif run.joining.phase == "near":  # it did not come to rest, so it has called nobody
                 self._patience.postpone()
             self._unit, self._run = self._reading(until)

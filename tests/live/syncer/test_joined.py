@@ -13,6 +13,7 @@ import pytest
 from dm.config.share import Share
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.joining import Joining, Phase, ask, find_joining, in_transaction, move
@@ -23,6 +24,7 @@ from dm.syncer.joining.joined import Patience
 from dm.syncer.stream.until import UntilPosition
 from dm.task.join_requests import reload
 from dm.task.progress import key_of
+from dm.task.until import AskedEnd, until_of
 from tests.testbed.fake_clock import FakeClock
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.joining import Task, joining_of
@@ -71,13 +73,28 @@ def test_the_stream_goes_on_if_the_tables_do_not_come(
     assert not target.query(f"SELECT 1 FROM {name}.keyed")
 
 
-def test_no_wait_is_longer_than_a_checkpoint(target: ThrowawayServer, schema: SchemaFactory) -> None:
+def test_no_end_is_set_while_tables_are_loaded_beside_the_task(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    name = schema(upstream, target)
+    subtask = subtask_for(upstream, target, name, task=name)
+    end = AskedEnd("2037-01-01 00:00:00")
+    until_of(subtask, end, tmp_path)
+    with closing(TargetConnection(subtask.target)) as connection:
+        ask(connection, key_of(subtask), "reload", Share(tables=((name, "t"),)), [TableName(name, "t")])
+    with pytest.raises(DMError) as raised:
+        until_of(subtask, end, tmp_path)
+    assert raised.value.name == "joining-exists"
+    until_of(subtask, replace(end, anew=True), tmp_path)
+
+
+def test_waits_grow_to_a_limit(target: ThrowawayServer, schema: SchemaFactory) -> None:
     name = schema(target)
     key, stop, clock = SubtaskKey(name, "t", "one"), threading.Event(), FakeClock()
     here, further = Position("server", "binlog.000001", 100), Position("server", "binlog.000001", 200)
     with closing(TargetConnection(endpoint_of(target))) as connection:
         ask(connection, key, "reload", Share(tables=(("db", "t"),)), [TableName("db", "t")])
-        patience = Patience(clock, 30)
+        patience = Patience(clock)
 
         def called() -> UntilPosition | None:
             return patience.wait(connection, key, joining, here, stop)
