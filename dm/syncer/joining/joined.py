@@ -23,7 +23,7 @@ from dm.syncer.stream.until import Until, UntilPosition
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON, UnitName
 
-_FIRST_WAIT: Final = 2.0  # main's other tables wait so long for the share to come to their place
+_FIRST_WAIT: Final = 4.0  # main's other tables wait so long for the share to come to their place
 _LONGEST_WAIT: Final = 30.0
 _LOOK_SECONDS: Final = 0.05
 
