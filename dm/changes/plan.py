@@ -125,6 +125,7 @@ class TablePlan:
     own: tuple[OwnColumn, ...] = ()  # of the target's, which depend on the time zone
     tidb: bool = False  # the target is one
     documents: bool = False  # columns of the target are MySQL's JSON
+    namesakes: tuple[MappedColumn, ...] = ()  # two values of them are one to the target
 
     @property
     def closing(self) -> bytes:
@@ -165,7 +166,8 @@ def build_plan(
         raise DMError("foreign-key-kin-keyless", table=schema.name)
     own = options.local_time.own_columns(schema, by_name) if written else ()
     extra = any(c.generated is None and c.name.lower() not in by_name for c in schema.columns)
-    groupable = (options.multiple_rows or options.compact) and not target.triggers and not checked
+    namesakes = tuple(column for column in written if options.tidb and "" in column.source.members)
+    groupable = (options.multiple_rows or options.compact) and not (target.triggers or checked or namesakes)
     compacts = options.compact and groupable and keyed and _same_values(schema, mapped, len(wire))
     plan = TablePlan(
         source=source.name,
@@ -207,6 +209,7 @@ def build_plan(
         constants=tuple(constant.value for constant in constants),
         own=own,
         tidb=options.tidb,
+        namesakes=namesakes,
     )
     return replace(plan, values=row_text(written, b"(", plan.closing)) if own else plan
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dm.changes.equal_documents import behind_others
+from dm.changes.namesakes import by_namesakes
 from dm.changes.row_change import RowChange
 from dm.changes.safe_mode import safe_delete, safe_insert, safe_update
 from dm.changes.statement import (
@@ -28,6 +29,9 @@ def row_statements(change: RowChange) -> list[ApplyStatement]:
     """The statements of one change, in order."""
     plan, before, after = change.plan, change.before, change.after
     safe = change.safe and plan.keyed
+    anew = by_namesakes(change)
+    if anew is not None:
+        return anew
     if before is None:
         assert after is not None
         if safe or plan.insert_replaces:

@@ -308,3 +308,31 @@ def test_a_fraction_that_mariadb_cuts_off_pauses(
     assert isinstance(error, DMError), error
     assert error.name == "ddl-values-differ", error
     assert "TiDB rounds the fraction of a second in 2020-01-01 10:00:00.7" in error.message
+
+
+@pytest.mark.parametrize("safe", [False, True])
+def test_values_that_have_one_name_stay_two(
+    upstream: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory, *, safe: bool
+) -> None:
+    name = schema(upstream, tidb)
+    for server in (upstream, tidb):
+        server.execute(
+            f"CREATE TABLE {name}.keyed (s SET('a','','c') PRIMARY KEY, e ENUM('a',''), v INT)",
+            f"CREATE TABLE {name}.keyless (s SET('a','','c'), v INT)",
+            f"INSERT INTO {name}.keyed VALUES (0, 'a', 1), (1, 'a', 2)",
+            f"INSERT INTO {name}.keyless VALUES (0, 1), (2, 1), (0, 1)",
+        )
+    subtask = subtask_for(upstream, tidb, name, task=name, safe_mode=safe)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            "SET SESSION sql_mode = ''",
+            f"UPDATE {name}.keyed SET s = 2, v = 3 WHERE s = 0",
+            f"INSERT INTO {name}.keyed VALUES (0, 2, 4)",
+            f"UPDATE {name}.keyed SET e = 'nothing' WHERE s = 0",  # the error value, which is '' as well
+            f"UPDATE {name}.keyed SET s = 4, e = 2 WHERE s = 1",
+            f"UPDATE {name}.keyless SET s = 2 WHERE s = 0 LIMIT 1",
+        )
+        sync.wait_synced()
+    for query in (f"SELECT s + 0, e + 0, v FROM {name}.keyed", f"SELECT s + 0, v FROM {name}.keyless"):
+        assert sorted(tidb.query(query)) == sorted(upstream.query(query))
