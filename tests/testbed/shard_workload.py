@@ -393,7 +393,7 @@ class ShardWorkload:
             missing = {(each.member.source_id, each.member.table) for each in lock.shards if not each.arrived}
             if missing and missing <= self._further_on:
                 decide(subtask, Decision(lock.id))
-                self._expected |= {_REFUSED, _CONFLICT[self._mode]}  # what such a table then does not fit
+                self._expected.add(_REFUSED)
                 self.result.counts["unlocked"] += 1
         return standing, now
 
