@@ -24,11 +24,12 @@ def by_namesakes(change: RowChange) -> list[ApplyStatement] | None:
     plan, before, after = change.plan, change.before, change.after
     if not plan.namesakes or after is None:
         return None
-    exchanged = () if before is None else tuple(_exchanged(plan, before, after))
+    exchanged = () if before is None else tuple(exchanges(plan, before, after))
     whole = not plan.upsert and not any(value is ABSENT for value in after)
     if exchanged and not whole:
         raise DMError("member-missing", column=exchanged[0].target.name, label="")
-    if change.safe and plan.keyed and whole:
+    replaces = (change.safe and plan.keyed) or (before is None and plan.insert_replaces)
+    if replaces and whole:
         old = [] if before is None else [safe_delete(change, before)]
         return [*old, safe_delete(change, after), *safe_insert(change, after)]
     if before is None or not exchanged:
@@ -37,7 +38,8 @@ def by_namesakes(change: RowChange) -> list[ApplyStatement] | None:
     return [ApplyStatement(delete_row(plan, before), ONE_AFFECTED, (change,), found=(anew,))]
 
 
-def _exchanged(plan: TablePlan, before: Row, after: Row) -> Iterable[MappedColumn]:
+def exchanges(plan: TablePlan, before: Row, after: Row) -> Iterable[MappedColumn]:
+    """The columns that change from one such value to the other, as far as it is known."""
     for column in plan.namesakes:
         empty = column.source.members.index("")
         both = (0, empty + 1 if column.source.base == "enum" else 1 << empty)

@@ -223,7 +223,7 @@ class DiffUnit:
             return suspects
         with closing(self._progress()) as progress:
             for _ in range(_LOOKS):
-                self.report.phase = "waiting until the target is past the first look"
+                self.report.phase = "waiting until the target is past the last look"
                 if stop.is_set() or not suspects.open or not progress.wait_past(stop):
                     break
                 self.report.phase = "looking again at what differed"

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dm.binlog.value import ABSENT, Row
 from dm.changes.column_map import MappedColumn
 from dm.changes.equal_documents import equal_documents, in_arrays, make_others
+from dm.changes.namesakes import exchanges
 from dm.changes.plan import TablePlan
 from dm.changes.statement import delete_row, has_zero_enum, insert_row, lenient_script, update_row
 from dm.errors import DMError
@@ -36,6 +37,12 @@ def undo(plan: TablePlan, before: Row | None, after: Row | None) -> bytes:
     _require(plan, there, finding)
     _require(plan, before, [column for column in plan.columns if after[column.at] is not ABSENT])
     old = tuple(ABSENT if new is ABSENT else old for old, new in zip(before, after, strict=True))
+    exchanged = tuple(exchanges(plan, there, old))  # a TiDB would leave them as they are
+    if exchanged:
+        _require(plan, before, plan.columns)
+        if plan.upsert:  # the target has columns that no image has
+            raise DMError("member-missing", column=exchanged[0].target.name, label="")
+        return delete_row(plan, there) + b";\n" + _lenient(plan, before, insert_row(plan, before))
     documents = equal_documents(plan, there, old)
     if not documents:
         return _lenient(plan, old, update_row(plan, there, old))

@@ -27,7 +27,8 @@ J1  Only main moves `asked` to `out`, `near` to `until`, `ready` back to `loadin
     under its control lane's claim (I1) and in one transaction with what that means for its checkpoint.
 J2  Only the share moves to `ready`, under its own claim, behind an orderly end of its run: its lanes are drained, its
     bound and its tables' own points are passed. It never runs on from `ready` unless the row says so: a run looks at
-    the row once it has ended every older one, which may have been ready a moment ago.
+    the row once it has ended every older one, which may have been ready a moment ago. Nor does it load anything once
+    it was near: if its checkpoint is gone by then, its tables are main's.
 J3  The tables are taken back where both streams are at one and the same place, and neither has done anything behind it:
     then what main does next is right for them. Everything that belongs to the share is deleted in the same transaction.
     Raising its epoch waits for what its sessions have open, and lets none of them commit afterwards (I1).

@@ -108,7 +108,6 @@ class JoinUnit:
             self._hold(payload)
             self._load(joining, payload, stop)
         elif joining.phase in ("near", "until"):
-            self._hold(payload)
             self._follow(joining, payload, stop)
         else:
             self._rest("for the task's own stream", stop)

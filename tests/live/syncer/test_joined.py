@@ -25,9 +25,10 @@ from dm.syncer.stream.until import UntilPosition
 from dm.task.join_requests import reload
 from dm.task.progress import key_of
 from dm.task.until import AskedEnd, until_of
+from dm.unit import UnitName
 from tests.testbed.fake_clock import FakeClock
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.joining import Task, joining_of
+from tests.testbed.joining import Task, join_unit, joining_of
 from tests.testbed.sync import endpoint_of, subtask_for, wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb")]
@@ -71,6 +72,25 @@ def test_the_stream_goes_on_if_the_tables_do_not_come(
         moved(connection, key, "until", "ready", called.place)
         wait_until(lambda: task.phase() == "loading", "nothing has changed hands")
     assert not target.query(f"SELECT 1 FROM {name}.keyed")
+
+
+def test_nothing_is_loaded_once_main_has_the_tables(
+    target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older process was ready, and main has taken the tables and the share's progress, between two looks."""
+    name = schema(target)
+    subtask = subtask_for(target, target, name, task=name)
+    key = key_of(subtask)
+    with closing(TargetConnection(subtask.target)) as connection:
+        ask(connection, key, "reload", Share(tables=((name, "t"),)), [TableName(name, "t")])
+        moved(connection, key, "asked", "loading")
+
+        def first(_: object) -> UnitName:
+            connection.execute(f"DELETE FROM {key.joining.sql}")
+            return "Dump"
+
+        monkeypatch.setattr("dm.task.joining.first_unit", first)
+        join_unit(subtask, tmp_path, None).run(threading.Event())  # without Spark, so that a load would fail
 
 
 def test_no_end_is_set_while_tables_are_loaded_beside_the_task(

@@ -42,6 +42,8 @@ def test_others_are_updated(before: tuple[int, int, int], after: tuple[int, int,
 def test_in_safe_mode_what_is_there_may_be_the_other() -> None:
     assert [each.sql[:6] for each in row_statements(insert(table(), 1, 0, 1, safe=True))] == [b"DELETE", b"REPLAC"]
     assert [each.sql[:6] for each in row_statements(insert(table(), 1, 0, 1))] == [b"INSERT"]
+    replacing = table(replace(TIDB, insert_mode="replace"))
+    assert [each.sql[:6] for each in row_statements(insert(replacing, 1, 0, 1))] == [b"DELETE", b"REPLAC"]
 
 
 def test_a_row_that_is_not_known_as_a_whole_is_refused() -> None:

@@ -15,9 +15,9 @@ from dm.sql.context import SourceContext
 CONTEXT = SourceContext("mysql", 80400, "s")
 
 
-def plan(columns: str) -> TablePlan:
-    schema = parse_create_table(f"CREATE TABLE s.t ({columns})", CONTEXT)
-    return build_plan(schema, schema.columns, TargetTable(schema), PlanOptions("mysql"))
+def plan(columns: str, *, tidb: bool = False, more: str = "") -> TablePlan:
+    schema, target = (parse_create_table(f"CREATE TABLE s.t ({text})", CONTEXT) for text in (columns, columns + more))
+    return build_plan(schema, schema.columns, TargetTable(target), PlanOptions("mysql", tidb=tidb))
 
 
 KEYED = plan("id INT NOT NULL PRIMARY KEY, v INT, d INT AS (v + 1)")
@@ -36,6 +36,18 @@ KEYLESS = plan("id INT, v INT")
 )
 def test_a_change_is_taken_back(before: Row | None, after: Row | None, statement: str) -> None:
     assert undo(KEYED, before, after).decode() == statement
+
+
+def test_what_a_tidb_would_leave_is_written_anew() -> None:
+    columns = "id INT PRIMARY KEY, s SET('a','')"
+    anew = b"DELETE FROM `s`.`t` WHERE `id`=1 LIMIT 1;\nINSERT INTO `s`.`t` (`id`,`s`) VALUES (1,2)"
+    assert undo(plan(columns, tidb=True), (1, 2), (1, 0)) == anew
+    assert undo(plan(columns, tidb=True), (1, 2), (1, 1)).startswith(b"UPDATE")
+    assert undo(plan(columns), (1, 2), (1, 0)).startswith(b"UPDATE")
+    assert undo(plan(columns, tidb=True), (1, 2), (ABSENT, 0)) == anew
+    with pytest.raises(DMError) as raised:
+        undo(plan(columns, tidb=True, more=", own INT"), (1, 2), (1, 0))
+    assert raised.value.name == "member-missing"
 
 
 def test_without_a_key_one_row_with_all_values_goes() -> None:
