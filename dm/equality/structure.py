@@ -10,7 +10,8 @@ MySQL's information_schema tells an expression as the statement wrote it until t
 and from then on with its literals in the character set that they are evaluated in: `_utf8mb4'<'` turns into
 `_utf16'\\0<'`. SHOW CREATE TABLE tells the second form from the beginning, so expressions are taken from there.
 It also tells a TIMESTAMP's default in the zone of who asks, information_schema as the session wrote it that altered the
-table last.
+table last. And it tells all bytes of a BINARY's default, where information_schema leaves out zeros at the end.
+MariaDB's information_schema tells such a default as text, with a question mark for what is none.
 """
 
 from __future__ import annotations
@@ -35,6 +36,10 @@ _NOW = re.compile(r"\b(?:current_timestamp|now)\b(\(\d+\))?(?:\(\))?", re.IGNORE
 _NEXT_LINE = re.compile(r",?\n(?=  (?:`|(?:PRIMARY |UNIQUE |FULLTEXT |SPATIAL )?KEY |CONSTRAINT )|\))")
 _INTRODUCER = re.compile(r"\b_[a-z0-9]+\\?'")
 _DEFAULT_LITERAL = re.compile(r" DEFAULT '([^']*)'")
+_DEFAULT_BYTES = re.compile(r" DEFAULT (?:0x([0-9A-F]*)|'((?:[^']|'')*)')")
+_ESCAPED = re.compile(r"\\(.)|''")
+_ESCAPES = {"0": "\0", "n": "\n", "r": "\r"}
+_BEYOND_ASCII = re.compile(r"[^\x00-\x3e\x40-\x7f]+")
 _BYTES = frozenset({"binary", "varbinary"})
 _NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"})
 _MOMENTS = frozenset({"date", "time", "datetime", "timestamp"})
@@ -60,7 +65,7 @@ class ColumnFacts:
     @property
     def data_type(self) -> str:
         """The bare type name."""
-        return re.split(r"[( ]", self.type, maxsplit=1)[0]
+        return _bare(self.type)
 
 
 @dataclass(frozen=True)
@@ -141,6 +146,8 @@ def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor
             ours = _INTEGER_WIDTH.sub(r"\1", ours.removesuffix(" zerofill"))
         elif tidb and field == "default":
             ours, theirs = (_plain_default(source, each) for each in (ours, theirs))
+        elif not same_flavor and field == "default" and source.data_type in _BYTES:
+            ours, theirs = (each and _BEYOND_ASCII.sub("?", each) for each in (ours, theirs))
         elif tidb and field == "extra":
             ours = ours.removesuffix("invisible").rstrip()
         if ours != theirs:
@@ -196,6 +203,9 @@ def _columns(connection: Connection[Cursor], flavor: Flavor, table: TableName) -
             default = _as_printed(default, printed, name, " DEFAULT ")
         elif default is not None and printed and type_.startswith("timestamp"):
             default = _printed_literal(printed, name) or default
+        elif default is not None and printed and _bare(type_) in _BYTES:
+            told = _printed_bytes(printed, name)
+            default = default if told is None else told
         kind = "stored" if "stored" in traits or "persistent" in traits else "virtual"
         columns.append(
             ColumnFacts(
@@ -244,10 +254,28 @@ def _default(flavor: Flavor, default: str | None, *, expression: bool) -> str | 
         if default == "NULL":
             return None
         if default.startswith("'"):
-            return default[1:-1].replace("''", "'")
+            return _literal(default[1:-1])
     elif not expression:
         return default
     return _now(default).replace("\\'", "'")
+
+
+def _bare(type_: str) -> str:
+    return re.split(r"[( ]", type_, maxsplit=1)[0]
+
+
+def _literal(text: str) -> str:
+    """The value of a literal as servers print it; without the quotes."""
+    return _ESCAPED.sub(lambda found: _ESCAPES.get(found[1], found[1]) if found[1] else "'", text)
+
+
+def _printed_bytes(printed: Sequence[str], name: str) -> str | None:
+    """A default of bytes, one character for each."""
+    start = f"{Ident(name).sql} "
+    found = _DEFAULT_BYTES.search(next(line for line in printed if line.startswith(start)), len(start))
+    if found is None:
+        return None
+    return (bytes.fromhex(found[1]) if found[2] is None else _literal(found[2]).encode()).decode("latin-1")
 
 
 def _now(text: str) -> str:

@@ -257,3 +257,33 @@ def test_one_table_is_the_same_on_both_flavours(park: ServerPark, schema: Schema
     for source, destination in ((mysql, mariadb), (mariadb, mysql)):
         report = compare(pair_tables([source], [name]), destination)
         assert report.identical, str(report)
+
+
+DEFAULTS = (
+    r"VARCHAR(40) DEFAULT 'it''s a \\ b \n c \0 d \r \Z \t e \" f'",
+    r"VARCHAR(9) CHARACTER SET latin1 DEFAULT 'äö\\'",
+    r"ENUM('a\\b', 'it''s') DEFAULT 'a\\b'",
+    r"VARCHAR(9) DEFAULT '0x61'",
+    r"BINARY(4) DEFAULT 'a\0'",
+    "BINARY(3) NOT NULL DEFAULT ''",
+    "VARBINARY(9) DEFAULT ''",
+    r"VARBINARY(9) DEFAULT 'x\\y''\0'",
+    "VARBINARY(9) DEFAULT x'80ff3f00'",
+)
+
+
+def test_defaults_are_the_same_however_a_server_spells_them(park: ServerPark, schema: SchemaFactory) -> None:
+    mysql, mariadb = park.shared("mysql", "upstream-1"), park.shared("mariadb", "target")
+    name = schema(mysql, mariadb)
+    columns = ", ".join(f"c{number} {definition}" for number, definition in enumerate(DEFAULTS))
+    for server in (mysql, mariadb):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, {columns})")
+    for source, destination in ((mysql, mariadb), (mariadb, mysql)):
+        report = compare(pair_tables([source], [name]), destination)
+        assert report.identical, str(report)
+    for change in (r"c0 SET DEFAULT 'it''s a \\ b'", r"c4 SET DEFAULT 'b\0'", r"c7 SET DEFAULT 'x\\y''\0\0'"):
+        mysql.execute(f"ALTER TABLE {name}.t ALTER COLUMN {change}")
+        column = change.partition(" ")[0]
+        for source, destination in ((mysql, mariadb), (mariadb, mysql)):
+            (table,) = compare(pair_tables([source], [name]), destination).tables
+            assert any(line.startswith(f"column {column}: default is ") for line in table.structure), table.structure
