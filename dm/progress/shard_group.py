@@ -21,6 +21,7 @@ class Standing(Enum):
 # Why a table waits at its CREATE TABLE.
 EARLY: Final = 1  # others have to execute what the shard waits for
 WITH_ITS_MODEL: Final = 2  # it is to be created like a shard that is held, and waits for what that one does
+WITH_THE_HELD: Final = 3  # shards of its source are held, whose statements the target has not had yet
 GOES_ON: Final = (Standing.EXECUTED, Standing.COMPLETE)
 
 

@@ -19,6 +19,8 @@ S5  A shard that can't pass is held (`shard_holds.py`).
 S6  A shard joins with the structure that the others have at `executed`, as long as the next DDL is not begun. A table
     that is created with another one, or later, is early: it is held at its CREATE TABLE, and counts as arrived at the
     next DDL, whatever that is. A source does not join meanwhile.
+S7  In the optimistic mode a table is early if a DDL is open. If none is, and shards of its source are held, these are
+    behind what the target has: the table stands where the first of them does, and is read again with it.
 
 Lock order: turn, control row, latch.
 """
@@ -26,7 +28,7 @@ Lock order: turn, control row, latch.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -35,7 +37,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.intent import Intent, dump_structures, load_structures
-from dm.progress.shard_group import EARLY, WITH_ITS_MODEL, Group, GroupDdl, Member, Shard, Standing
+from dm.progress.shard_group import EARLY, WITH_ITS_MODEL, WITH_THE_HELD, Group, GroupDdl, Member, Shard, Standing
 from dm.progress.shard_structures import beyond
 from dm.progress.shard_tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey
@@ -105,15 +107,36 @@ class ShardGroups:
             self._create(connection, shard, executed, early=True)
         return bool(rows)
 
+    def waits_with(self, connection: TargetConnection, shard: Shard, held: Collection[TableName]) -> bool:
+        """A new table that the target does not take waits with the held shards of its source; False where none is.
+
+        Nothing is open, so each of them is about to go on, and what it did before the new table was created is not at
+        the target yet.
+        """
+        self.latched(connection, shard.target)
+        rows = connection.query(
+            f"SELECT s_schema, s_table FROM {self._tables.table.sql} WHERE id = %s AND t_schema = %s AND t_table = %s"
+            " ORDER BY passed, s_schema, s_table",
+            (self.key.source_id, *shard.target),
+        )
+        tables = (TableName(str(row[0]), str(row[1])) for row in rows)
+        model = next((table for table in tables if table in held and table != shard.table), None)
+        if model is not None:
+            self._copy(connection, shard, model, str(WITH_THE_HELD))
+        return model is not None
+
     def like(self, connection: TargetConnection, shard: Shard, model: Shard) -> None:
         """A new table with the structure of a shard that is held is held with it, as far as that one has come."""
         self.latched(connection, shard.target)
+        self._copy(connection, shard, model.table, f"IF(early, early, {WITH_ITS_MODEL})")
+
+    def _copy(self, connection: TargetConnection, shard: Shard, model: TableName, early: str) -> None:
         columns = "t_schema, t_table, passed, ready, waived, structure, structure_after"
         connection.execute(
             f"REPLACE INTO {self._tables.table.sql} (id, s_schema, s_table, early, {columns})"
-            f" SELECT id, %s, %s, IF(early, early, {WITH_ITS_MODEL}), {columns} FROM {self._tables.table.sql}"
+            f" SELECT id, %s, %s, {early}, {columns} FROM {self._tables.table.sql}"
             " WHERE id = %s AND s_schema = %s AND s_table = %s",
-            (*shard.table, self.key.source_id, *model.table),
+            (*shard.table, self.key.source_id, *model),
         )
 
     def forget_early(self, connection: TargetConnection, shard: Shard) -> None:

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.shard_group import EARLY, Shard
+from dm.progress.shard_group import EARLY, WITH_THE_HELD, Shard
 from dm.progress.shard_tables import ShardTables
 from dm.progress.tables import SubtaskKey
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -100,7 +100,7 @@ class ShardStructures:
                 mine, passed, waits = still, int(behind), int(ready) > int(behind)
             else:
                 schema = schema_from_json(str(text)) if text else None
-                others.append(Known(str(source_id), name, schema, still, int(early) == EARLY))
+                others.append(Known(str(source_id), name, schema, still, int(early) in (EARLY, WITH_THE_HELD)))
         known = all(other.schema is not None for other in others)
         return Survey(
             int(revision) + 1,
@@ -179,7 +179,7 @@ class ShardStructures:
         self._set(connection, shard.table, structure=schema_to_json(schema))
 
     def learn_early(self, connection: TargetConnection, created: TableSchema) -> None:
-        """A new table that waits for the open DDL is like this, and is so behind it."""
+        """A new table that waits at its CREATE TABLE is like this, and is so behind what it waits for."""
         text = schema_to_json(created)
         self._set(connection, created.name, structure=text, structure_after=text)
 

@@ -6,7 +6,7 @@ turn of the target's table, without intents, and the turn ends when the shard's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
@@ -61,7 +61,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Early:
-    """A new table that the target does not take before a DDL that is open: it is held at its CREATE TABLE."""
+    """A new table that the target does not take before others' statements: it is held at its CREATE TABLE."""
 
     table: TableName
 
@@ -85,6 +85,7 @@ class OptimisticState:
     rules: OwnedTables
     tracker: SchemaTracker
     schemas: TargetSchemas
+    held: Collection[TableName]  # of the source, as they are at the moment
     strict: bool
 
 
@@ -299,7 +300,8 @@ class OptimisticGate:
             try:
                 verdict = admit(created, self._around(survey, target, shard))
             except DMError:
-                if not self._state.groups.waits_early(connection, shard):
+                groups, held = self._state.groups, self._state.held
+                if not (groups.waits_early(connection, shard) or groups.waits_with(connection, shard, held)):
                     raise
                 self._state.structures.learn_early(connection, created)
                 return

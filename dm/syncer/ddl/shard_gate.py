@@ -102,7 +102,9 @@ class ShardGate:
         self._rules = reading.rules
         self.optimistic: OptimisticGate | None = None
         if reading.structures is not None:
-            state = OptimisticState(reading.structures, reading.groups, reading.rules, tracker, schemas, reading.strict)
+            state = OptimisticState(
+                reading.structures, reading.groups, reading.rules, tracker, schemas, reading.held.keys(), reading.strict
+            )
             self.optimistic = OptimisticGate(state, progress, session, clock, self._claimed)
 
     def store(self, act: Callable[[TargetConnection], None]) -> None:

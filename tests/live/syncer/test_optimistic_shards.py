@@ -14,6 +14,9 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.progress.shard_tables import ShardTables
+from dm.syncer.sharding.shard_run import ShardRun
+from dm.task.progress import key_of
 from dm.task.shard_locks import Decision, decide, locks
 from dm.task.tracked_structure import StructureRequest, operate
 from tests.live.syncer.test_shards import KEYED, KEYLESS, held, merged, subtasks_of, wait_for_rows
@@ -57,6 +60,12 @@ def changes(table: str, key: int, stage: int) -> list[str]:
         f"UPDATE {table} SET c = CONCAT(c, '+'), id = id + 5 WHERE id = {key}",
         f"DELETE FROM {table} WHERE id = {key + 1}",
     ]
+
+
+def held_tables(target: ThrowawayServer, subtask: SubtaskConfig) -> list[str]:
+    """The tables whose rows wait at this moment."""
+    table = ShardTables.of(key_of(subtask)).held
+    return [str(row[0]) for row in target.query(f"SELECT s_table FROM {table.sql} ORDER BY s_table")]
 
 
 def shown(target: ThrowawayServer, name: str) -> str:
@@ -482,3 +491,37 @@ def test_two_sources_killed_again_and_again(
         one.wait_synced()
         two.wait_synced()
     merged(upstreams, target, name)
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_a_table_created_while_a_shard_of_its_source_is_held_goes_on_with_it(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = optimistic(name, [upstream], target, KEYED)
+    with monkeypatch.context() as patch, running_sync(subtask) as sync:
+        # The statement is executed, but the held shard does not go on yet, as when its source's stream is slow to end.
+        patch.setattr(ShardRun, "_going", lambda *_: [])
+        sync.wait_synced()
+        upstream.execute(
+            f"ALTER TABLE {name}.s1 ADD UNIQUE INDEX by_v (v)",
+            f"INSERT INTO {name}.s1 (id, v) VALUES (1, 1)",
+            f"ALTER TABLE {name}.s1 ADD COLUMN c INT",
+            f"ALTER TABLE {name}.s2 ADD UNIQUE INDEX by_v (v)",
+            f"INSERT INTO {name}.s2 (id, v) VALUES (11, 2)",
+        )
+        wait_for_rows(target, name, 1, sync)
+        assert held_tables(target, subtask) == ["s1"]
+        upstream.execute(
+            f"CREATE TABLE {name}.s3 (id INT PRIMARY KEY, v INT, c INT, UNIQUE INDEX by_v (v))",
+            f"INSERT INTO {name}.s3 VALUES (31, 3, 3)",
+            f"INSERT INTO {name}.s2 (id, v) VALUES (12, 4)",
+        )
+        wait_for_rows(target, name, 2, sync)
+        assert held_tables(target, subtask) == ["s1", "s3"]
+    with running_sync(subtask) as sync:
+        upstream.execute(f"ALTER TABLE {name}.s2 ADD COLUMN c INT")
+        wait_for_rows(target, name, 4, sync)
+        sync.wait_synced()
+        assert not held_tables(target, subtask)
+    merged([upstream], target, name)
