@@ -1,19 +1,22 @@
-"""What was found different, over several looks.
+"""What was found different, over several looks: rows of chunks, and structures of tables.
 
 While a syncer applies changes, a look sees rows that only are on their way. Between two looks the target is waited for,
 until it is past what the sources had at the one before. So what differs at both in the same way is different, or it has
 changed and changed back: a flag that is set and cleared, a row without a key of which an equal one comes and goes. Two
 looks can't tell. Where the sources' binlogs have not moved since the target was waited for, nothing is on its way, and
-that look says it all. Where they have, a row has to be seen in the same way four times in a row.
+that look says it all. Where they have, it has to be seen in the same way four times in a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from dm.diff.chunk import Chunk, ChunkOutcome, Difference
+
+Place = TypeVar("Place")  # a chunk, or a table
+Told = TypeVar("Told")
 
 SAME_LOOKS: Final = 4  # in a row, while the sources are written to
 
@@ -33,31 +36,31 @@ class Found:
             self.different[outcome.chunk] = {each.identity: each for each in outcome.differences}
 
 
-class Suspects:
-    """The rows that differed at the last look, and those of them that are different."""
+class Suspects(Generic[Place, Told]):
+    """What differed at the last look, by what it was, and what of it is different."""
 
-    def __init__(self, first: Mapping[Chunk, Mapping[str, Difference]]) -> None:
-        self._looks = {chunk: dict.fromkeys(found, 1) for chunk, found in first.items()}
-        self._confirmed = dict[Chunk, dict[str, Difference]]()
+    def __init__(self, first: Mapping[Place, Mapping[str, Told]]) -> None:
+        self._looks = {place: dict.fromkeys(found, 1) for place, found in first.items()}
+        self._confirmed = dict[Place, dict[str, Told]]()
 
     @property
-    def open(self) -> list[Chunk]:
+    def open(self) -> list[Place]:
         """Those to be looked at again."""
-        return [chunk for chunk, looks in self._looks.items() if looks]
+        return [place for place, looks in self._looks.items() if looks]
 
-    def look(self, found: Mapping[Chunk, Mapping[str, Difference]], *, rests: bool) -> None:
-        """Another look at the open chunks; `rests`: nothing was written between what the target has and this look."""
-        for chunk in self.open:
-            known = self._confirmed.setdefault(chunk, {})
-            seen = {identity: each for identity, each in found.get(chunk, {}).items() if identity not in known}
-            looks = {identity: self._looks[chunk].get(identity, 0) + 1 for identity in seen}
+    def look(self, found: Mapping[Place, Mapping[str, Told]], *, rests: bool) -> None:
+        """Another look at what is open; `rests`: nothing was written between what the target has and this look."""
+        for place in self.open:
+            known = self._confirmed.setdefault(place, {})
+            seen = {identity: each for identity, each in found.get(place, {}).items() if identity not in known}
+            looks = {identity: self._looks[place].get(identity, 0) + 1 for identity in seen}
             known |= {identity: each for identity, each in seen.items() if rests or looks[identity] >= SAME_LOOKS}
-            self._looks[chunk] = {identity: number for identity, number in looks.items() if identity not in known}
+            self._looks[place] = {identity: number for identity, number in looks.items() if identity not in known}
 
-    def confirmed(self) -> Iterable[tuple[Chunk, list[Difference]]]:
+    def confirmed(self) -> Iterable[tuple[Place, list[Told]]]:
         """What is different."""
-        return [(chunk, list(found.values())) for chunk, found in self._confirmed.items() if found]
+        return [(place, list(found.values())) for place, found in self._confirmed.items() if found]
 
-    def unsettled(self) -> Iterable[tuple[Chunk, int]]:
-        """How many rows did not come to rest."""
-        return [(chunk, len(looks)) for chunk, looks in self._looks.items() if looks]
+    def unsettled(self) -> Iterable[tuple[Place, int]]:
+        """How many did not come to rest."""
+        return [(place, len(looks)) for place, looks in self._looks.items() if looks]

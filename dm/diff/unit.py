@@ -99,29 +99,29 @@ class DiffUnit:
         self.report.phase = "finished"
 
     def _settled(self, planner: Planner, planned: list[PlannedTable], stop: threading.Event) -> list[PlannedTable]:
-        """The same tables; structures differ only if they do so at two looks in a row, as rows have to.
+        """The same tables; structures differ only if several looks say so, as rows do.
 
         A statement that was executed at a source is on its way to the target.
         """
         if not self._options.follows or planner.snapshots.past:
             return planned
-        seen: dict[TableName, list[str]] = {}
 
-        def moving() -> frozenset[TableName]:
-            return frozenset(each.name for each in planned if each.structure and each.structure != seen.get(each.name))
+        def told() -> dict[TableName, dict[str, list[str]]]:
+            return {each.name: {"\n".join(each.structure): each.structure} for each in planned if each.structure}
 
+        suspects = Suspects(told())
         with closing(self._progress()) as progress:
             for _ in range(_LOOKS):
-                open_ones = moving()
+                open_ones = frozenset(suspects.open)
                 if stop.is_set() or not open_ones or not progress.wait_past(stop):
                     break
-                seen |= {each.name: each.structure for each in planned if each.name in open_ones}
                 again = {each.name: each for each in planner.plan(open_ones)}
                 there = [each for each in planned if each.name not in open_ones or each.name in again]
                 planned = [again.get(each.name, each) for each in there]
-        open_ones = moving()
+                suspects.look(told(), rests=progress.rests())
+        moving = {name for name, _ in suspects.unsettled()}
         for each in planned:
-            if each.name in open_ones:
+            if each.name in moving and each.structure:
                 each.skipped = f"its structure came to no rest while it was looked at: {each.structure[0]}"
                 each.structure, each.compared, each.conditions = [], None, []
         return planned
@@ -213,7 +213,7 @@ class DiffUnit:
         first: Found,
         planned: Sequence[PlannedTable],
         stop: threading.Event,
-    ) -> Suspects:
+    ) -> Suspects[Chunk, Difference]:
         """What stays different, and what did not come to rest; tables that changed meanwhile are added to the first."""
         suspects = Suspects(first.different)
         if not suspects.open:

@@ -214,18 +214,26 @@ def test_what_is_on_its_way_is_no_difference(
                 cursor.execute(f"INSERT INTO keyless VALUES ({written}, 'new')")
         connection.close()
 
-    with running_sync(load.subtask(), work_directory=load.directory.with_name("sync")) as sync:
+    subtask = load.subtask()
+    often = subtask.syncer.model_copy(update={"checkpoint_flush_interval": 1})  # which every look waits for
+    subtask = subtask.model_copy(update={"syncer": often})
+    with running_sync(subtask, work_directory=load.directory.with_name("sync")) as sync:
         sync.wait_synced(300)
-        target.execute(f"UPDATE `{load.target_schema}`.two SET m = m + 1 WHERE a = 'k3' LIMIT 1")
+        target.execute(
+            f"UPDATE `{load.target_schema}`.two SET m = m + 1 WHERE a = 'k3' LIMIT 1",
+            f"CREATE INDEX only_here ON `{load.target_schema}`.two (m)",
+        )
         writer = threading.Thread(target=write)
         writer.start()
         try:
-            verdict, tables = compared(spark, [load.subtask()], follows=(load.source_id,))
+            verdict, tables = compared(spark, [subtask], follows=(load.source_id,))
         finally:
             over.set()
             writer.join()
     assert written > 0
     assert [row.columns for row in tables["two"].shown] == [("m",)]
+    (line,) = tables["two"].structure
+    assert "index only at the target: " in line
     assert (verdict, tables["one"].differing, tables["keyless"].differing) == ("different", 0, 0)
 
 

@@ -15,7 +15,7 @@ def seen(*identities: str) -> dict[str, Difference]:
     return {each: Difference(each, each, None, {}, (), 0, 1, Fix()) for each in identities}
 
 
-def looked(looks: Iterable[str], *, rests: bool = False) -> Suspects:
+def looked(looks: Iterable[str], *, rests: bool = False) -> Suspects[Chunk, Difference]:
     """One letter for each row that a look at the chunk has seen."""
     first, *others = looks
     suspects = Suspects({CHUNK: seen(*first)})
@@ -25,7 +25,7 @@ def looked(looks: Iterable[str], *, rests: bool = False) -> Suspects:
     return suspects
 
 
-def confirmed(suspects: Suspects) -> Mapping[Chunk, list[str]]:
+def confirmed(suspects: Suspects[Chunk, Difference]) -> Mapping[Chunk, list[str]]:
     return {chunk: [each.identity for each in found] for chunk, found in suspects.confirmed()}
 
 
