@@ -19,8 +19,9 @@ S5  A shard that can't pass is held (`shard_holds.py`).
 S6  A shard joins with the structure that the others have at `executed`, as long as the next DDL is not begun. A table
     that is created with another one, or later, is early: it is held at its CREATE TABLE, and counts as arrived at the
     next DDL, whatever that is. A source does not join meanwhile.
-S7  In the optimistic mode a table is early if a DDL is open. If none is, and shards of its source are held, these are
-    behind what the target has: the table stands where the first of them does, and is read again with it.
+S7  In the optimistic mode a table that the target does not take stands where the first held shard of its source does,
+    if that one's DDL is executed, or none is open: what it does before the table is created is not at the target yet,
+    and the table is read again with it. Otherwise it is early if a DDL is open.
 
 Lock order: turn, control row, latch.
 """
@@ -37,7 +38,17 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.intent import Intent, dump_structures, load_structures
-from dm.progress.shard_group import EARLY, WITH_ITS_MODEL, WITH_THE_HELD, Group, GroupDdl, Member, Shard, Standing
+from dm.progress.shard_group import (
+    EARLY,
+    WAIVED,
+    WITH_ITS_MODEL,
+    WITH_THE_HELD,
+    Group,
+    GroupDdl,
+    Member,
+    Shard,
+    Standing,
+)
 from dm.progress.shard_structures import beyond
 from dm.progress.shard_tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey
@@ -86,8 +97,13 @@ class ShardGroups:
         )
 
     def enter(self, connection: TargetConnection, shard: Shard) -> None:
-        """A new table becomes a shard, whatever its structure is (optimistic mode)."""
-        self._enter(connection, shard, self.latched(connection, shard.target))
+        """A new table becomes a shard, whatever its structure is (optimistic mode); it does not wait any more."""
+        executed = self.latched(connection, shard.target)
+        connection.execute(
+            f"DELETE FROM {self._tables.table.sql} WHERE id = %s AND s_schema = %s AND s_table = %s AND early > %s",
+            (self.key.source_id, *shard.table, WAIVED),
+        )
+        self._enter(connection, shard, executed)
 
     def created(self, connection: TargetConnection, shard: Shard, schema: Structure) -> bool:
         """A new table becomes a shard; False where it is early: its structure is not the one the others have now."""
@@ -96,55 +112,43 @@ class ShardGroups:
         self._create(connection, shard, executed, early=not fits)
         return fits
 
-    def waits_early(self, connection: TargetConnection, shard: Shard) -> bool:
-        """A new table that the target does not take waits for the DDL that is open; False where none is."""
+    def waits(self, connection: TargetConnection, shard: Shard, held: Collection[TableName]) -> bool:
+        """A new table that the target does not take waits at its CREATE TABLE; False where it is for nothing (S7)."""
         executed = self.latched(connection, shard.target)
         rows = connection.query(
-            f"SELECT 1 FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
-            (*shard.target, executed + 1),
+            f"SELECT s_schema, s_table, passed < %s FROM {self._tables.table.sql}"
+            " WHERE id = %s AND t_schema = %s AND t_table = %s ORDER BY passed, s_schema, s_table",
+            (executed, self.key.source_id, *shard.target),
         )
-        if rows:
-            self._create(connection, shard, executed, early=True)
-        return bool(rows)
+        waiting = [(TableName(str(schema), str(table)), behind) for schema, table, behind in rows]
+        models = [(table, behind) for table, behind in waiting if table in held and table != shard.table]
+        if any(behind for _, behind in models) or (models and not self._is_open(connection, shard.target, executed)):
+            self._copy(connection, shard, models[0][0], early=str(WITH_THE_HELD), waived="0")
+            return True
+        if not self._is_open(connection, shard.target, executed):
+            return False
+        self._create(connection, shard, executed, early=True)
+        return True
 
-    def waits_with(self, connection: TargetConnection, shard: Shard, held: Collection[TableName]) -> bool:
-        """A new table that the target does not take waits with the held shards of its source; False where none is.
-
-        Nothing is open, so each of them is about to go on, and what it did before the new table was created is not at
-        the target yet.
-        """
-        self.latched(connection, shard.target)
+    def _is_open(self, connection: TargetConnection, target: TableName, executed: int) -> bool:
         rows = connection.query(
-            f"SELECT s_schema, s_table FROM {self._tables.table.sql} WHERE id = %s AND t_schema = %s AND t_table = %s"
-            " ORDER BY passed, s_schema, s_table",
-            (self.key.source_id, *shard.target),
+            f"SELECT 1 FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
+            (*target, executed + 1),
         )
-        tables = (TableName(str(row[0]), str(row[1])) for row in rows)
-        model = next((table for table in tables if table in held and table != shard.table), None)
-        if model is not None:
-            self._copy(connection, shard, model, str(WITH_THE_HELD))
-        return model is not None
+        return bool(rows)
 
     def like(self, connection: TargetConnection, shard: Shard, model: Shard) -> None:
         """A new table with the structure of a shard that is held is held with it, as far as that one has come."""
         self.latched(connection, shard.target)
-        self._copy(connection, shard, model.table, f"IF(early, early, {WITH_ITS_MODEL})")
+        self._copy(connection, shard, model.table, early=f"IF(early, early, {WITH_ITS_MODEL})", waived="waived")
 
-    def _copy(self, connection: TargetConnection, shard: Shard, model: TableName, early: str) -> None:
-        columns = "t_schema, t_table, passed, ready, waived, structure, structure_after"
+    def _copy(self, connection: TargetConnection, shard: Shard, model: TableName, *, early: str, waived: str) -> None:
+        columns = "t_schema, t_table, passed, ready, structure, structure_after"
         connection.execute(
-            f"REPLACE INTO {self._tables.table.sql} (id, s_schema, s_table, early, {columns})"
-            f" SELECT id, %s, %s, {early}, {columns} FROM {self._tables.table.sql}"
+            f"REPLACE INTO {self._tables.table.sql} (id, s_schema, s_table, early, waived, {columns})"
+            f" SELECT id, %s, %s, {early}, {waived}, {columns} FROM {self._tables.table.sql}"
             " WHERE id = %s AND s_schema = %s AND s_table = %s",
             (*shard.table, self.key.source_id, *model),
-        )
-
-    def forget_early(self, connection: TargetConnection, shard: Shard) -> None:
-        """The target takes the table now; it enters the group anew, in the same transaction."""
-        self.latched(connection, shard.target)
-        connection.execute(
-            f"DELETE FROM {self._tables.table.sql} WHERE id = %s AND s_schema = %s AND s_table = %s AND early",
-            (self.key.source_id, *shard.table),
         )
 
     def _create(self, connection: TargetConnection, shard: Shard, executed: int, *, early: bool) -> None:
@@ -183,7 +187,7 @@ class ShardGroups:
         connection.execute(
             f"UPDATE {self._tables.table.sql} SET ready = %s, early = %s"
             " WHERE id = %s AND s_schema = %s AND s_table = %s",
-            (number, not own, self.key.source_id, *shard.table),
+            (number, 0 if own else WAIVED, self.key.source_id, *shard.table),
         )
         if executed < number and not own:
             return Standing.OTHERS_MISSING
@@ -309,10 +313,11 @@ class ShardGroups:
             )
             executed = int(found[0][0]) if found else 0
         rows = connection.query(
-            "SELECT id, s_schema, s_table, passed, ready, early, waived, structure IS NOT NULL"
+            "SELECT id, s_schema, s_table, passed, ready, early, waived,"
+            " IF(passed < LEAST(%s, ready), structure_after, structure) IS NOT NULL"  # as in `ShardStructures.survey`
             f" FROM {self._tables.table.sql}"
             " WHERE t_schema = %s AND t_table = %s ORDER BY id, s_schema, s_table",
-            tuple(target),
+            (executed, *target),
         )
         open_to = [row for row in rows if row[7] and int(row[3]) <= executed < int(row[4])]
         done = beyond(connection, self._tables, target, executed) if open_to else set[tuple[str, TableName]]()
@@ -322,7 +327,7 @@ class ShardGroups:
                 table=TableName(str(row[1]), str(row[2])),
                 passed=int(row[3]),
                 ready=int(row[4]),
-                early=int(row[5]) == EARLY,
+                early=int(row[5]) in (WAIVED, EARLY),
                 waived=int(row[6]),
                 known=bool(row[7]),
                 beyond=(str(row[0]), TableName(str(row[1]), str(row[2]))) in done,

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.shard_group import EARLY, WITH_THE_HELD, Shard
+from dm.progress.shard_group import EARLY, WAIVED, WITH_THE_HELD, Shard
 from dm.progress.shard_tables import ShardTables
 from dm.progress.tables import SubtaskKey
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -84,23 +84,25 @@ class ShardStructures:
             f"UPDATE {group} SET revision = revision + 1 WHERE t_schema = %s AND t_table = %s", tuple(shard.target)
         )
         rows = connection.query(
-            "SELECT id, s_schema, s_table, passed, ready, structure, structure_after, kept,"
-            f" IF(waived < ready, early, 0) FROM {table} WHERE t_schema = %s AND t_table = %s"
+            "SELECT id, s_schema, s_table, passed, ready, structure, structure_after, kept, early,"
+            f" waived < ready FROM {table} WHERE t_schema = %s AND t_table = %s"
             " ORDER BY id, s_schema, s_table",
             tuple(shard.target),
         )
         columns, others = {name.lower() for name in there}, list[Known]()
         mine, passed, waits = frozenset[str](), int(executed), False
-        for source_id, s_schema, s_table, behind, ready, structure, after, kept, early in rows:
+        for source_id, s_schema, s_table, behind, ready, structure, after, kept, early, waited_for in rows:
             name = TableName(str(s_schema), str(s_table))
-            # A statement that all have come to, and that is executed, is behind this one, too.
-            text = after if int(behind) < int(executed) else structure
+            # A statement that all have come to, and that is executed, is behind this one, too; not behind a waived one.
+            text = after if int(behind) < min(int(executed), int(ready)) else structure
             still = self._still_kept(connection, str(source_id), name, _names(kept), columns)
             if (str(source_id), name) == (self.key.source_id, shard.table):
                 mine, passed, waits = still, int(behind), int(ready) > int(behind)
             else:
                 schema = schema_from_json(str(text)) if text else None
-                others.append(Known(str(source_id), name, schema, still, int(early) in (EARLY, WITH_THE_HELD)))
+                # An earlier build had WAIVED for both.
+                waits_early = int(early) in (WITH_THE_HELD, EARLY) or (int(early) == WAIVED and bool(waited_for))
+                others.append(Known(str(source_id), name, schema, still, waits_early))
         known = all(other.schema is not None for other in others)
         return Survey(
             int(revision) + 1,

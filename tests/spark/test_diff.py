@@ -194,6 +194,7 @@ def test_documents_of_two_flavours_are_compared_as_what_they_say(
     assert [(row.key, row.columns) for row in tables["t"].shown] == [("id=2", ("j",))]
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("flavor", ["mysql", pytest.param("mariadb", marks=pytest.mark.chaos)])
 def test_what_is_on_its_way_is_no_difference(
     full_load: LoadFactory, spark: SparkProvider, upstream: ThrowawayServer, target: ThrowawayServer
@@ -208,7 +209,7 @@ def test_what_is_on_its_way_is_no_difference(
         nonlocal written
         connection = upstream.connect(autocommit=True, database=load.schema)
         with connection.cursor() as cursor:
-            while not over.is_set():
+            while not over.wait(0.01):  # each look waits until the target has what is there by then
                 written += 1
                 cursor.execute(f"UPDATE one SET s = 'w{written}' WHERE id = {1 + written % 900}")
                 cursor.execute(f"INSERT INTO keyless VALUES ({written}, 'new')")

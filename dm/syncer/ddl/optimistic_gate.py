@@ -294,14 +294,13 @@ class OptimisticGate:
         def act(connection: TargetConnection) -> None:
             survey = self._surveyed(connection, shard, "", [column.name for column in target.columns])
             if self._state.groups.between(connection, shard.target):  # whoever executed it is gone
-                self._state.groups.waits_early(connection, shard)
+                self._state.groups.waits(connection, shard, self._state.held)
                 self._state.structures.learn_early(connection, created)
                 return
             try:
                 verdict = admit(created, self._around(survey, target, shard))
             except DMError:
-                groups, held = self._state.groups, self._state.held
-                if not (groups.waits_early(connection, shard) or groups.waits_with(connection, shard, held)):
+                if not self._state.groups.waits(connection, shard, self._state.held):
                     raise
                 self._state.structures.learn_early(connection, created)
                 return
@@ -317,7 +316,6 @@ class OptimisticGate:
 
         def beside(connection: TargetConnection) -> None:
             def enter(one: TargetConnection) -> None:
-                self._state.groups.forget_early(one, shard)
                 self._state.groups.enter(one, shard)
                 schema = self._state.tracker.get(shard.table) or created
                 self._state.structures.store(one, shard, schema, survey, kept=frozenset(), loose=verdict.loose)

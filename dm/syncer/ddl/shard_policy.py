@@ -271,7 +271,7 @@ class _Joining:
         if fits(after, there) and (there.nullable or not after.nullable):
             return []
         for other, column in self._holders(after.name):
-            if not fits(column, after):
+            if not (other.early or fits(column, after)):  # its statements are those to come
                 raise self.conflict(
                     "neither type holds the values of the other", (str(self.shard.name), after), (other.name, column)
                 )

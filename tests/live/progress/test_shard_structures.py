@@ -151,13 +151,12 @@ def test_a_table_whose_create_table_waits_is_told_from_the_others(
         one.arrive(ddl(A))
         created = like(C, "id INT PRIMARY KEY, x INT UNIQUE, to_come INT")
         with claimed(two.connection, two.claim):
-            assert two.groups.waits_early(two.connection, C)
+            assert two.groups.waits(two.connection, C, ())
             ShardStructures(two.key).learn_early(two.connection, created)
         (other,) = survey(one, A).others
         assert (other.schema, other.early) == (created, True)
         one.executes(A)
         with claimed(two.connection, two.claim):
-            two.groups.forget_early(two.connection, C)
             two.groups.enter(two.connection, C)
         learn(two, created)
         (other,) = survey(one, A).others

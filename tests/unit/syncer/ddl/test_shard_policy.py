@@ -416,3 +416,16 @@ def test_a_table_that_waits_at_its_creation_keeps_no_index_away() -> None:
     waits = OtherShard("new", table(TableName("d", "new")), early=True)
     for other, added in ((waits, (piece.text,)), (replace(waits, early=False), ())):
         assert decide([piece], shard, Surrounding(target, (other,)), lambda _: WORDS).statements == (added,)
+
+
+def test_a_table_that_waits_at_its_creation_may_have_the_type_that_others_come_to_in_steps() -> None:
+    merge = Merge(["one"])
+    merge.run("one", "ALTER TABLE d.one ADD COLUMN w VARCHAR(10)")
+    (piece,) = split("ALTER TABLE d.one MODIFY w VARCHAR(20)", CONTEXT)
+    waits = OtherShard("new", table(TableName("d", "new"), f"{FIRST}, w VARCHAR(30)"), early=True)
+    shard, around = merge.shards["one"].schema, merge.around("one")
+    verdict = decide([piece], shard, replace(around, others=(waits,)), lambda _: WORDS)
+    assert verdict.statements == ((piece.text,),)
+    with pytest.raises(DMError) as caught:
+        decide([piece], shard, replace(around, others=(replace(waits, early=False),)), lambda _: WORDS)
+    assert caught.value.name == "shard-structures-differ"
