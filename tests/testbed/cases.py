@@ -22,6 +22,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 from ruamel.yaml import YAML
@@ -56,6 +57,7 @@ class Expectation:
     flavors: list[str] = field(default_factory=lambda: list(FLAVORS))  # of all servers, or `source->target`
     tidb: list[str] = field(default_factory=list)  # flavors of sources from which it is played to a TiDB, too
     chaos: list[str] = field(default_factory=list)  # those of them that run in `make chaos` only
+    mariadb_collation: str = ""  # a pattern; where a MariaDB as the target has none like it, the case is left out
     start: int = 0  # exit status of start-task
     says: str = ""  # what a start that fails says, a part of it
     end: str = "synced"  # synced, finished, paused
@@ -105,6 +107,10 @@ class Case:
 
     def run(self) -> None:
         """Play the case and judge it."""
+        if self.expectation.collation and not self._target.query(
+            "SHOW COLLATION LIKE %s", (self.expectation.collation,)
+        ):
+            pytest.skip(f"the target has no collation like {wanted}")
         self._prepare_servers()
         self._run_before("target.sql", "target")
         for name in self._servers:
