@@ -22,7 +22,7 @@ from dm.binlog.value import Row
 from dm.binlog.wire_type import WireCode
 from dm.changes.event_form import EventForm, Order
 from dm.changes.keys import table_key
-from dm.changes.plan import PlanOptions, TablePlan
+from dm.changes.plan import PlanOptions, TablePlan, value_size
 from dm.changes.target_table import TargetTable
 from dm.schema.table import Column
 from dm.schema.wire import wire_columns
@@ -100,7 +100,7 @@ def _column(source: Column, target: Column) -> str:
     """In what the columns differ that the bytes depend on."""
     if source.base != target.base:
         return f"types {source.base} and {target.base}"
-    if (source.length, source.decimals) != (target.length, target.decimals) and source.base != "year":
+    if value_size(source) != value_size(target):
         return "length"
     if source.unsigned != target.unsigned:
         return "sign"

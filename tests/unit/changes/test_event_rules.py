@@ -99,6 +99,26 @@ def test_a_column_differs(source: Column, target: Column, why: str) -> None:
     assert why in hindrance(pair_of([ID, target], PRIMARY, source=[ID, source], options=options))
 
 
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (V, replace(V, length=11)),
+        (Column("v", "bigint", 20, unsigned=True), Column("v", "bigint", unsigned=True)),
+        (Column("v", "decimal"), Column("v", "decimal", 10, 0)),
+        (replace(TEXT, base="char", length=None), replace(TEXT, base="char", length=1)),
+        (Column("v", "datetime"), Column("v", "datetime", decimals=0)),
+        (Column("v", "year", 4), Column("v", "year")),
+        (Column("v", "bit"), Column("v", "bit", 1)),
+    ],
+)
+def test_lengths_that_only_one_side_says_do_not_count(source: Column, target: Column) -> None:
+    for pair in (
+        pair_of([ID, target], PRIMARY, source=[ID, source]),
+        pair_of([ID, source], PRIMARY, source=[ID, target]),
+    ):
+        assert "length" not in hindrance(pair)
+
+
 def test_collations_do_not_count() -> None:
     assert "character" not in hindrance(pair_of([ID, replace(TEXT, collation="latin1_bin")], [], source=[ID, TEXT]))
 
