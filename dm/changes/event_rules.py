@@ -71,6 +71,11 @@ def _triggers(pair: Pair) -> str:
     return "the target's table has triggers, which row events do not fire" if pair.target.triggers else ""
 
 
+def _checks(pair: Pair) -> str:
+    """MySQL asks them of row events as of SQL; MariaDB 10.11 passes over them, and stores what they forbid."""
+    return "the target's table has a CHECK, of which row events are not asked" if pair.target.checks else ""
+
+
 def _lost_values(pair: Pair) -> str:
     """MySQL finds rows of a table without a key by the hash of their values, from images in the same place.
 
@@ -151,6 +156,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _filtered,
     _extracted,
     _triggers,
+    _checks,
     _names,
     _types,
     _lost_values,

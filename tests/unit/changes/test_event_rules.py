@@ -21,6 +21,7 @@ from tests.unit.changes.plans import key, number
 ID = number("id")
 PRIMARY = [key("PRIMARY", "id")]
 V = Column("v", "int")
+_EMPTY = TableSchema(TableName("d", "t"), ())
 
 
 def test_nothing_stands_in_the_way_of_equal_tables() -> None:
@@ -65,8 +66,11 @@ def test_rows_that_an_expression_filter_reads() -> None:
 
 
 def test_triggers() -> None:
-    target = TargetTable(TableSchema(TableName("d", "t"), ()), triggers=True)
-    assert "triggers" in hindrance(pair_of([ID, V], PRIMARY, target=target))
+    assert "triggers" in hindrance(pair_of([ID, V], PRIMARY, target=TargetTable(_EMPTY, triggers=True)))
+
+
+def test_checks_that_row_events_are_not_asked_of() -> None:
+    assert "a CHECK" in hindrance(pair_of([ID, V], PRIMARY, target=TargetTable(_EMPTY, checks=True)))
 
 
 @pytest.mark.parametrize("columns", [[ID, V, Column("w", "int", default="1")], [V, ID]])
