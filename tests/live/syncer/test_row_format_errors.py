@@ -46,7 +46,7 @@ ORPHANS = [
     "DELETE FROM {0}.parent WHERE id = 3",
 ]
 
-Told = tuple[str, str, str, str]
+Told = tuple[str, str | None, str, str]
 
 
 def told(twins: Twins, form: str, relay_directory: Path | None = None) -> Told | None:
