@@ -22,7 +22,7 @@ from dm.binlog.value import Row
 from dm.binlog.wire_type import WireCode
 from dm.changes.event_form import EventForm, Order
 from dm.changes.keys import table_key
-from dm.changes.plan import PlanOptions, TablePlan
+from dm.changes.plan import PlanOptions, TablePlan, value_size
 from dm.changes.target_table import TargetTable
 from dm.schema.table import Column
 from dm.schema.wire import wire_columns
@@ -71,6 +71,11 @@ def _triggers(pair: Pair) -> str:
     return "the target's table has triggers, which row events do not fire" if pair.target.triggers else ""
 
 
+def _checks(pair: Pair) -> str:
+    """MySQL asks them of row events as of SQL; MariaDB 10.11 passes over them, and stores what they forbid."""
+    return "the target's table has a CHECK, of which row events are not asked" if pair.target.checks else ""
+
+
 def _lost_values(pair: Pair) -> str:
     """MySQL finds rows of a table without a key by the hash of their values, from images in the same place.
 
@@ -100,7 +105,7 @@ def _column(source: Column, target: Column) -> str:
     """In what the columns differ that the bytes depend on."""
     if source.base != target.base:
         return f"types {source.base} and {target.base}"
-    if (source.length, source.decimals) != (target.length, target.decimals) and source.base != "year":
+    if value_size(source) != value_size(target):
         return "length"
     if source.unsigned != target.unsigned:
         return "sign"
@@ -151,6 +156,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _filtered,
     _extracted,
     _triggers,
+    _checks,
     _names,
     _types,
     _lost_values,

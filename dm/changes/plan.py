@@ -251,12 +251,13 @@ def _same_type(source: Column, target: Column) -> bool:
     if source.nullable and not target.nullable:
         return False
     one, other = (
-        (column.base, _size(column), column.unsigned, column.charset, column.members) for column in (source, target)
+        (column.base, value_size(column), column.unsigned, column.charset, column.members)
+        for column in (source, target)
     )
     return one == other
 
 
-def _size(column: Column) -> tuple[int | None, int | None]:
+def value_size(column: Column) -> tuple[int | None, int | None]:
     """What limits the column's values; a display width does not."""
     if column.base in INTEGERS or column.base == "year" or column.base in _LONG_TYPES:
         return None, None

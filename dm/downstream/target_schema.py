@@ -18,7 +18,7 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.foreign_keys import ForeignKeys
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import TableName
-from dm.schema.parse import parse_create_table
+from dm.schema.parse import has_checks, parse_create_table
 from dm.schema.table import Column, TableSchema
 from dm.sql.context import SourceContext
 
@@ -105,9 +105,10 @@ class TargetSchemas:
         return self._retried(read)
 
     def _read_table(self, connection: TargetConnection, table: TableName) -> TargetTable | None:
-        schema = _read_schema(connection, table)
-        if schema is None:
+        text = _shown(connection, table)
+        if text is None:
             return None
+        schema = _structure(connection, table, text)
         _demand_transactions(connection, schema)
         referenced: tuple[tuple[str, ...], ...] = ()
         parents: dict[TableName, TableSchema] = {}
@@ -129,6 +130,7 @@ class TargetSchemas:
             referenced,
             parents,
             bool(triggers),
+            connection.flavor == "mariadb" and has_checks(text, _context(connection, table)),
             connection.null_is_now,
             linked=kin is not None,
             acting=kin is not None and kin.acting,
@@ -137,6 +139,12 @@ class TargetSchemas:
 
 
 def _read_schema(connection: TargetConnection, table: TableName) -> TableSchema | None:
+    text = _shown(connection, table)
+    return None if text is None else _structure(connection, table, text)
+
+
+def _shown(connection: TargetConnection, table: TableName) -> str | None:
+    """What SHOW CREATE TABLE says; None if there is no such table."""
     try:
         row = connection.query(f"SHOW CREATE TABLE {table.sql}")[0]
     except DMError as error:
@@ -146,7 +154,15 @@ def _read_schema(connection: TargetConnection, table: TableName) -> TableSchema 
     text = str(row[1])
     if not text.upper().startswith("CREATE TABLE"):
         raise DMError("target-table-unsuitable", table=table, table_sql=table.sql, reason="it is a view")
-    schema = parse_create_table(text, SourceContext(connection.flavor, connection.version, table.schema))
+    return text
+
+
+def _context(connection: TargetConnection, table: TableName) -> SourceContext:
+    return SourceContext(connection.flavor, connection.version, table.schema)
+
+
+def _structure(connection: TargetConnection, table: TableName, text: str) -> TableSchema:
+    schema = parse_create_table(text, _context(connection, table))
     if _tells_collations(connection):
         return replace(schema, name=table)
     return replace(schema, name=table, columns=with_collations(connection, schema))

@@ -17,6 +17,7 @@ from dm.sql.cursor import Clause, Cursor, NameRef, split_at_commas
 from dm.sql.grammar import parse
 from dm.sql.operation import CreateTable
 from dm.sql.option import TableOption, read_table_options
+from dm.sql.token import tokenize
 
 _ENGINE_ALIASES: Final = {"heap": "memory", "merge": "mrg_myisam", "ndb": "ndbcluster", "innobase": "innodb"}
 _ENGINES: Final = frozenset(
@@ -65,6 +66,18 @@ def engine_name(name: str) -> str | None:
 def words_of(element: Clause) -> tuple[str, ...]:
     """Every word of a constraint that could be a column."""
     return tuple(dict.fromkeys(token.text.lower() for token in element.tokens if token.kind in ("word", "name")))
+
+
+def has_checks(create: str, context: SourceContext) -> bool:
+    """Whether a table as a server shows it has a CHECK, besides those that only ask whether a column's text is JSON."""
+    if "CHECK" not in create.upper():
+        return False
+    tokens = list(tokenize(create, context))
+    return any(
+        token.upper == "CHECK"
+        and [after.upper for after in tokens[at + 1 : at + 7]] != ["(", "JSON_VALID", "(", "", ")", ")"]
+        for at, token in enumerate(tokens)
+    )
 
 
 def check_name(element: Clause) -> str | None:

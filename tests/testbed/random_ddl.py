@@ -54,6 +54,8 @@ class RandomDdl:
     def new_name(self) -> str:
         """A name that no table of the schema ever had."""
         self._numbers += 1
+        if self._dialect.table_names:
+            return self._chance.choice(self._dialect.table_names).format(self._numbers)
         return f"t{self._numbers}" if self._chance.random() < 0.7 else f"T`ä {self._numbers}"
 
     def draw(self, tables: list[Table]) -> Draft | None:

@@ -78,6 +78,7 @@ class Dialect:
     key_types: Mapping[str, Sequence[str]] = field(default_factory=lambda: KEY_TYPES)
     prefix_types: Mapping[str, Sequence[str]] = field(default_factory=lambda: PREFIX_TYPES)
     options: tuple[str, ...] = _OPTIONS  # of tables
+    table_names: tuple[str, ...] = ()  # each with a place for a number; without any, the usual ones
     converts: bool = True  # a MODIFY may change the type
     only_numbers: bool = False  # generated columns are computed from numbers only
     defaults_of_long_types: bool = True
@@ -86,6 +87,15 @@ class Dialect:
 
 
 NATIVE = {"mysql": Dialect(WIDE_TYPES["mysql"]), "mariadb": Dialect(WIDE_TYPES["mariadb"])}
+# Names that are words, or end where a name begins, and tables of which one in two has partitions, where it can.
+HOSTILE = {
+    flavor: replace(
+        dialect,
+        table_names=("select {}", "`x{}", "a b{}", "ü{}", "q'{}\"", "per%s{}", "{}", "--{}"),
+        options=("", "DEFAULT CHARSET=latin1", "PARTITION BY KEY () PARTITIONS 3", "PARTITION BY KEY () PARTITIONS 5"),
+    )
+    for flavor, dialect in NATIVE.items()
+}
 
 
 @dataclass(frozen=True)

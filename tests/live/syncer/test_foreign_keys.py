@@ -28,7 +28,7 @@ from tests.testbed.tidb import TidbServer
 pytestmark = pytest.mark.live
 
 WORKERS = 16
-_TEXT = "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"
+TEXT = "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"
 
 # Foreign keys that only refuse: no table of these ever changes by itself.
 REFUSING = (
@@ -182,7 +182,7 @@ def _subtask(upstream: ThrowawayServer, target: PrivateServer, name: str, *, che
 
 def _create(kind: str, name: str, *servers: PrivateServer) -> None:
     for server in servers:
-        server.execute(*(f"USE {name}", *(ddl.format(text=_TEXT) for ddl in SETS[kind])))
+        server.execute(*(f"USE {name}", *(ddl.format(text=TEXT) for ddl in SETS[kind])))
 
 
 def _identical(upstream: ThrowawayServer, target: PrivateServer, schema: str) -> None:

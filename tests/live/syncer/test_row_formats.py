@@ -1,107 +1,41 @@
 """Rows as row events and rows as SQL: the same stream has the same outcome, rows and errors, kills included.
 
 The reference is the form that the target judges, SQL. Tables and statements are drawn from a seed; DM_SEED plays one
-again.
+again. Errors are in `test_row_format_errors.py`.
 """
 
 from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator, Mapping
+import sys
+from contextlib import suppress
 from pathlib import Path
 
+import pymysql
 import pytest
 
 from dm.config.route import RouteRule
-from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
-from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import Ident
 from dm.unit import JSON
+from tests.live.syncer.test_foreign_keys import SETS, TEXT, FamilyWorkload
 from tests.testbed.crash_loop import BATCH_POINTS
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.loop_result import SEED_VARIABLE
+from tests.testbed.hot_keys import HotKeys
+from tests.testbed.loop_result import SEED_VARIABLE, draw_seed
 from tests.testbed.park import ServerPark
+from tests.testbed.random_table import HOSTILE, NATIVE, Dialect
 from tests.testbed.random_workload import RandomWorkload
-from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for
+from tests.testbed.sync import SyncProcess, subtask_for
+from tests.testbed.twins import TABLES, Twins, forms, write
 
 pytestmark = [pytest.mark.live]
 
 SAMPLE = 20261125
-
-
-class Twins:
-    """Two tasks that follow one schema: into a schema of the same name by events, and into another one by SQL."""
-
-    def __init__(self, upstream: ThrowawayServer, target: ThrowawayServer, name: str) -> None:
-        self.upstream, self.target, self.name = upstream, target, name
-        self.by_sql = f"{name}_sql"
-        target.execute(f"CREATE DATABASE {self.by_sql}")
-        route = RouteRule(name="sql", schema_pattern=name, target_schema=self.by_sql)
-        self.tasks = {
-            "auto": subtask_for(upstream, target, name, task=name),
-            "sql": subtask_for(upstream, target, name, task=self.by_sql, routes=(route,), row_format="sql"),
-        }
-
-    def close(self) -> None:
-        """Remove what the factory of schemas does not know."""
-        for name in (self.by_sql, f"meta_{self.name}", f"meta_{self.by_sql}"):
-            self.target.execute(f"DROP DATABASE IF EXISTS {name}")
-
-    def create(self, *definitions: str) -> None:
-        """Tables at the source and in both schemas of the target; `{}` is the schema."""
-        self.upstream.execute(*(definition.format(self.name) for definition in definitions))
-        for schema in (self.name, self.by_sql):
-            self.target.execute(*(definition.format(schema) for definition in definitions))
-
-    def begin(self) -> None:
-        """Store where both tasks start."""
-        for task in self.tasks.values():
-            with running_sync(task) as sync:
-                sync.wait_synced()
-
-    def follow(self, task: SubtaskConfig) -> Mapping[str, JSON]:
-        """Follow to the source's end; gives the status."""
-        with running_sync(task) as sync:
-            return sync.wait_synced(120)
-
-    def rows(self, server: ThrowawayServer, schema: str) -> dict[str, list[str]]:
-        """The rows of each table, in any order: MariaDB sums up equal rows with computed columns to other checksums."""
-        tables = server.query(
-            "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_TYPE = 'BASE TABLE'",
-            (schema,),
-        )
-        return {
-            str(name): sorted(map(repr, server.query(f"SELECT * FROM {Ident(schema).sql}.{Ident(str(name)).sql}")))
-            for (name,) in tables
-        }
-
-    def demand_equal(self) -> None:
-        """Both targets have the source's rows."""
-        source = self.rows(self.upstream, self.name)
-        assert self.rows(self.target, self.name) == source
-        assert self.rows(self.target, self.by_sql) == source
-
-
-@pytest.fixture
-def twins(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory) -> Iterator[Twins]:
-    made = Twins(upstream, target, schema(upstream, target, prefix="form"))
-    yield made
-    made.close()
-
-
-def forms(status: Mapping[str, JSON]) -> dict[str, tuple[JSON, JSON]]:
-    """The form of each table, and the reason."""
-    tables = status["tables"]
-    assert isinstance(tables, list)
-    found = {}
-    for entry in tables:
-        assert isinstance(entry, dict)
-        if "rowFormat" in entry:
-            found[str(entry["table"]).partition(".")[2]] = entry["rowFormat"], entry["rowFormatReason"]
-    return found
+SEEDS = 10
+DIALECTS = {"native": NATIVE, "hostile": HOSTILE}
 
 
 def test_long_values_of_one_length_in_a_table_without_a_key(twins: Twins) -> None:
@@ -116,75 +50,130 @@ def test_long_values_of_one_length_in_a_table_without_a_key(twins: Twins) -> Non
         f"UPDATE {rows} SET a = NULL, b = x'ffff' WHERE a = 2 AND b = '' LIMIT 1",
         "COMMIT",
     )
-    found = forms(twins.follow(twins.tasks["auto"]))
-    twins.follow(twins.tasks["sql"])
-    twins.demand_equal()
-    form, why = found["n"]
+    form, why = twins.follow_both()["n"]
     assert form == ("sql" if twins.target.flavor == "mysql" else "events"), why
 
 
-@pytest.mark.timeout(600)
-def test_drawn_tables_and_statements_come_to_the_same(twins: Twins, tmp_path: Path) -> None:
-    seed = int(os.environ.get(SEED_VARIABLE, SAMPLE))
+def drawn(twins: Twins, seed: int, dialect: Dialect, directory: Path) -> dict[str, tuple[JSON, JSON]]:
+    """Tables, statements and DDL of a seed, followed in both forms; gives the forms of the one by events."""
     twins.begin()
     connection = twins.upstream.connect(autocommit=True)
-    with connection.cursor() as cursor, (tmp_path / "statements.sql").open("w", encoding="utf-8") as log:
-        flavor = twins.upstream.flavor
-        workload = RandomWorkload(cursor, twins.name, flavor, random.Random(seed), log)
+    with connection.cursor() as cursor, (directory / f"{seed}.sql").open("w", encoding="utf-8") as log:
+        workload = RandomWorkload(cursor, twins.name, twins.upstream.flavor, random.Random(seed), log, dialect)
         workload.create_tables(8)
         for _ in range(80):
             workload.transaction()
     connection.close()
-    found = forms(twins.follow(twins.tasks["auto"]))
+    found = twins.follow_both()
     assert "events" in {form for form, _ in found.values()}, f"DM_SEED={seed}: {found}"
-    assert {form for form, _ in forms(twins.follow(twins.tasks["sql"])).values()} == {"sql"}
-    twins.demand_equal()
+    return found
 
 
-TABLES = (
-    "CREATE TABLE {}.keyed (id INT PRIMARY KEY, u VARCHAR(20) UNIQUE, v VARCHAR(20))",
-    "CREATE TABLE {}.keyless (id INT, v VARCHAR(20))",
-    "CREATE TABLE {}.computed (id INT PRIMARY KEY, v INT, w INT AS (v + 1) STORED, x INT AS (v * 2) VIRTUAL, KEY (x),"
-    " CHECK (v < 1000))",
-    "CREATE TABLE {}.parts (id INT PRIMARY KEY, v VARCHAR(20)) PARTITION BY HASH (id) PARTITIONS 4",
-    "CREATE TABLE {}.hot (id INT PRIMARY KEY, v INT)",
-    "CREATE TABLE {}.`q``'\"ä` (`a``'\"ö` INT PRIMARY KEY, v VARCHAR(20) CHARACTER SET latin1)",
-)
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_drawn_tables_and_statements_come_to_the_same(
+    twins: Twins, flavor: Flavor, tmp_path: Path, dialect: str
+) -> None:
+    drawn(twins, int(os.environ.get(SEED_VARIABLE, SAMPLE)), DIALECTS[dialect][flavor], tmp_path)
 
 
-def write(twins: Twins) -> None:
-    """Rows of all these tables, some of them often."""
-    numbers = ", ".join(f"({at}, 'x{at}')" for at in range(300))
-    name = twins.name
-    twins.upstream.execute(
-        f"INSERT INTO {name}.keyed (id, v) VALUES {numbers}",
-        f"UPDATE {name}.keyed SET u = CONCAT('u', id) WHERE id % 2 = 0",
-        f"INSERT INTO {name}.keyless VALUES {numbers}",
-        f"INSERT INTO {name}.keyless SELECT * FROM {name}.keyless WHERE id % 3 = 0",
-        f"UPDATE {name}.keyless SET v = 'same' WHERE id < 100",
-        f"UPDATE {name}.keyless SET id = id + 1 WHERE v = 'same'",
-        f"DELETE FROM {name}.keyless WHERE id % 5 = 0",
-        f"INSERT INTO {name}.computed (id, v) SELECT id, id FROM {name}.keyed",
-        f"UPDATE {name}.computed SET v = v + 1",
-        f"INSERT INTO {name}.parts VALUES {numbers}",
-        f"UPDATE {name}.parts SET id = id + 1000",
-        f"INSERT INTO {name}.hot VALUES (1, 0), (2, 0)",
-        *(f"UPDATE {name}.hot SET v = v + 1 WHERE id = {at % 2 + 1}" for at in range(40)),
-        f"""INSERT INTO {name}.`q``'"ä` VALUES (1, 'ä'), (2, NULL)""",
-        f"""UPDATE {name}.`q``'"ä` SET v = 'ö'""",
-        f"DELETE FROM {name}.keyed WHERE id % 7 = 0",
-    )
+@pytest.mark.chaos
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_many_seeds_come_to_the_same(park: ServerPark, schema: SchemaFactory, flavor: Flavor, tmp_path: Path) -> None:
+    upstream, target = park.shared(flavor, "upstream-1"), park.shared(flavor, "target")
+    first = draw_seed("row formats", flavor)
+    for seed in range(first, first + (1 if SEED_VARIABLE in os.environ else SEEDS)):
+        sys.stderr.write(f"DM_SEED={seed} {flavor}, statements in {tmp_path}\n")
+        twins = Twins(upstream, target, schema(upstream, target, prefix="form"))
+        try:
+            drawn(twins, seed, random.Random(seed).choice([NATIVE, HOSTILE])[flavor], tmp_path)
+        finally:
+            twins.close()
+
+
+def test_hot_keys_come_to_the_same(twins: Twins) -> None:
+    chance, scene = random.Random(int(os.environ.get(SEED_VARIABLE, SAMPLE))), HotKeys(twins.name)
+    twins.begin()
+    twins.upstream.execute(*scene.create())
+    connection = twins.upstream.connect()
+    with connection.cursor() as cursor:
+        for number in range(200):
+            if number % 80 == 79:
+                cursor.execute(scene.alter())
+            for statement, arguments in scene.transaction(chance):
+                with suppress(pymysql.err.IntegrityError):
+                    cursor.execute(statement, arguments)
+            connection.commit()
+    connection.close()
+    assert twins.follow_both() == dict.fromkeys(("coded", "hot", "keyless"), ("events", ""))
+
+
+FAMILIES = [("refusing", True), ("refusing", False), ("keyless", True), ("keyless", False), ("acting", True)]
+
+
+@pytest.mark.parametrize(("kind", "checks"), FAMILIES)
+def test_tables_that_foreign_keys_join_come_to_the_same(twins: Twins, kind: str, checks: bool) -> None:
+    if checks:
+        twins.check_foreign_keys()
+    for server, schema in ((twins.upstream, twins.name), (twins.target, twins.name), (twins.target, twins.by_sql)):
+        server.execute(f"USE {schema}", *(definition.format(text=TEXT) for definition in SETS[kind]))
+    twins.begin()
+    work = FamilyWorkload(twins.upstream, twins.name, kind, random.Random(SAMPLE))
+    work.run(150)
+    work.close()
+    found = twins.follow_both()
+    assert found == dict.fromkeys(found, ("events", ""))
+    assert len(found) > 2
 
 
 def test_ordinary_tables_go_as_events(twins: Twins) -> None:
     twins.create(*TABLES)
     twins.begin()
     write(twins)
-    found = forms(twins.follow(twins.tasks["auto"]))
-    assert found == dict.fromkeys(found, ("events", ""))
+    found = {table: form for table, (form, _) in twins.follow_both().items()}
+    assert found == dict.fromkeys(found, "events") | passed_over(twins.target)
     assert len(found) == len(TABLES)
-    twins.follow(twins.tasks["sql"])
-    twins.demand_equal()
+
+
+def passed_over(target: ThrowawayServer) -> dict[str, JSON]:
+    """The one of these tables that has a CHECK, of which MariaDB asks no row event."""
+    return {"computed": "sql"} if target.flavor == "mariadb" else {}
+
+
+def test_routes_name_the_tables_that_events_go_to(twins: Twins) -> None:
+    name, upstream, target = twins.name, twins.upstream, twins.target
+    twins.create(*TABLES)
+    other = f"{name} `to 'ü"
+    names = {table: f"{table}`s 100%" for table in twins.rows(upstream, name)} | {"hot": "both, merged"}
+    routes = tuple(
+        RouteRule(name=f"r{at}", schema_pattern=name, table_pattern=table, target_schema=other, target_table=new)
+        for at, (table, new) in enumerate(names.items())
+    )
+    cold = RouteRule(
+        name="c", schema_pattern=name, table_pattern="cold", target_schema=other, target_table=names["hot"]
+    )
+    task = subtask_for(upstream, target, name, task=f"{name}_routed", routes=(*routes, cold))
+    upstream.execute(f"CREATE TABLE {name}.cold LIKE {name}.hot")
+    target.execute(f"CREATE DATABASE {Ident(other).sql}")
+    try:
+        for table, new in names.items():
+            target.execute(f"CREATE TABLE {Ident(other).sql}.{Ident(new).sql} LIKE {name}.{Ident(table).sql}")
+        twins.follow(task)
+        write(twins)
+        upstream.execute(
+            f"INSERT INTO {name}.cold VALUES (3, 3), (4, 4)",
+            f"UPDATE {name}.cold SET v = v + 1, id = id + 3",
+            f"DELETE FROM {name}.hot WHERE id = 2",
+        )
+        found = {table: form for table, (form, _) in forms(twins.follow(task)).items()}
+        judged = {names[table]: form for table, form in passed_over(target).items()}
+        assert found == dict.fromkeys(names.values(), "events") | judged
+        source, routed = twins.rows(upstream, name), twins.rows(target, other)
+        source["hot"] = sorted(source["hot"] + source.pop("cold"))
+        assert routed == {names[table]: rows for table, rows in source.items()}
+    finally:
+        target.execute(f"DROP DATABASE {Ident(other).sql}", f"DROP DATABASE IF EXISTS meta_{name}_routed")
 
 
 @pytest.mark.ci_flavor("mysql")
@@ -198,114 +187,10 @@ def test_a_kill_at_any_point_of_a_batch(twins: Twins, point: str) -> None:
     process.process.wait(60)
     process.close()
     write_more(twins)
-    assert "events" in {form for form, _ in forms(twins.follow(twins.tasks["auto"])).values()}
-    twins.follow(twins.tasks["sql"])
-    twins.demand_equal()
+    assert "events" in {form for form, _ in twins.follow_both().values()}
 
 
 def write_more(twins: Twins) -> None:
     """Rows behind the replay, which go as events again."""
     name = twins.name
     twins.upstream.execute(f"UPDATE {name}.hot SET v = -1", f"UPDATE {name}.keyless SET v = 'more' WHERE id < 20")
-
-
-BROKEN = [
-    ("row-missing", "DELETE FROM {0}.keyed WHERE id = 3", "UPDATE {0}.keyed SET v = 'y' WHERE id = 3"),
-    ("row-missing", "DELETE FROM {0}.keyless WHERE id = 3", "UPDATE {0}.keyless SET v = 'y' WHERE id = 3"),
-    ("duplicate-key", "INSERT INTO {0}.keyed VALUES (9, 'k', '')", "INSERT INTO {0}.keyed VALUES (9, 'z', '')"),
-    ("duplicate-key", "INSERT INTO {0}.keyed VALUES (9, 'k', '')", "UPDATE {0}.keyed SET u = 'k' WHERE id = 3"),
-]
-
-
-@pytest.mark.parametrize(("error", "at_target", "at_source"), BROKEN)
-def test_what_the_target_refuses_is_the_same_error(twins: Twins, error: str, at_target: str, at_source: str) -> None:
-    twins.create(*TABLES)
-    twins.begin()
-    twins.upstream.execute(
-        f"INSERT INTO {twins.name}.keyed VALUES (1, 'a', ''), (3, 'c', '')",
-        f"INSERT INTO {twins.name}.keyless VALUES (1, 'a'), (3, 'c')",
-    )
-    for task in twins.tasks.values():
-        twins.follow(task)
-    for schema in (twins.name, twins.by_sql):
-        twins.target.execute(at_target.format(schema))
-    twins.upstream.execute(f"UPDATE {twins.name}.keyed SET v = 'before' WHERE id = 1", at_source.format(twins.name))
-    told = []
-    for schema, task in zip((twins.name, twins.by_sql), twins.tasks.values(), strict=True):
-        with pytest.raises(DMError) as caught:
-            twins.follow(task)
-        found = caught.value
-        told.append((found.name, found.position, found.message.replace(schema, "S"), found.cause.replace(schema, "S")))
-        assert twins.target.query(f"SELECT v FROM {schema}.keyed WHERE id = 1") == (("before",),)
-    assert told[0] == told[1]
-    assert told[0][0] == error
-
-
-def test_a_table_whose_events_are_refused_goes_as_sql(twins: Twins) -> None:
-    twins.create(*TABLES)
-    twins.begin()
-    task = twins.tasks["auto"]
-    with running_sync(task) as sync:
-        twins.upstream.execute(
-            f"INSERT INTO {twins.name}.hot VALUES (1, 1)", f"INSERT INTO {twins.name}.parts VALUES (1, 'a')"
-        )
-        assert forms(sync.wait_synced())["hot"] == ("events", "")
-        # Somebody changes the target's table while the task runs: SQL does not mind, an event can't be converted.
-        twins.target.execute(f"ALTER TABLE {twins.name}.hot MODIFY v BIGINT")
-        for number in range(2, 6):
-            twins.upstream.execute(
-                f"INSERT INTO {twins.name}.hot VALUES ({number}, 1)", f"UPDATE {twins.name}.parts SET v = '{number}'"
-            )
-            status = sync.wait_synced()
-        found = forms(status)
-    assert found["hot"][0] == "sql"
-    assert "1105" in str(found["hot"][1])
-    assert found["parts"] == ("events", "")
-    assert twins.target.query(f"SELECT COUNT(*), SUM(v) FROM {twins.name}.hot") == ((5, 5),)
-
-
-def test_without_the_privilege_rows_go_as_sql(twins: Twins, flavor: Flavor) -> None:
-    twins.create(*TABLES)
-    user = f"u_{twins.name}"
-    privileges = "CREATE, SELECT, INSERT, UPDATE, DELETE, ALTER, DROP, INDEX, REFERENCES"
-    applier = {"mysql": "REPLICATION_APPLIER", "mariadb": "BINLOG REPLAY"}[flavor]
-    twins.target.execute(f"CREATE USER {user} IDENTIFIED BY 'pw'", f"GRANT {privileges} ON *.* TO {user}")
-    plain = twins.tasks["auto"]
-    secret = type(plain.target.password)("pw")
-    task = plain.model_copy(update={"target": plain.target.model_copy(update={"user": user, "password": secret})})
-    try:
-        twins.follow(task)
-        for number, granted in enumerate((False, True)):
-            if granted:
-                twins.target.execute(f"GRANT {applier} ON *.* TO {user}")
-            with running_sync(task) as sync:
-                twins.upstream.execute(f"INSERT INTO {twins.name}.hot VALUES ({number}, 1)")
-                status = sync.wait_synced()
-            form, why = forms(status)["hot"]
-            assert (form, applier in str(why)) == (("events", False) if granted else ("sql", True))
-            assert status["eventRows"] == int(granted)
-        assert twins.target.query(f"SELECT COUNT(*) FROM {twins.name}.hot") == ((2,),)
-    finally:
-        twins.target.execute(f"DROP USER {user}")
-
-
-def test_mariadb_that_passes_over_what_is_missing_is_noticed_while_the_task_runs(
-    park: ServerPark, schema: SchemaFactory
-) -> None:
-    upstream, target = park.shared("mariadb", "upstream-1"), park.shared("mariadb", "target")
-    twins = Twins(upstream, target, schema(upstream, target, prefix="form"))
-    twins.create(*TABLES)
-    twins.begin()
-    upstream.execute(f"INSERT INTO {twins.name}.hot VALUES (1, 1), (2, 2)")
-    sync = RunningSync(twins.tasks["auto"], None)
-    try:
-        assert forms(sync.wait_synced())["hot"] == ("events", "")
-        target.execute("SET GLOBAL slave_exec_mode = 'IDEMPOTENT'", f"DELETE FROM {twins.name}.hot WHERE id = 1")
-        upstream.execute(f"UPDATE {twins.name}.hot SET v = 7")
-        error = sync.wait_ended()
-        assert isinstance(error, DMError)
-        assert error.name == "row-missing"
-    finally:
-        target.execute("SET GLOBAL slave_exec_mode = 'STRICT'")
-        sync.stop()
-        twins.close()

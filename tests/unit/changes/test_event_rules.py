@@ -21,6 +21,7 @@ from tests.unit.changes.plans import key, number
 ID = number("id")
 PRIMARY = [key("PRIMARY", "id")]
 V = Column("v", "int")
+_EMPTY = TableSchema(TableName("d", "t"), ())
 
 
 def test_nothing_stands_in_the_way_of_equal_tables() -> None:
@@ -65,8 +66,11 @@ def test_rows_that_an_expression_filter_reads() -> None:
 
 
 def test_triggers() -> None:
-    target = TargetTable(TableSchema(TableName("d", "t"), ()), triggers=True)
-    assert "triggers" in hindrance(pair_of([ID, V], PRIMARY, target=target))
+    assert "triggers" in hindrance(pair_of([ID, V], PRIMARY, target=TargetTable(_EMPTY, triggers=True)))
+
+
+def test_checks_that_row_events_are_not_asked_of() -> None:
+    assert "a CHECK" in hindrance(pair_of([ID, V], PRIMARY, target=TargetTable(_EMPTY, checks=True)))
 
 
 @pytest.mark.parametrize("columns", [[ID, V, Column("w", "int", default="1")], [V, ID]])
@@ -97,6 +101,26 @@ TEXT = Column("v", "varchar", 5, charset="latin1", collation="latin1_swedish_ci"
 def test_a_column_differs(source: Column, target: Column, why: str) -> None:
     options = replace(ROW_EVENTS, narrower_columns="accept")
     assert why in hindrance(pair_of([ID, target], PRIMARY, source=[ID, source], options=options))
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (V, replace(V, length=11)),
+        (Column("v", "bigint", 20, unsigned=True), Column("v", "bigint", unsigned=True)),
+        (Column("v", "decimal"), Column("v", "decimal", 10, 0)),
+        (replace(TEXT, base="char", length=None), replace(TEXT, base="char", length=1)),
+        (Column("v", "datetime"), Column("v", "datetime", decimals=0)),
+        (Column("v", "year", 4), Column("v", "year")),
+        (Column("v", "bit"), Column("v", "bit", 1)),
+    ],
+)
+def test_lengths_that_only_one_side_says_do_not_count(source: Column, target: Column) -> None:
+    for pair in (
+        pair_of([ID, target], PRIMARY, source=[ID, source]),
+        pair_of([ID, source], PRIMARY, source=[ID, target]),
+    ):
+        assert "length" not in hindrance(pair)
 
 
 def test_collations_do_not_count() -> None:

@@ -10,7 +10,7 @@ from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.schema.charset import Collated
 from dm.schema.normal import same_structure
-from dm.schema.parse import parse_create_table
+from dm.schema.parse import has_checks, parse_create_table
 from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import Column, IndexPart
 from dm.sql.context import SourceContext
@@ -154,3 +154,18 @@ def test_an_index_that_no_statement_may_name_is_the_same_index() -> None:
     assert [index.invisible for index in plain.indexes] == [False, False]
     assert plain == mariadb
     assert same_structure(plain, mariadb)
+
+
+@pytest.mark.parametrize(
+    ("columns", "found"),
+    [
+        ("`v` int(11)", False),
+        ("`check` int(11) COMMENT 'CHECK (1)'", False),
+        ("`j` longtext CHECK (json_valid(`j`))", False),
+        ("`j` longtext CHECK (json_valid(`j`) and `j` <> '{}')", True),
+        ("`v` int(11) CHECK (`v` < 5)", True),
+        ("`j` longtext CHECK (json_valid(`j`)), CONSTRAINT `c` CHECK (`j` <> '{}')", True),
+    ],
+)
+def test_whether_rows_are_judged_by_a_check(columns: str, found: bool) -> None:
+    assert has_checks(f"CREATE TABLE `t` ({columns}) ENGINE=InnoDB", _MARIADB) is found
