@@ -16,7 +16,6 @@ from unittest import mock
 from pyarrow import parquet
 
 from dm.config.subtask import SubtaskConfig
-from dm.dumper import chunk_file
 from dm.dumper.chunk_reader import ChunkReader, ChunkTask, select_text, selected_columns, shared_marker
 from dm.dumpfiles.local_storage import LocalStorage
 from dm.ident import TableName
@@ -44,7 +43,7 @@ def main() -> None:
     writer = _plain_writer if order["plain"] else _WRITER
     with (
         tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
-        mock.patch.object(chunk_file.parquet, "ParquetWriter", writer),
+        mock.patch.object(parquet, "ParquetWriter", writer),
     ):
         shared_marker(Path(directory), subtask.task).touch()  # without it, nothing is reported
         reader = ChunkReader(subtask.source.endpoint, facts, LocalStorage(Path(directory)), subtask.task)
