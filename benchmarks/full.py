@@ -145,20 +145,6 @@ class Servers:
         """Drop what is loaded at the target."""
         self.target.execute(*(f"DROP DATABASE IF EXISTS {kind}{filled.schema}" for kind in ("", "meta_")))
 
-    def _login(self, server: ThrowawayServer) -> tuple[str, ...]:
-        file = self.directory / f"{server.port}.cnf"
-        file.touch(mode=0o600)
-        file.write_text(f"[client]\npassword={server.password}\n", encoding="utf-8")
-        where = (f"--host={server.host}", f"--port={server.port}", f"--user={server.user}")
-        return (f"--defaults-file={file}", *where, f"--threads={_THREADS}")
-
-
-@dataclass
-class Place(Servers):
-    """With dm's process."""
-
-    ours: SparkProcess
-
     def subtask(self, filled: Filled, options: Mapping[str, JSON]) -> SubtaskConfig:
         """A full task with defaults but for the size of a chunk and these options of `spark`."""
         config = SubtaskConfig(
@@ -172,6 +158,20 @@ class Place(Servers):
         )
         dumper, spark = config.dumper.model_copy(update={"rows": filled.chunk}), config.spark.model_copy(update=options)
         return config.model_copy(update={"dumper": dumper, "spark": spark})
+
+    def _login(self, server: ThrowawayServer) -> tuple[str, ...]:
+        file = self.directory / f"{server.port}.cnf"
+        file.touch(mode=0o600)
+        file.write_text(f"[client]\npassword={server.password}\n", encoding="utf-8")
+        where = (f"--host={server.host}", f"--port={server.port}", f"--user={server.user}")
+        return (f"--defaults-file={file}", *where, f"--threads={_THREADS}")
+
+
+@dataclass
+class Place(Servers):
+    """With dm's process."""
+
+    ours: SparkProcess
 
     def dump(self, filled: Filled, options: Mapping[str, JSON] = _DEFAULTS) -> tuple[Cost, Path]:
         """dm's dump."""

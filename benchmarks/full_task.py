@@ -8,6 +8,7 @@ servers are those of dump and load (`benchmarks.full`). Afterwards ours have to 
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -44,6 +45,8 @@ def measure(scale: float, rounds: int) -> Iterator[Comparison]:
                     "servers": round(cost.server * 1e6 / rows, 2),
                 }
                 costs.setdefault(side, []).append(each)
+                took = processes[-1] if side == "dm" else ""
+                print(f"{rows} rows, {side}: {each} {took}", file=sys.stderr)
         notes: dict[str, JSON] = {
             "rows": rows,
             "microseconds of CPU per row": {**costs},

@@ -2,6 +2,10 @@
 
 The programs are those of the benchmark. Each runs twice: as it is, which gives the microseconds of all, and under a
 profiler, which gives the shares. Beside dm's own microseconds stand the target's.
+
+`--part dump` does the same for a dump: what one of its workers does, without Spark, whose start no row pays for. The
+sum of a row's parts is that of a table in one chunk. Compressing is a part of pyarrow's work, which a profiler of
+Python does not take apart; so it is what the profile has there less without compression.
 """
 
 from __future__ import annotations
@@ -13,8 +17,8 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import catch_up, decode
-from benchmarks.measure import run_program, run_python
+from benchmarks import catch_up, decode, full
+from benchmarks.measure import run_program, run_python, server_seconds
 from benchmarks.pull import pull_ours
 from benchmarks.recording import SOURCE_OPTIONS, Recording, record
 from benchmarks.thread_profiles import Booked, ThreadProfiles
@@ -22,6 +26,7 @@ from benchmarks.workload import WORKLOADS
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 
+_DUMP = "benchmarks.dump_ours"
 _LEAST_SHARE = 0.02  # of what has a line of its own
 # What a module's work is called: the longest beginning that fits.
 STAGES: Mapping[str, str] = {
@@ -48,7 +53,14 @@ STAGES: Mapping[str, str] = {
     "pymysql": "sessions",
     "ssl": "sessions",
     "dm.position": "events",
+    "socket": "reading the socket",
+    "dm.dumpfiles.text_rows": "rows to columns",
+    "pyarrow": "Parquet and compressing",
+    "dm.dumper.chunk_file": "checksum of the file",
+    "dm.dumpfiles": "writing the file",
+    "dm.dumper": "reports",
 }
+_PARQUET = "pyarrow"  # what compresses
 
 
 class Profile:
@@ -65,6 +77,10 @@ class Profile:
             self.booked[thread, name] = self.booked.get((thread, name), 0.0) + seconds
         found: JSON = json.loads(answer)
         return found
+
+    def seconds(self, beginning: str) -> float:
+        """CPU seconds of the modules whose names begin so."""
+        return sum(seconds for (_, name), seconds in self.booked.items() if name.startswith(beginning))
 
     def lines(self, microseconds: float) -> Iterator[str]:
         """A table of what a row costs in all: the greatest first, what is small together at the end."""
@@ -93,12 +109,20 @@ def _line(names: Sequence[str], share: float, microseconds: float) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables of each workload."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.profile", description="where a row's microseconds go")
-    parser.add_argument("--scale", type=float, default=0.5, help="size of the workloads (default 0.5)")
+    parser.add_argument("--part", choices=("rows", "dump"), default="rows", help="decode and catch-up, or a dump")
+    parser.add_argument("--scale", type=float, default=0.5, help="size of workloads and tables (default 0.5)")
     parser.add_argument("--workload", choices=sorted(WORKLOADS), action="append", help="only this workload")
     given = parser.parse_args(arguments)
     if not ThreadProfiles.possible():
         print("the profile needs Python 3.11: later ones have one profiler for all threads", file=sys.stderr)
         return 1
+    if given.part == "dump":
+        with full.servers() as where:
+            for table in (full.SYSBENCH, full.WIDE):
+                filled = full.fill(where.source, table, int(table.rows * given.scale))
+                for options in ({}, table.dump_with) if table.dump_with else ({},):
+                    _show_dump(where, filled, options)
+        return 0
     with (
         tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
         ThrowawayServer("mysql", Path(directory) / "source", server_id=71, options=SOURCE_OPTIONS) as source,
@@ -127,6 +151,28 @@ def _show(source: ThrowawayServer, recording: Recording, directory: Path) -> Non
     print(f"\n## {title}: catch-up\n")
     print("\n".join(profile.lines(cost["client"])))
     print(f"\nBeside it the target's own CPU: {cost['server']} us per row.", flush=True)
+
+
+def _show_dump(where: full.Servers, filled: full.Filled, options: Mapping[str, JSON]) -> None:
+    each = 1e6 / filled.rows
+    order: dict[str, JSON] = {"subtask": where.subtask(filled, options).to_wire(), "schema": filled.schema}
+    order["plain"] = False
+    busy = server_seconds(where.source)
+    answer = run_python(_DUMP, order)
+    busy = server_seconds(where.source) - busy
+    assert isinstance(answer, dict)
+    seconds = float(str(answer["seconds"]))
+    profile, without = Profile(), Profile()
+    profile.run(_DUMP, order)
+    without.run(_DUMP, {**order, "plain": True})
+    compressing = (profile.seconds(_PARQUET) - without.seconds(_PARQUET)) / profile.seconds("")
+    what = ", ".join((filled.table.what, *(f"{name}: {value}" for name, value in options.items())))
+    print(f"\n## {what}, {filled.rows} rows: dump\n")
+    print("\n".join(profile.lines(seconds * each)))
+    peer, _ = where.dump_peer(filled)
+    print(f"\n- compressing, of the above: {compressing * seconds * each:.2f} us per row")
+    print(f"- the source's own CPU: {busy * each:.2f} us per row")
+    print(f"- mydumper: {peer.client * each:.2f} us per row, the source {peer.server * each:.2f}", flush=True)
 
 
 if __name__ == "__main__":
