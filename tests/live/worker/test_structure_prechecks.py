@@ -33,6 +33,9 @@ def test_a_table_without_a_key_is_a_warning(migration: Migration) -> None:
     finding = migration.only("table_schema")
     assert finding.state == "warning"
     assert f"{migration.schema}.keyless, {migration.schema}.nullable;" in finding.message
+    scans = migration.target.flavor == "mariadb"
+    assert ("scans such a table for each row" in finding.message) is scans
+    assert ("ADD KEY (..)" in finding.instruction) is scans
 
 
 def test_foreign_keys_that_act_on_their_own(migration: Migration) -> None:
