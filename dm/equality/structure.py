@@ -42,6 +42,7 @@ _ESCAPES = {"0": "\0", "n": "\n", "r": "\r"}
 _BEYOND_ASCII = re.compile(r"[^\x00-\x3e\x40-\x7f]+")
 _BYTES = frozenset({"binary", "varbinary"})
 _NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"})
+_WITHOUT_SPACES = frozenset({"char", "enum", "set"})  # at their end
 _MOMENTS = frozenset({"date", "time", "datetime", "timestamp"})
 _SCALE = re.compile(r"\(\d+,(\d+)\)")
 _DIGITS = Context(prec=100)
@@ -163,6 +164,12 @@ def _plain_default(column: ColumnFacts, default: str | None) -> str | None:
         return None
     if column.data_type in _BYTES:
         return ""
+    if column.data_type in _WITHOUT_SPACES:
+        return default.rstrip(" ")
+    if column.data_type == "year" and default.isdecimal():
+        year = int(default)
+        century = 2000 if year < 70 else 1900 if year < 100 else 0
+        return "0" if year in {0, 2000} else str(century + year)  # 0 is the year 0, and '0' is 2000
     if column.data_type in _NUMBERS:
         try:
             number = Decimal(default)

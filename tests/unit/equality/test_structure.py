@@ -51,6 +51,13 @@ def test_elsewhere_zerofill_counts() -> None:
         ("time", "00:00:00", "00:00:01", False),
         ("varchar(9)", "1.0", "1", False),
         ("binary(2)", "0x", "\0\0", True),
+        ("char(9)", "a", "a  ", True),
+        ("varchar(9)", "a", "a  ", False),
+        ("year", "0000", "0", True),
+        ("year", "2000", "0", True),
+        ("year", "2024", "24", True),
+        ("year", "1999", "99", True),
+        ("year", "2001", "0", False),
         ("int", "1", None, False),
     ],
 )
