@@ -56,4 +56,4 @@ def test_seeds_converge(park: ServerPark, tmp_path: Path, source: Flavor, kind: 
         drop(upstream, target, name)
     record(f"convergence.{source}.{kind}", {**totals, "first seed": first})
     # A target that refuses many statements ends many a seed early, and nothing is compared there.
-    assert totals["identical"] * 4 >= totals["seeds"], totals
+    assert totals["identical"] * 4 >= totals["seeds"] or seeds == 1, totals
