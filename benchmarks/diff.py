@@ -110,7 +110,8 @@ def _replicate(source: ThrowawayServer, target: ThrowawayServer) -> None:
         "CREATE TABLE percona.dsns (id INT PRIMARY KEY, parent_id INT, dsn VARCHAR(255))",
         f"INSERT INTO percona.dsns VALUES (1, NULL, '{login}')",
     )
-    wait_until(lambda: target.query("SHOW TABLES FROM percona LIKE 'dsns'") != (), "the target replicates")
+    there = "SELECT 1 FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'percona' AND TABLE_NAME = 'dsns'"
+    wait_until(lambda: target.query(there) != (), "the target replicates")
 
 
 def _checksum(directory: Path, source: ThrowawayServer, target: ThrowawayServer, filled: Filled) -> None:
