@@ -11,16 +11,17 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
+from benchmarks.measure import descendants
 from dm.config.dumper import DumperConfig
 from dm.config.spark import SparkConfig
 from dm.config.subtask import SubtaskConfig
 from dm.diff.options import DiffOptions
 from dm.diff.unit import DiffUnit
 from dm.spark.session import SparkProvider
-from tests.testbed.memory import memory_of
+from tests.testbed.memory import NoMemory, memory_of
 
 
 def _begin(_: int) -> None:
@@ -28,16 +29,13 @@ def _begin(_: int) -> None:
     import dm.diff.chunk  # noqa: F401
 
 
-def _tree(pid: int) -> Iterator[int]:
-    yield pid
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, children.read_text(encoding="ascii").split()):
-            yield from _tree(child)
-
-
 def _peak() -> int:
-    """The sum of the most that each process held."""
-    return sum(memory_of(pid, "VmHWM") for pid in _tree(os.getpid()))
+    """The sum of the most that each process held which has not ended; a worker that has nothing to do does."""
+    held = 0
+    for pid in descendants(os.getpid()):
+        with suppress(FileNotFoundError, ProcessLookupError, NoMemory):
+            held += memory_of(pid, "VmHWM")
+    return held
 
 
 def main() -> None:

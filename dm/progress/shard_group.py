@@ -18,11 +18,10 @@ class Standing(Enum):
     OWN_MISSING = "shards of this source have not arrived"
 
 
-# Why a shard has nothing of its own to execute. All but the first one wait at their CREATE TABLE.
-WAIVED: Final = 1  # it comes with another statement, and a person has said that nobody waits for it
+# Why a table waits at its CREATE TABLE.
+EARLY: Final = 1  # others have to execute what the shard waits for
 WITH_ITS_MODEL: Final = 2  # it is to be created like a shard that is held, and waits for what that one does
 WITH_THE_HELD: Final = 3  # shards of its source are held, whose statements the target has not had yet
-EARLY: Final = 4  # others have to execute what it waits for
 GOES_ON: Final = (Standing.EXECUTED, Standing.COMPLETE)
 
 

@@ -38,17 +38,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.intent import Intent, dump_structures, load_structures
-from dm.progress.shard_group import (
-    EARLY,
-    WAIVED,
-    WITH_ITS_MODEL,
-    WITH_THE_HELD,
-    Group,
-    GroupDdl,
-    Member,
-    Shard,
-    Standing,
-)
+from dm.progress.shard_group import EARLY, WITH_ITS_MODEL, WITH_THE_HELD, Group, GroupDdl, Member, Shard, Standing
 from dm.progress.shard_structures import beyond
 from dm.progress.shard_tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey
@@ -100,8 +90,8 @@ class ShardGroups:
         """A new table becomes a shard, whatever its structure is (optimistic mode); it does not wait any more."""
         executed = self.latched(connection, shard.target)
         connection.execute(
-            f"DELETE FROM {self._tables.table.sql} WHERE id = %s AND s_schema = %s AND s_table = %s AND early > %s",
-            (self.key.source_id, *shard.table, WAIVED),
+            f"DELETE FROM {self._tables.table.sql} WHERE id = %s AND s_schema = %s AND s_table = %s AND early",
+            (self.key.source_id, *shard.table),
         )
         self._enter(connection, shard, executed)
 
@@ -120,22 +110,17 @@ class ShardGroups:
             " WHERE id = %s AND t_schema = %s AND t_table = %s ORDER BY passed, s_schema, s_table",
             (executed, self.key.source_id, *shard.target),
         )
-        waiting = [(TableName(str(schema), str(table)), behind) for schema, table, behind in rows]
-        models = [(table, behind) for table, behind in waiting if table in held and table != shard.table]
-        if any(behind for _, behind in models) or (models and not self._is_open(connection, shard.target, executed)):
-            self._copy(connection, shard, models[0][0], early=str(WITH_THE_HELD), waived="0")
-            return True
-        if not self._is_open(connection, shard.target, executed):
-            return False
-        self._create(connection, shard, executed, early=True)
-        return True
-
-    def _is_open(self, connection: TargetConnection, target: TableName, executed: int) -> bool:
-        rows = connection.query(
+        shards = [(TableName(str(schema), str(table)), behind) for schema, table, behind in rows]
+        models = [(table, behind) for table, behind in shards if table in held and table != shard.table]
+        is_open = connection.query(
             f"SELECT 1 FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
-            (*target, executed + 1),
+            (*shard.target, executed + 1),
         )
-        return bool(rows)
+        if any(behind for _, behind in models) or (models and not is_open):
+            self._copy(connection, shard, models[0][0], early=str(WITH_THE_HELD), waived="0")
+        elif is_open:
+            self._create(connection, shard, executed, early=True)
+        return bool(models or is_open)
 
     def like(self, connection: TargetConnection, shard: Shard, model: Shard) -> None:
         """A new table with the structure of a shard that is held is held with it, as far as that one has come."""
@@ -187,7 +172,7 @@ class ShardGroups:
         connection.execute(
             f"UPDATE {self._tables.table.sql} SET ready = %s, early = %s"
             " WHERE id = %s AND s_schema = %s AND s_table = %s",
-            (number, 0 if own else WAIVED, self.key.source_id, *shard.table),
+            (number, not own, self.key.source_id, *shard.table),
         )
         if executed < number and not own:
             return Standing.OTHERS_MISSING
@@ -327,7 +312,7 @@ class ShardGroups:
                 table=TableName(str(row[1]), str(row[2])),
                 passed=int(row[3]),
                 ready=int(row[4]),
-                early=int(row[5]) in (WAIVED, EARLY),
+                early=int(row[5]) == EARLY,
                 waived=int(row[6]),
                 known=bool(row[7]),
                 beyond=(str(row[0]), TableName(str(row[1]), str(row[2]))) in done,

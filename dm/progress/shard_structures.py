@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.shard_group import EARLY, WAIVED, WITH_THE_HELD, Shard
+from dm.progress.shard_group import EARLY, WITH_THE_HELD, Shard
 from dm.progress.shard_tables import ShardTables
 from dm.progress.tables import SubtaskKey
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -100,8 +100,7 @@ class ShardStructures:
                 mine, passed, waits = still, int(behind), int(ready) > int(behind)
             else:
                 schema = schema_from_json(str(text)) if text else None
-                # An earlier build had WAIVED for both.
-                waits_early = int(early) in (WITH_THE_HELD, EARLY) or (int(early) == WAIVED and bool(waited_for))
+                waits_early = int(early) == WITH_THE_HELD or (int(early) == EARLY and bool(waited_for))
                 others.append(Known(str(source_id), name, schema, still, waits_early))
         known = all(other.schema is not None for other in others)
         return Survey(

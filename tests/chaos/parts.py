@@ -31,7 +31,16 @@ PARTS = (
     Part(
         "shards",
         30,
-        _syncer("shards", "shards_killed", "shards_relay", "shard_traps", "optimistic_shards", "online_shards"),
+        _syncer(
+            "shards",
+            "shards_killed",
+            "shards_relay",
+            "shard_traps",
+            "online_shards",
+            "optimistic_shards",
+            "optimistic_persons",
+            "optimistic_created",
+        ),
     ),
     Part("shard-seeds", 60, _syncer("shard_seeds")),
     Part("syncer", 40, ("tests/live/syncer",)),

@@ -10,12 +10,16 @@ ROW = 1024
 """Bytes of a row that `insert_rows` writes, about."""
 
 
+class NoMemory(Exception):
+    """The process has ended, and nobody has waited for it yet."""
+
+
 def memory_of(pid: int, what: str) -> int:
-    """`VmRSS` or `VmHWM`, bytes."""
+    """`VmRSS` or `VmHWM`, bytes; raises NoMemory."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{what}:"):
             return int(line.split()[1]) << 10
-    raise AssertionError(f"no {what}")
+    raise NoMemory(f"process {pid} has no {what}")
 
 
 def begin_peak_anew(pid: int) -> None:

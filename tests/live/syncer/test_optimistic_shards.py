@@ -13,20 +13,12 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.ident import TableName
-from dm.progress.shard_tables import ShardTables
-from dm.syncer.sharding.shard_run import ShardRun
-from dm.syncer.stream.operators import EventPlace, Request
-from dm.task.operators import operate
-from dm.task.progress import key_of
-from dm.task.shard_locks import Decision, decide, locks
-from dm.task.tracked_structure import StructureRequest
-from dm.task.tracked_structure import operate as replace_structure
-from tests.live.syncer.test_shards import KEYED, KEYLESS, held, merged, subtasks_of, wait_for_rows
+from tests.live.syncer.test_shards import KEYED, KEYLESS, merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import RunningSync, SyncProcess, running_sync, wait_until
+from tests.testbed.sync import RunningSync, SyncProcess, running_sync
 
 pytestmark = pytest.mark.live
+_CHAOS = pytest.mark.chaos
 
 COLUMNS = f"{KEYED}, c VARCHAR(10) NOT NULL DEFAULT 'x', KEY by_c (c)"
 STATEMENTS = (
@@ -63,12 +55,6 @@ def changes(table: str, key: int, stage: int) -> list[str]:
         f"UPDATE {table} SET c = CONCAT(c, '+'), id = id + 5 WHERE id = {key}",
         f"DELETE FROM {table} WHERE id = {key + 1}",
     ]
-
-
-def held_tables(target: ThrowawayServer, subtask: SubtaskConfig) -> list[str]:
-    """The tables whose rows wait at this moment."""
-    table = ShardTables.of(key_of(subtask)).held
-    return [str(row[0]) for row in target.query(f"SELECT s_table FROM {table.sql} ORDER BY s_table")]
 
 
 def shown(target: ThrowawayServer, name: str) -> str:
@@ -315,115 +301,6 @@ def test_nobody_waits_for_a_shard_that_is_beyond_a_statement(
     merged([upstream], target, name)
 
 
-@pytest.mark.ci_flavor("mariadb")
-@pytest.mark.parametrize("skip", [False, True])
-def test_a_person_goes_on_without_a_shard(
-    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, skip: bool
-) -> None:
-    name = schema(upstream, target)
-    (subtask,) = optimistic(name, [upstream], target)
-    statement = "ALTER TABLE {}.{} ADD UNIQUE INDEX by_v (v)"
-    with running_sync(subtask) as sync:
-        sync.wait_synced()
-        upstream.execute(statement.format(name, "s1"), f"INSERT INTO {name}.s1 (id, v) VALUES (1, 1)")
-        held(sync)
-        assert decide(subtask, Decision(f"{name}-`{name}`.`t`", skip=skip)) == ""
-        wait_for_rows(target, name, 1, sync)
-        upstream.execute(
-            f"INSERT INTO {name}.s2 (id, v) VALUES (11, 2)",
-            f"ALTER TABLE {name}.s2 ADD COLUMN w INT",  # waits for nobody
-            f"INSERT INTO {name}.s2 (id, v, w) VALUES (12, 3, 3)",
-            statement.format(name, "s2"),  # not executed again
-            f"INSERT INTO {name}.s2 (id, v) VALUES (13, 4)",
-            f"ALTER TABLE {name}.s1 ADD COLUMN w INT",
-        )
-        wait_for_rows(target, name, 4, sync)
-        sync.wait_synced()
-        assert locks(subtask) == []
-    if skip:
-        assert "by_v" not in shown(target, name)
-    else:
-        merged([upstream], target, name)
-
-
-@pytest.mark.ci_flavor("mysql")
-def test_the_stream_goes_on_where_the_shard_without_which_all_went_on_is_silent(
-    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
-) -> None:
-    name = schema(upstream, target)
-    (subtask,) = optimistic(name, [upstream], target)
-    with running_sync(subtask) as sync:
-        sync.wait_synced()
-        upstream.execute(f"ALTER TABLE {name}.s1 ADD UNIQUE INDEX by_v (v)")
-        held(sync)
-        assert decide(subtask, Decision(f"{name}-`{name}`.`t`")) == ""
-        upstream.execute(
-            f"ALTER TABLE {name}.s1 ADD COLUMN w INT",
-            f"INSERT INTO {name}.s1 (id, v, w) VALUES (1, 1, 1)",
-        )
-        wait_for_rows(target, name, 1, sync)
-        upstream.execute(
-            f"ALTER TABLE {name}.s2 ADD UNIQUE INDEX by_v (v), ADD COLUMN w INT",
-            f"INSERT INTO {name}.s2 (id, v, w) VALUES (11, 2, 2)",
-        )
-    # Its own statement is another one than that which was executed without it.
-    assert target.query(f"SELECT id, v, w FROM {name}.t") == ((1, 1, 1),)
-
-
-@pytest.mark.ci_flavor("mysql")
-def test_a_source_that_others_wait_for_is_given_up(
-    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory
-) -> None:
-    name = schema(*upstreams, target)
-    one, two = optimistic(name, upstreams, target)
-    for subtask in (one, two):
-        with running_sync(subtask) as sync:
-            sync.wait_synced()
-    for number, server in enumerate(upstreams):
-        server.execute(
-            f"ALTER TABLE {name}.s1 ADD UNIQUE INDEX by_v (v)",
-            f"INSERT INTO {name}.s1 (id, v) VALUES ({number}1, {number}1)",
-            f"INSERT INTO {name}.s2 (id, v) VALUES ({number}2, {number}2)",
-        )
-    with running_sync(one) as sync:
-        wait_for_rows(target, name, 1, sync)
-        held(sync)
-    upstreams[0].execute(f"ALTER TABLE {name}.s2 ADD UNIQUE INDEX by_v (v)")
-    lock = f"{name}-`{name}`.`t`"
-    gone = Decision(lock, ("source-1",), force_remove=True)
-    assert decide(one, gone) == "source source-1 is no member any more"
-    with running_sync(one.model_copy(update={"shard_sources": ("source-0",)})) as sync:  # it has left the file
-        wait_for_rows(target, name, 2, sync)
-        sync.wait_synced()
-
-
-@pytest.mark.ci_flavor("mariadb")
-@pytest.mark.parametrize("sync", [True, False])
-def test_a_structure_that_a_person_replaces_counts_for_the_others_at_once_if_so_asked(
-    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory, sync: bool
-) -> None:
-    name = schema(*upstreams, target)
-    one, two = optimistic(name, upstreams, target)
-    for subtask in (one, two):
-        with running_sync(subtask) as running:
-            running.wait_synced()
-    # The source was altered while its binlog was off, and a person says so.
-    with upstreams[0].connect() as connection, connection.cursor() as cursor:
-        for table in ("s1", "s2"):
-            cursor.execute("SET SESSION sql_log_bin = 0")
-            cursor.execute(f"ALTER TABLE {name}.{table} DROP COLUMN v")
-    for table in ("s1", "s2"):
-        replace_structure(one, StructureRequest("update", TableName(name, table), origin="source", sync=sync))
-    for table in ("s1", "s2"):
-        upstreams[1].execute(f"ALTER TABLE {name}.{table} DROP COLUMN v")
-    with running_sync(two) as running:
-        running.wait_synced()
-    assert ("`v`" in shown(target, name)) == (not sync)
-
-
-_CHAOS = pytest.mark.chaos
-
-
 @pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize(
     "point",
@@ -518,88 +395,3 @@ def test_two_sources_killed_again_and_again(
         one.wait_synced()
         two.wait_synced()
     merged(upstreams, target, name)
-
-
-NEW = "CREATE TABLE {s}.s3 (id INT PRIMARY KEY, v INT, c INT, UNIQUE INDEX by_v (v))"
-
-
-@pytest.mark.ci_flavor("mariadb")
-@pytest.mark.parametrize("opened", [False, True], ids=["nothing is open", "another statement is open"])
-def test_a_table_created_while_a_shard_of_its_source_is_held_goes_on_with_it(
-    upstream: ThrowawayServer,
-    target: ThrowawayServer,
-    schema: SchemaFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    opened: bool,
-) -> None:
-    name = schema(upstream, target)
-    (subtask,) = optimistic(name, [upstream], target, KEYED)
-    second = "ALTER TABLE {}.{} ADD UNIQUE INDEX by_both (v, id)"
-    with monkeypatch.context() as patch, running_sync(subtask) as sync:
-        # The statement is executed, but the held shard does not go on yet, as when its source's stream is slow to end.
-        patch.setattr(ShardRun, "_going", lambda *_: [])
-        sync.wait_synced()
-        upstream.execute(
-            f"ALTER TABLE {name}.s1 ADD UNIQUE INDEX by_v (v)",
-            f"INSERT INTO {name}.s1 (id, v) VALUES (1, 1)",
-            f"ALTER TABLE {name}.s1 ADD COLUMN c INT",
-            f"ALTER TABLE {name}.s2 ADD UNIQUE INDEX by_v (v)",
-            f"INSERT INTO {name}.s2 (id, v) VALUES (11, 2)",
-        )
-        wait_for_rows(target, name, 1, sync)
-        assert held_tables(target, subtask) == ["s1"]
-        if opened:
-            upstream.execute(second.format(name, "s2"))
-        upstream.execute(
-            NEW.format(s=name),
-            f"INSERT INTO {name}.s3 VALUES (31, 3, 3)",
-            f"INSERT INTO {name}.s2 (id, v) VALUES (12, 4)",
-            *(second.format(name, table) for table in ("s1", "s3") if opened),
-        )
-        expected = ["s1", *(["s2"] if opened else []), "s3"]
-        wait_until(lambda: held_tables(target, subtask) == expected, "the new table is held")
-    with running_sync(subtask) as sync:
-        upstream.execute(f"ALTER TABLE {name}.s2 ADD COLUMN c INT")
-        wait_for_rows(target, name, 4, sync)
-        sync.wait_synced()
-        assert not held_tables(target, subtask)
-    merged([upstream], target, name)
-
-
-@pytest.mark.ci_flavor("mysql")
-def test_a_create_table_that_waited_and_is_left_out_is_a_shard_from_there_on(
-    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = schema(upstream, target)
-    (subtask,) = optimistic(name, [upstream], target, KEYED)
-    with monkeypatch.context() as patch, running_sync(subtask) as sync:
-        patch.setattr(ShardRun, "_going", lambda *_: [])
-        sync.wait_synced()
-        upstream.execute(
-            f"ALTER TABLE {name}.s1 ADD UNIQUE INDEX by_v (v)", f"ALTER TABLE {name}.s2 ADD UNIQUE INDEX by_v (v)"
-        )
-        wait_until(lambda: "by_v" in shown(target, name), "the statement is executed")
-        upstream.execute(NEW.format(s=name), f"INSERT INTO {name}.s1 (id, v) VALUES (1, 1)")
-        wait_until(lambda: held_tables(target, subtask) == ["s1", "s3"], "the new table is held")
-    # What it needs comes never; a person alters the target, and leaves the CREATE TABLE out.
-    ended = RunningSync(subtask, None).wait_ended()
-    assert isinstance(ended, DMError)
-    assert ended.name == "shard-structures-differ"
-    assert ended.place is not None
-    target.execute(f"ALTER TABLE {name}.t ADD COLUMN c INT")
-    operate(subtask, Request("skip", name, "source-0", "", ()), EventPlace.from_json(ended.place))
-    statements = (
-        f"ALTER TABLE {name}.{{}} ADD UNIQUE INDEX by_both (v, id)",
-        f"ALTER TABLE {name}.{{}} ADD COLUMN w INT",
-    )
-    with running_sync(subtask) as sync:
-        upstream.execute(f"INSERT INTO {name}.s3 VALUES (31, 3, 3)")
-        for statement in statements:
-            upstream.execute(*(statement.format(table) for table in ("s3", "s1", "s2")))
-        upstream.execute(f"INSERT INTO {name}.s2 (id, v, w) VALUES (11, 2, 2)")
-        wait_for_rows(target, name, 3, sync)
-        sync.wait_synced()
-        assert not held_tables(target, subtask)
-    assert target.query(f"SELECT id, v, c, w FROM {name}.t ORDER BY id") == (
-        (1, 1, None, None), (11, 2, None, 2), (31, 3, 3, None)
-    )  # fmt: skip

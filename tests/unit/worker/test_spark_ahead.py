@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dm.cli.client import Client
-from tests.unit.worker.home import TestHome, home, until
-
-
-@pytest.fixture
-def one(tmp_path: Path) -> Iterator[TestHome]:
-    """A running daemon with the source `one`."""
-    with home(tmp_path / "home") as running:
-        running.start()
-        running.ok("operate-source", "create", running.source())
-        yield running
+from tests.unit.worker.home import TestHome, until
 
 
 def answers(one: TestHome, **said: object) -> None:
