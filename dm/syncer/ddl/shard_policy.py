@@ -30,6 +30,7 @@ from dm.ident import Ident
 from dm.schema.charset import Collated
 from dm.schema.draft import Refused
 from dm.schema.interpretation import Surroundings, interpret, untrackable
+from dm.schema.joined_table import lacking, untaken
 from dm.schema.normal import index_form, same_column, same_structure
 from dm.schema.shard_change import undergone
 from dm.schema.shard_column import column_change, filling, fits, implicit_default, needs_value
@@ -337,18 +338,15 @@ class _Joining:
 
     def admit(self, created: TableSchema) -> Iterable[str]:
         """What lets the target take the rows of a new shard; raises DMError where nothing does."""
-        for column in created.columns:
-            there = self.target.column(column.name)
-            shown = ((str(created.name), column), ("the target", there))
-            if there is None or not fits(column, there) or (column.nullable and not there.nullable):
-                raise self.conflict("the target's table does not take the rows of the new shard", *shown)
+        for one in untaken(created, self.target):
+            shown = ((str(created.name), one.column), ("the target", one.there))
+            raise self.conflict("the target's table does not take the rows of the new shard", *shown)
         if not (created.has_key and self.target.has_key):
             self._demand_all_columns(created)
         if _keys(created) != _keys(self.target, without=self.around.extracted):
             raise self.conflict("the new shard has other keys than the target's table")
-        for there in self.target.columns:
-            if created.column(there.name) is None and there.name.lower() not in self.around.extracted:
-                yield from self._optional(there)
+        for there in lacking(created, self.target, self.around.extracted):
+            yield from self._optional(there)
 
     def _demand_all_columns(self, created: TableSchema) -> None:
         """Rows without a key are looked for by all values: with some missing, those of other shards would match."""

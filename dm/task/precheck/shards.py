@@ -1,17 +1,20 @@
-"""What a merge of shards needs: tables of one target table that are alike, and keys that do not meet."""
+"""What a merge of shards needs: tables that are alike or can be joined, and keys that do not meet."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from dm.config.choices import ShardMode
+from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import TargetSchemas
 from dm.ident import TableName
 from dm.schema.alike import alike, differences
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.task.precheck.context import Answers, Context, some
+from dm.task.precheck.joined_shards import JoiningShard, joined_shards
 from dm.task.precheck.result import CheckResult
 
 STRUCTURES: Final = "schema_of_shard_tables"
@@ -24,20 +27,44 @@ class SourceShards:
 
     source_id: str
     shards: Mapping[TableName, Sequence[TableSchema]]  # by target table
-    extracted: frozenset[TableName]  # target tables whose rows say where they are from
+    extracted: Mapping[TableName, frozenset[str]]  # columns of target tables that say where rows are from
+    there: Mapping[TableName, TableSchema] = field(default_factory=dict)  # the target's, in an optimistic merge
+    made: frozenset[TableName] = frozenset()  # target tables that a load will create
+    from_position: bool = False
+    narrower_accepted: bool = False
 
 
 def shards_of(context: Context) -> SourceShards:
     """The shards of a source; raises DMError."""
     found = dict[TableName, list[TableSchema]]()
-    extracted = set[TableName]()
+    extracted = dict[TableName, frozenset[str]]()
     if not context.follows_from_checkpoint:
         for table, text in context.structures.items():
             target = context.destination(table)
             found.setdefault(target, []).append(parse_create_table(text, context.source_context(table)))
-            if context.rules.extracted(table):
-                extracted.add(target)
-    return SourceShards(context.config.source_id, found, frozenset(extracted))
+            columns = frozenset(each.column.lower() for each in context.rules.extracted(table))
+            if columns:
+                extracted[target] = columns
+    optimistic = context.config.shard_mode == "optimistic"
+    return SourceShards(
+        context.config.source_id,
+        found,
+        extracted,
+        _of_target(context, sorted(found)) if optimistic else {},
+        frozenset(map(context.destination, context.to_be_made)),
+        not context.dumps and context.config.meta is not None,
+        context.config.syncer.narrower_columns == "accept",
+    )
+
+
+def _of_target(context: Context, tables: Sequence[TableName]) -> dict[TableName, TableSchema]:
+    """Those of these tables that the target has."""
+    schemas = TargetSchemas(lambda: TargetConnection(context.config.target))
+    try:
+        read = {table: schemas.read(table) for table in tables if table in context.present}
+    finally:
+        schemas.close()
+    return {table: schema for table, schema in read.items() if schema is not None}
 
 
 def merged_shards(mode: ShardMode, ignored: Collection[str], sources: Sequence[SourceShards]) -> Iterator[CheckResult]:
@@ -49,6 +76,8 @@ def merged_shards(mode: ShardMode, ignored: Collection[str], sources: Sequence[S
             continue
         if mode == "pessimistic" and STRUCTURES not in ignored:
             yield from _structures(target, shards)
+        if mode == "optimistic" and STRUCTURES not in ignored:
+            yield from _joining(target, sources)
         if KEYS not in ignored and not any(target in source.extracted for source in sources):
             yield from _keys(target, shards)
 
@@ -65,6 +94,23 @@ def _structures(target: TableName, shards: Sequence[tuple[str, TableSchema]]) ->
             "give all shards one structure with ALTER TABLE at the sources; or leave the table out by"
             " `block-allow-list` or another route; `shard-mode: optimistic` merges tables that differ in some columns",
         )
+
+
+def _joining(target: TableName, sources: Sequence[SourceShards]) -> Iterator[CheckResult]:
+    shards = [
+        JoiningShard(
+            source.source_id,
+            shard,
+            source.extracted.get(target, frozenset()),
+            source.from_position,
+            source.narrower_accepted,
+        )
+        for source in sources
+        for shard in source.shards.get(target, ())
+    ]
+    there = next((source.there[target] for source in sources if target in source.there), None)
+    made = any(target in source.made for source in sources)
+    yield from joined_shards(Answers(STRUCTURES, f"target table {target}"), target, shards, there, made=made)
 
 
 def _keys(target: TableName, shards: Sequence[tuple[str, TableSchema]]) -> Iterator[CheckResult]:

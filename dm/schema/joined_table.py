@@ -1,0 +1,74 @@
+"""One table that takes the rows of several shards: all their columns, each with a type that holds the values of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dm.ident import TableName
+from dm.schema.normal import index_form
+from dm.schema.shard_column import fits, implicit_default, needs_value
+from dm.schema.table import Column, Index, TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Untaken:
+    """A column of a shard whose values a table does not take."""
+
+    column: Column
+    there: Column | None
+
+
+def untaken(shard: TableSchema, table: TableSchema) -> Iterator[Untaken]:
+    """Columns of a shard that a table lacks, or has in a way that does not hold all values."""
+    for column in shard.columns:
+        there = table.column(column.name)
+        if there is None or not fits(column, there) or (column.nullable and not there.nullable):
+            yield Untaken(column, there)
+
+
+def lacking(shard: TableSchema, table: TableSchema, extracted: frozenset[str] = frozenset()) -> Iterator[Column]:
+    """Columns of a table that a shard has not; what is filled with parts of names (in lower case) is not meant."""
+    for there in table.columns:
+        if shard.column(there.name) is None and there.name.lower() not in extracted:
+            yield there
+
+
+@dataclass(frozen=True, slots=True)
+class Unjoinable:
+    """Two shards whose types of one column have no common one among those of the shards."""
+
+    one: TableSchema
+    other: TableSchema
+    column: str
+
+
+def joined(name: TableName, shards: Sequence[TableSchema]) -> TableSchema | Unjoinable:
+    """The table that takes the rows of all shards, with the keys and indexes that all of them have."""
+    columns = list[Column]()
+    for column_name in dict.fromkeys(column.name.lower() for shard in shards for column in shard.columns):
+        holders = [(shard, column) for shard in shards if (column := shard.column(column_name)) is not None]
+        (owner, widest), *others = holders
+        for shard, column in others:
+            if not fits(column, widest):
+                if not fits(widest, column):
+                    return Unjoinable(owner, shard, widest.name)
+                owner, widest = shard, column
+        widest = replace(widest, nullable=any(column.nullable for _, column in holders))
+        if len(holders) < len(shards) and needs_value(widest):
+            widest = _optional(widest)
+        columns.append(widest)
+    first = shards[0]
+    indexes = tuple(index for index in first.indexes if all(_has(shard, index, first) for shard in shards[1:]))
+    return replace(first, name=name, columns=tuple(columns), indexes=indexes, foreign_keys=(), checks=(), partitions=())
+
+
+def _optional(column: Column) -> Column:
+    """The column, as rows may lack it."""
+    literal = implicit_default(column)
+    return replace(column, nullable=True) if literal is None else replace(column, default=literal)
+
+
+def _has(shard: TableSchema, index: Index, of: TableSchema) -> bool:
+    form = index_form(index, of)
+    return any(index_form(each, shard) == form for each in shard.indexes)
