@@ -1,4 +1,7 @@
-"""docs/sharding.md, typed as it stands: four shards are merged, altered in turn, and come out of a conflict."""
+"""docs/sharding.md, typed as it stands: four shards are merged, altered in turn, and come out of a conflict.
+
+Both modes are. What other sections of the page show is what was seen on the way.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import re
 import shlex
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -27,6 +31,7 @@ ROWS = (
     (21, "third", None, "Kiel"),
     (22, "fourth", None, None),
 )
+OPTIMISTIC_ROWS = ((11, "no", None), (12, None, None), (13, "yes", "new"), (21, None, None), (22, "kept", None))
 
 
 def alike(text: str) -> list[str]:
@@ -50,6 +55,7 @@ class Reader:
 
     def __init__(self, servers: dict[str, ThrowawayServer], daemon: Daemon) -> None:
         self.servers, self.daemon = servers, daemon
+        self.seen: list[str] = []  # lines of all answers, as they are on the page as well
 
     def follow(self, block: Block) -> None:
         """Do what a block says."""
@@ -75,6 +81,7 @@ class Reader:
         while True:
             said = self.daemon.said(*shlex.split(command))
             if (said.status, alike(said.out)) == (paused, alike(shown)):
+                self.seen += alike(said.out)
                 return
             assert time.monotonic() < until, str(said)
             time.sleep(0.2)
@@ -89,8 +96,31 @@ def reader(server: ServerFactory, tmp_path: Path) -> Iterator[Reader]:
         yield Reader(servers, daemon)
 
 
+def page(title: str) -> list[Block]:
+    """The blocks of a section."""
+    return blocks(section(PAGE.read_text(encoding="utf-8"), title))
+
+
 def test_four_shards_are_merged_as_the_page_says(reader: Reader) -> None:
-    for block in blocks(section(PAGE.read_text(encoding="utf-8"), "Four shards, step by step")):
+    for block in page("Four shards, step by step"):
         reader.follow(block)
     rows = "SELECT id, item, note, city FROM shop.orders ORDER BY id"
     wait_until(lambda: reader.servers["target"].query(rows) == ROWS, "all rows are merged")
+    (sample,) = page("What `query-status` shows")
+    assert alike(sample.text)
+    assert set(alike(sample.text)) <= set(reader.seen)
+
+
+def test_they_are_merged_the_optimistic_way(reader: Reader) -> None:
+    for block in beginning(page("Four shards, step by step")):
+        reader.follow(replace(block, text=block.text.replace("shard-mode: pessimistic", "shard-mode: optimistic")))
+    for block in page("Four shards, the optimistic way"):
+        reader.follow(block)
+    rows = "SELECT id, note, item FROM shop.orders ORDER BY id"
+    wait_until(lambda: reader.servers["target"].query(rows) == OPTIMISTIC_ROWS, "all rows are merged")
+
+
+def beginning(found: list[Block]) -> list[Block]:
+    """The blocks up to the start of the task."""
+    (start,) = (number for number, block in enumerate(found) if "$ dmctl start-task orders.yaml" in block.text)
+    return found[: start + 1]
