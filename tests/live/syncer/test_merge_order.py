@@ -53,7 +53,7 @@ class Moves:
         """Move each row in turn, and change it where it is then."""
         for _ in range(times):
             row, turn = self._number % ROWS, self._number // ROWS
-            here, there = self._upstreams[turn % 2], self._upstreams[(turn + 1) % 2]
+            here, there = (self._upstreams[each % len(self._upstreams)] for each in (turn, turn + 1))
             self._number += 1
             self._execute(here, f"DELETE FROM {self._name}.t WHERE id = {row}")
             self._execute(there, f"INSERT INTO {self._name}.t VALUES ({row}, {self._number})")
