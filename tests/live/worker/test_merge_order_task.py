@@ -16,7 +16,7 @@ from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
 
-pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb")]
 
 SOURCES = ("source-1", "source-2", "source-3")
 
