@@ -231,14 +231,15 @@ class ShardGate:
             if standing is Standing.EXECUTED:
                 yield standing, None
                 return
-            if self._progress.ask(lambda connection: groups.skipped(connection, shard)):
-                self.store(lambda connection: groups.executed(connection, shard, None))
-                yield Standing.EXECUTED, None
-                return
             begun = list[Standing]()
             self.store(lambda connection: begun.append(groups.begin(connection, shard)))
             if begun[0] is not Standing.COMPLETE:
                 yield begun[0], None  # there is one more shard now, or one has been altered
+                return
+            # What is begun is not skipped any more: nobody says so between this look and the execution.
+            if self._progress.ask(lambda connection: groups.skipped(connection, shard)):
+                self.store(lambda connection: groups.executed(connection, shard, None))
+                yield Standing.EXECUTED, None
                 return
             announced = self._progress.ask(lambda connection: groups.announced(connection, shard, end))
             faults.hit("shard.begun")
@@ -265,12 +266,15 @@ class ShardGate:
             schema, found = self._tracker.get(shard.table), list[bool]()
             self.store(partial(_created, groups, shard, schema, found))
             early += [] if found[0] else [shard]
+        if early:
+            faults.hit("shard.early")
         return early[0] if early else None
 
     def wait_with(self, shard: Shard, model: Shard) -> None:
         """A new shard is held with the one whose structure it has, and goes on with it."""
         groups = self.reading.groups
         self.store(lambda connection: groups.like(connection, shard, model))
+        faults.hit("shard.early")
 
     # -- What commits with L
 
@@ -311,10 +315,12 @@ class ShardGate:
         def changed(connection: TargetConnection) -> None:
             for shard, name in renamed:
                 groups.rename(connection, shard, name)
+                faults.hit("shard.renamed")
             for shard in made:
                 groups.enter(connection, shard)
             for shard in gone:
                 groups.leave(connection, shard)
+                faults.hit("shard.left")
             if structures is not None:
                 tables = [*(shard.table for shard in made), *(name for _, name in renamed)]
                 found = [schema for table in tables if (schema := self._tracker.get(table)) is not None]
