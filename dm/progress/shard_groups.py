@@ -1,6 +1,6 @@
 """Shard merge, pessimistic: a DDL of a target table is executed once, when all its shards have arrived at it.
 
-`tests/testbed/shard_model.py` checks it exhaustively.
+`tests/testbed/shard_model.py` checks it exhaustively, and `shard_members_model.py` what comes, goes and is waived.
 
 A group is all source tables of a task that go into one target table. The DDLs of a group have numbers, from 1 on. A
 shard whose rows are behind n of them has passed n; the next DDL in its binlog has the number n + 1, whatever it says.

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from dm import faults
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
@@ -145,7 +146,10 @@ def unlock(
                 f"UPDATE {tables.ddl.sql} SET skipped = 1 WHERE t_schema = %s AND t_table = %s AND number = %s",
                 (*target, number),
             )
-        return groups.group(connection, target, executed)
+        group = groups.group(connection, target, executed)
+        faults.hit("unlock.stored")
+    faults.hit("unlock.committed")
+    return group
 
 
 def give_up(

@@ -1,7 +1,8 @@
 """Shard merge, optimistic: which structure each shard has, and what the target's table keeps for some of them.
 
-`tests/testbed/optimistic_model.py` checks it exhaustively. The rules of `shard_groups` hold as well: statements that
-need all shards are numbered there. For the others (`dm.syncer.ddl.shard_policy`):
+`tests/testbed/optimistic_model.py` checks it exhaustively, `shard_members_model.py` beside it checks O7. The rules of
+`shard_groups` hold as well: statements that need all shards are numbered there. For the others
+(`dm.syncer.ddl.shard_policy`):
 
 O1  That a shard has another structure commits with the L behind its event. A restart reads the event again with the
     structure before it.

@@ -17,6 +17,9 @@ from tests.testbed.sync import wait_until
 
 Tool = Literal["gh-ost", "gh-ost two-step", "pt-osc"]
 TOOLS: tuple[Tool, ...] = ("gh-ost", "gh-ost two-step", "pt-osc")
+# The names of their tables, as a task's rules say them.
+SHADOW = (r"^_(.+)_(?:new|gho)$",)
+TRASH = (r"^_(.+)_(?:ghc|del|old)$",)
 
 
 class OnlineChange:

@@ -14,14 +14,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 _TYPES = {
+    "TINYINT": ("0", "1", "-5", "127"),
+    "SMALLINT": ("0", "1", "-5", "32767"),
     "INT": ("0", "1", "-5", "7", "2147483647"),
     "BIGINT": ("0", "1", "9223372036854775807"),
     "VARCHAR(10)": ("''", "'a'", "'Ä'", "'ten signs.'"),
     "VARCHAR(40)": ("''", "'a'", "'ß and so on'"),
+    "VARCHAR(60)": ("''", "'a'", "'one of more than forty characters, as it seems'"),
+    "VARCHAR(80)": ("''", "'a'", "'one that has more than sixty characters, which not many others have'"),
     "DECIMAL(10,2)": ("0", "1.5", "-99.99"),
     "DATETIME": ("'2024-02-29 12:00:00'", "'1999-12-31 23:59:59'"),
 }
-_WIDER = {"INT": "BIGINT", "VARCHAR(10)": "VARCHAR(40)"}
+_WIDER = {
+    "TINYINT": "SMALLINT",
+    "SMALLINT": "INT",
+    "INT": "BIGINT",
+    "VARCHAR(10)": "VARCHAR(40)",
+    "VARCHAR(40)": "VARCHAR(60)",
+    "VARCHAR(60)": "VARCHAR(80)",
+}
 _POOL = ("a", "b", "c", "d")
 _EVERYTHING = "*"
 
@@ -63,6 +74,7 @@ class Part:
     change: Callable[[ShardShape], None]
     gated: bool = False  # optimistic shards wait for each other at it
     before: str = ""  # a change of rows that makes it possible
+    mild: bool = False  # the table behind it takes rows from before it, and they become the same in the end
 
 
 @dataclass(frozen=True)
@@ -81,6 +93,21 @@ class ShardDdl:
     def gated(self) -> bool:
         """Whether optimistic shards wait for each other at it."""
         return any(part.gated for part in self.parts)
+
+    @property
+    def mild(self) -> bool:
+        """Whether a target that has it takes rows of a shard that has not come to it."""
+        return all(part.mild for part in self.parts)
+
+    @property
+    def alteration(self) -> str:
+        """What a tool is told that copies the table; empty where it can't do that."""
+        head = "ALTER TABLE {t} "
+        unfit = any(
+            part.before or part.text.startswith("CHANGE") or (part.text.startswith("ADD COLUMN") and not part.mild)
+            for part in self.parts
+        )
+        return self.statement.removeprefix(head) if self.statement.startswith(head) and not unfit else ""
 
     def independent(self, other: ShardDdl) -> bool:
         """Whether the order of the two says nothing."""
@@ -105,6 +132,7 @@ class ShardShape:
     keyed: bool
     columns: list[ShardColumn] = field(default_factory=list)  # beside id, v and k
     indexes: dict[str, str] = field(default_factory=dict)  # name to column
+    uniques: frozenset[str] = frozenset()  # names of keys beside the primary one
     wide_key: bool = False
     style: Style | None = None  # of the optimistic mode
     names: int = 0  # of columns so far
@@ -127,8 +155,11 @@ class ShardShape:
         parts, touched = list[Part](), set[str]()
         for _ in range(chance.choice((1, 1, 1, 2, 3))):
             draw = chance.choice(
-                (self._add, self._add, self._drop, self._modify, self._rename, self._index, self._unindex, self._key)
-            )
+                (
+                    self._add, self._add, self._drop, self._modify, self._modify, self._rename, self._index,
+                    self._unindex, self._key, self._unique, self._unique,
+                )
+            )  # fmt: skip
             part = draw(chance, touched)
             if part is not None:
                 part.change(self)
@@ -153,8 +184,8 @@ class ShardShape:
         if self.indexes and chance.random() < 0.4:
             name = chance.choice(sorted(self.indexes))
             names = frozenset({name, self.indexes[name]})
-            return self._ddl(f"DROP INDEX {name} ON {{t}}", Part("", names, lambda shape: _pop(shape, name)))
-        part = Part("", frozenset({name, "v"}), lambda shape: shape.indexes.update({name: "v"}))
+            return self._ddl(f"DROP INDEX {name} ON {{t}}", Part("", names, lambda shape: _pop(shape, name), mild=True))
+        part = Part("", frozenset({name, "v"}), lambda shape: shape.indexes.update({name: "v"}), mild=True)
         return self._ddl(f"CREATE INDEX {name} ON {{t}} (v)", part)
 
     def _one(
@@ -182,7 +213,8 @@ class ShardShape:
         column = ShardColumn(name, kind, nullable, chance.choice(_TYPES[kind]) if chance.random() < 0.5 else "")
         touched.add(name)
         text = f"ADD COLUMN {column.sql}{chance.choice(('', '', ' FIRST', ' AFTER id', ' AFTER v'))}"
-        return Part(text, frozenset({name}), lambda shape: shape.columns.append(column))
+        mild = nullable or bool(column.default)
+        return Part(text, frozenset({name}), lambda shape: shape.columns.append(column), mild=mild)
 
     def _drop(self, chance: random.Random, touched: set[str]) -> Part | None:
         column = self._one(chance, touched)
@@ -213,7 +245,12 @@ class ShardShape:
         if column.nullable and not wider.nullable:
             before = f"UPDATE {{t}} SET {column.name} = {_TYPES[wider.kind][0]} WHERE {column.name} IS NULL"
         return Part(
-            f"MODIFY COLUMN {wider.sql}", frozenset({column.name}), _replacing(column.name, wider), gated, before
+            f"MODIFY COLUMN {wider.sql}",
+            frozenset({column.name}),
+            _replacing(column.name, wider),
+            gated,
+            before,
+            mild=wider.nullable or not column.nullable,
         )
 
     @staticmethod
@@ -245,7 +282,7 @@ class ShardShape:
         on = column.name
         names = frozenset({on, name})
         touched |= names
-        return Part(f"ADD INDEX {name} ({on})", names, lambda shape: shape.indexes.update({name: on}))
+        return Part(f"ADD INDEX {name} ({on})", names, lambda shape: shape.indexes.update({name: on}), mild=True)
 
     def _unindex(self, chance: random.Random, touched: set[str]) -> Part | None:
         found = sorted(name for name, on in self.indexes.items() if on not in touched and name not in touched)
@@ -254,7 +291,7 @@ class ShardShape:
         name = chance.choice(found)
         names = frozenset({self.indexes[name], name})
         touched |= names
-        return Part(f"DROP INDEX {name}", names, lambda shape: _pop(shape, name))
+        return Part(f"DROP INDEX {name}", names, lambda shape: _pop(shape, name), mild=True)
 
     def _key(self, chance: random.Random, touched: set[str]) -> Part | None:
         if not self.keyed or "id" in touched:
@@ -267,6 +304,19 @@ class ShardShape:
 
         text = f"DROP PRIMARY KEY, ADD PRIMARY KEY ({'id, k' if wide else 'id'})"
         return Part(text, frozenset({"id", "k"}), change, gated=True)
+
+    def _unique(self, chance: random.Random, touched: set[str]) -> Part | None:
+        name = chance.choice(("x", "y"))
+        if not self.keyed or name in touched:
+            return None
+        touched.add(name)
+        there = name in self.uniques
+
+        def change(shape: ShardShape) -> None:
+            shape.uniques = shape.uniques - {name} if there else shape.uniques | {name}
+
+        text = f"DROP INDEX {name}" if there else f"ADD UNIQUE INDEX {name} ({'v, id' if name == 'x' else 'id, k'})"
+        return Part(text, frozenset({name, "id"}), change, gated=True, mild=True)
 
 
 def _pop(shape: ShardShape, index: str) -> None:

@@ -73,15 +73,25 @@ class _Life:
 
 
 class ShardLives:
-    """The syncers of one seed; `expected` are the codes of pauses that the workload has a reason for."""
+    """The syncers of one seed.
+
+    `expected` are the codes of pauses that the workload has a reason for, `passing` those of pauses that are over when
+    the other shards have come, and a new start finds them gone.
+    """
 
     def __init__(
-        self, subtasks: Sequence[SubtaskConfig], directory: Path, result: ShardResult, expected: Collection[int]
+        self,
+        subtasks: Sequence[SubtaskConfig],
+        directory: Path,
+        result: ShardResult,
+        expected: Collection[int],
+        passing: Collection[int] = (),
     ) -> None:
         self._subtasks = subtasks
         self._directory = directory
         self._result = result
         self.expected = expected
+        self._passing = {*_RETRYABLE, *passing}
         self._chance = random.Random(result.seed ^ 0x5EED)  # of lives, so that the workload depends on nothing else
         self._lives = list[_Life | None]([None] * len(subtasks))
 
@@ -193,7 +203,7 @@ class ShardLives:
         codes = [int(found) for found in _CODE.findall(text)]
         if codes and codes[-1] in self.expected:
             self._result.paused = codes[-1]
-        elif codes and codes[-1] in _RETRYABLE:
+        elif codes and codes[-1] in self._passing:
             self._result.counts[f"tried again after {codes[-1]}"] += 1
         else:
             self._result.problem = f"a syncer ended by itself: {text}"

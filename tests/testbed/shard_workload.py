@@ -2,8 +2,10 @@
 
 Two to four sources (on two servers) have one to five shards each, all of one target table. All shards go through the
 same drawn DDLs, each in its own time, with rows between them; shards are truncated, dropped and created. Syncers are
-stopped, killed at drawn points, and started again. In the end the target has to be what a reference says: the shards as
-they are, and what a truncated or dropped shard had, altered as the others were.
+stopped, killed at drawn points, and started again. Some shards are altered by a tool that copies the table, some get
+other names, some are made like a shard of another source. A person may go on without shards that have not come to a
+DDL, where the target takes their rows nevertheless. In the end the target has to be what a reference says: the shards
+as they are, and what a truncated or dropped shard had, altered as the others were.
 
 In some seeds one shard alters differently. Then the task has to pause with that reason. It may do so where a table is
 created and DDLs before and behind it leave the same structure: nobody knows how many of them the table is beyond. In
@@ -11,7 +13,8 @@ the optimistic mode it may do so where a table is created with what a statement 
 statement waits for such a table instead, it is unlocked, as docs/sharding.md says. Then all has to be equal, unless the
 target refuses to drop an index that it never got, since that table is beyond it. There each shard comes to the DDLs in
 an order of its own, as far as that says nothing, and a column may be dropped and added again while others have it yet:
-then the task may pause with that reason.
+then the task may pause with that reason. So it may where a shard whose rows wait gets another name: what it waits for
+may come behind that in its own source.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ import re
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -33,44 +36,22 @@ from dm.config.route import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import Origin, TablePair, compare
 from dm.demo.servers import ThrowawayServer
-from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
-from dm.progress.shard_locks import read_locks
-from dm.task.progress import key_of
-from dm.task.shard_locks import Decision, decide
-from tests.testbed.shard_ddl import ShardDdl, ShardShape, Style, another_order, draw_sequence
+from tests.testbed.online_ddl_tools import SHADOW, TOOLS, TRASH, OnlineChange
+from tests.testbed.shard_ddl import ShardShape, Style, another_order, draw_sequence
 from tests.testbed.shard_lives import SYNC_SECONDS, ShardLives, ShardResult, short_waits
+from tests.testbed.shard_scene import Joining, Remains, Shard
+from tests.testbed.shard_unlocks import ShardUnlocks, Stillness
 from tests.testbed.sync import subtask_for
 
 Mode = Literal["pessimistic", "optimistic"]
 _CONFLICT = {"pessimistic": 36943, "optimistic": 36983}
 _COMES_BACK = 36986
 _REFUSED = 36910
-_STILL_SECONDS = 30.0
+_OTHER_NAME = 36945
 # Each shard comes to each DDL, so many of them are drawn less often.
 _SOURCES = (2, 2, 2, 3, 3, 4)
 _SHARDS = (1, 1, 2, 2, 3, 3, 4, 5)
-
-
-@dataclass
-class _Shard:
-    source: int
-    name: str
-    order: list[ShardDdl]
-    shape: ShardShape
-    passed: int = 0
-    ids: list[int] = field(default_factory=list)  # of a table without a key, some of them twice
-    left: bool = False
-    odd: bool = False  # its last statement was not the others'
-
-
-@dataclass
-class _Remains:
-    """Rows that a shard had when it was truncated or dropped: they stay at the target."""
-
-    server: ThrowawayServer
-    table: TableName
-    missing: list[ShardDdl]  # of what the others come to
 
 
 class ShardWorkload:
@@ -102,13 +83,16 @@ class ShardWorkload:
             for number in range(chance.choice(_SHARDS))
         ]
         self._conflict = chance.random() < 0.1
-        self._remains = list[_Remains]()
+        self._remains = list[Remains]()
         self._further_on = set[tuple[str, TableName]]()  # tables that were created so, and may never come to a DDL
         self._serial = 0
         self._subtasks = [self._subtask(source) for source in range(self._sources)]
         expected = {_COMES_BACK} if style is not None and style.again else set[int]()
         self._expected = expected
-        self._lives = ShardLives(self._subtasks, directory, self.result, expected)
+        self._lives = ShardLives(self._subtasks, directory, self.result, expected, passing={_OTHER_NAME})
+        self._joining = Joining(by_state=mode == "optimistic" and self._keyed)
+        self._unlocks = ShardUnlocks(self._subtasks[0], target)
+        self._without = False  # a person has gone on without some, or tried to
         self._sessions = dict[int, "Connection[Cursor]"]()  # at the sources, of what the workload writes
         self._log = (directory / f"{self._name}.sql").open("w", encoding="utf-8")
 
@@ -117,9 +101,9 @@ class ShardWorkload:
         self._removes = self._chance.random() < 0.6
         return Style(again=self._chance.random() < 0.2, not_null=not self._removes)
 
-    def _shard(self, source: int, name: str) -> _Shard:
+    def _shard(self, source: int, name: str) -> Shard:
         order = list(self._ddls) if self._mode == "pessimistic" else another_order(self._chance, self._ddls)
-        return _Shard(source, name, order, ShardShape(self._keyed))
+        return Shard(source, name, order, ShardShape(self._keyed))
 
     def run(self) -> ShardResult:
         """Play it; what goes wrong is the result's problem."""
@@ -162,7 +146,7 @@ class ShardWorkload:
     def _schema(self, source: int) -> str:
         return f"{self._name}_{source}"
 
-    def _table(self, shard: _Shard) -> str:
+    def _table(self, shard: Shard) -> str:
         return f"{self._schema(shard.source)}.{shard.name}"
 
     def _subtask(self, source: int) -> SubtaskConfig:
@@ -172,15 +156,20 @@ class ShardWorkload:
         other = RouteRule(
             schema_pattern=self._schema(source), table_pattern="u", target_schema=self._name, target_table=f"u{source}"
         )
-        return subtask_for(
+        made = subtask_for(
             self._server(source), self._target, self._schema(source), task=self._name, source_id=f"source-{source}",
             routes=(shards, other), workers=self._chance.choice((1, 4)),
-        ).model_copy(
+        )  # fmt: skip
+        by_gtid = {"enable_gtid": self._chance.random() < 0.5}
+        return made.model_copy(
             update={
+                "source": made.source.model_copy(update=by_gtid),
+                "shadow_table_rules": SHADOW,
+                "trash_table_rules": TRASH,
                 "shard_mode": self._mode,
                 "shard_sources": tuple(f"source-{number}" for number in range(self._sources)),
             }
-        )  # fmt: skip
+        )
 
     def _create(self) -> None:
         self.drop()
@@ -218,13 +207,17 @@ class ShardWorkload:
             self._remove(shard)
         elif drawn < 0.31 and not shard.odd:
             self._add_shard(shard)
+        elif drawn < 0.33 and not shard.odd:
+            self._rename(shard)
+        elif drawn < 0.37:
+            self._unlock()
         else:
             self._execute(shard.source, *self._rows(shard))
         self._lives.end_one_perhaps()
         time.sleep(self._lives.moment())
         self._lives.begin_some()
 
-    def _alter(self, shard: _Shard) -> None:
+    def _alter(self, shard: Shard) -> None:
         ddl, table = shard.order[shard.passed], self._table(shard)
         shard.passed += 1
         self.result.counts["DDL"] += 1
@@ -235,10 +228,34 @@ class ShardWorkload:
             self.result.counts["conflicting DDL"] += 1
             self._execute(shard.source, f"ALTER TABLE {table} ADD COLUMN {self._other_column}")
             return
-        self._execute(shard.source, *ddl.on(table))
+        before = shard.shape.copy()
         ddl.apply(shard.shape)
+        copied = self._keyed and ddl.alteration and not (before.wide_key or shard.shape.wide_key)
+        if copied and self._chance.random() < 0.12:  # the tools know a row by its id alone
+            self._alter_with_a_tool(shard, ddl.alteration, before)
+        else:
+            self._execute(shard.source, *ddl.on(table))
 
-    def _conflicts(self, shard: _Shard) -> bool:
+    def _alter_with_a_tool(self, shard: Shard, alteration: str, before: ShardShape) -> None:
+        """The table is copied, the copy altered, and given the table's name; rows come meanwhile."""
+        tool = self._chance.choice(TOOLS)
+        table = TableName(self._schema(shard.source), shard.name)
+        stays = {column.name for column in shard.shape.columns}
+        columns = ["id", "v", "k", *(column.name for column in before.columns if column.name in stays)]
+        change = OnlineChange(tool, self._server(shard.source), table, columns)
+        self._log.write(f"/* {shard.source} */ -- {tool} on {table.sql}, from here on: {alteration}\n")
+        change.create()
+        change.alter(alteration)
+        change.copy()
+        after, shard.shape = shard.shape, before
+        self._execute(shard.source, *self._rows(shard))
+        shard.shape = after
+        change.cut_over()
+        change.clean()
+        self._log.write(f"/* {shard.source} */ -- {tool} on {table.sql} is done\n")
+        self.result.counts["with a tool"] += 1
+
+    def _conflicts(self, shard: Shard) -> bool:
         """Whether this is the statement that is another one in this shard: the last one."""
         return shard.passed == len(shard.order) and sum(not each.left for each in self._shards) > 1
 
@@ -246,7 +263,7 @@ class ShardWorkload:
     def _other_column(self) -> str:
         return "other INT" if self._mode == "pessimistic" else "the_last BIGINT DEFAULT 1"
 
-    def _rows(self, shard: _Shard) -> list[str]:
+    def _rows(self, shard: Shard) -> list[str]:
         """A transaction of some changes."""
         shape, table, chance = shard.shape, self._table(shard), self._chance
         statements = list[str]()
@@ -268,7 +285,7 @@ class ShardWorkload:
         self.result.counts["row statements"] += len(statements)
         return ["BEGIN", *statements, "COMMIT"] if chance.random() < 0.5 else statements
 
-    def _insert(self, shard: _Shard, shape: ShardShape, table: str) -> str:
+    def _insert(self, shard: Shard, shape: ShardShape, table: str) -> str:
         self._serial += 1
         number = self._serial if self._keyed else self._chance.randrange(4)
         shard.ids.append(number)
@@ -283,7 +300,7 @@ class ShardWorkload:
             return f"{column.name} = {column.draw(self._chance)}"
         return self._chance.choice(("v = v + 1", "k = k + 1", "v = 5"))
 
-    def _remove(self, shard: _Shard) -> None:
+    def _remove(self, shard: Shard) -> None:
         """TRUNCATE or DROP; the rows stay at the target."""
         self._serial += 1
         number = shard.source % len(self._upstreams)
@@ -297,44 +314,71 @@ class ShardWorkload:
             "SET SESSION sql_log_bin = 1",
             f"{'DROP' if drop else 'TRUNCATE'} TABLE {self._table(shard)}",
         )
-        self._remains.append(_Remains(self._server(shard.source), kept, shard.order[shard.passed :]))
+        self._remains.append(Remains(self._server(shard.source), kept, shard.order[shard.passed :]))
         shard.ids.clear()
         shard.left = drop
         self.result.counts["dropped" if drop else "truncated"] += 1
 
-    def _add_shard(self, like: _Shard) -> None:
-        """A new table with the structure of another one of its source."""
-        if len(self._shards) > 12:
+    def _add_shard(self, like: Shard) -> None:
+        """A new table with the structure of another one, of its source or of another one."""
+        source = self._chance.choice((like.source, like.source, self._chance.randrange(self._sources)))
+        there = [each for each in self._shards if not each.left]
+        if source != like.source:
+            beside = [each for each in there if each.source == source]
+            source = source if self._joining.may_be_made_beside(like, beside) else like.source
+        if len(self._shards) > 12 or (self._without and any(self._joining.before(like, each) for each in there)):
             return
         # What was dropped behind a DDL and comes back as it was before it waits until a person gives it up, or pauses.
         gone = [
-            each for each in self._shards if each.left and each.source == like.source and not self._before(like, each)
+            each
+            for each in self._shards
+            if each.left and each.source == source and not self._joining.before(like, each)
         ]
         name = gone[0].name if gone and self._chance.random() < 0.5 else f"s{len(self._shards) + 10}"
-        self._shards = [each for each in self._shards if (each.source, each.name) != (like.source, name)]
-        new = replace(like, name=name, shape=like.shape.copy(), ids=[])
+        self._shards = [each for each in self._shards if (each.source, each.name) != (source, name)]
+        new = replace(like, source=source, name=name, shape=like.shape.copy(), ids=[])
         text = str(self._server(like.source).query(f"SHOW CREATE TABLE {self._table(like)}")[0][1])
-        self._execute(like.source, text.replace(f"`{like.name}`", self._table(new), 1))
+        self._execute(source, text.replace(f"`{like.name}`", self._table(new), 1))
         if self._ahead(like):
             self._expected.add(_CONFLICT["pessimistic"])
             self._further_on.add((f"source-{new.source}", TableName(self._schema(new.source), new.name)))
         self._shards.append(new)
-        self.result.counts["created"] += 1
+        self.result.counts["created" if source == like.source else "created like one of another source"] += 1
 
-    def _before(self, like: _Shard, other: _Shard) -> bool:
-        """Whether one shard is before a numbered DDL that another one is beyond."""
-        if not self._by_state:
-            return like.passed < other.passed
-        return any(ddl.gated and ddl not in like.order[: like.passed] for ddl in other.order[: other.passed])
+    def _rename(self, shard: Shard) -> None:
+        """Another name in its group: where its rows wait, the task pauses, and goes on when they have come."""
+        others = [each for each in self._shards if each is not shard and not each.left]
+        if self._joining.waits(shard, others):
+            if self._chance.random() < 0.9:
+                return
+            self._expected.add(_OTHER_NAME)  # what it waits for may come behind it in its own source
+        gone = [
+            each
+            for each in self._shards
+            if each.left and each.source == shard.source and not self._joining.waits(each, [*others, shard])
+        ]
+        self._serial += 1
+        name = gone[0].name if gone and self._chance.random() < 0.5 else f"s{100 + self._serial}"
+        self._shards = [each for each in self._shards if (each.source, each.name) != (shard.source, name)]
+        new = f"{self._schema(shard.source)}.{name}"
+        words = self._chance.choice(("RENAME TABLE {} TO {}", "ALTER TABLE {} RENAME {}"))
+        self._execute(shard.source, words.format(self._table(shard), new))
+        member = (f"source-{shard.source}", TableName(self._schema(shard.source), shard.name))
+        if member in self._further_on:
+            self._further_on ^= {member, (member[0], TableName(member[1].schema, name))}
+        shard.name = name
+        self.result.counts["renamed"] += 1
 
-    @property
-    def _by_state(self) -> bool:
-        """Whether a shard joins by its structure, and not by how many of the DDLs it is beyond."""
-        return self._mode == "optimistic" and self._keyed
+    def _unlock(self) -> None:
+        """A person goes on without who is missing, once, where their rows are right nevertheless."""
+        if not self._keyed or self.result.counts["unlocked"] or any(each.odd for each in self._shards):
+            return
+        self._without, self._conflict = True, False
+        self.result.counts["unlocked"] += self._unlocks.go_on(self._ddls, by_state=self._joining.by_state)
 
-    def _ahead(self, like: _Shard) -> bool:
+    def _ahead(self, like: Shard) -> bool:
         """Whether a table that is made like this shard may come to a numbered DDL before others are where it begins."""
-        if self._by_state:
+        if self._joining.by_state:
             return any(ddl.gated for ddl in like.order[: like.passed])
         return self._structures.count(self._structures[like.passed]) > 1
 
@@ -365,13 +409,13 @@ class ShardWorkload:
                 self._execute(shard.source, *self._rows(shard))
         self._lives.undisturbed()
         deadline = time.monotonic() + SYNC_SECONDS
-        stood = ("", deadline)  # what stands at the target, and since when
+        still = Stillness(self._unlocks.standing)
         while not self._lives.all_synced():
-            stood = self._unlock_perhaps(*stood)
+            self._unlock_perhaps(still)
             if self.result.paused or self.result.problem:
                 return
             if time.monotonic() > deadline:
-                self.result.problem = f"not synced within {SYNC_SECONDS:.0f} s: {self._standing()}"
+                self.result.problem = f"not synced within {SYNC_SECONDS:.0f} s: {self._unlocks.standing()}"
                 return
             time.sleep(0.1)
         if self.result.counts["conflicting DDL"]:
@@ -379,35 +423,11 @@ class ShardWorkload:
             return
         self._compare()
 
-    def _unlock_perhaps(self, before: str, since: float) -> tuple[str, float]:
+    def _unlock_perhaps(self, still: Stillness) -> None:
         """Go on without tables that never come to a DDL, once nothing moves any more."""
-        if not self._further_on:
-            return before, since
-        standing, now = self._standing(), time.monotonic()
-        if standing != before or now < since + _STILL_SECONDS:
-            return standing, since if standing == before else now
-        subtask = self._subtasks[0]
-        with closing(TargetConnection(subtask.target)) as connection:
-            found = read_locks(connection, key_of(subtask))
-        for lock in found:
-            missing = {(each.member.source_id, each.member.table) for each in lock.shards if not each.arrived}
-            if missing and missing <= self._further_on:
-                decide(subtask, Decision(lock.id))
-                self._expected.add(_REFUSED)
-                self.result.counts["unlocked"] += 1
-        return standing, now
-
-    def _standing(self) -> str:
-        meta = f"meta_{self._name}.{self._name}_shard"
-        return str(
-            [
-                self._target.query(f"SELECT * FROM {meta}_source"),
-                self._target.query(f"SELECT * FROM {meta}_group"),
-                self._target.query(f"SELECT id, s_schema, s_table, passed, ready FROM {meta}_table"),
-                self._target.query(f"SELECT number, state, statements, owner FROM {meta}_ddl"),
-                self._target.query(f"SELECT id, s_schema, s_table, binlog_name, binlog_pos FROM {meta}_held"),
-            ]
-        )
+        if self._further_on and still.lasts() and (unlocked := self._unlocks.go_on_without(self._further_on)):
+            self._expected.add(_REFUSED)
+            self.result.counts["unlocked in the end"] += unlocked
 
     def _compare(self) -> None:
         for left in self._remains:

@@ -213,7 +213,7 @@ class DdlBarrier:
         with gate.turn(ddl, end) as (standing, intent):
             if standing is Standing.COMPLETE:
                 self._around.invalidate()
-                with self.execution.announcing(gate.announcements(ddl)):
+                with self.execution.announcing(gate.announcements(ddl, planned)):
                     self._run_steps(planned, end, intent)
         if standing is Standing.EXECUTED:
             self._run_steps(planned, end, None, follow=True)

@@ -164,12 +164,17 @@ class OptimisticGate:
                 if verdict.gate:
                     verdict = alone(pieces, before, around, self._database) or verdict
                 if verdict.loose_meanwhile != survey.loose and not verdict.gate:
-                    self._state.structures.loosen(connection, shard.target, verdict.loose_meanwhile)
+                    self._loosen(connection, shard, verdict)
             found.append((survey, verdict))
 
         self._progress.beside(lambda connection: self._claimed(connection, act))
         faults.hit("shard.decided")
         return found[0]
+
+    def _loosen(self, connection: TargetConnection, shard: Shard, verdict: Verdict) -> None:
+        """Which columns have a default for shards that lack them only, before they get it."""
+        self._state.structures.loosen(connection, shard.target, verdict.loose_meanwhile)
+        faults.hit("shard.loosened")
 
     def _surveyed(self, connection: TargetConnection, shard: Shard, form: str, there: Sequence[str]) -> Survey:
         """The group, under the latch and in the turn: a turn that was lost before is another one's by now."""
@@ -305,13 +310,15 @@ class OptimisticGate:
                 self._state.structures.learn_early(connection, created)
                 return
             if verdict.loose_meanwhile != survey.loose:
-                self._state.structures.loosen(connection, shard.target, verdict.loose_meanwhile)
+                self._loosen(connection, shard, verdict)
             found.append((survey, verdict))
 
         self._progress.beside(lambda connection: self._claimed(connection, act))
         if not found:
             self._session.end_turn()
+            faults.hit("shard.early")
             return Early(shard.table)
+        faults.hit("shard.decided")
         survey, verdict = found[0]
 
         def beside(connection: TargetConnection) -> None:
@@ -355,12 +362,14 @@ class OptimisticGate:
         if not found:
             self._session.end_turn()
             return None
+        faults.hit("shard.decided")
         survey, verdict = found[0]
 
         def beside(connection: TargetConnection) -> None:
             def leave(one: TargetConnection) -> None:
                 self._state.structures.narrowed(one, shard.target, survey, verdict.loose)
                 self._state.groups.leave(one, shard)
+                faults.hit("shard.left")
 
             self._claimed(connection, leave)
 

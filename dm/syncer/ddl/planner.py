@@ -217,6 +217,8 @@ class _Planning:
     def _steps_of(self, piece: Piece, stated: _Statement) -> list[Step]:
         followed = [self._rules.followed(table) for table in piece.tables]
         if not any(followed):
+            if piece.renames and not self.online.concerns(piece):
+                self._refuse_names_that_wait(piece)
             return []
         if piece.verb == "DROP DATABASE" and any(self._rules.keeps_schema(table.schema) for table in piece.tables):
             raise DMError("ddl-while-joining", statement=piece.text)
@@ -246,11 +248,14 @@ class _Planning:
 
     def _in_another_reading(self, piece: Piece) -> bool:
         """In a second pass: whether the stream has renamed the tables before they were held; raises DMError in main."""
-        if any(self._rules.elsewhere(old) for old, _ in piece.renames) and not self._rules.second:
-            why = "a shard whose rows wait gets another name"
-            raise DMError("shard-ddl-unsupported", why=why, statement=piece.text)
+        self._refuse_names_that_wait(piece)
         followed = {table for table in piece.tables if self._rules.followed(table)}
         return self._rules.second and self.points.behind(followed) == followed
+
+    def _refuse_names_that_wait(self, piece: Piece) -> None:
+        if any(self._rules.elsewhere(table) for one in piece.renames for table in one) and not self._rules.second:
+            why = "a shard whose rows wait gets another name, or another shard gets its name"
+            raise DMError("shard-ddl-unsupported", why=why, statement=piece.text)
 
     def _before_the_hold(self, piece: Piece) -> bool:
         """In a second pass: whether all of an online DDL's piece is known, since its table was held behind it."""

@@ -26,6 +26,7 @@ from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_holds import HeldTable, hand_over, put_held
 from dm.progress.shard_structures import ShardStructures
 from dm.rules.owned_tables import OwnedTables
+from dm.schema.shard_column import filling
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.operation import CreateTable, RenameTable
@@ -66,12 +67,15 @@ class ShardReading:
 class GroupAnnouncements:
     """Where the pieces of a group's DDL are announced."""
 
-    def __init__(self, gate: ShardGate, shard: Shard) -> None:
+    def __init__(self, gate: ShardGate, shard: Shard, *, by_hand: bool) -> None:
         self._gate = gate
         self._shard = shard
+        self._by_hand = by_hand
 
     def write_intent(self, intent: Intent) -> None:
-        """Store what is about to be executed."""
+        """Store what is about to be executed; raises DMError where the shards have other values behind it."""
+        if not self._by_hand:
+            self._gate.demand_same_values(self._shard, intent)
         faults.hit("shard.before_execute")
         groups = self._gate.reading.groups
         self._gate.store(lambda connection: groups.announce(connection, self._shard, intent))
@@ -231,14 +235,15 @@ class ShardGate:
             if standing is Standing.EXECUTED:
                 yield standing, None
                 return
-            if self._progress.ask(lambda connection: groups.skipped(connection, shard)):
-                self.store(lambda connection: groups.executed(connection, shard, None))
-                yield Standing.EXECUTED, None
-                return
             begun = list[Standing]()
             self.store(lambda connection: begun.append(groups.begin(connection, shard)))
             if begun[0] is not Standing.COMPLETE:
                 yield begun[0], None  # there is one more shard now, or one has been altered
+                return
+            # What is begun is not skipped any more: nobody says so between this look and the execution.
+            if self._progress.ask(lambda connection: groups.skipped(connection, shard)):
+                self.store(lambda connection: groups.executed(connection, shard, None))
+                yield Standing.EXECUTED, None
                 return
             announced = self._progress.ask(lambda connection: groups.announced(connection, shard, end))
             faults.hit("shard.begun")
@@ -250,9 +255,23 @@ class ShardGate:
         finally:
             self._session.end_turn()
 
-    def announcements(self, ddl: GroupDdl) -> GroupAnnouncements:
+    def announcements(self, ddl: GroupDdl, planned: DdlPlan) -> GroupAnnouncements:
         """Where the execution stores its intents."""
-        return GroupAnnouncements(self, ddl.shard)
+        by_hand = any(isinstance(step, Execute) and step.by_hand for step in planned.steps)
+        return GroupAnnouncements(self, ddl.shard, by_hand=by_hand)
+
+    def demand_same_values(self, shard: Shard, intent: Intent) -> None:
+        """Raise DMError where a new column has the moment at which each shard came to it."""
+        before, after = intent.before.get(shard.target), intent.after.get(shard.target)
+        if before is None or after is None:
+            return
+        new = [column for column in after.columns if before.column(column.name) is None]
+        own = [each for each in new if each.default is not None and each.generated is None and filling(each) is None]
+        if not own or not self._session.has_rows(shard.target, 1):
+            return
+        if len(self._progress.ask(lambda connection: self.reading.groups.group(connection, shard.target)).members) > 1:
+            what = f"each shard's rows have another value in the new column {own[0].name}"
+            raise DMError("ddl-values-differ", what=what, statement=intent.statement, position=intent.position)
 
     def early(self, planned: DdlPlan) -> Shard | None:
         """A new shard whose structure the group has not come to yet: it is to be held. Raises DMError."""
@@ -265,12 +284,15 @@ class ShardGate:
             schema, found = self._tracker.get(shard.table), list[bool]()
             self.store(partial(_created, groups, shard, schema, found))
             early += [] if found[0] else [shard]
+        if early:
+            faults.hit("shard.early")
         return early[0] if early else None
 
     def wait_with(self, shard: Shard, model: Shard) -> None:
         """A new shard is held with the one whose structure it has, and goes on with it."""
         groups = self.reading.groups
         self.store(lambda connection: groups.like(connection, shard, model))
+        faults.hit("shard.early")
 
     # -- What commits with L
 
@@ -311,10 +333,12 @@ class ShardGate:
         def changed(connection: TargetConnection) -> None:
             for shard, name in renamed:
                 groups.rename(connection, shard, name)
+                faults.hit("shard.renamed")
             for shard in made:
                 groups.enter(connection, shard)
             for shard in gone:
                 groups.leave(connection, shard)
+                faults.hit("shard.left")
             if structures is not None:
                 tables = [*(shard.table for shard in made), *(name for _, name in renamed)]
                 found = [schema for table in tables if (schema := self._tracker.get(table)) is not None]

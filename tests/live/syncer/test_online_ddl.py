@@ -22,13 +22,11 @@ from tests.live.syncer.test_dump_window import Dump
 from tests.live.syncer.test_follow import identical
 from tests.live.syncer.test_operators import ask
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.online_ddl_tools import TOOLS, OnlineChange, Tool
+from tests.testbed.online_ddl_tools import SHADOW, TOOLS, TRASH, OnlineChange, Tool
 from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
-SHADOW = (r"^_(.+)_(?:new|gho)$",)
-TRASH = (r"^_(.+)_(?:ghc|del|old)$",)
 TABLE = "CREATE TABLE {s}.t (id INT AUTO_INCREMENT PRIMARY KEY, v INT, w VARCHAR(20), KEY by_v (v))"
 ALTERATIONS = (
     "ADD COLUMN a INT NOT NULL DEFAULT 5 AFTER id, ADD COLUMN b DATETIME DEFAULT '2026-01-02', DROP KEY by_v",

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
 from dm.ident import TableName
+from dm.progress.shard_group import Shard
+from dm.progress.shard_groups import ShardGroups
 from dm.task.shard_locks import Decision, decide, locks
 from dm.task.tracked_structure import StructureRequest
 from dm.task.tracked_structure import operate as replace_structure
@@ -46,6 +50,33 @@ def test_a_person_goes_on_without_a_shard(
         assert "by_v" not in shown(target, name)
     else:
         merged([upstream], target, name)
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_what_is_begun_is_not_skipped_any_more(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = optimistic(name, [upstream], target)
+    answers, look = list[str](), ShardGroups.skipped
+
+    def look_and_skip(groups: ShardGroups, connection: TargetConnection, shard: Shard) -> bool:
+        found = look(groups, connection, shard)
+        try:
+            answers.append(decide(subtask, Decision(f"{name}-`{name}`.`t`", skip=True)))
+        except DMError as error:
+            answers.append(error.name)
+        return found
+
+    monkeypatch.setattr(ShardGroups, "skipped", look_and_skip)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(*(f"ALTER TABLE {name}.{shard} ADD UNIQUE INDEX by_v (v)" for shard in ("s1", "s2")))
+        upstream.execute(f"INSERT INTO {name}.s2 (id, v) VALUES (11, 2)")
+        wait_for_rows(target, name, 1, sync)
+        sync.wait_synced()
+    assert answers == ["shard-lock-resolving"]
+    merged([upstream], target, name)
 
 
 @pytest.mark.ci_flavor("mysql")

@@ -13,6 +13,9 @@ a column dropped by some and added again        old values are remembered with t
 a source stops, tables come and go meanwhile    who has to come is stored, and not who runs
 two groups crossed in two sources               a source holds shards, it does not stand still
 a row moves from a shard that waits             no safe mode: the old row is met, not replaced
+a pass that dies inside a transaction           it is an ordinary run from a place to a place
+a table's checkpoint that goes backward         a table has one place, which goes along when its reading changes
+what DM refuses                                 names and defaults are met by the structure of both sides
 """
 
 from __future__ import annotations
@@ -31,9 +34,10 @@ from dm.demo.compare import Server, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
+from tests.live.syncer.test_shards import KEYED, KEYLESS, merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.shard_workload import other_places
-from tests.testbed.sync import RunningSync, running_sync, subtask_for, wait_until
+from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -142,12 +146,69 @@ _COMES_BACK = Trap(
     "shard-column-kept",
     2,
 )
-_MOVES = Trap(
+_ADD_N, _NAME = "ADD COLUMN n INT NOT NULL", "CHANGE COLUMN v renamed INT"
+_FIRST = "ADD COLUMN p INT FIRST"
+_REFUSED_BY_DM = Trap(
     (
-        Run(("0 INSERT s1 VALUES (1, 1)", f"0 ALTER s1 {_ADD_W}")),
-        Run(("0 DELETE s1 WHERE id = 1", "0 INSERT s2 VALUES (1, 2)")),
+        Run(
+            (
+                "0 INSERT s1 VALUES (1, 1)",
+                f"0 ALTER s1 {_ADD_N}",
+                f"0 ALTER s1 {_NAME}",
+                "0 INSERT s1 (id, renamed, n) VALUES (2, 2, 2)",
+                f"0 ALTER s1 {_FIRST}",
+                "0 UPDATE s1 SET p = 3, n = 3",
+                "0 INSERT s2 VALUES (3, 3)",
+                "1 INSERT s1 VALUES (11, 1)",
+            )
+        ),
+        Run((f"0 ALTER s2 {_ADD_N}", f"0 ALTER s2 {_NAME}", "0 UPDATE s2 SET renamed = 5", f"0 ALTER s2 {_FIRST}")),
+        Run(
+            tuple(f"1 ALTER {shard} {ddl}" for ddl in (_ADD_N, _NAME, _FIRST) for shard in ("s1", "s2"))
+            + ("1 INSERT s2 VALUES (1, 12, 2, 2)",)
+        ),
+    )
+)
+_ADD_NOW = "ADD COLUMN m DATETIME DEFAULT CURRENT_TIMESTAMP"
+_NOW = Trap(
+    (
+        Run(
+            ("0 INSERT s1 VALUES (1, 1)", f"0 ALTER s1 {_ADD_NOW}", f"0 ALTER s2 {_ADD_NOW}", f"1 ALTER s1 {_ADD_NOW}")
+        ),
+        Run((f"1 ALTER s2 {_ADD_NOW}",)),
     ),
-    "duplicate-key",
+    "ddl-values-differ",
+)
+_NOW_EACH = Trap((Run(("0 INSERT s1 VALUES (1, 1)", f"0 ALTER s1 {_ADD_NOW}")), Run(())), "shard-ddl-unsupported", 2)
+_BACKWARD = Trap(
+    (
+        Run(("0 INSERT s1 VALUES (1, 1)", f"0 ALTER s1 {_ADD_W}", "0 INSERT s1 VALUES (2, 1, 1)")),
+        Run((f"0 ALTER s2 {_ADD_W}", *(f"1 ALTER {shard} {_ADD_W}" for shard in ("s1", "s2")))),
+        Run(("0 DELETE s1", "0 INSERT s1 VALUES (3, 1, 1)")),
+        Run((f"0 ALTER s1 {_ADD_X}", "0 UPDATE s1 SET x = 1")),
+        Run(("0 UPDATE s1 SET x = x + 1", "0 DELETE s2", "0 INSERT s2 VALUES (4, 1, 1)")),
+        Run((f"0 ALTER s2 {_ADD_X}", *(f"1 ALTER {shard} {_ADD_X}" for shard in ("s1", "s2")))),
+        Run(("0 UPDATE s1 SET v = x + 1",)),
+        Run(()),
+    )
+)
+_GOES_ELSEWHERE = Trap(
+    (
+        Run(("0 INSERT s1 VALUES (1, 1)", f"0 ALTER s1 {_ADD_W}", "0 DELETE s1 WHERE id = 1")),
+        Run(("0 INSERT s2 VALUES (1, 2)", f"1 ALTER s1 {_ADD_W}", f"0 ALTER s2 {_ADD_W}", f"1 ALTER s2 {_ADD_W}")),
+        Run(("0 DELETE s2 WHERE id = 1",)),
+        Run(("1 INSERT s1 VALUES (1, 3, 3)",)),
+    )
+)
+_MOVES, _MOVES_AT_A_KEY = (
+    Trap(
+        (
+            Run(("0 INSERT s1 VALUES (1, 1)", f"0 ALTER s1 {ddl}")),
+            Run(("0 DELETE s1 WHERE id = 1", "0 INSERT s2 VALUES (1, 2)")),
+        ),
+        "duplicate-key",
+    )
+    for ddl in (_ADD_W, "ADD UNIQUE INDEX by_v (v, id)")
 )
 
 
@@ -208,7 +269,14 @@ class _Scene:
         return TableName(self.name, _GROUPS.get(table.table[0], table.table))
 
 
-def _scene(name: str, upstreams: Sequence[ThrowawayServer], target: ThrowawayServer, mode: ShardMode) -> _Scene:
+def _scene(
+    name: str,
+    upstreams: Sequence[ThrowawayServer],
+    target: ThrowawayServer,
+    mode: ShardMode,
+    *,
+    gtid: bool = False,
+) -> _Scene:
     for server in upstreams:
         server.execute(*(f"CREATE TABLE {name}.{group}{shard} ({_COLUMNS})" for group in _GROUPS for shard in (1, 2)))
         server.execute(f"CREATE TABLE {name}.u{server.server_id} (id INT PRIMARY KEY)")
@@ -224,6 +292,9 @@ def _scene(name: str, upstreams: Sequence[ThrowawayServer], target: ThrowawaySer
         subtask_for(server, target, name, task=name, source_id=source, routes=rules).model_copy(update=changes)
         for server, source in zip(upstreams, sources, strict=True)
     ]
+    if gtid:
+        by_gtid = {"enable_gtid": True}
+        subtasks = [each.model_copy(update={"source": each.source.model_copy(update=by_gtid)}) for each in subtasks]
     scene = _Scene(name, upstreams, target, subtasks)
     scene.sync()
     return scene
@@ -246,6 +317,10 @@ _CHAOS = pytest.mark.chaos
         pytest.param("optimistic", _TABLES_COME_AND_GO, id="tables come and go, optimistic", marks=_CHAOS),
         pytest.param("pessimistic", _CROSSED, id="crossed, pessimistic"),
         pytest.param("optimistic", _OTHER_ORDER, id="another order, optimistic", marks=_CHAOS),
+        pytest.param("pessimistic", _REFUSED_BY_DM, id="what DM refuses, pessimistic"),
+        pytest.param("optimistic", _REFUSED_BY_DM, id="what DM refuses, optimistic", marks=_CHAOS),
+        pytest.param("pessimistic", _BACKWARD, id="a table's checkpoint, pessimistic", marks=_CHAOS),
+        pytest.param("optimistic", _GOES_ELSEWHERE, id="a row moves, optimistic", marks=_CHAOS),
     ],
 )
 def test_dms_trap_is_none(
@@ -262,6 +337,62 @@ def test_dms_trap_is_none(
 
 
 @pytest.mark.ci_flavor("mariadb")
+@pytest.mark.parametrize("mode", ["pessimistic", pytest.param("optimistic", marks=_CHAOS)])
+def test_a_row_between_two_ddls_is_not_lost_where_places_are_sets_of_gtids(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer],
+    target: ThrowawayServer,
+    schema: SchemaFactory,
+    mode: ShardMode,
+) -> None:
+    scene = _scene(schema(*upstreams, target), upstreams, target, mode, gtid=True)
+    for number, run in enumerate(_ROW_BETWEEN.runs):
+        scene.play(run, number)
+    scene.finish()
+
+
+# The second pass is killed when it has sent some rows of a transaction, and not committed them.
+_DIES_IN_THE_PASS = """
+from dm import faults
+from dm.syncer.sharding.shard_run import ShardRun
+begin = ShardRun._begin
+def begin_and_arm(self, *arguments):
+    begin(self, *arguments)
+    faults.arm("syncer.inside_transaction=kill")
+ShardRun._begin = begin_and_arm
+"""
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("columns", [KEYLESS, pytest.param(KEYED, marks=_CHAOS)])
+def test_a_pass_that_dies_inside_a_transaction_leaves_and_doubles_nothing(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, columns: str
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target, columns=columns)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    upstream.execute(
+        f"ALTER TABLE {name}.s1 {_ADD_W}",
+        "BEGIN",
+        f"INSERT INTO {name}.u VALUES (1)",
+        *(f"INSERT INTO {name}.s1 VALUES ({row}, {row}, {row})" for row in range(5)),
+        f"INSERT INTO {name}.s2 VALUES (10, 10)",
+        "COMMIT",
+        f"UPDATE {name}.s1 SET v = v + 1",
+        f"ALTER TABLE {name}.s2 {_ADD_W}",
+    )
+    process = SyncProcess(subtask, patch=_DIES_IN_THE_PASS)
+    try:
+        assert process.wait_killed(), process.errors()
+    finally:
+        process.close()
+    with running_sync(subtask) as sync:
+        wait_for_rows(target, name, 6, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)
+
+
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize(
     ("mode", "trap"),
     [
@@ -269,6 +400,9 @@ def test_dms_trap_is_none(
         pytest.param("pessimistic", Trap(_OTHER_ORDER.runs[:2], "shard-ddl-conflict"), id="another order"),
         pytest.param("optimistic", _COMES_BACK, id="a column comes back", marks=_CHAOS),
         pytest.param("pessimistic", _MOVES, id="a row moves, pessimistic", marks=_CHAOS),
+        pytest.param("optimistic", _MOVES_AT_A_KEY, id="a row moves, optimistic", marks=_CHAOS),
+        pytest.param("pessimistic", _NOW, id="a default of the moment, pessimistic", marks=_CHAOS),
+        pytest.param("optimistic", _NOW_EACH, id="a default of the moment, optimistic", marks=_CHAOS),
     ],
 )
 def test_what_can_not_be_exact_pauses_and_pauses_again(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import cast
+from unittest.mock import patch
 
 import pytest
 
@@ -13,6 +14,7 @@ from dm.demo.compare import Server, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.syncer.sharding.shard_run import ShardRun
 from dm.syncer.stream.operators import EventPlace, Request
 from dm.task.operators import operate
 from dm.task.shard_locks import Decision, decide, locks
@@ -324,6 +326,34 @@ def test_shards_get_other_names_in_their_group(
     upstream.execute(f"ALTER TABLE {name}.s3 {key}", f"UPDATE {name}.s8 SET v = v + 1")
     with running_sync(subtask) as sync:  # the rows that waited come before the stream goes on
         wait_for_rows(target, name, 4, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("renamed", ["s2", "s3"])  # one that does not wait, and one that does
+def test_the_name_of_a_dropped_shard_is_given_on_when_its_rows_have_come(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, renamed: str
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target, shards=3)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    upstream.execute(
+        f"ALTER TABLE {name}.s1 ADD COLUMN w INT",
+        f"INSERT INTO {name}.s1 VALUES (1, 1, 1)",
+        f"DELETE FROM {name}.s1",
+        f"DROP TABLE {name}.s1",
+        *(f"ALTER TABLE {name}.{shard} ADD COLUMN w INT" for shard in ("s3", "s2")),
+        f"RENAME TABLE {name}.{renamed} TO {name}.s1",
+        f"INSERT INTO {name}.s1 VALUES (2, 2, 2)",
+    )
+    with patch.object(ShardRun, "_going", lambda *_: []):
+        error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "shard-ddl-unsupported"
+    with running_sync(subtask) as sync:
+        wait_for_rows(target, name, 1, sync)
         sync.wait_synced()
     merged([upstream], target, name)
 

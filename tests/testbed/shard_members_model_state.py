@@ -1,0 +1,131 @@
+"""What the model of a group's members (`shard_members_model.py`) consists of: histories, the target, the runs."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+NUMBERED: Final = "pq"  # effects of statements that all shards have to come to
+WIDENING: Final = "w"  # of one that the target has with the first shard
+_TABLES: Final = "abc"  # the third one is the second source's
+
+
+class Event(NamedTuple):
+    """What happens to a table in its source's binlog."""
+
+    table: int
+    does: Literal["row", "ddl", "steps", "widen", "create", "rename", "drop"]
+    what: str = ""
+
+
+History = tuple[Event, ...]
+
+_SIGNS: Final[dict[str, Literal["ddl", "steps", "widen", "create", "rename", "drop"]]] = {
+    "=": "ddl",
+    "~": "steps",
+    "+": "widen",
+    ":": "create",
+    ">": "rename",
+    "/": "drop",
+}
+
+
+def history(text: str) -> History:
+    """Events from words.
+
+    `a` is a row of shard a; `a=p` a statement that all have to come to, and whose effect is p; `a~p` the same effect in
+    steps for which nobody waits: then the target may have it or not. `a+w` widens the target. `b:pw` creates b with
+    these effects, `b:P` with p as the steps leave it. `a>` gives a another name, `a/` drops it.
+    """
+    return tuple(
+        Event(_TABLES.index(word[0]), _SIGNS[word[1]] if len(word) > 1 else "row", word[2:]) for word in text.split()
+    )
+
+
+class Member(NamedTuple):
+    """A shard as stored."""
+
+    passed: int = 0
+    ready: int = 0
+    has: str = ""  # the effects in its structure; those that came by steps as capital letters
+    after: str | None = None  # behind the statement that it has come to
+    early: int = 0  # why it waits at its CREATE TABLE, as in `dm.progress.shard_group`
+    waived: int = 0
+
+
+Key = tuple[int, int]  # a table, and how often it got another name
+Members = tuple[tuple[Key, Member], ...]
+
+
+class Ddl(NamedTuple):
+    """A numbered statement."""
+
+    effect: str
+    skipped: bool = False
+
+
+class Pass(NamedTuple):
+    """A second pass: how far it is, and the tables it reads, each from a place of its own."""
+
+    at: int
+    tables: tuple[tuple[int, int], ...]
+
+
+class Source(NamedTuple):
+    """What is stored of one source. Places are numbers of events; a checkpoint of 2 has the first two behind it."""
+
+    at: int = 0  # L of main
+    held: tuple[tuple[int, int], ...] = ()  # tables and the places where their rows begin
+    second: Pass | None = None
+
+
+class Target(NamedTuple):
+    """What the target has committed."""
+
+    has: str  # effects
+    executed: int
+    begun: int  # the last statement that is being executed, or was
+    ddls: tuple[Ddl, ...]
+    members: Members
+    sources: tuple[Source, ...]
+
+
+Phase = Literal[
+    "", "to decide", "admitted", "alone", "widened", "to arrive", "arrived", "asked", "begun", "altered", "to pass",
+    "to hold", "to change", "behind",
+]  # fmt: skip
+IN_TURN: Final[tuple[Phase, ...]] = ("admitted", "alone", "widened", "asked", "begun", "altered")
+
+
+class Run(NamedTuple):
+    """The memory of one process that follows a source."""
+
+    second: bool
+    at: int
+    phase: Phase = ""
+
+
+class State(NamedTuple):
+    """Everything at one instant."""
+
+    target: Target
+    runs: tuple[Run | None, ...]
+    crashes: int
+    decisions: tuple[bool, ...]  # of a person, yet to come: whether the open statement is skipped as well
+
+
+def with_member(members: Members, key: Key, member: Member | None) -> Members:
+    """With another member in one's place, or none."""
+    others = tuple(each for each in members if each[0] != key)
+    return others if member is None else tuple(sorted((*others, (key, member))))
+
+
+def strict(has: str) -> str:
+    """The numbered effects that the target must have for these rows."""
+    return "".join(effect for effect in NUMBERED if effect in has)
+
+
+def takes(target: str, has: str) -> bool:
+    """Whether a target with some effects takes rows with others: what came by steps it may have or not."""
+    return all((effect in target) == (effect in has) for effect in NUMBERED if effect.upper() not in has) and (
+        WIDENING not in has or WIDENING in target
+    )
