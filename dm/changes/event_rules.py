@@ -68,8 +68,7 @@ def extracted(pair: Pair) -> str:
     return "a route adds columns" if pair.plan.constants else ""
 
 
-def triggers(pair: Pair) -> str:
-    """What the target does by itself."""
+def _triggers(pair: Pair) -> str:
     return "the target's table has triggers, which row events do not fire" if pair.target.triggers else ""
 
 
@@ -160,7 +159,7 @@ RULES: Final[tuple[Rule, ...]] = (
     settings,
     _filtered,
     extracted,
-    triggers,
+    _triggers,
     _checks,
     differing,
     types,

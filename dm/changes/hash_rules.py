@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from dm.changes.event_rules import Pair, differing, extracted, settings, triggers, types
+from dm.changes.event_rules import Pair, differing, extracted, settings, types
 from dm.changes.row_hash import RowHash, hashable
 
 Rule = Callable[[Pair], str]
@@ -28,8 +28,9 @@ def _index(pair: Pair) -> str:
 
 
 def _grouping(pair: Pair) -> str:
-    one = pair.plan.statement_rows == 1 or not pair.plan.groupable
-    return "rows share no statements" if one else ""
+    """What triggers and checked foreign keys forbid, or a person."""
+    alone = pair.plan.statement_rows == 1 or not pair.plan.groupable
+    return "rows share no statements" if alone else ""
 
 
 def _others(pair: Pair) -> str:
@@ -53,7 +54,6 @@ RULES: Final[tuple[Rule, ...]] = (
     _others,
     settings,
     extracted,
-    triggers,
     differing,
     types,
     _columns,

@@ -117,6 +117,16 @@ def test_neighbours_among_floating_numbers_have_hashes_of_their_own(
     assert (applied.by_hash, applied.row_by_row) == (len(found), False)
 
 
+def test_values_do_not_run_into_each_other(desk: Desk, schema: SchemaFactory) -> None:
+    columns = [Column(name, "varchar", 9, charset="utf8mb4") for name in "ab"]
+    plan = create(desk, schema(desk.server), "a VARCHAR(9), b VARCHAR(9)", columns)
+    rows: list[Row] = [(b"a", b"b"), (b"ab", b""), (b"", b"ab"), (b"a,b", b""), (b"N", b""), (None, b""), (b"", None)]
+    apply_batch(desk.connection, [insert(plan, *row) for row in rows])
+    assert plan.row_hash is not None
+    found = desk.connection.query(b"SELECT %b FROM %b" % (plan.row_hash.of_row, plan.target.sql.encode()))
+    assert len(set(found)) == len(rows)
+
+
 NUMBERS = "a INT NOT NULL, b VARCHAR(20)"
 COLUMNS = (Column("a", "int", nullable=False), Column("b", "varchar", 20, charset="utf8mb4"))
 
@@ -251,4 +261,7 @@ def test_a_text_that_is_longer_than_a_packet_stands_for_no_row(
         assert set(connection.query("SELECT v FROM d.t")) == {(other.decode(),), (None,)}
         assert plan.row_hash is not None
         assert "no hash" in plan.row_hash.refused
+        plan.row_hash.refused = ""
+        apply_batch(connection, [delete(plan, None)])
+        assert connection.query("SELECT v FROM d.t") == [(other.decode(),)], "a value without a text is not NULL"
         schemas.close()

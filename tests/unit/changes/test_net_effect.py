@@ -16,7 +16,6 @@ from dm.changes.hash_rules import row_hash
 from dm.changes.net_effect import LEAST, NetEffect, net_effect, planned
 from dm.changes.plan import PlanOptions, TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.changes.row_hash import RowHash
 from dm.changes.statement import ApplyStatement
 from dm.changes.target_table import TargetTable
 from dm.ident import TableName
@@ -197,11 +196,3 @@ def test_steps_are_statements_or_effects() -> None:
         isinstance(step, ApplyStatement)
         for step in planned([RowChange(keyed, ChangeKind.INSERT, None, (1,), False)], limit=LIMIT)
     )
-
-
-def test_texts_of_an_image_cannot_run_into_each_other() -> None:
-    texts = plan_of((Column("a", "varchar", 9, charset="latin1"), Column("b", "varchar", 9, charset="latin1")))
-    hashed = texts.row_hash
-    assert isinstance(hashed, RowHash)
-    rows = [(b"a", b"b"), (b"a,b", b""), (b"", b"a,b"), (b"N", b""), (None, b""), (b"", None), (None, None)]
-    assert len({hashed.of_image(row) for row in rows}) == len(rows)
