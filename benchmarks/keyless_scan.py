@@ -1,9 +1,10 @@
 """`python -m benchmarks.keyless_scan`: what one UPDATE of all rows of a table without a key costs, as the table grows.
 
-A server that scans the table for each row takes four times as long for twice the rows. Three ways to a server of the
-same family, one after the other: dm by row events, dm by SQL, and a replica; each with the table as it is at the
-source, and with an ordinary index of a selective column that only the server which is written to has. What is told is
-seconds from before the UPDATE at the source until it is committed there, and that server's CPU.
+A server that scans the table for each row takes four times as long for twice the rows. Ways to a server of the same
+family, one after the other: dm as it is, which at a MariaDB finds the rows together where the table has no index; dm
+with each row found by itself, by row events and by SQL; and a replica. Each with the table as it is at the source, and
+with an ordinary index of a selective column that only the server which is written to has. What is told is seconds from
+before the UPDATE at the source until it is committed there, and that server's CPU.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from benchmarks.measure import server_seconds
 from benchmarks.workload import narrow_rows
+from dm.changes import net_effect
 from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
 from tests.testbed.sync import running_sync, subtask_for
@@ -26,7 +28,11 @@ from tests.testbed.sync import running_sync, subtask_for
 _NUMBERS = itertools.count(1)  # each run is a task of its own
 _ROWS = (1_000, 2_000, 4_000)
 _SECONDS = 900
-_WAYS = {"dm, row events": "auto", "dm, SQL": "sql", "replica": ""}
+_AS_IT_IS = "dm"
+_REPLICA = "replica"
+_ONE_BY_ONE = {"dm, each row by itself, row events": "auto", "dm, each row by itself, SQL": "sql"}
+_WAYS = (_AS_IT_IS, *_ONE_BY_ONE, _REPLICA)
+_NEVER = 1 << 30
 _TABLE = "CREATE TABLE {} (id INT NOT NULL, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL)"
 _REPLICATED = "scan_replica"
 _STATUS: dict[Flavor, str] = {"mysql": "SHOW BINARY LOG STATUS", "mariadb": "SHOW MASTER STATUS"}
@@ -48,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rows", type=int, action="append", help=f"rows of the table (default {_ROWS})")
     flavors: tuple[Flavor, ...] = ("mysql", "mariadb")
     parser.add_argument("--flavor", choices=flavors, action="append", help="only these servers")
+    parser.add_argument("--way", choices=_WAYS, action="append", help="only these ways")
+    parser.add_argument("--without-index", action="store_true", help="only the table as it is at the source")
     given = parser.parse_args(arguments)
     print("| server | index | way | rows | seconds | CPU seconds of the server |\n|---|---|---|---|---|---|")
     for flavor in given.flavor or flavors:
@@ -63,9 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             ) as replica,
         ):
             _follow(source, replica)
-            for index in (False, True):
-                for way, row_format in _WAYS.items():
-                    there = target if row_format else replica
+            for index in (False,) if given.without_index else (False, True):
+                for way in given.way or _WAYS:
+                    there = replica if way == _REPLICA else target
                     for rows in given.rows or _ROWS:
                         seconds, cost = _measured(source, there, way, rows, index=index)
                         kept = "KEY (id)" if index else "none"
@@ -82,14 +90,15 @@ def _follow(source: ThrowawayServer, replica: ThrowawayServer) -> None:
 def _measured(
     source: ThrowawayServer, there: ThrowawayServer, way: str, rows: int, *, index: bool
 ) -> tuple[float, float]:
-    schema = f"scan_{_WAYS[way]}" if _WAYS[way] else _REPLICATED
+    row_format = _ONE_BY_ONE.get(way, "auto")
+    schema = _REPLICATED if way == _REPLICA else f"scan_{row_format}"
     table = f"{schema}.t"
     source.execute(f"DROP DATABASE IF EXISTS {schema}", f"CREATE DATABASE {schema}", _TABLE.format(table))
     source.execute(*(statement.replace("{name}", table) for (statement,) in narrow_rows(random.Random(rows), rows)))
     with ExitStack() as stack:
-        if _WAYS[way]:
+        if way != _REPLICA:
             _copy(source, there, schema)
-            wait: Wait = stack.enter_context(_synced(source, there, schema, _WAYS[way], index=index))
+            wait: Wait = stack.enter_context(_synced(source, there, schema, way, index=index))
         else:
             wait = _replicated(source, there)
             wait()
@@ -119,22 +128,28 @@ def _copy(source: ThrowawayServer, target: ThrowawayServer, schema: str) -> None
 
 
 @contextmanager
-def _synced(
-    source: ThrowawayServer, target: ThrowawayServer, schema: str, row_format: str, *, index: bool
-) -> Iterator[Wait]:
+def _synced(source: ThrowawayServer, target: ThrowawayServer, schema: str, way: str, *, index: bool) -> Iterator[Wait]:
     """A task that has begun, and waits for changes."""
+    row_format = _ONE_BY_ONE.get(way, "auto")
+    together = way == _AS_IT_IS and target.flavor == "mariadb" and not index
     if index:
         _index(target, f"{schema}.t")
     task = f"{schema}_{next(_NUMBERS)}"
-    with running_sync(subtask_for(source, target, schema, task=task, row_format=row_format)) as sync:
-        sync.wait_synced()
+    least = net_effect.LEAST
+    net_effect.LEAST = least if way == _AS_IT_IS else _NEVER  # type: ignore[misc]  # as no setting can say
+    try:
+        with running_sync(subtask_for(source, target, schema, task=task, row_format=row_format)) as sync:
+            sync.wait_synced()
 
-        def wait() -> None:
-            rows = sync.wait_synced(_SECONDS)["eventRows"]
-            if bool(rows) is not (row_format == "auto"):
-                raise RuntimeError(f"row-format {row_format}: {rows} rows went as events")
+            def wait() -> None:
+                status = sync.wait_synced(_SECONDS)
+                counts = status["hashRows"], status["eventRows"]
+                if [bool(count) for count in counts] != [together, row_format == "auto" and not together]:
+                    raise RuntimeError(f"{way}: {counts} rows were found together, and went as events")
 
-        yield wait
+            yield wait
+    finally:
+        net_effect.LEAST = least  # type: ignore[misc]
 
 
 def _index(server: ThrowawayServer, table: str) -> None:

@@ -63,7 +63,8 @@ def _filtered(pair: Pair) -> str:
     return "an expression filter reads its rows" if pair.filtered else ""
 
 
-def _extracted(pair: Pair) -> str:
+def extracted(pair: Pair) -> str:
+    """Columns of the target that a route fills."""
     return "a route adds columns" if pair.plan.constants else ""
 
 
@@ -88,13 +89,15 @@ def _lost_values(pair: Pair) -> str:
     return f"without a key MySQL may lose a change of column {long[0]}" if long else ""
 
 
-def _settings(pair: Pair) -> str:
+def settings(pair: Pair) -> str:
+    """What a person wants done otherwise."""
     if pair.options.insert_mode != "insert":
         return "insert-mode is replace"
     return "missing-row is count" if pair.options.missing_row != "pause" else ""
 
 
-def _names(pair: Pair) -> str:
+def differing(pair: Pair) -> str:
+    """Other columns, or another order of them."""
     there = wire_columns(pair.target.schema, pair.options.flavor)
     if [column.name.lower() for column in pair.wire] != [column.name.lower() for column in there]:
         return "source and target differ in their columns, or in the order of these"
@@ -120,7 +123,8 @@ def _column(source: Column, target: Column) -> str:
     return "what is generated" if source.generated != target.generated else ""
 
 
-def _types(pair: Pair) -> str:
+def types(pair: Pair) -> str:
+    """Columns of one name that are not alike."""
     for source, target in pair.columns:
         difference = _column(source, target)
         if difference:
@@ -152,13 +156,13 @@ def _provable(pair: Pair) -> str:
 
 RULES: Final[tuple[Rule, ...]] = (
     _session,
-    _settings,
+    settings,
     _filtered,
-    _extracted,
+    extracted,
     _triggers,
     _checks,
-    _names,
-    _types,
+    differing,
+    types,
     _lost_values,
     _bytes,
     _nulls,

@@ -48,6 +48,7 @@ from dm.changes.event_form import EventForm
 from dm.changes.keys import Key, KeyFunction, table_key
 from dm.changes.local_time import SESSION_TIME, LocalTime, OwnColumn
 from dm.changes.narrowing import refuse_narrower
+from dm.changes.row_hash import RowHash
 from dm.changes.row_keys import key_functions, row_keys
 from dm.changes.row_text import RowText, listed_text, row_text
 from dm.changes.shared_keys import SharedKeys
@@ -82,6 +83,7 @@ class PlanOptions:
     local_time: LocalTime = SESSION_TIME
     no_events: str = "no session takes row events"  # why no table's rows go so; empty: they may
     tidb: bool = False  # the target is one, which speaks MySQL's dialect
+    others_alter: str = ""  # why the target's tables may change under the rows; empty: they don't
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,6 +124,7 @@ class TablePlan:
     defaults_agree: frozenset[int]  # indexes in the row of columns that may be left out of an INSERT
     constants: Row = ()  # what routes extract: to be put behind every row image
     events: EventForm | None = None  # how its rows go as the source's own events, where they may
+    row_hash: RowHash | None = None  # how many rows are found together, where they may be
     own: tuple[OwnColumn, ...] = ()  # of the target's, which depend on the time zone
     tidb: bool = False  # the target is one
     documents: bool = False  # columns of the target are MySQL's JSON

@@ -24,13 +24,15 @@ from typing import Protocol
 
 from dm import faults
 from dm.changes.compacted import compacted
-from dm.changes.event_batches import GUARD, arranged
+from dm.changes.event_batches import GUARD
 from dm.changes.event_form import EventForm, read_all
+from dm.changes.net_effect import NetEffect, Planned, planned
 from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of
 from dm.downstream.connection import BEGIN, ROW_EVENTS, Outcome, TargetConnection
 from dm.downstream.lenient import as_it_asks
+from dm.downstream.net_effect import Doubtful, carry_out
 from dm.downstream.refused_row import run_exactly
 from dm.errors import DMError
 
@@ -45,12 +47,13 @@ class Applied:
     missing: Sequence[RowChange] = ()  # those that found no row, where that is only counted
     compacted: int = 0  # changes that others of the same row stood for
     as_events: int = 0  # of those that were sent, the ones that went as row events
+    by_hash: int = 0  # and those whose rows were found together
 
 
 class _Unexpected(Exception):
     """A count of the grouped attempt was not the expected one, or a statement of it was refused."""
 
-    def __init__(self, statement: ApplyStatement | None, why: str) -> None:
+    def __init__(self, statement: Planned | None, why: str) -> None:
         super().__init__(why)  # the statement has rows in it, which belong in no traceback
         self.statement = statement  # None: it is not one of the changes'
         self.why = why
@@ -80,16 +83,16 @@ def apply_batch(
     it was, where one is to blame.
     """
     left = compacted(changes, limit=connection.statement_bytes)
-    plan = arranged(left, limit=connection.statement_bytes)
+    plan = planned(left, limit=connection.statement_bytes)
 
     def attempt(exchange: _Exchange) -> int:
-        exchange.add_all(plan)
-        return len(plan)
+        return exchange.add_all(plan)
 
     try:
-        _transaction(connection, attempt, first, last, guessed=True)
-        merged = len(changes) - len(left)
-        return Applied(len(changes), len(plan), row_by_row=False, compacted=merged, as_events=_as_events(plan))
+        statements = _transaction(connection, attempt, first, last, guessed=True)
+        counts = _Counts()
+        counts.add(changes, left, plan)
+        return counts.applied(statements)
     except _Unexpected as unexpected:
         read_all(changes)
         serial = _Serial(connection, failed)
@@ -108,21 +111,18 @@ def apply_parts(
     last: Callable[[], None] | None = None,
 ) -> Applied:
     """Apply changes that are too many to be held at once in one transaction; `parts` gives them, again if need be."""
-    changes = merged = events = 0
+    counts = _Counts()
     limit = connection.statement_bytes
 
     def grouped_parts(exchange: _Exchange) -> int:
-        nonlocal changes, merged, events
-        changes = merged = events = statements = 0
+        nonlocal counts
+        counts, statements = _Counts(), 0
         for part in parts():
             left = compacted(part, limit=limit)
-            changes += len(part)
-            merged += len(part) - len(left)
-            plan = arranged(left, limit=limit)
-            events += _as_events(plan)
-            exchange.add_all(plan)
+            plan = planned(left, limit=limit)
+            counts.add(part, left, plan)
+            statements += exchange.add_all(plan)
             exchange.flush()
-            statements += len(plan)
         return statements
 
     serial = _Serial(connection, None)
@@ -137,15 +137,42 @@ def apply_parts(
 
     try:
         statements = _transaction(connection, grouped_parts, first, last, guessed=True)
-        return Applied(changes, statements, row_by_row=False, compacted=merged, as_events=events)
+        return counts.applied(statements)
     except _Unexpected as unexpected:
         statements = _transaction(connection, one_by_one, first, last, guessed=False)
         _blame(unexpected)
-        return Applied(changes, statements, True, serial.missing)
+        return Applied(serial.changes, statements, True, serial.missing)
 
 
-def _as_events(plan: Iterable[ApplyStatement]) -> int:
-    return sum([len(statement.changes) for statement in plan if statement.sql.startswith(ROW_EVENTS)])
+@dataclass(slots=True)
+class _Counts:
+    """What a grouped attempt does."""
+
+    changes: int = 0
+    compacted: int = 0
+    as_events: int = 0
+    by_hash: int = 0
+
+    def add(self, changes: Sequence[RowChange], left: Sequence[RowChange], plan: Iterable[Planned]) -> None:
+        """Count changes, what is left of them, and how that goes."""
+        self.changes += len(changes)
+        self.compacted += len(changes) - len(left)
+        for step in plan:
+            if isinstance(step, NetEffect):
+                self.by_hash += len(step.changes)
+            elif step.sql.startswith(ROW_EVENTS):
+                self.as_events += len(step.changes)
+
+    def applied(self, statements: int) -> Applied:
+        """The attempt has gone well."""
+        return Applied(
+            self.changes,
+            statements,
+            row_by_row=False,
+            compacted=self.compacted,
+            as_events=self.as_events,
+            by_hash=self.by_hash,
+        )
 
 
 def apply_serially(connection: TargetConnection, changes: Iterable[RowChange]) -> Sequence[RowChange]:
@@ -158,6 +185,9 @@ def apply_serially(connection: TargetConnection, changes: Iterable[RowChange]) -
 def _blame(unexpected: _Unexpected) -> None:
     """The changes of a refused attempt were taken one by one: where they were row events, those are to blame."""
     statement = unexpected.statement
+    if isinstance(statement, NetEffect):
+        statement.hash.refuse(unexpected.why)
+        return
     if statement is None or not statement.sql.startswith((ROW_EVENTS, GUARD)):
         return
     forms: set[EventForm] = {change.plan.events for change in statement.changes if change.plan.events is not None}
@@ -176,6 +206,7 @@ class _Serial:
         self._connection = connection
         self._failed = failed
         self.missing: list[RowChange] = []
+        self.changes = 0
 
     def begin(self, exchange: _Exchange) -> _Serial:
         """Send what stands before the changes."""
@@ -186,6 +217,7 @@ class _Serial:
         """Apply the changes; gives the number of statements."""
         count = 0
         for change in changes:
+            self.changes += 1
             try:
                 for statement in row_statements(change):
                     count += self._run(statement)
@@ -230,15 +262,32 @@ class _Exchange:
         """Send a statement with the others."""
         self._waiting.append((sql, answered, statement))
 
-    def add_all(self, statements: Iterable[ApplyStatement]) -> None:
-        """Send statements of a grouped attempt; raises _Unexpected, at the latest from `flush`."""
-        for statement in statements:
+    def add_all(self, steps: Iterable[Planned]) -> int:
+        """Do a grouped attempt; gives the number of statements. Raises _Unexpected, at the latest from `flush`."""
+        count = 0
+        for statement in steps:
+            if isinstance(statement, NetEffect):
+                count += self._together(statement)
+                continue
+            count += 1
             asks = statement.found or statement.not_found or statement.lenient
             if self._connection.checks_foreign_keys or asks:
                 self.flush()
                 self._alone(statement)
             else:
                 self.add(statement.sql, partial(_expect, statement), statement)
+        return count
+
+    def _together(self, effect: NetEffect) -> int:
+        self.flush()
+        try:
+            return carry_out(self._connection, effect)
+        except Doubtful as doubt:
+            raise _Unexpected(effect, doubt.why) from None
+        except DMError as error:
+            if error.retryable:
+                raise
+            raise _Unexpected(effect, error.cause) from error
 
     def flush(self) -> None:
         """Have everything run, and look at the answers."""

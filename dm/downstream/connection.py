@@ -44,6 +44,7 @@ from dm.tls import EncryptedConnection
 
 CONNECT_TIMEOUT: Final = 10
 READ_TIMEOUT: Final = 300  # seconds without a byte, DM's limit for one statement
+_PATIENCE: Final = 12 * READ_TIMEOUT  # with one that reads and computes a large table
 
 BEGIN: Final = b"START TRANSACTION"
 ROW_EVENTS: Final = b"BINLOG "
@@ -239,6 +240,15 @@ class TargetConnection:
         self._send(data)
         result = self._connection._result
         return list(result.rows or ()) if result is not None else []
+
+    def query_patiently(self, sql: bytes) -> list[Row]:
+        """The rows of a statement that may compute for long before it has one to give."""
+        connection = self._connection
+        usual, connection._read_timeout = connection._read_timeout, _PATIENCE
+        try:
+            return self.query(sql)
+        finally:
+            connection._read_timeout = usual
 
     def send_data(self, statement: bytes, pieces: Iterable[bytes]) -> DataOutcome:
         """Run a LOAD DATA LOCAL statement with these bytes (each piece below 16 MiB) as its file."""

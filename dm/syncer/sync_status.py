@@ -153,6 +153,7 @@ class SyncStatus:
             "batches": parts.lanes.batches,
             "compactedRows": parts.lanes.compacted,
             "eventRows": parts.lanes.event_rows,
+            "hashRows": parts.lanes.hash_rows,
             **parts.missing.report,
             "retries": parts.lanes.retries,
             "queuedTransactions": len(parts.reader.queue),

@@ -71,6 +71,7 @@ class ApplyLane:
         self.rows = 0
         self.compacted = 0
         self.event_rows = 0
+        self.hash_rows = 0
         self.batches = 0
         self.retries = 0
         claim = session.claim
@@ -227,6 +228,7 @@ class ApplyLane:
         self.rows += applied.changes
         self.compacted += applied.compacted
         self.event_rows += applied.as_events
+        self.hash_rows += applied.by_hash
         self.batches += 1
 
 

@@ -17,6 +17,7 @@ from dm.syncer.stream.memory_quota import CHANGE_COST, DECODED_FACTOR, MemoryQuo
 from dm.syncer.stream.transaction import RowsItem, SourceTransaction
 
 PART_COST = 2 << 20
+_PART_SHARE = 4  # of the lanes' memory: a table without an index may be read once for each part
 
 
 @dataclass(slots=True)
@@ -52,6 +53,7 @@ class ChangeStream:
         self._tables = {key: table.for_another_thread() for key, table in rows.tables.items()}
         self._begins = dict(rows.begins)
         self._memory = memory
+        self._part_cost = max(PART_COST, memory.total // _PART_SHARE)
         self._safe = safe
         self._items.hold()
 
@@ -67,7 +69,7 @@ class ChangeStream:
             changes = table.ordered_changes(item, self._transaction, safe=self._safe)
             part += changes
             cost += DECODED_FACTOR * len(item.rows.data) + CHANGE_COST * len(changes)
-            if cost >= PART_COST:
+            if cost >= self._part_cost:
                 yield from self._lent(part, cost)
                 part, cost = [], 0
         if part:

@@ -309,6 +309,11 @@ class Lanes:
         return sum(lane.event_rows for lane in (*self._workers, self._keyless))
 
     @property
+    def hash_rows(self) -> int:
+        """Of the changes that were not replaced, those whose rows the target found together, by their hash."""
+        return sum(lane.hash_rows for lane in (*self._workers, self._keyless))
+
+    @property
     def batches(self) -> int:
         """Target transactions committed in this run."""
         return sum(lane.batches for lane in (*self._workers, self._keyless))

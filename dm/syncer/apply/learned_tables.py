@@ -17,6 +17,7 @@ from dm.binlog.decode import RowDecoder
 from dm.binlog.reader import TableMap
 from dm.changes.constant import ConstantColumn, constant_columns
 from dm.changes.event_rules import Pair, event_form, hindrance
+from dm.changes.hash_rules import row_hash
 from dm.changes.native_changes import DirectTable
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.shared_keys import SharedKeys
@@ -142,15 +143,15 @@ class LearnedTables:
         lost_key = schema.has_key and not target.schema.has_key
         decoder = RowDecoder(table_map, wire)
         pair = Pair(table_map, wire, target, plan, self._target.options, filtered=row_filter is not None)
-        plan = self._with_events(pair, decoder)
+        plan = self._with_forms(pair, decoder)
         table = SourceTable(table_map, wire, decoder, plan, wanted, row_filter, point, exact, lost_key)
         if self._memory + table.memory > _TABLES_BYTES:
             self._clear()
         return self._keep(table)
 
-    def _with_events(self, pair: Pair, decoder: RowDecoder) -> TablePlan:
+    def _with_forms(self, pair: Pair, decoder: RowDecoder) -> TablePlan:
         why = hindrance(pair)
-        plan = pair.plan if why else replace(pair.plan, events=event_form(pair, decoder))
+        plan = replace(pair.plan, events=None if why else event_form(pair, decoder), row_hash=row_hash(pair))
         self.forms.learned(plan, why)
         return plan
 

@@ -34,13 +34,18 @@ def plan_options(
         missing_row=settings.missing_row,
         narrower_columns=settings.narrower_columns,
         local_time=local_time(target, subtask.timezone),
-        no_events=_no_row_events(subtask, facts, target) or no_events,
+        no_events=_others_alter(subtask) or _no_row_events(facts, target) or no_events,
+        others_alter=_others_alter(subtask),
     )
 
 
-def _no_row_events(subtask: SubtaskConfig, facts: ServerFacts, target: TargetConnection) -> str:
+def _others_alter(subtask: SubtaskConfig) -> str:
     if subtask.shard_mode == "optimistic":
         return "with `shard-mode: optimistic` the target's tables change under the rows of other sources"
+    return ""
+
+
+def _no_row_events(facts: ServerFacts, target: TargetConnection) -> str:
     if facts.flavor != target.flavor:
         return "source and target are of different families"
     return "the target's version is below the source's" if target.version < facts.version else ""

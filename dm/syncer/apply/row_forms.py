@@ -1,11 +1,13 @@
-"""In which form the rows of each target table go, and why not as row events: for the status."""
+"""In which form the rows of each target table go, why not as row events, and how they are found: for the status."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from dm.changes.event_form import EventForm
+from dm.changes.net_effect import LEAST
 from dm.changes.plan import TablePlan
+from dm.changes.row_hash import RowHash
 from dm.ident import TableName
 from dm.unit import JSON
 
@@ -19,13 +21,20 @@ class RowForms:
         self._tables: dict[
             str, dict[TableName, EventForm | str]
         ] = {}  # by target table: the form, or why there is none
+        self._hashes: dict[str, RowHash] = {}
 
     def learned(self, plan: TablePlan, why: str) -> None:
         """The table's rows go as the plan says; `why`: what keeps them from being row events."""
         if len(self._tables) >= _TABLES_KEPT:
             self._tables.clear()
+            self._hashes.clear()
         form = why if plan.events is None else plan.events
-        self._tables.setdefault(f"{plan.target.schema}.{plan.target.table}", {})[plan.source] = form
+        table = f"{plan.target.schema}.{plan.target.table}"
+        self._tables.setdefault(table, {})[plan.source] = form
+        if plan.row_hash is None:
+            self._hashes.pop(table, None)
+        else:
+            self._hashes[table] = plan.row_hash
 
     def of(self, table: str) -> dict[str, JSON]:
         """The fields of one table; none where no row of it has come."""
@@ -34,4 +43,8 @@ class RowForms:
             return {}
         reasons = [form if isinstance(form, str) else form.refused for form in forms.values()]
         why = next(filter(None, reasons), "")
-        return {"rowFormat": "sql" if why else "events", "rowFormatReason": why}
+        fields: dict[str, JSON] = {"rowFormat": "sql" if why else "events", "rowFormatReason": why}
+        row_hash = self._hashes.get(table)
+        if row_hash is not None:
+            fields["rowHash"] = row_hash.refused or f"in use: {LEAST} rows and more are found together, by SQL"
+        return fields

@@ -47,12 +47,16 @@ def _keys(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Rows of a table without a key are found by all their columns, one after the other: exact, but slow."""
     without = context.keyless
     if without:
-        # A MySQL scans once for many rows where they go as row events, a MariaDB never.
+        # A MySQL scans once for many rows where they go as row events, a MariaDB where the table has no index at all.
         scans = context.syncs and context.target.facts.flavor == "mariadb"
         yield answers.warning(
             f"without a primary key or a unique key that is NOT NULL: {some(without)}; they are copied by one task"
             " and followed by one ordered session"
-            + ("; the target scans such a table for each row that is updated or deleted" if scans else ""),
+            + (
+                "; the target scans such a table for each row that is updated or deleted, unless many change at once"
+                if scans
+                else ""
+            ),
             "ALTER TABLE .. ADD PRIMARY KEY (..)"
             + ("; or, at the target alone, ADD KEY (..) with a column of many values" if scans else ""),
         )

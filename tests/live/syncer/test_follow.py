@@ -53,9 +53,11 @@ def test_inserts_updates_deletes_and_key_moves_arrive(
         assert status["totalRows"] == 10
         assert status["eventRows"] == 10 - int(str(status["compactedRows"]))
         form = {"rowFormat": "events", "rowFormatReason": ""}
+        found = {"rowHash": "in use: 64 rows and more are found together, by SQL"} if target.flavor == "mariadb" else {}
+        keyless = {"inserts": 3, "updates": 0, "deletes": 1, "ddl": 0, **form, **found}
         assert status["tables"] == [
             {"table": f"{name}.keyed", "schema": name, "inserts": 3, "updates": 2, "deletes": 1, "ddl": 0, **form},
-            {"table": f"{name}.keyless", "schema": name, "inserts": 3, "updates": 0, "deletes": 1, "ddl": 0, **form},
+            {"table": f"{name}.keyless", "schema": name, **keyless},
         ]
         assert (status["queuedTransactions"], status["queuedRows"], status["queuedBytes"]) == (0, 0, 0)
         assert status["readBinlog"] == status["syncerBinlog"]

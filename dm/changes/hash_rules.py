@@ -1,0 +1,71 @@
+"""Which tables' rows may be found by a hash of their values: every rule, in one place, each with its reason in words.
+
+Rows that are found so are removed and written anew, in what they become. So nothing may tell that from an UPDATE: no
+column but those that the source fills, no trigger, no foreign key that is checked. A table that a rule keeps back loses
+nothing but speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from dm.changes.event_rules import Pair, differing, extracted, settings, types
+from dm.changes.row_hash import RowHash, hashable
+
+Rule = Callable[[Pair], str]
+"""Why the table's rows are found one by one; empty where this is no reason."""
+
+
+def _server(pair: Pair) -> str:
+    """A MySQL reads the table once for a row event of many rows, and its DELETE does not tell which rows it found."""
+    return "" if pair.options.flavor == "mariadb" else "the target is no MariaDB"
+
+
+def _index(pair: Pair) -> str:
+    """By an index each row is found without reading the others."""
+    return "the target's table has an index" if pair.target.schema.indexes else ""
+
+
+def _grouping(pair: Pair) -> str:
+    """What triggers and checked foreign keys forbid, or a person."""
+    alone = pair.plan.statement_rows == 1 or not pair.plan.groupable
+    return "rows share no statements" if alone else ""
+
+
+def _others(pair: Pair) -> str:
+    """Rows of other sources may have columns that these do not know yet."""
+    return pair.options.others_alter
+
+
+def _columns(pair: Pair) -> str:
+    for column in pair.target.schema.columns:
+        if column.generated is not None:
+            return f"the target computes column {column.name}"
+        if not hashable(column):
+            return f"column {column.name} is of type {column.base}"
+    return ""
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    _server,
+    _index,
+    _grouping,
+    _others,
+    settings,
+    extracted,
+    differing,
+    types,
+    _columns,
+)
+"""In the order in which they are asked: each may rely on those before it."""
+
+
+def row_hash(pair: Pair) -> RowHash | None:
+    """How the table's rows are found together; None where a rule says that they are not."""
+    if any(rule(pair) for rule in RULES):
+        return None
+    schema = pair.target.schema
+    # Nobody judges a row that comes and goes, nor could the target have refused it.
+    judged = bool(pair.target.checks or schema.checks or schema.partitions)
+    return RowHash(pair.plan.columns, drops=pair.options.compact and not judged)

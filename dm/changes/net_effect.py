@@ -1,0 +1,131 @@
+"""What many changes of a table without a key come to: so many rows like this have to go, and so many like that to come.
+
+Equal rows are one as good as the other. So the rows of a table are a bag, and a run of changes takes some out of it and
+puts others in. One by one, a change finds its row if the bag then has one: one that was there before the run, or that
+an earlier change put in and none took out again. So the run finds all of its rows if and only if the table has, of each
+row, as many as the run takes of those that were there: `gone`. What the run put in and did not take out: `come`.
+
+Two images are one row here if they are written alike. The target may store two that are written in two ways as one:
+then a row that the run put in is taken from those that were there, which comes to the same or is missed. Nothing is
+found in error.
+
+Changes may move past those of other tables, but past none that fires triggers or has a foreign key checked. So a run is
+what lies between such changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
+from typing import Final
+
+from dm.binlog.value import ABSENT, Row
+from dm.changes.event_batches import arranged
+from dm.changes.event_form import read_all
+from dm.changes.keys import WILD, completed, keys_of
+from dm.changes.plan import TablePlan
+from dm.changes.row_change import RowChange
+from dm.changes.row_hash import RowHash
+from dm.changes.row_statements import removes_others
+from dm.changes.statement import ApplyStatement, has_zero_enum
+
+# One reading that hashes every row takes as long as some thirty that find one each, whatever the table's size
+# (`benchmarks.keyless_scan`).
+LEAST: Final = 64
+
+_PLAN: Final = attrgetter("plan")
+
+
+@dataclass(slots=True)
+class Gone:
+    """A row that has to go, and how many of it."""
+
+    row: Row
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NetEffect:
+    """The changes of one table within a run."""
+
+    plan: TablePlan
+    hash: RowHash
+    changes: tuple[RowChange, ...]
+    gone: dict[bytes, Gone]  # by the row as it is written in an INSERT
+    come: dict[bytes, int]
+
+
+Planned = ApplyStatement | NetEffect
+
+
+def planned(changes: Sequence[RowChange], *, limit: int) -> Sequence[Planned]:
+    """The changes as net effects where those help, else in few statements, none much longer than `limit` bytes."""
+    plans = set(map(_PLAN, changes))
+    wanted = [plan for plan in plans if plan.row_hash is not None and not plan.row_hash.refused]
+    if not wanted or all(_searched(changes, plan) < LEAST for plan in wanted):
+        return arranged(changes, limit=limit)
+    result: list[Planned] = []
+    for moves, run in groupby(changes, _moves):
+        left: Sequence[RowChange] = list(run)
+        effects = []
+        for plan in wanted if moves else ():
+            effect = _effect_within(left, plan)
+            if effect is not None:
+                effects.append(effect)
+                left = [change for change in left if change.plan is not plan]
+        result += arranged(left, limit=limit) if left else ()
+        result += effects
+    return result
+
+
+def _searched(changes: Iterable[RowChange], plan: TablePlan) -> int:
+    """How many rows the target has to look for."""
+    return sum([change.plan is plan and change.before is not None for change in changes])
+
+
+def _moves(change: RowChange) -> bool:
+    """Whether the change may stand elsewhere among those of other tables."""
+    return change.plan.groupable and WILD not in keys_of(change) and not removes_others(change)
+
+
+def _effect_within(run: Sequence[RowChange], plan: TablePlan) -> NetEffect | None:
+    changes = [change for change in run if change.plan is plan]
+    alone = all(change.plan is plan or change.plan.target != plan.target for change in run)
+    if not alone or _searched(changes, plan) < LEAST:
+        return None
+    read_all(changes)
+    return net_effect(plan, changes)
+
+
+def net_effect(plan: TablePlan, changes: Sequence[RowChange]) -> NetEffect | None:
+    """What the changes come to; None where they have to be done one by one."""
+    assert plan.row_hash is not None
+    written, drops = plan.values, plan.row_hash.drops
+    gone: dict[bytes, Gone] = {}
+    come: dict[bytes, int] = {}
+    for change in changes:
+        before, after = change.before, change.after
+        if before is not None:
+            if not _whole(plan, before):
+                return None
+            text = written(before)
+            if come.get(text):
+                if not drops:
+                    return None
+                come[text] -= 1
+            else:
+                gone.setdefault(text, Gone(before)).count += 1
+        if after is not None:
+            after = after if before is None else completed(after, before)
+            if not _whole(plan, after):
+                return None
+            text = written(after)
+            come[text] = come.get(text, 0) + 1
+    return NetEffect(plan, plan.row_hash, tuple(changes), gone, {text: count for text, count in come.items() if count})
+
+
+def _whole(plan: TablePlan, row: Row) -> bool:
+    """Whether the image has every column, and a strict target takes it."""
+    return ABSENT not in row and not has_zero_enum(plan, row)

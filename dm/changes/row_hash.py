@@ -1,0 +1,110 @@
+"""Rows told apart by a hash of all their values, which the target computes: of its own rows, and of row images.
+
+A row of a table without an index is found by its values alone, and a MariaDB reads the table for each of them. The hash
+is what many rows are found by in one reading: the server computes it once for each of its rows, and looks it up in a
+list.
+
+Two rows have the same hash if and only if they have the same bytes in every column that is written. So each column
+becomes a text that only this value has, NULL included, and that cannot run into the next one. The texts are hashed by
+SHA-256: nobody can make two rows that are different and have the same one. A row image becomes the same text by the
+conversions that `comparison.py` makes for one row. Where it becomes another text, nothing is found, and no harm done.
+Where a text is longer than the server makes them (`max_allowed_packet`) it is NULL, and so is the hash, which is found
+nowhere: CONCAT keeps it, and IF asks the value whether it is NULL, not the text.
+
+- A text is the hexadecimal digits of its bytes, in the column's character set. Of a long value it is the hash of them,
+  as twice the bytes may be more than the server takes in one value.
+- Integers are hexadecimal digits as well, since ZEROFILL changes how they are printed; so are the numbers of ENUM, SET
+  and BIT, which `|0` makes integers of.
+- A FLOAT is printed as the DOUBLE that it is: in six digits two of them may look alike.
+- A DECIMAL is cast to its own digits, a time is printed with all of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dm.binlog.value import Row
+from dm.changes.column_map import MappedColumn
+from dm.schema.table import Column
+from dm.type_family import BYTES, CHARACTERS, FLOATS, INTEGERS, LONG_TEXT_BYTES, TEMPORAL, TEXTS
+
+_NUMBERED: Final = frozenset({"enum", "set", "bit"})
+_SHORT: Final = CHARACTERS | {"binary", "varbinary", "tinytext", "tinyblob"}
+_DIGITS: Final = 10  # of a DECIMAL that says nothing
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """How the value of one column becomes a text."""
+
+    at: int
+    encode: Callable[..., bytes]
+    stored: bytes  # of the target's row
+    before: bytes  # around the literal of an image
+    behind: bytes
+
+    def literal(self, row: Row) -> bytes:
+        """The text of an image's value."""
+        value = row[self.at]
+        return b"'N'" if value is None else self.before + self.encode(value) + self.behind
+
+
+class RowHash:
+    """How the rows of one target table are hashed."""
+
+    def __init__(self, columns: Sequence[MappedColumn], *, drops: bool) -> None:
+        self._told = [_told(column) for column in columns]
+        self.of_row: Final = _hashed([each.stored for each in self._told])
+        """The hash of a row of the table, as SQL."""
+        self.drops: Final = drops
+        """Whether a row that comes and goes within a batch need not come at all."""
+        self.refused = ""
+        """Why rows are no longer found so."""
+
+    def of_image(self, row: Row) -> bytes:
+        """The hash that a row with the image's values has in the table, as SQL."""
+        return _hashed([each.literal(row) for each in self._told])
+
+    def refuse(self, why: str) -> None:
+        """Find rows one by one from now on."""
+        self.refused = why
+
+
+def hashable(column: Column) -> bool:
+    """Whether the column's values can be told apart by a text."""
+    return _around(column) is not None
+
+
+def _hashed(texts: Sequence[bytes]) -> bytes:
+    return b"UNHEX(SHA2(CONCAT(" + b",',',".join(texts) + b"),256))"
+
+
+def _told(column: MappedColumn) -> _Told:
+    around = _around(column.target)
+    assert around is not None, "a rule says that there is a text"
+    before, behind = around
+    stored = before + column.sql + behind
+    if column.target.base in _NUMBERED:
+        stored = b"HEX(" + column.sql + b"|0)"
+    if column.target.nullable:
+        stored = b"IF(" + column.sql + b" IS NULL,'N'," + stored + b")"
+    if column.target.base in TEXTS and column.target.charset != "binary":
+        charset = (column.target.charset or "utf8mb4").encode()
+        before, behind = before + b"CONVERT(", b" USING " + charset + b")" + behind
+    return _Told(column.at, column.encode, stored, before, behind)
+
+
+def _around(column: Column) -> tuple[bytes, bytes] | None:
+    """What makes a text of the column's value, before and behind it; None where nothing is known to."""
+    base = column.base
+    if base in INTEGERS or base == "year" or base in _NUMBERED or base in _SHORT:
+        return b"HEX(", b")"
+    if base in LONG_TEXT_BYTES or base in BYTES:
+        return b"SHA2(CAST(", b" AS BINARY),256)"
+    if base in FLOATS:
+        return b"(", b"+0e0)"
+    if base == "decimal":
+        return b"CAST(", b" AS DECIMAL(%d,%d))" % (column.length or _DIGITS, column.decimals or 0)
+    return (b"", b"") if base in TEMPORAL else None

@@ -1,0 +1,129 @@
+"""A net effect carried out inside the open transaction: one reading of the table for a list of rows.
+
+The target hashes the images (no table is read), then removes every row with one of these hashes and says which it
+removed: DELETE .. RETURNING, the only statement that reads the table. If of some row there were fewer than the changes
+take, one of them finds none, and it is for the changes one by one to say which. What was removed beyond that comes
+back, with what the changes put in. All of it is inside the transaction of the lane's row.
+
+The rows are removed and written anew, so the table must have no more columns than the source fills. The plan says so,
+but somebody may have altered the table since. So it is asked again behind the DELETE, whose lock keeps the table as it
+is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from dm.changes.net_effect import NetEffect
+from dm.changes.plan import STATEMENT_ROWS
+from dm.changes.statement import insert_head
+from dm.downstream.connection import Outcome, TargetConnection
+
+_HASH_BYTES: Final = 67  # of one in a list: 0x, the digits, a comma
+# More equal rows than this are not worth removing and writing again.
+_REMOVED_AT_MOST: Final = 8
+_REMOVED_ANYWAY: Final = 1000
+# A long list would become a table that is joined.
+_AS_A_LIST: Final = b"SET STATEMENT in_predicate_conversion_threshold=0 FOR "
+
+
+class Doubtful(Exception):
+    """The changes have to be done one by one."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+
+def carry_out(connection: TargetConnection, effect: NetEffect) -> int:
+    """Have the table take the changes; gives the number of statements. Raises DMError, and Doubtful."""
+    texts = _texts_by_hash(connection, effect)
+    wanted = {hashed: sum(effect.gone[text].count for text in alike) for hashed, alike in texts.items()}
+    removed: Counter[bytes] = Counter()
+    statements = 1
+    for part in _parts(wanted, max(connection.statement_bytes // _HASH_BYTES, 1)):
+        removed += _removed(connection, effect, part)
+        statements += 1
+    _demand_same_columns(connection, effect)
+    written = Counter(effect.come)
+    for hashed, count in wanted.items():
+        if removed[hashed] < count:
+            raise Doubtful("the target lacks a row that is looked for")
+        written[texts[hashed][0]] += removed[hashed] - count
+    return statements + _write(connection, effect, written)
+
+
+def _texts_by_hash(connection: TargetConnection, effect: NetEffect) -> dict[bytes, list[bytes]]:
+    """The rows that have to go, by their hash; several may be one to the target."""
+    found: dict[bytes, list[bytes]] = {}
+    texts = list(effect.gone)
+    images = (b"(%d,%b)" % (at, effect.hash.of_image(gone.row)) for at, gone in enumerate(effect.gone.values()))
+    for values in _packed(images, connection.statement_bytes):
+        for at, hashed in connection.query(b"VALUES " + values):
+            if not isinstance(hashed, bytes):
+                raise Doubtful("the target gives no hash of a row")
+            found.setdefault(hashed, []).append(texts[int(at)])
+    if sum(map(len, found.values())) != len(texts):
+        raise Doubtful("the target gives fewer hashes than there are rows")
+    return found
+
+
+def _removed(connection: TargetConnection, effect: NetEffect, wanted: Mapping[bytes, int]) -> Counter[bytes]:
+    """Remove all rows with these hashes; gives how many had each."""
+    most = _REMOVED_AT_MOST * sum(wanted.values()) + _REMOVED_ANYWAY
+    listed = b",".join([b"0x" + hashed.hex().encode() for hashed in wanted])
+    found = connection.query_patiently(
+        b"%bDELETE FROM %b WHERE %b IN (%b) LIMIT %d RETURNING %b"
+        % (_AS_A_LIST, effect.plan.target.sql.encode(), effect.hash.of_row, listed, most, effect.hash.of_row)
+    )
+    if len(found) >= most:
+        raise Doubtful("the target has many equal rows")
+    return Counter(hashed for (hashed,) in found)
+
+
+def _demand_same_columns(connection: TargetConnection, effect: NetEffect) -> None:
+    """The table is locked by now: nobody alters it before the end of the transaction."""
+    target = effect.plan.target
+    place = (target.schema, target.table)
+    columns = connection.query(
+        "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s", place
+    )
+    triggers = connection.query(
+        "SELECT 1 FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s LIMIT 1",
+        place,
+    )
+    known = sorted(column.target.name.lower() for column in effect.plan.columns)
+    if triggers or sorted(str(name).lower() for (name,) in columns) != known:
+        raise Doubtful("the target's table is another one than it was")
+
+
+def _write(connection: TargetConnection, effect: NetEffect, rows: Counter[bytes]) -> int:
+    head = insert_head(effect.plan, b"INSERT", effect.plan.columns)
+    statements = [head + values for values in _packed(rows.elements(), connection.statement_bytes)]
+    outcomes: list[Outcome] = []
+    connection.run_all(statements, outcomes)
+    if sum(outcome.affected for outcome in outcomes) != rows.total():
+        raise Doubtful("the target took another number of rows than it was given")
+    return len(statements)
+
+
+def _packed(texts: Iterable[bytes], limit: int) -> Iterator[bytes]:
+    """The texts with commas between them, in pieces of about so many bytes at most."""
+    piece: list[bytes] = []
+    size = 0
+    for text in texts:
+        if piece and (size + len(text) >= limit or len(piece) == STATEMENT_ROWS):
+            yield b",".join(piece)
+            piece, size = [], 0
+        piece.append(text)
+        size += len(text) + 1
+    if piece:
+        yield b",".join(piece)
+
+
+def _parts(wanted: Mapping[bytes, int], most: int) -> Iterator[dict[bytes, int]]:
+    items = list(wanted.items())
+    for at in range(0, len(items), most):
+        yield dict(items[at : at + most])

@@ -1,0 +1,198 @@
+"""The net effect of a run of changes has the outcome of the changes one by one, an error included."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm.binlog.value import ABSENT, UNREAD, Row
+from dm.changes import net_effect as module
+from dm.changes.hash_rules import row_hash
+from dm.changes.net_effect import LEAST, NetEffect, net_effect, planned
+from dm.changes.plan import PlanOptions, TablePlan
+from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.statement import ApplyStatement
+from dm.changes.target_table import TargetTable
+from dm.ident import TableName
+from dm.schema.table import Column, TableSchema
+from tests.unit.changes.event_tables import event_plan, pair_of, raw_change
+from tests.unit.changes.plans import delete, insert, number, update
+
+LIMIT = 1 << 20
+MARIADB = PlanOptions("mariadb", compact=True)
+COLUMNS = (number("a"), number("b", nullable=True))
+_EMPTY = TableSchema(TableName("d", "t"), ())
+ROWS = st.tuples(st.integers(0, 2), st.one_of(st.none(), st.integers(0, 1)))
+
+
+def plan_of(
+    columns: Sequence[Column] = COLUMNS,
+    *,
+    options: PlanOptions = MARIADB,
+    target: TargetTable | None = None,
+    table: str = "t",
+) -> TablePlan:
+    pair = pair_of(columns, [], options=options, target=target, table=table)
+    found = row_hash(pair)
+    assert found is not None
+    return replace(pair.plan, row_hash=found)
+
+
+PLAN = plan_of()
+OTHER = plan_of(table="other")
+
+
+def one_by_one(rows: Counter[Row], changes: Sequence[RowChange]) -> Counter[Row] | None:
+    """The rows behind the changes; None where one of these finds no row."""
+    left = rows.copy()
+    for change in changes:
+        if change.before is not None:
+            if not left[change.before]:
+                return None
+            left[change.before] -= 1
+        if change.after is not None:
+            left[change.after] += 1
+    return +left
+
+
+def together(rows: Counter[Row], effect: NetEffect, rendered: dict[bytes, Row]) -> Counter[Row] | None:
+    """The same by what the target does with a net effect."""
+    left = rows.copy()
+    written: Counter[Row] = Counter({rendered[text]: count for text, count in effect.come.items()})
+    for text, gone in effect.gone.items():
+        assert rendered[text] == gone.row
+        removed = left.pop(gone.row, 0)
+        if removed < gone.count:
+            return None
+        written[gone.row] += removed - gone.count
+    return +(left + written)
+
+
+CHANGES = st.lists(
+    st.one_of(
+        ROWS.map(lambda row: insert(PLAN, *row)),
+        ROWS.map(lambda row: delete(PLAN, *row)),
+        st.tuples(ROWS, ROWS).map(lambda rows: update(PLAN, *rows)),
+    ),
+    max_size=12,
+)
+
+
+@given(st.lists(ROWS, max_size=8), CHANGES)
+def test_a_run_comes_to_what_its_changes_come_to(start: list[Row], changes: list[RowChange]) -> None:
+    rows = Counter(start)
+    effect = net_effect(PLAN, changes)
+    assert effect is not None
+    images = [row for change in changes for row in (change.before, change.after) if row is not None]
+    assert together(rows, effect, {PLAN.values(row): row for row in images}) == one_by_one(rows, changes)
+
+
+def test_a_row_that_comes_and_goes_leaves_no_trace() -> None:
+    effect = net_effect(PLAN, [insert(PLAN, 1, 1), update(PLAN, (1, 1), (1, 2)), delete(PLAN, 1, 2)])
+    assert effect is not None
+    assert (effect.gone, effect.come) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("options", "target"),
+    [
+        (replace(MARIADB, compact=False), None),
+        (MARIADB, TargetTable(_EMPTY, checks=True)),
+    ],
+)
+def test_what_the_target_might_refuse_is_done_one_by_one(options: PlanOptions, target: TargetTable | None) -> None:
+    judged = plan_of(options=options, target=target)
+    assert net_effect(judged, [update(judged, (1, 1), (1, 2)), update(judged, (1, 2), (1, 3))]) is None
+    assert net_effect(judged, [update(judged, (1, 1), (1, 2)), update(judged, (2, 1), (2, 2))]) is not None
+
+
+def test_columns_that_an_image_leaves_out() -> None:
+    effect = net_effect(PLAN, [update(PLAN, (1, 2), (ABSENT, 3))])
+    assert effect is not None
+    assert effect.come == {PLAN.values((1, 3)): 1}
+    assert net_effect(PLAN, [update(PLAN, (1, ABSENT), (1, 3))]) is None
+    assert net_effect(PLAN, [insert(PLAN, 1, ABSENT)]) is None
+
+
+def test_the_error_value_of_an_enum_has_a_statement_of_its_own() -> None:
+    columns = (number("a"), Column("e", "enum", charset="latin1", members=("x", "y")))
+    enums = plan_of(columns)
+    assert net_effect(enums, [update(enums, (1, 1), (1, 2))]) is not None
+    assert net_effect(enums, [update(enums, (1, 1), (1, 0))]) is None
+    assert net_effect(enums, [update(enums, (1, 0), (1, 1))]) is None
+
+
+def updates(plan: TablePlan, count: int, first: int = 0) -> list[RowChange]:
+    return [update(plan, (at, 1), (at, 2)) for at in range(first, first + count)]
+
+
+def shape(changes: Sequence[RowChange]) -> list[tuple[str, int]]:
+    """The steps: `together`, or how many statements in a row."""
+    found: list[tuple[str, int]] = []
+    for step in planned(changes, limit=LIMIT):
+        if isinstance(step, NetEffect):
+            found.append((f"together in {step.plan.target.table}", len(step.changes)))
+        elif found and found[-1][0] == "statements":
+            found[-1] = "statements", found[-1][1] + 1
+        else:
+            found.append(("statements", 1))
+    return found
+
+
+def test_few_rows_are_looked_for_one_by_one() -> None:
+    assert shape(updates(PLAN, LEAST - 1)) == [("statements", LEAST - 1)]
+    assert shape(updates(PLAN, LEAST)) == [("together in t", LEAST)]
+    assert shape([insert(PLAN, at, 1) for at in range(LEAST)]) == [("statements", 1)]
+
+
+def test_a_hash_that_was_refused_is_used_no_more() -> None:
+    refused = plan_of()
+    assert refused.row_hash is not None
+    refused.row_hash.refuse("it found nothing")
+    assert shape(updates(refused, LEAST)) == [("statements", LEAST)]
+
+
+def test_changes_of_several_tables_take_turns() -> None:
+    keyed = event_plan((number("id"),), [], table="third")
+    mixed = [
+        change
+        for pair in zip(updates(PLAN, LEAST), updates(OTHER, LEAST), strict=True)
+        for change in (*pair, insert(keyed, 1))
+    ]
+    assert sorted(shape(mixed)) == [("statements", 1), ("together in other", LEAST), ("together in t", LEAST)]
+
+
+def test_nothing_moves_over_a_change_with_triggers() -> None:
+    fired = pair_of(COLUMNS, [], options=MARIADB, target=TargetTable(_EMPTY, triggers=True), table="fires").plan
+    mixed = [*updates(PLAN, LEAST), insert(fired, 1, 1), *updates(PLAN, LEAST + 1)]
+    assert shape(mixed) == [("together in t", LEAST), ("statements", 1), ("together in t", LEAST + 1)]
+
+
+def test_two_sources_of_one_table_keep_their_order() -> None:
+    twin = plan_of()
+    mixed = [*updates(PLAN, LEAST), update(twin, (1, 1), (1, 2))]
+    assert [kind for kind, _ in shape(mixed)] == ["statements"]
+
+
+def test_what_was_left_unread_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LEAST", 1)
+    pair = pair_of(COLUMNS, [], options=replace(MARIADB, no_events=""))
+    plan = replace(event_plan(COLUMNS, []), row_hash=row_hash(pair))
+    change = raw_change(plan, (1, 2), (1, None))
+    change.before = change.after = (UNREAD, UNREAD)
+    (effect,) = planned([change], limit=LIMIT)
+    assert isinstance(effect, NetEffect)
+    assert effect.come == {plan.values((1, None)): 1}
+
+
+def test_steps_are_statements_or_effects() -> None:
+    keyed = event_plan((number("id"),), [])
+    assert all(
+        isinstance(step, ApplyStatement)
+        for step in planned([RowChange(keyed, ChangeKind.INSERT, None, (1,), False)], limit=LIMIT)
+    )
