@@ -67,13 +67,14 @@ def test_a_session_is_what_the_protocol_needs_whatever_a_file_asks_for(tidb: Tid
         assert session.query("SELECT @@transaction_isolation") == [("READ-COMMITTED",)]
 
 
+@pytest.mark.parametrize("operations", ["ADD COLUMN v INT", "ADD COLUMN v INT, ADD COLUMN w INT"])
 def test_a_job_is_seen_until_it_has_ended(
-    tidb: TidbServer, sessions: tuple[TargetConnection, TargetConnection], schema: SchemaFactory
+    tidb: TidbServer, sessions: tuple[TargetConnection, TargetConnection], schema: SchemaFactory, operations: str
 ) -> None:
     one, two = sessions
     table = TableName(schema(tidb), "t")
     tidb.execute(f"CREATE TABLE {table.sql} (id INT PRIMARY KEY)", f"INSERT INTO {table.sql} VALUES (1)")
-    alter = f"ALTER TABLE {table.sql} ADD COLUMN v INT"
+    alter = f"ALTER TABLE {table.sql} {operations}"
     one.begin()
     one.execute(f"DELETE FROM {table.sql} WHERE id = 1")  # for whose transaction the job waits
     thread = threading.Thread(target=tidb.execute, args=(alter,))
