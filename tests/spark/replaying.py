@@ -14,7 +14,6 @@ from pymysql.cursors import Cursor
 from dm.config.route import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
-from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
@@ -34,7 +33,7 @@ class Scene:
     """The task, and its servers."""
 
     def __init__(
-        self, upstream: ThrowawayServer, target: PrivateServer, name: str, directory: Path, **syncer: Any
+        self, upstream: ThrowawayServer, target: ThrowawayServer, name: str, directory: Path, **syncer: Any
     ) -> None:
         self.upstream, self.target, self.name, self.directory = upstream, target, name, directory
         self.there = f"{name}_there"

@@ -1,20 +1,12 @@
-"""Loads into TiDB: what it keeps in another form than its source, its limits, and its jobs."""
+"""Loads into TiDB: what it keeps in another form than its source."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.errors import DMError
-from dm.ident import TableName
 from tests.spark.conftest import LoadFactory
-from tests.spark.full_load import beside, wait_for
-from tests.spark.kill import TRIED_AGAIN
-from tests.testbed.sync import wait_until
 from tests.testbed.tidb import TidbServer
-from tests.testbed.tidb_jobs import in_use, jobs, pause, standing_still, times_asked
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.tidb]
 
@@ -35,57 +27,3 @@ def test_texts_of_latin1_arrive(form: str, mysql: ThrowawayServer, tidb: TidbSer
     report = load.report(structures=False)
     assert report.identical, str(report)
     assert tidb.query(f"SELECT l FROM `{load.target_schema}`.words WHERE id = 1") == (("Müller € (a, 'b')",),)
-
-
-@pytest.mark.chaos
-def test_an_index_that_a_dead_load_has_begun_is_waited_for(
-    mysql: ThrowawayServer, own_tidb: TidbServer, full_load: LoadFactory, tmp_path: Path
-) -> None:
-    load = full_load(
-        mysql,
-        own_tidb,
-        "CREATE TABLE t (id INT PRIMARY KEY, v INT, KEY by_v (v))",
-        "INSERT INTO t VALUES (1, 1), (2, 1), (3, NULL)",
-        defer_indexes=True,
-    )
-    load.dump()
-    table, words = TableName(load.target_schema, "t"), "ADD INDEX `by_v`"
-    log, go = tmp_path / "struck", tmp_path / "go"
-    process = load.start("Load", f"loader.chunk_committed=hang:{go}", log)
-    wait_for(log, process)
-    with in_use(own_tidb, table):
-        go.touch()
-        number = pause(own_tidb, table, words)
-        own_tidb.kill()
-    assert process.wait() == TRIED_AGAIN, log.with_suffix(".out").read_text()
-    own_tidb.start()
-    with beside(load.load) as loading, standing_still(own_tidb, table, words, number):
-        asked = "`db_name` , `table_name`"
-        wait_until(lambda: times_asked(own_tidb, asked) > 2, "it asks for the job again and again")
-        assert loading.is_alive()
-    assert jobs(own_tidb, table, words) == [(number, "synced")]
-    report = load.report()
-    assert report.identical, str(report)
-
-
-def test_a_transaction_beyond_its_limit_is_named_and_the_load_goes_on_when_the_limit_is_raised(
-    mysql: ThrowawayServer, tmp_path: Path, full_load: LoadFactory
-) -> None:
-    """A load writes parts of 16 MiB, each in one transaction."""
-    numbers = "WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < 300)"
-    limit = {"txn-total-size-limit": 1 << 20}
-    with TidbServer(tmp_path / "tidb", performance=limit) as small:
-        load = full_load(
-            mysql, small, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9000))",
-            f"INSERT INTO t {numbers} SELECT i, REPEAT('x', 8000) FROM n",
-        )  # fmt: skip
-        load.dump()
-        with pytest.raises(DMError) as refused:
-            load.load()
-        assert refused.value.code == 36962, refused.value
-        assert "txn-total-size-limit" in refused.value.workaround
-        limit["txn-total-size-limit"] = 100 << 20
-        small.restart()
-        load.load()
-        report = load.report(structures=False)
-        assert report.identical, str(report)

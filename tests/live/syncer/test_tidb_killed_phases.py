@@ -1,7 +1,7 @@
 """A TiDB that is killed in phases that a plain stream has not: merges of shards, online DDL, a validator, check-task.
 
-Whoever works there ends by an error that auto-resume tries again, and behind it everything is identical. Loads, joins,
-comparisons and replays: tests/spark/test_tidb_killed.py.
+Whoever works there ends by an error that auto-resume tries again, and behind it everything is identical. Loads and
+joins: tests/spark/test_tidb_killed.py.
 """
 
 from __future__ import annotations
