@@ -13,6 +13,7 @@ from dm.downstream.connection import Row, TargetConnection
 from dm.ident import TableName
 
 _ENDED: Final = ("synced", "cancelled", "rollback done")
+_PART: Final = "%/* subjob */%"  # of a job with several operations; it stays `done` for ever, and the job ends
 
 
 def executes(connection: TargetConnection, statement: str) -> bool:
@@ -32,4 +33,7 @@ def alters(connection: TargetConnection, table: TableName) -> bool:
 
 def _unfinished(connection: TargetConnection, columns: str) -> list[Row]:
     places = ", ".join(["%s"] * len(_ENDED))
-    return connection.query(f"SELECT {columns} FROM information_schema.ddl_jobs WHERE state NOT IN ({places})", _ENDED)
+    return connection.query(
+        f"SELECT {columns} FROM information_schema.ddl_jobs WHERE state NOT IN ({places}) AND job_type NOT LIKE %s",
+        (*_ENDED, _PART),
+    )

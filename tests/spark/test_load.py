@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dm.config.selection import BlockAllowList, TablePattern
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_files import load_plan
@@ -336,10 +337,19 @@ def test_progress_of_another_dump_is_not_built_upon(mariadb: ThrowawayServer, fu
     assert load.report().identical
 
 
-def test_a_session_of_an_older_run_can_not_claim_a_part(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
-    load = full_load(mariadb, mariadb, *KEYED)
+@pytest.fixture(params=["mariadb", pytest.param("tidb", marks=pytest.mark.tidb)])
+def loaded(request: pytest.FixtureRequest) -> PrivateServer:
+    """Into what a load writes."""
+    server: PrivateServer = request.getfixturevalue(request.param)
+    return server
+
+
+def test_a_session_of_an_older_run_can_not_claim_a_part(
+    mariadb: ThrowawayServer, loaded: PrivateServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, loaded, *KEYED)
     part = PartKey(TableName(load.schema, "keyed"), 0, 0, 0)
-    older, newer = TargetConnection(endpoint(mariadb)), TargetConnection(endpoint(mariadb))
+    older, newer = TargetConnection(endpoint(loaded)), TargetConnection(endpoint(loaded))
     try:
         old = begin_run(older, key_of(load), "d", threading.Event())
         new = begin_run(newer, key_of(load), "d", threading.Event())
@@ -362,11 +372,11 @@ def test_a_session_of_an_older_run_can_not_claim_a_part(mariadb: ThrowawayServer
 
 
 def test_a_session_parked_inside_its_transaction_is_ended_by_a_newer_run(
-    mariadb: ThrowawayServer, full_load: LoadFactory
+    mariadb: ThrowawayServer, loaded: PrivateServer, full_load: LoadFactory
 ) -> None:
-    load = full_load(mariadb, mariadb, *KEYED)
+    load = full_load(mariadb, loaded, *KEYED)
     part = PartKey(TableName(load.schema, "keyed"), 0, 0, 0)
-    parked, newer = TargetConnection(endpoint(mariadb)), TargetConnection(endpoint(mariadb))
+    parked, newer = TargetConnection(endpoint(loaded)), TargetConnection(endpoint(loaded))
     try:
         old = begin_run(parked, key_of(load), "d", threading.Event())
         take_slot(parked, key_of(load))

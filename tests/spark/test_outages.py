@@ -81,13 +81,6 @@ class Outage:
 
 
 @pytest.fixture
-def own_tidb(tmp_path: Path) -> Iterator[TidbServer]:
-    server = TidbServer(tmp_path / "tidb")
-    yield server.start()
-    server.destroy()
-
-
-@pytest.fixture
 def outage(spark: SparkProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
     spark.close()  # the next JVM, and the workers below it, know where strikes are told
     monkeypatch.setattr(job, "_workers_lost", False)

@@ -5,6 +5,7 @@ flavor              both flavours, one after the other
 twin                the compiled parts and, where they have twins, Python alone: what uses it runs twice
 upstream, target    shared servers of the current flavour; `upstreams` are two, `upstream` is the first of them
 tidb                the shared TiDB of the session; tests that use it are marked `tidb`
+own_tidb            a TiDB that the test may kill
 server              factory of servers that the test may kill: server(flavor, gtid=False, binlog_row_metadata="FULL")
 schema              factory of fresh schemas: schema(upstream, target) creates one name on all these servers
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -61,6 +63,13 @@ def mariadb(park: ServerPark) -> ThrowawayServer:
 @pytest.fixture(scope="session")
 def tidb(park: ServerPark) -> TidbServer:
     return park.tidb()
+
+
+@pytest.fixture
+def own_tidb(tmp_path: Path) -> Iterator[TidbServer]:
+    server = TidbServer(tmp_path / "tidb")
+    yield server.start()
+    server.destroy()
 
 
 # Of a module, because hypothesis takes the fixtures of a function for ones that each example would need anew.

@@ -1,17 +1,19 @@
-"""Main or the share killed at a fault point while tables join, and what is begun again behind it."""
+"""Main or the share killed at a fault point while tables join, or their TiDB, and what is begun again behind it."""
 
 from __future__ import annotations
 
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from dm.errors import DMError
 from tests.testbed.joining import Task, join_process
 from tests.testbed.sync import UnitProcess, wait_until
+from tests.testbed.tidb import TidbServer
+from tests.testbed.tidb_kills import TidbKill
 
 OF_THE_EMPTYING = ("join.emptying", "join.emptied", "join.loading")
 OF_THE_LOAD = (
@@ -21,6 +23,17 @@ OF_THE_SHARE = (*OF_THE_EMPTYING, *OF_THE_LOAD, "join.near", "join.before_ready"
 OF_MAIN = ("join.given_up", "join.called", "join.before_return", "join.returned")
 TRIED_AGAIN = 3  # the exit status
 _TRIES = 3
+
+
+@contextmanager
+def _tried_again(stream: AbstractContextManager[object]) -> Iterator[None]:
+    """Beside the block; the stream may end by an error that is tried again."""
+    try:
+        with stream:
+            yield
+    except DMError as error:
+        if not error.retryable:
+            raise
 
 
 @dataclass
@@ -46,6 +59,29 @@ class Death:
                 # A worker of Spark may be who dies: then the process ends with an error that is tried again.
                 assert process.wait(120) in (-signal.SIGKILL, TRIED_AGAIN), process.returncode
         assert self._struck.exists()
+
+    def strikes_target(self, task: Task, target: TidbServer) -> None:
+        """Kill the target while the stream is at the point; both streams end by errors that are tried again."""
+        kill = TidbKill(target, self.point, self.directory)
+        if self.of_main:
+            main = UnitProcess(
+                "sync",
+                task.subtask.to_wire(),
+                None,
+                work_directory=task.directory / "main",
+                faults=kill.faults,
+                fault_log=kill.log,
+            )
+            try:
+                with _tried_again(task.joining(ends=False)):
+                    kill.strike(lambda: main.ended)
+            finally:
+                main.close(kill=True)
+        else:
+            with _tried_again(task.following()):
+                process = join_process(task.subtask, task.directory / "join", kill.faults, kill.log)
+                kill.strike(lambda: process.poll() is not None)
+                assert process.wait(120) in (0, TRIED_AGAIN), process.returncode
 
     def goes_on(self, task: Task) -> None:
         """Both streams begin again and run until the tables have joined."""

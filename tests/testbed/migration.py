@@ -7,6 +7,7 @@ import threading
 from dataclasses import dataclass, field
 
 from dm.config import SourceConfig, read_source, read_task
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
 from dm.task.precheck.result import CheckResult
@@ -18,7 +19,7 @@ class Migration:
     """A task between two servers, as its files would say it."""
 
     upstream: ThrowawayServer
-    target: ThrowawayServer
+    target: PrivateServer
     schema: str
     source_user: str = "root"
     target_user: str = "root"
@@ -62,7 +63,7 @@ class Migration:
             f" user: {self.source_user}, password: '{password}'}}\n"
         )
 
-    def _password(self, server: ThrowawayServer, user: str) -> str:
+    def _password(self, server: PrivateServer, user: str) -> str:
         return self.passwords.get(user, server.password)
 
     def user(self, server: ThrowawayServer, *grants: str) -> str:

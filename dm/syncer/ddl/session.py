@@ -67,6 +67,8 @@ _FRACTION: Final = re.compile(r":\d\d\.(\d+)")
 _COLLATION_SINCE: Final = 80011  # default_collation_for_utf8mb4
 _OF_UTF8MB4: Final = 255  # utf8mb4_0900_ai_ci
 _OF_OLDER_UTF8MB4: Final = 45  # utf8mb4_general_ci
+# A TiDB of old collations (`new_collations_enabled_on_first_bootstrap`) takes their names and does not list them.
+_UNLISTED: Final = {_OF_UTF8MB4: "utf8mb4_0900_ai_ci", _OF_OLDER_UTF8MB4: "utf8mb4_general_ci"}
 _COLLATIONS_SINCE: Final = 110201  # character_set_collations of MariaDB
 _CHECK_LEVELS_SINCE: Final = 100510  # information_schema.check_constraints tells columns' from tables'
 _NO_FOREIGN_KEY_CHECKS: Final = 1 << 26  # OPTION_NO_FOREIGN_KEY_CHECKS of both servers
@@ -329,7 +331,7 @@ class DdlSession:
         """How the target takes a collation that the source names by this number; None where it has none such."""
         if collation not in _SHARED_COLLATIONS and self._facts.flavor != self._connection.flavor:
             return None
-        return self._names.get(collation) if self._tidb else collation
+        return self._names.get(collation, _UNLISTED.get(collation)) if self._tidb else collation
 
     def has_table(self, table: TableName) -> bool:
         """Whether the target has a table of this name, and no view."""

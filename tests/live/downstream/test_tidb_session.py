@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from dm.downstream import tidb_ddl_jobs
+from dm.downstream import tidb_ddl_jobs, tidb_session
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
@@ -52,13 +52,29 @@ def test_a_row_that_is_written_is_locked_at_once(
     assert twice.value.name == "duplicate-key"
 
 
+def test_a_session_is_what_the_protocol_needs_whatever_a_file_asks_for(tidb: TidbServer) -> None:
+    other = {
+        "tidb_txn_mode": "optimistic", "tidb_constraint_check_in_place_pessimistic": "OFF", "tidb_dml_type": "bulk",
+        "tidb_low_resolution_tso": "ON", "tidb_replica_read": "follower", "tidb_batch_insert": "ON",
+        "tidb_guarantee_linearizability": "OFF", "transaction_isolation": "REPEATABLE-READ",
+    }  # fmt: skip
+    with closing(TargetConnection(endpoint_of(tidb).model_copy(update={"session": other}))) as session:
+        found = {str(name): str(value) for name, value in session.query(tidb_session.question())}
+        assert found.keys() == tidb_session.FIXED.keys()
+        assert {name: value.upper() for name, value in found.items()} == {
+            name: value.upper() for name, value in tidb_session.FIXED.items()
+        }
+        assert session.query("SELECT @@transaction_isolation") == [("READ-COMMITTED",)]
+
+
+@pytest.mark.parametrize("operations", ["ADD COLUMN v INT", "ADD COLUMN v INT, ADD COLUMN w INT"])
 def test_a_job_is_seen_until_it_has_ended(
-    tidb: TidbServer, sessions: tuple[TargetConnection, TargetConnection], schema: SchemaFactory
+    tidb: TidbServer, sessions: tuple[TargetConnection, TargetConnection], schema: SchemaFactory, operations: str
 ) -> None:
     one, two = sessions
     table = TableName(schema(tidb), "t")
     tidb.execute(f"CREATE TABLE {table.sql} (id INT PRIMARY KEY)", f"INSERT INTO {table.sql} VALUES (1)")
-    alter = f"ALTER TABLE {table.sql} ADD COLUMN v INT"
+    alter = f"ALTER TABLE {table.sql} {operations}"
     one.begin()
     one.execute(f"DELETE FROM {table.sql} WHERE id = 1")  # for whose transaction the job waits
     thread = threading.Thread(target=tidb.execute, args=(alter,))

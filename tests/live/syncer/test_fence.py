@@ -10,9 +10,12 @@ import pytest
 
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.flavor import Flavor
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.park import ServerPark
 from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for, wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
@@ -30,12 +33,19 @@ def process(subtask: SubtaskConfig, *, faults: str = "", log: Path | None = None
         running.close(kill=True)
 
 
+@pytest.fixture(params=["same", pytest.param("tidb", marks=[pytest.mark.tidb, pytest.mark.chaos])])
+def target(request: pytest.FixtureRequest, park: ServerPark, flavor: Flavor) -> PrivateServer:
+    """One of the source's flavour, and a TiDB."""
+    return park.tidb() if request.param == "tidb" else park.shared(flavor, "target")
+
+
 @pytest.fixture
-def subtask(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory) -> SubtaskConfig:
+def subtask(upstream: ThrowawayServer, target: PrivateServer, schema: SchemaFactory) -> SubtaskConfig:
     """A subtask that has run before: its start is stored, its tables are empty."""
     name = schema(upstream, target)
     for server in (upstream, target):
         server.execute(
+            f"ALTER DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
             f"CREATE TABLE {name}.keyed (id INT PRIMARY KEY, v INT)",
             f"CREATE TABLE {name}.keyless (a INT, b VARCHAR(10))",
         )
@@ -45,7 +55,7 @@ def subtask(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFa
     return found
 
 
-def assert_identical(upstream: ThrowawayServer, target: ThrowawayServer, name: str) -> None:
+def assert_identical(upstream: ThrowawayServer, target: PrivateServer, name: str) -> None:
     report = compare(pair_tables([upstream], [name]), target)
     assert report.identical, str(report)
 
@@ -68,7 +78,7 @@ def assert_replaced(old: SyncProcess) -> None:
 )
 def test_a_session_parked_before_its_commit_is_ended_and_its_rows_are_applied_once(
     upstream: ThrowawayServer,
-    target: ThrowawayServer,
+    target: PrivateServer,
     subtask: SubtaskConfig,
     tmp_path: Path,
     statement: str,
@@ -91,7 +101,7 @@ def test_a_session_parked_before_its_commit_is_ended_and_its_rows_are_applied_on
 
 
 def test_a_process_that_was_stopped_and_continued_changes_nothing(
-    upstream: ThrowawayServer, target: ThrowawayServer, subtask: SubtaskConfig
+    upstream: ThrowawayServer, target: PrivateServer, subtask: SubtaskConfig
 ) -> None:
     name = subtask.task
     with process(subtask) as old:
@@ -108,7 +118,7 @@ def test_a_process_that_was_stopped_and_continued_changes_nothing(
 
 
 def test_of_two_runs_one_goes_on_and_the_other_does_not_come_back(
-    upstream: ThrowawayServer, target: ThrowawayServer, subtask: SubtaskConfig
+    upstream: ThrowawayServer, target: PrivateServer, subtask: SubtaskConfig
 ) -> None:
     name = subtask.task
     with running_sync(subtask) as second:
@@ -134,7 +144,7 @@ def test_of_two_runs_one_goes_on_and_the_other_does_not_come_back(
 )
 def test_a_target_that_became_an_older_copy_of_itself_is_no_other_run(
     upstream: ThrowawayServer,
-    target: ThrowawayServer,
+    target: PrivateServer,
     subtask: SubtaskConfig,
     became: str | None,
     expected: tuple[str, bool],
@@ -155,7 +165,7 @@ def test_a_target_that_became_an_older_copy_of_itself_is_no_other_run(
 
 
 def test_a_process_that_registers_at_the_source_when_it_is_replaced_already_takes_nothing_from_its_successor(
-    upstream: ThrowawayServer, target: ThrowawayServer, subtask: SubtaskConfig, tmp_path: Path
+    upstream: ThrowawayServer, target: PrivateServer, subtask: SubtaskConfig, tmp_path: Path
 ) -> None:
     name, log = subtask.task, tmp_path / "faults"
     with process(subtask, faults="syncer.bound_persisted=stop", log=log) as old:
@@ -174,7 +184,7 @@ def test_a_process_that_registers_at_the_source_when_it_is_replaced_already_take
 
 @pytest.mark.parametrize("end", ["frozen", "killed"])
 def test_a_long_alter_of_an_older_run_is_waited_for_and_not_done_again(
-    upstream: ThrowawayServer, target: ThrowawayServer, subtask: SubtaskConfig, tmp_path: Path, end: str
+    upstream: ThrowawayServer, target: PrivateServer, subtask: SubtaskConfig, tmp_path: Path, end: str
 ) -> None:
     name, log = subtask.task, tmp_path / "faults"
 
@@ -226,7 +236,7 @@ def test_a_long_alter_of_an_older_run_is_waited_for_and_not_done_again(
 
 
 def test_a_run_stopped_while_it_waits_leaves_the_long_alter_alone(
-    upstream: ThrowawayServer, target: ThrowawayServer, subtask: SubtaskConfig
+    upstream: ThrowawayServer, target: PrivateServer, subtask: SubtaskConfig
 ) -> None:
     name = subtask.task
     blocker = target.connect(autocommit=False)

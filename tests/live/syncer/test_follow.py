@@ -8,6 +8,7 @@ import pytest
 
 from dm.changes.plan import TablePlan, build_plan
 from dm.demo.compare import compare, pair_tables
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
 from dm.syncer.apply import learned_tables
@@ -22,7 +23,7 @@ TABLES = (
 )
 
 
-def identical(upstream: ThrowawayServer, target: ThrowawayServer, schema: str) -> None:
+def identical(upstream: ThrowawayServer, target: PrivateServer, schema: str) -> None:
     report = compare(pair_tables([upstream], [schema]), target)
     assert report.identical, str(report)
 

@@ -15,6 +15,7 @@ from pymysql.err import OperationalError, ProgrammingError
 from dm.config.route import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
@@ -132,7 +133,7 @@ def running_sync_again(sync: RunningSync, subtask: SubtaskConfig) -> Iterator[Ru
 
 
 def prepared(
-    tool: Tool, upstream: ThrowawayServer, target: ThrowawayServer, name: str
+    tool: Tool, upstream: ThrowawayServer, target: PrivateServer, name: str
 ) -> tuple[SubtaskConfig, OnlineChange]:
     """A task that has begun, and a change that has not."""
     for server in (upstream, target):

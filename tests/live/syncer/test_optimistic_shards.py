@@ -11,6 +11,7 @@ from contextlib import suppress
 import pytest
 
 from dm.config.subtask import SubtaskConfig
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from tests.live.syncer.test_shards import KEYED, KEYLESS, merged, subtasks_of, wait_for_rows
@@ -34,7 +35,7 @@ STATEMENTS = (
 def optimistic(
     name: str,
     upstreams: Sequence[ThrowawayServer],
-    target: ThrowawayServer,
+    target: PrivateServer,
     columns: str = COLUMNS,
     *,
     strict: bool = False,

@@ -11,6 +11,7 @@ import pytest
 from dm.config.route import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import Server, compare, pair_tables
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
@@ -31,7 +32,7 @@ KEYLESS = "id INT, v INT"
 
 
 def subtasks_of(
-    name: str, upstreams: Sequence[ThrowawayServer], target: ThrowawayServer, shards: int = 2, columns: str = KEYED
+    name: str, upstreams: Sequence[ThrowawayServer], target: PrivateServer, shards: int = 2, columns: str = KEYED
 ) -> list[SubtaskConfig]:
     """One subtask per source, whose tables s1, s2, .. go into the target's table t; u is no shard of it."""
     for server in upstreams:
@@ -48,7 +49,7 @@ def subtasks_of(
     ]
 
 
-def wait_for_rows(target: ThrowawayServer, name: str, rows: int, *running: RunningSync) -> None:
+def wait_for_rows(target: PrivateServer, name: str, rows: int, *running: RunningSync) -> None:
     """Wait until the target's table has so many rows."""
 
     def there() -> bool:
@@ -60,7 +61,7 @@ def wait_for_rows(target: ThrowawayServer, name: str, rows: int, *running: Runni
     wait_until(there, f"{rows} rows")
 
 
-def merged(upstreams: Sequence[ThrowawayServer], target: ThrowawayServer, name: str) -> None:
+def merged(upstreams: Sequence[ThrowawayServer], target: PrivateServer, name: str) -> None:
     """The target has what the shards have."""
 
     def route(_: Server, table: TableName) -> TableName:

@@ -220,9 +220,11 @@ def test_rows_arrive_where_collations_have_no_meaning(
                 f"UPDATE {name}.t SET k = 's', u = 'A' WHERE n = 3",
                 f"DELETE FROM {name}.t WHERE k = 'C'",
                 f"INSERT INTO {name}.t VALUES ('C', 'z', 5)",
+                f"ALTER TABLE {name}.t ADD COLUMN w VARCHAR(9) NOT NULL DEFAULT 'W', ADD UNIQUE KEY two (w, k)",
+                f"UPDATE {name}.t SET w = 'w' WHERE n < 3",
             )
             sync.wait_synced()
-        rows = f"SELECT k, u, n FROM {name}.t ORDER BY n"
+        rows = f"SELECT k, u, n, w FROM {name}.t ORDER BY n"
         assert old.query(rows) == mysql.query(rows)
 
 

@@ -6,9 +6,7 @@ A seed that failed is in the message; DM_SEED=<seed> draws the same again.
 from __future__ import annotations
 
 import random
-import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,27 +14,17 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.workload import Writer
-from dm.errors.catalogue import CATALOGUE
 from dm.flavor import Flavor
-from tests.testbed.convergence import codes_of
-from tests.testbed.crash_loop import ALTERED_POINTS, POINT_SECONDS, SYNC_POINTS, CrashLoop
+from tests.testbed.crash_loop import ALTERED_POINTS, SYNC_POINTS, CrashLoop
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.hot_keys import HotKeys
 from tests.testbed.loop_result import draw_seed
 from tests.testbed.park import ServerPark
-from tests.testbed.sync import SyncProcess, subtask_for, wait_until
+from tests.testbed.sync import SyncProcess, subtask_for
 from tests.testbed.tidb import TidbServer
+from tests.testbed.tidb_kills import TidbKill, demand_tried_again
 
 pytestmark = [pytest.mark.live, pytest.mark.tidb, pytest.mark.timeout(900)]
-
-RETRYABLE = {kind.code for kind in CATALOGUE.values() if kind.retryable}
-
-
-@pytest.fixture
-def own(tmp_path: Path) -> Iterator[TidbServer]:
-    server = TidbServer(tmp_path / "tidb")
-    yield server.start()
-    server.destroy()
 
 
 @pytest.mark.parametrize(
@@ -68,16 +56,16 @@ def test_rows_are_equal_after_deaths_at_drawn_points(
     ],
 )
 def test_rows_are_equal_after_kills_of_the_target(
-    park: ServerPark, own: TidbServer, schema: SchemaFactory, flavor: Flavor, kills: int
+    park: ServerPark, own_tidb: TidbServer, schema: SchemaFactory, flavor: Flavor, kills: int
 ) -> None:
     upstream = park.shared(flavor, "upstream-1")
     seed = draw_seed(flavor, kills)
     chance = random.Random(seed)
     name = schema(upstream)
     scene = HotKeys(name, tidb=True)
-    for server in (upstream, own):
+    for server in (upstream, own_tidb):
         server.execute(f"DROP DATABASE IF EXISTS {name}", *scene.create())
-    subtask = subtask_for(upstream, own, name, task=name, checkpoint_flush_interval=1)
+    subtask = subtask_for(upstream, own_tidb, name, task=name, checkpoint_flush_interval=1)
     undisturbed(subtask, seed)  # which stores where the task begins
     pause = threading.Event()
     with Writer(upstream, scene, seed=seed, rate=40) as writer:
@@ -88,57 +76,46 @@ def test_rows_are_equal_after_kills_of_the_target(
                 if number % 2:
                     writer.alter()
                 pause.wait(chance.uniform(0, 0.5))
-                own.kill()
-                code = process.process.wait(120)
-                codes = codes_of(process.errors())
-                assert code not in (0, -signal.SIGKILL), f"seed {seed}"
-                assert codes, f"seed {seed}: {process.errors()[-3000:]}"
-                assert codes[-1] in RETRYABLE, f"seed {seed}: {process.errors()[-3000:]}"
+                own_tidb.kill()
+                demand_tried_again(process, f"seed {seed}")
             finally:
                 process.close(kill=True)
-                if not own.running:
-                    own.start()
+                if not own_tidb.running:
+                    own_tidb.start()
         writer.pause()
         undisturbed(subtask, seed)
-        report = compare(pair_tables([upstream], [name]), own)
+        report = compare(pair_tables([upstream], [name]), own_tidb)
         assert report.identical, f"seed {seed}: {report}"
 
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
 def test_rows_are_equal_after_a_kill_of_the_target_at_every_point(
-    park: ServerPark, own: TidbServer, schema: SchemaFactory, flavor: Flavor, tmp_path: Path
+    park: ServerPark, own_tidb: TidbServer, schema: SchemaFactory, flavor: Flavor, tmp_path: Path
 ) -> None:
     upstream = park.shared(flavor, "upstream-1")
     seed = draw_seed(flavor, 0)
     name = schema(upstream)
     scene = HotKeys(name, tidb=True)
-    for server in (upstream, own):
+    for server in (upstream, own_tidb):
         server.execute(f"DROP DATABASE IF EXISTS {name}", *scene.create())
-    subtask = subtask_for(upstream, own, name, task=name, checkpoint_flush_interval=1)
+    subtask = subtask_for(upstream, own_tidb, name, task=name, checkpoint_flush_interval=1)
     undisturbed(subtask, seed)
     with Writer(upstream, scene, seed=seed, rate=40) as writer:
         for point in SYNC_POINTS:
-            log, go = tmp_path / f"{point}.log", tmp_path / f"{point}.go"
-            process = SyncProcess(subtask, faults=f"{point}=hang:{go}", fault_log=log)
+            kill = TidbKill(own_tidb, point, tmp_path)
+            process = SyncProcess(subtask, faults=kill.faults, fault_log=kill.log)
             try:
                 if point in ALTERED_POINTS:
                     writer.alter()
-                wait_until(lambda: log.exists() or process.ended, point, POINT_SECONDS)  # noqa: B023  # waited for here
-                own.kill()
-                own.start()
-                go.touch()
-                code = process.process.wait(POINT_SECONDS)
-                codes = codes_of(process.errors())
-                assert code not in (0, -signal.SIGKILL), f"seed {seed}, {point}"
-                assert codes, f"seed {seed}, {point}: {process.errors()[-3000:]}"
-                assert codes[-1] in RETRYABLE, f"seed {seed}, {point}: {process.errors()[-3000:]}"
+                kill.strike_process(process)
+            except AssertionError as error:
+                raise AssertionError(f"seed {seed}: {error}") from error
             finally:
-                go.touch()
                 process.close(kill=True)
         writer.pause()
         undisturbed(subtask, seed)
-        report = compare(pair_tables([upstream], [name]), own)
+        report = compare(pair_tables([upstream], [name]), own_tidb)
         assert report.identical, f"seed {seed}: {report}"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dm.demo.compare import compare, pair_tables
@@ -62,6 +64,62 @@ def test_a_row_beyond_its_limit_pauses_and_comes_when_the_limit_is_raised(
     finally:
         tidb.execute("SET GLOBAL tidb_txn_entry_size_limit = 0")
     report = compare(pair_tables([mysql], [name]), tidb)
+    assert report.identical, str(report)
+
+
+BIG = "WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < 400) SELECT i, REPEAT('x', 8000) FROM n"
+
+
+@pytest.mark.parametrize("atomic", [False, True])
+def test_a_transaction_beyond_its_limit(
+    mysql: ThrowawayServer, tmp_path: Path, schema: SchemaFactory, *, atomic: bool
+) -> None:
+    """It goes by batches, which are smaller; where it has to stay one, it pauses until the limit is raised."""
+    name = schema(mysql)
+    limit = {"txn-total-size-limit": 1 << 20}
+    with TidbServer(tmp_path / "tidb", performance=limit) as small:
+        small.execute(f"CREATE DATABASE {name}")
+        for server in (mysql, small):
+            server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v VARCHAR(9000))")
+        subtask = subtask_for(mysql, small, name, task=name, atomic_transactions=atomic)
+        sync = RunningSync(subtask, None)
+        sync.wait_synced()
+        mysql.execute(f"INSERT INTO {name}.t VALUES (0, 'before')", f"INSERT INTO {name}.t {BIG}")
+        if atomic:
+            error = pause_of(sync)
+            assert error.name == "target-limit", error
+            assert "txn-total-size-limit" in error.workaround
+            assert small.query(f"SELECT COUNT(*) FROM {name}.t WHERE id > 0") == ((0,),)
+            limit["txn-total-size-limit"] = 100 << 20
+            small.restart()
+            with running_sync(subtask) as again:
+                again.wait_synced()
+        else:
+            sync.wait_synced()
+            sync.stop()
+        report = compare(pair_tables([mysql], [name]), small, structures=False)
+        assert report.identical, str(report)
+
+
+def test_a_statement_beyond_its_memory_pauses_and_comes_when_it_has_more(
+    mysql: ThrowawayServer, own_tidb: TidbServer, schema: SchemaFactory
+) -> None:
+    name = schema(mysql, own_tidb)
+    for server in (mysql, own_tidb):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v LONGTEXT)")
+    subtask = subtask_for(mysql, own_tidb, name, task=name)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    own_tidb.execute(f"SET GLOBAL tidb_mem_quota_query = {1 << 20}")
+    sync = RunningSync(subtask, None)
+    mysql.execute(f"INSERT INTO {name}.t VALUES (1, 'small')", f"INSERT INTO {name}.t VALUES (2, REPEAT('x', 5000000))")
+    error = pause_of(sync)
+    assert error.name == "target-limit", error
+    assert "tidb_mem_quota_query" in error.workaround
+    own_tidb.execute("SET GLOBAL tidb_mem_quota_query = DEFAULT")
+    with running_sync(subtask) as again:
+        again.wait_synced()
+    report = compare(pair_tables([mysql], [name]), own_tidb, structures=False)
     assert report.identical, str(report)
 
 

@@ -22,7 +22,6 @@ from dm.cli.client import Client
 from dm.demo.private_server import PrivateServer
 from dm.flavor import Flavor
 from tests.testbed.fixtures import ServerFactory
-from tests.testbed.tidb import TidbServer
 from tests.unit.docs.document import README, ROOT, blocks, section
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
@@ -83,13 +82,6 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     yield person
     if person.client.running():
         person.client.post("/api/v1/daemon/shutdown")
-
-
-@pytest.fixture
-def own_tidb(tmp_path: Path) -> Iterator[TidbServer]:
-    server = TidbServer(tmp_path / "tidb")
-    yield server.start()
-    server.destroy()
 
 
 def _statements(sql: str, server: PrivateServer) -> list[str]:
