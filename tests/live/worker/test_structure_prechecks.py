@@ -211,7 +211,7 @@ def test_shards_that_differ_or_count_their_keys(migration: Migration) -> None:
     found = migration.check()
     (unlike,), (counted,) = found["schema_of_shard_tables"], found["auto_increment_ID"]
     assert unlike.state == "failure"
-    assert f"{name}.s2 of one is not like {name}.s1 of one: column v is bigint here and int there" in unlike.message
+    assert f"{name}.s2 of one is not like {name}.s1 of one: column v is bigint" in unlike.message
     assert counted.state == "warning"
     migration.task_lines += "ignore-checking-items: [schema_of_shard_tables, auto_increment_ID]\n"
     assert not {"schema_of_shard_tables", "auto_increment_ID"} & set(migration.check())
