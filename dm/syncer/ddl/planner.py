@@ -24,6 +24,7 @@ from dm.sql.statement import classify
 from dm.sql.subject import subjects
 from dm.syncer.ddl.changed_rows import changes_rows
 from dm.syncer.ddl.defect import pausing
+from dm.syncer.ddl.extracted_columns import refuse_extracted
 from dm.syncer.ddl.known import Known, StatementEvent
 from dm.syncer.ddl.online_ddl import OnlineDdl
 from dm.syncer.ddl.plan import DdlPlan
@@ -277,6 +278,8 @@ class _Planning:
         return self._execute(piece, stated) if wanted else TrackOnly(piece)
 
     def _execute(self, piece: Piece, stated: _Statement) -> Execute:
+        if not stated.by_hand:  # a person may prepare the target's table so
+            refuse_extracted(piece, self._rules)
         return Execute(piece, stated.query, by_hand=stated.by_hand, moved_away=self.online.moved_away(piece))
 
     def _wanted(self, piece: Piece, event: str, text: str) -> bool:
