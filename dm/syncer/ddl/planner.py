@@ -69,6 +69,13 @@ def plan_injection(operator: Operator, transaction: SourceTransaction, known: Kn
     return DdlPlan(known.temporary, tuple(steps), planning.points.found, planning.online.changes, views_may_change=True)
 
 
+def left_to_another(operator: Operator, known: Known) -> bool:
+    """Whether some of an operator's statements are about tables that another reading of the binlog has."""
+    context = known.source.context_of(Query("", b"", QuerySession(), 0, 0, 0, 0))
+    pieces = (piece for text in operator.statements for piece in split(text, context, singly=known.source.singly))
+    return any(known.rules.elsewhere(table) for piece in pieces for table in piece.tables)
+
+
 @dataclass(frozen=True, slots=True)
 class _Statement:
     """A text, the session that it runs in, and whose it is."""

@@ -89,22 +89,52 @@ def test_what_is_injected_before_a_ddl_that_waits_is_executed_once(
 ) -> None:
     name = schema(upstream, target)
     subtask = merging(mode, name, upstream, target)
+    target.execute(f"ALTER TABLE {name}.t ADD COLUMN x DATE")  # a column of the target's own
     with running_sync(subtask) as sync:
         sync.wait_synced()
     begin = place(upstream)
     upstream.execute(f"ALTER TABLE {name}.s1 {BY_V}", f"INSERT INTO {name}.s1 VALUES (1, 1)")
-    words = f"ALTER TABLE {name}.s1 ADD INDEX (v, id)"  # without a name it would be there twice
-    operate(subtask, Request("inject", name, "source-0", begin, (words,)), None)
+    words = (f"ALTER TABLE {name}.s1 DROP COLUMN x", f"ALTER TABLE {name}.s1 ADD COLUMN x INT DEFAULT 2")
+    operate(subtask, Request("inject", name, "source-0", begin, words), None)
     with running_sync(subtask) as sync:
         held(sync)
-        assert keys_of(target, name) == ["PRIMARY", "v", "v"]
-        upstream.execute(f"INSERT INTO {name}.s2 VALUES (11, 2)", f"ALTER TABLE {name}.s2 {BY_V}")
+        upstream.execute(f"INSERT INTO {name}.s2 VALUES (11, 2)")
+        wait_for_rows(target, name, 1, sync)
+        target.execute(f"UPDATE {name}.t SET x = 9")  # dropped once more, it would be 2 again
+        upstream.execute(f"ALTER TABLE {name}.s2 {BY_V}")
         wait_for_rows(target, name, 2, sync)
         sync.wait_synced()
         upstream.execute(f"INSERT INTO {name}.u VALUES (1)")  # a checkpoint behind all of it
         wait_until(lambda: asked(sync, "list", name) == [], "nothing reads the event any more")
-    assert rows_of(target, name, "t") == rows_of(upstream, name, "s1", "s2")
-    assert keys_of(target, name) == ["PRIMARY", "by_v", "v", "v"]
+    assert target.query(f"SELECT id, v, x FROM {name}.t ORDER BY id") == ((1, 1, 2), (11, 2, 9))
+    assert keys_of(target, name) == ["PRIMARY", "by_v"]
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_what_is_injected_before_a_held_shards_next_ddl_is_executed_once_as_well(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    subtask = merging("pessimistic", name, upstream, target)
+    target.execute(f"ALTER TABLE {name}.t ADD COLUMN x DATE")
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    upstream.execute(f"ALTER TABLE {name}.s1 {BY_V}", f"INSERT INTO {name}.s1 VALUES (1, 1)")
+    begin = place(upstream)
+    upstream.execute(f"ALTER TABLE {name}.s1 {BY_BOTH}", f"INSERT INTO {name}.s1 VALUES (2, 2)")
+    words = (f"ALTER TABLE {name}.s1 DROP COLUMN x", f"ALTER TABLE {name}.s1 ADD COLUMN x INT DEFAULT 2")
+    operate(subtask, Request("inject", name, "source-0", begin, words), None)
+    with running_sync(subtask) as sync:
+        held(sync)
+        upstream.execute(f"ALTER TABLE {name}.s2 {BY_V}", f"INSERT INTO {name}.s2 VALUES (11, 3)")
+        wait_for_rows(target, name, 2, sync)  # a pass has come to the second statement, and injected before it
+        changed = f"SELECT COUNT(*) FROM {name}.t WHERE x = 2"
+        wait_until(lambda: bool(held(sync)) and target.query(changed) == ((2,),), "the shard is held once more")
+        target.execute(f"UPDATE {name}.t SET x = 9")
+        upstream.execute(f"ALTER TABLE {name}.s2 {BY_BOTH}")
+        wait_for_rows(target, name, 3, sync)
+        sync.wait_synced()
+    assert target.query(f"SELECT id, v, x FROM {name}.t ORDER BY id") == ((1, 1, 9), (2, 2, 2), (11, 3, 9))
 
 
 @pytest.mark.ci_flavor("mysql")
