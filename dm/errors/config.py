@@ -151,6 +151,14 @@ KINDS = (
         + WITH_NEW_FILE,
     ),
     ErrorKind(
+        "extract-column-altered", 20933, "config", "internal", "high",
+        "column `{column}` of {target} holds what is extracted from {table}, which is altered in a column of that name:"
+        " {statement}",
+        "`dmctl binlog skip`, and the target's column stays as it is; rows pause (20927) as long as the source has such"
+        " a column: drop it there, or give it another name, and skip that, too; or extract into another column: "
+        + WITH_NEW_FILE,
+    ),
+    ErrorKind(
         "extract-renamed", 20928, "config", "internal", "high",
         "{statement} would change the extracted values of rows that are already in {target}: {old} becomes {new}",
         "ignore `rename table` there with a filter rule, and change the rows at the target by hand (UPDATE .. SET "

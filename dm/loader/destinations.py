@@ -69,7 +69,12 @@ class Destinations:
         self._admission = LocalDataAdmission.ask(connection)
         self._local_time = local_time(connection, subtask.timezone)
         strict = subtask.collation_compatible == "strict"
-        self._targets = TargetTables.at(connection, strict_collations=strict, translation=rules.translation)
+        self._targets = TargetTables.at(
+            connection,
+            strict_collations=strict,
+            translation=rules.translation,
+            wider=subtask.shard_mode == "optimistic",
+        )
         self._made: list[TableSchema] = []
         self.created: list[TableName] = []  # of the target: those that were not there
 

@@ -3,7 +3,8 @@
 A table that exists is used when rows of the source fit into it as they are: each column that the source stores is
 there with the same type and character set (what the bytes of a value mean), and no column besides them demands a
 value. That allows the tables of a merge, tables with columns of the target's own, and other collations and indexes;
-anything else is refused with the first difference.
+anything else is refused with the first difference. Where optimistic shards are merged, a column may be wider there:
+another shard may be further on.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dm.schema.parse import parse_create_table
 from dm.schema.table import Column, TableSchema
 from dm.schema.translation import Translation
 from dm.schema.visibility import with_visibility
+from dm.schema.widening import widens
 from dm.sql.context import SourceContext
 from dm.sql.piece import Piece
 from dm.type_family import FLOATS, INTEGERS
@@ -47,6 +49,7 @@ class TargetTables:
     unsafe_engines: frozenset[str]  # of the target: those without transactions
     strict_collations: bool = False  # a character set that stands alone means the source's collation
     translation: Translation = field(default_factory=Translation)
+    wider: bool = False  # columns of a table that is there may hold more than the source's
 
     @classmethod
     def at(
@@ -55,6 +58,7 @@ class TargetTables:
         *,
         strict_collations: bool = False,
         translation: Translation | None = None,
+        wider: bool = False,
     ) -> TargetTables:
         """For the server that the connection leads to."""
         text = str(connection.query("SELECT VERSION()")[0][0])
@@ -62,7 +66,7 @@ class TargetTables:
         engines = connection.query("SELECT engine FROM information_schema.engines WHERE transactions <> 'YES'")
         unsafe = frozenset(str(row[0]).lower() for row in engines)
         context = SourceContext(flavor, version_number(text), "", tidb=is_tidb(text))
-        return cls(connection, context, unsafe, strict_collations, translation or Translation())
+        return cls(connection, context, unsafe, strict_collations, translation or Translation(), wider)
 
     def create_schemas(self, schemas: Mapping[str, tuple[str, str]], source: SourceContext) -> None:
         """Create what is missing, with the source's character set, and its collation where the target has it."""
@@ -123,7 +127,7 @@ class TargetTables:
             raise DMError("load-table-unsuitable", table=target, source_table=source.name, why="it is a view")
         found = self.parsed(target, text)
         self._demand_transactions(source, found.engine, target)
-        why = misfit(source, found, {each.column.lower() for each in extracted})
+        why = misfit(source, found, {each.column.lower() for each in extracted}, wider=self.wider)
         if why is not None:
             raise DMError("load-table-differs", table=target, source_table=source.name, why=why)
         return found, new
@@ -228,14 +232,18 @@ _JSON_TEXT = ("longtext", "json")
 _JSON_ADVICE = "JSON rounds numbers of many digits, LONGTEXT with CHECK (json_valid(..)) keeps such a text as it is"
 
 
-def _same_kind(source: Column, target: Column) -> bool:
+def _same_kind(source: Column, target: Column, *, wider: bool) -> bool:
     if _kind(source) == _kind(target):
+        return True
+    if wider and source.charset == target.charset and source.base != "bit" and widens(source, target):
         return True
     # MariaDB's JSON is LONGTEXT with a check.
     return source.base == "json" and target.base in _JSON_TEXT
 
 
-def misfit(source: TableSchema, target: TableSchema, extracted: Collection[str] = ()) -> str | None:
+def misfit(
+    source: TableSchema, target: TableSchema, extracted: Collection[str] = (), *, wider: bool = False
+) -> str | None:
     """Why rows of the source do not fit into the target's table as they are; None when they do.
 
     `extracted` are the columns of the target that routes fill, in lower case.
@@ -250,7 +258,7 @@ def misfit(source: TableSchema, target: TableSchema, extracted: Collection[str] 
             return f"it has no column {column.name}"
         if there.generated is not None:
             return f"column {column.name} is generated there"
-        if not _same_kind(column, there):
+        if not _same_kind(column, there, wider=wider):
             advice = f"; {_JSON_ADVICE}" if column.base == "longtext" and there.base == "json" else ""
             return f"column {column.name} is {describe(there)} there and {describe(column)} at the source{advice}"
         if column.nullable and not there.nullable:

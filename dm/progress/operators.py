@@ -7,6 +7,8 @@ crash, a run on another host, and a run that begins earlier. Hence these rules (
 - An intent belongs to the statements of one reading of its event. If an operator changes what the event stands for, the
   same transaction deletes the intent: the numbers of its pieces would mean other statements.
 - An inject is executed before its event. That it is done is stored together with the structures that it left.
+- Where shards are merged, a source's stream leaves the statements on held tables to their second pass, and no other
+  ones: what it has done before a table was held at the same event is done.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from dm.progress.lane_rows import LaneClaim, read_position
 from dm.progress.tables import SubtaskKey, existing_tables
 
 Action = Literal["skip", "replace", "inject"]
+_PARTLY: Final = 2  # of `done`
 _ACTIONS: Final[dict[str, Action]] = {"skip": "skip", "replace": "replace", "inject": "inject"}
 
 
@@ -36,6 +39,7 @@ class Operator:
     action: Action
     statements: tuple[str, ...] = ()
     done: bool = False  # an inject whose statements were executed, while its event was not yet
+    partly: bool = False  # and some of them are left to another reading of the binlog
 
     @property
     def place(self) -> str:
@@ -66,9 +70,15 @@ def read_operators(connection: TargetConnection, key: SubtaskKey) -> list[Operat
     )
     found = [
         Operator(
-            str(row[0]), str(row[1]), int(row[2]), _ACTIONS[str(row[3])], tuple(json.loads(str(row[4]))), bool(row[5])
+            str(server_uuid),
+            str(file),
+            int(offset),
+            _ACTIONS[str(action)],
+            tuple(json.loads(str(statements))),
+            done=int(done) > 0,
+            partly=int(done) == _PARTLY,
         )
-        for row in rows
+        for server_uuid, file, offset, action, statements, done in rows
     ]
     return sorted(found, key=lambda operator: (operator.server_uuid, operator.position.order))
 
@@ -85,7 +95,7 @@ def put_operator(connection: TargetConnection, key: SubtaskKey, operator: Operat
             operator.offset,
             operator.action,
             json.dumps(operator.statements),
-            int(operator.done),
+            _PARTLY if operator.done and operator.partly else int(operator.done),
         ),
     )
 
@@ -116,14 +126,25 @@ def forget_intent_of(connection: TargetConnection, key: SubtaskKey, operator: Op
 
 
 def copy_operators(connection: TargetConnection, giving: SubtaskKey, taking: SubtaskKey) -> None:
-    """Give another reading of the binlog the same operators, inside the open transaction; it has done none of them."""
+    """Give another reading of the binlog the same operators, inside the open transaction."""
     columns = "server_uuid, binlog_name, binlog_pos, action, statements"
     connection.execute(f"DELETE FROM {taking.operator.sql} WHERE id = %s", (taking.source_id,))
     connection.execute(
-        f"INSERT INTO {taking.operator.sql} (id, {columns}) SELECT %s, {columns} FROM {giving.operator.sql}"
-        " WHERE id = %s",
+        f"INSERT INTO {taking.operator.sql} (id, {columns}, done) SELECT %s, {columns}, done NOT IN (0, {_PARTLY})"
+        f" FROM {giving.operator.sql} WHERE id = %s",
         (taking.source_id, giving.source_id),
     )
+
+
+def tell_done(connection: TargetConnection, telling: SubtaskKey, told: SubtaskKey) -> None:
+    """What one reading has done no later one does again; inside the open transaction."""
+    for operator in read_operators(connection, telling):
+        if operator.done and not operator.partly:
+            connection.execute(
+                f"UPDATE {told.operator.sql} SET done = 1"
+                " WHERE id = %s AND server_uuid = %s AND binlog_name = %s AND binlog_pos = %s",
+                (told.source_id, operator.server_uuid, operator.file, operator.offset),
+            )
 
 
 def change_operators(

@@ -28,7 +28,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint, read_checkpoint, write_global, write_table
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
-from dm.progress.operators import copy_operators
+from dm.progress.operators import copy_operators, tell_done
 from dm.progress.shard_tables import ShardTables
 from dm.progress.tables import SubtaskKey
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -154,5 +154,6 @@ def return_second(
         for table, point in ({} if checkpoint is None else checkpoint.tables).items():
             write_table(connection, main.key, table, TablePoint(point.schema))
         hand_over(connection, second.key, main.key, lambda name: real(name) != name)
+        tell_done(connection, second.key, main.key)
         for left in (second.key.checkpoint, second.key.operator):
             connection.execute(f"DELETE FROM {left.sql} WHERE id = %s", (second.key.source_id,))

@@ -123,9 +123,18 @@ def _at_source(config: SubtaskConfig, table: TableName) -> str:
 
 
 def _at_target(config: SubtaskConfig, table: TableName) -> TableSchema:
-    routed = TableRules(config).route(table)
+    """The target's structure without the columns that hold parts of names: the source has none of them."""
+    rules = TableRules(config)
+    routed = rules.route(table)
     with closing(TargetSchemas(lambda: TargetConnection(config.target))) as targets:
         schema = targets.read(routed)
     if schema is None:
         raise DMError("structure-not-there", role="target", table=routed)
-    return schema
+    extracted = {each.column.lower() for each in rules.extracted(table)}
+    columns = tuple(column for column in schema.columns if column.name.lower() not in extracted)
+    indexes = tuple(
+        replace(index, parts=parts)
+        for index in schema.indexes
+        if (parts := tuple(part for part in index.parts if (part.column or "").lower() not in extracted))
+    )
+    return replace(schema, columns=columns, indexes=indexes)

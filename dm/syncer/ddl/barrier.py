@@ -31,7 +31,7 @@ from dm.syncer.ddl.execution import REFUSED_DDL, DdlExecution
 from dm.syncer.ddl.known import Known, StatementEvent
 from dm.syncer.ddl.optimistic_gate import Early, NoAnnouncements, Passage, Way
 from dm.syncer.ddl.plan import DdlPlan
-from dm.syncer.ddl.planner import plan, plan_injection
+from dm.syncer.ddl.planner import left_to_another, plan, plan_injection
 from dm.syncer.ddl.shard_gate import ShardGate
 from dm.syncer.ddl.step import CutOver, Execute
 from dm.syncer.ddl.tracking import StructureTracking
@@ -115,7 +115,8 @@ class DdlBarrier:
                     self.execution.run(step, number, transaction.end, intent)
             self._around.invalidate()
         adopted = self._tracking.adopt([step.piece for step in planned.pieces], transaction)
-        self._go_on(planned, adopted, before, transaction.begin, operator)
+        done = replace(operator, partly=left_to_another(operator, self._known))
+        self._go_on(planned, adopted, before, transaction.begin, done)
         self.settle()
 
     def run(self, planned: DdlPlan, end: Position, point: Position) -> None:

@@ -24,6 +24,7 @@ from dm.sql.statement import classify
 from dm.sql.subject import subjects
 from dm.syncer.ddl.changed_rows import changes_rows
 from dm.syncer.ddl.defect import pausing
+from dm.syncer.ddl.extracted_columns import refuse_extracted
 from dm.syncer.ddl.known import Known, StatementEvent
 from dm.syncer.ddl.online_ddl import OnlineDdl
 from dm.syncer.ddl.plan import DdlPlan
@@ -66,6 +67,13 @@ def plan_injection(operator: Operator, transaction: SourceTransaction, known: Kn
     planning = _Planning(known, transaction)
     steps = planning.stated(operator)
     return DdlPlan(known.temporary, tuple(steps), planning.points.found, planning.online.changes, views_may_change=True)
+
+
+def left_to_another(operator: Operator, known: Known) -> bool:
+    """Whether some of an operator's statements are about tables that another reading of the binlog has."""
+    context = known.source.context_of(Query("", b"", QuerySession(), 0, 0, 0, 0))
+    pieces = (piece for text in operator.statements for piece in split(text, context, singly=known.source.singly))
+    return any(known.rules.elsewhere(table) for piece in pieces for table in piece.tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,6 +290,8 @@ class _Planning:
         return self._execute(piece, stated) if wanted else TrackOnly(piece)
 
     def _execute(self, piece: Piece, stated: _Statement) -> Execute:
+        if not stated.by_hand:  # a person may prepare the target's table so
+            refuse_extracted(piece, self._rules)
         return Execute(piece, stated.query, by_hand=stated.by_hand, moved_away=self.online.moved_away(piece))
 
     def _wanted(self, piece: Piece, event: str, text: str) -> bool:

@@ -1,15 +1,19 @@
 """Optimistic shard merge: the statements that all shards have to come to before the target gets them.
 
-This depends on the statement and on the shard's own structure alone, not on how far other shards are. So the same
-statement waits in every shard, and none waits for what others have passed. What a gate is needed for:
+This depends on the statement, on the shard's own structure and on the target's keys, which change for all at once. It
+does not depend on how far other shards are. So the same statement waits in every shard, and none waits for what others
+have passed. What a gate is needed for:
 
 - Keys. The plans and the conflict detectors of other subtasks were made from the target's keys.
 - What changes values or names: rows of shards that have not altered yet would get values that their source did not.
 - DEFAULTs. Rows of shards that lack the column have the target's (`dm.schema.shard_column`).
-- Tables without a key. Their rows are looked for by all values, so one structure holds for all.
+- Rows that the target has no key for. They are looked for by all values, and those of a shard that lacks a column would
+  match another shard's. So one structure holds for all.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from dm.schema.normal import index_form, key_form
 from dm.schema.shard_column import column_change, filling, implicit_default, needs_value
@@ -29,10 +33,15 @@ from dm.sql.piece import Piece
 _PASSING = AddColumn | DropColumn | ModifyColumn | ChangeColumn | AlterDefault | AddIndex | DropIndex
 
 
-def gated(piece: Piece, before: TableSchema, after: TableSchema) -> str:
-    """Why all shards have to come to a piece; empty where they need not."""
-    if not before.has_key:
-        return "the table has no key"
+def gated(
+    piece: Piece, before: TableSchema, after: TableSchema, target: TableSchema | None, extracted: frozenset[str]
+) -> str:
+    """Why all shards have to come to a piece; empty where they need not.
+
+    `extracted` are columns of the target that hold parts of names, in lower case.
+    """
+    if target is not None and (why := _at_target(before, after, target, extracted)):
+        return why
     if len(piece.operations) > 1:
         return "its operations belong together"
     for operation in piece.operations:
@@ -43,6 +52,18 @@ def gated(piece: Piece, before: TableSchema, after: TableSchema) -> str:
         if not isinstance(operation, _PASSING):
             return "only columns and indexes may differ between shards"
     return _table(before, after) or _columns(before, after) or _indexes(before, after)
+
+
+def _at_target(before: TableSchema, after: TableSchema, target: TableSchema, extracted: frozenset[str]) -> str:
+    there = {column.name.lower() for column in before.columns} | extracted
+    keys = (index for index in target.unique_indexes if replace(target, indexes=(index,)).has_key)
+    if not any({name.lower() for name in key.columns} <= there for key in keys):
+        return "the target has no key for its rows"
+    for name in (name for index in target.unique_indexes for name in index.columns):
+        one, other = before.column(name), after.column(name)
+        if one is not other and (one is None or other is None or not column_change(one, other).nothing):
+            return f"a key of the target has the column (column {name})"
+    return ""
 
 
 def _table(before: TableSchema, after: TableSchema) -> str:

@@ -88,7 +88,7 @@ def decide(pieces: Sequence[Piece], before: TableSchema, around: Surrounding, da
         parts.append(_parts(piece, states[-1], databases))
         for part in parts[-1]:
             states.append(_followed(part, states[-1], databases))
-            why = gated(part, states[-2], states[-1])
+            why = gated(part, states[-2], states[-1], around.target, around.extracted)
             if why:
                 return Verdict(why)
     joining, steps = _Joining(around, before, databases), pairwise(states)

@@ -138,7 +138,7 @@ def report(change: Change, task: str) -> JSON:
     return [
         {
             "op": one.action, "task": task, "binlogPos": one.place, "sqls": list(one.statements),
-            "state": "injected" if one.done else "waiting",
+            "state": "injected" if one.done and not one.partly else "waiting",
         }
         for one in change.listed
     ]  # fmt: skip

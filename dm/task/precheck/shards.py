@@ -123,9 +123,13 @@ def _keys(target: TableName, shards: Sequence[tuple[str, TableSchema]]) -> Itera
         f"{len(counted)} shards count their keys with AUTO_INCREMENT, so rows of two shards may have one key:"
         f" {some(counted)}",
         "where the numbers do not tell the shards apart already (`auto_increment_increment` and"
-        " `auto_increment_offset` at the sources, or ranges), create the target's table before with a key that does:"
-        " PRIMARY KEY of this column and of one that `extract-table`, `extract-schema` or `extract-source` of the route"
-        " fills; or of this column and the one that the shards are split by; or the column as a plain index and no key;"
+        " `auto_increment_offset` at the sources, or ranges): either give them bigger keys at the sources before the"
+        " task begins, in each shard another range (`ALTER TABLE .. MODIFY id BIGINT AUTO_INCREMENT`; `UPDATE .. SET"
+        " id = id + 1000000000000` in one shard, `+ 2000000000000` in the next, and so what refers to them; `ALTER"
+        " TABLE .. AUTO_INCREMENT = ..`, the first free number of the range); or create the target's table before with"
+        " a key that does: PRIMARY KEY of this column and of one that `extract-table`, `extract-schema` or"
+        " `extract-source` of the route fills; or of this column and the one that the shards are split by; or the"
+        " column as a plain index and no key;"
         f" `ignore-checking-items: [{KEYS}]` silences this",
     )
 

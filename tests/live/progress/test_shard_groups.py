@@ -16,7 +16,7 @@ from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, read_checkpoint, write_new
 from dm.progress.intent import Intent
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch
-from dm.progress.operators import Operator, change_operators, read_operators
+from dm.progress.operators import Operator, change_operators, put_operator, read_operators
 from dm.progress.shard_group import GroupDdl, Shard, Standing
 from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_holds import HeldTable, begin_second, put_held, read_held, return_second, undecided_before
@@ -404,15 +404,20 @@ def test_tables_of_an_earlier_build_get_the_columns_that_they_lack(
 def test_a_second_pass_has_the_operators_of_the_stream(target: ThrowawayServer, schema: SchemaFactory) -> None:
     held = HeldTable(A.table, Position("uuid", "bin.000001", 400), None)
     first, later = (Operator("uuid", "bin.000001", offset, "inject", ("..",), done=True) for offset in (500, 600))
+    left = Operator("uuid", "bin.000001", 550, "inject", ("..",), done=True, partly=True)  # the held table's is to come
     with sides(target, schema) as (one, _):
         write_new(one.connection, one.key, Checkpoint(Position("uuid", "bin.000001", 2000)))
-        change_operators(one.connection, [one.key], put=first)
+        for operator in (first, left):
+            change_operators(one.connection, [one.key], put=operator)
         with claimed(one.connection, one.claim):
             put_held(one.connection, one.key, held)
         begin_second(one.connection, one.claim, [held])
-        assert read_operators(one.connection, one.key.second) == [replace(first, done=False)]
+        to_come = replace(left, done=False, partly=False)
+        assert read_operators(one.connection, one.key.second) == [first, to_come]
         change_operators(one.connection, [one.key.second, one.key], put=later)
+        with claimed(one.connection, one.claim):
+            put_operator(one.connection, one.key.second, replace(to_come, done=True))
         epoch, _ = raise_epoch(one.connection, one.key.second, [CONTROL])
         return_second(one.connection, one.claim, LaneClaim(one.key.second, CONTROL, epoch))
         assert read_operators(one.connection, one.key.second) == []
-        assert read_operators(one.connection, one.key) == [first, later]
+        assert read_operators(one.connection, one.key) == [first, replace(left, partly=False), later]

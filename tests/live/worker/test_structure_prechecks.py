@@ -249,3 +249,32 @@ def test_shards_whose_rows_no_table_takes_as_it_is(migration: Migration) -> None
             if result.state == "failure":
                 put_right(migration.target, result.instruction)
     assert [result.state for result in migration.check()["schema_of_shard_tables"]] == ["success"]
+
+
+def test_bigger_keys_in_ranges_do_not_meet(migration: Migration) -> None:
+    name, source = migration.schema, migration.upstream
+    for shard in ("s1", "s2"):
+        source.execute(
+            f"CREATE TABLE {name}.{shard} (id INT AUTO_INCREMENT PRIMARY KEY, v INT)",
+            f"INSERT INTO {name}.{shard} (v) VALUES (1), (2)",
+        )
+    migration.meta = "    route-rules: [r]\n"
+    migration.task_lines = (
+        f"routes: {{r: {{schema-pattern: {name}, table-pattern: 's*', target-schema: {name}, target-table: t}}}}\n"
+        "shard-mode: pessimistic\n"
+    )
+    for number, shard in enumerate(("s1", "s2"), 1):  # as the warning says
+        first = number * 1_000_000_000_000
+        widen, move = "ALTER TABLE .. MODIFY id BIGINT AUTO_INCREMENT", f"UPDATE .. SET id = id + {first}"
+        (counted,) = migration.check()["auto_increment_ID"]
+        assert f"`{widen}`" in counted.instruction
+        assert str(first) in counted.instruction
+        table = f"{name}.{shard}"
+        source.execute(
+            widen.replace("..", table),
+            move.replace("..", table),
+            f"ALTER TABLE {table} AUTO_INCREMENT = {first + 3}",
+            f"INSERT INTO {table} (v) VALUES (3)",
+        )
+    keys = [row[0] for shard in ("s1", "s2") for row in source.query(f"SELECT id FROM {name}.{shard} ORDER BY id")]
+    assert keys == [number * 1_000_000_000_000 + row for number in (1, 2) for row in (1, 2, 3)]

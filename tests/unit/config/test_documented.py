@@ -11,7 +11,8 @@ from dm.ident import TableName
 from dm.rules import TableRules
 
 FOLDER = Path(__file__).parent / "documented"
-SOURCES = {name: read_source(f"source-id: {name}\nfrom: {{host: {name}}}\n") for name in ("mysql-01", "mysql-02")}
+NAMES = ("mysql-01", "mysql-02", "mysql-03")
+SOURCES = {name: read_source(f"source-id: {name}\nfrom: {{host: {name}}}\n") for name in NAMES}
 
 
 def loaded(name: str) -> TaskConfig:
@@ -49,3 +50,30 @@ def test_the_merge_leads_where_the_scenario_wants_it() -> None:
     assert rules.row_event(TableName("branch_01", "sales_02"), "delete") == "ignore"
     assert rules.ddl_event(TableName("branch_01", ""), "drop database", "DROP DATABASE branch_01") == "ignore"
     assert rules.row_event(TableName("people", "information"), "delete") == "do"
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "strict"),
+    [
+        ("shard-merge", "", False),
+        ("pessimistic-shards", "pessimistic", False),  # by `is-sharding: true`
+        ("optimistic-shards", "optimistic", False),
+        ("strict-shards", "optimistic", True),
+    ],
+)
+def test_shards_are_merged_as_the_file_says(name: str, mode: str, strict: bool) -> None:
+    task = loaded(name)
+    for source_id in task.source_ids:
+        subtask = task.subtask(source_id)
+        assert (subtask.shard_mode, subtask.strict_optimistic) == (mode, strict)
+        assert subtask.shard_sources == (task.source_ids if mode else ())
+
+
+def test_what_is_extracted_tells_shards_apart() -> None:
+    task = loaded("strict-shards")
+    rules = TableRules(task.subtask("mysql-03"))
+    table = TableName("branch_7", "sales_2")
+    assert rules.route(table) == TableName("branch", "sales")
+    assert [each.value for each in rules.extracted(table)] == ["2", "7", "mysql-03"]
+    assert task.subtask("mysql-02").syncer.safe_mode
+    assert task.subtask("mysql-03").syncer.worker_count == 16

@@ -40,6 +40,7 @@ def test_the_examples_cover_what_the_readme_names() -> None:
         "all.yaml",
         "incremental-position.yaml",
         "incremental-gtid.yaml",
+        "shard-merge-optimistic.yaml",
         "shard-merge-pessimistic.yaml",
         "shard-merge.yaml",
         "filters.yaml",

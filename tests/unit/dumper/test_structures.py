@@ -91,6 +91,18 @@ def test_tables_that_take_the_rows(source: str, target: str) -> None:
 )
 def test_tables_that_do_not_take_the_rows_as_they_are(source: str, target: str) -> None:
     assert misfit(parsed(source), parsed(target)) is not None
+    assert misfit(parsed(source), parsed(target), wider=True) is not None
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide"),
+    [("varchar(8)", "varchar(9)"), ("int", "bigint"), ("enum('x')", "enum('x','y')"), ("datetime", "datetime(3)")],
+)
+def test_a_column_may_be_wider_where_another_shard_is_further_on(narrow: str, wide: str) -> None:
+    source, target = parsed(f"`a` {narrow}"), parsed(f"`a` {wide}")
+    assert misfit(source, target, wider=True) is None
+    assert misfit(source, target) is not None
+    assert misfit(target, source, wider=True) is not None
 
 
 def test_where_the_json_of_mariadb_is_to_become_the_json_of_mysql_it_is_said_what_takes_it() -> None:

@@ -20,6 +20,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.operators import Operator
 from dm.rules.online_tables import OnlineTables
+from dm.rules.router import ExtractedColumn
 from dm.schema.parse import parse_create_table
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
@@ -55,6 +56,12 @@ class Rules:
 
     def sql_pattern_ignores(self, sql: str) -> bool:
         return False
+
+    def extracted(self, table: TableName) -> tuple[ExtractedColumn, ...]:
+        return (ExtractedColumn("shard", "1"),) if table.table == "gathered" else ()
+
+    def route(self, table: TableName) -> TableName:
+        return table
 
     def keeps_schema(self, schema: str) -> bool:
         return False

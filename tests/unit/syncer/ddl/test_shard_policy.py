@@ -272,9 +272,40 @@ def test_statements_that_all_shards_have_to_come_to(text: str) -> None:
     assert verdict_of(text, FIRST).gate != ""
 
 
-def test_a_table_without_a_key_waits_with_everything() -> None:
-    verdict = verdict_of("ALTER TABLE @ ADD COLUMN x INT", "id INT", own="id INT")
-    assert verdict.gate == "the table has no key"
+@pytest.mark.parametrize(
+    ("own", "target"),
+    [
+        ("id INT, v INT", "id INT, v INT"),
+        ("id INT PRIMARY KEY, v INT", "id INT, v INT, KEY (id)"),  # made by hand, since shards have the same keys
+        ("id INT PRIMARY KEY, v INT", "id INT, v INT, UNIQUE (v)"),  # NULL may be there twice
+        ("id INT PRIMARY KEY, v INT", "id INT, v INT, region INT DEFAULT 0, PRIMARY KEY (id, region)"),
+    ],
+)
+def test_a_shard_whose_rows_the_target_has_no_key_for_waits_with_everything(own: str, target: str) -> None:
+    verdict = verdict_of("ALTER TABLE @ ADD COLUMN x INT", own, own=own, target=target)
+    assert verdict.gate == "the target has no key for its rows"
+
+
+def test_a_shard_without_a_key_goes_on_where_the_target_has_one() -> None:
+    target = "id INT PRIMARY KEY, v INT"
+    assert not verdict_of("ALTER TABLE @ ADD COLUMN x INT", target, own="id INT, v INT", target=target).gate
+
+
+def test_columns_of_a_key_that_only_the_target_has_wait() -> None:
+    own, target = "id INT PRIMARY KEY, region INT, v INT", "id INT, region INT, v INT, PRIMARY KEY (region, id)"
+    for what in ("MODIFY region BIGINT", "DROP COLUMN region"):
+        assert verdict_of(f"ALTER TABLE @ {what}", own, own=own, target=target).gate
+    assert not verdict_of("ALTER TABLE @ DROP COLUMN v", own, own=own, target=target).gate
+
+
+def test_extracted_columns_complete_the_targets_key() -> None:
+    own, key = "id INT PRIMARY KEY, v INT", "id INT, v INT, shard VARCHAR(9), PRIMARY KEY (id, shard)"
+    merge = Merge("a", own)
+    merge.target = Side(table(TARGET, key))
+    pieces = split("ALTER TABLE d.a ADD COLUMN x INT", CONTEXT)
+    for extracted, waits in ((frozenset({"shard"}), False), (frozenset[str](), True)):
+        around = replace(merge.around("a"), extracted=extracted)
+        assert bool(decide(pieces, merge.shards["a"].schema, around, lambda _: WORDS).gate) is waits
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,21 @@ def test_keys_that_each_shard_counts_for_itself_may_meet(body: str, state: str) 
     assert result.state == state
 
 
+def test_each_way_out_of_keys_that_may_meet_is_named() -> None:
+    body = "id INT AUTO_INCREMENT PRIMARY KEY"
+    (warned,) = found(body, body)["auto_increment_ID"]
+    for way in (
+        "`auto_increment_offset` at the sources",
+        "bigger keys at the sources",
+        "`ALTER TABLE .. MODIFY id BIGINT AUTO_INCREMENT`",
+        "`extract-table`",
+        "this column and the one that the shards are split by",
+        "a plain index and no key",
+        "`ignore-checking-items: [auto_increment_ID]`",
+    ):
+        assert way in warned.instruction
+
+
 def test_rows_that_say_where_they_are_from_do_not_meet() -> None:
     body = "id INT AUTO_INCREMENT PRIMARY KEY"
     assert "auto_increment_ID" not in found(body, body, extracted=True)

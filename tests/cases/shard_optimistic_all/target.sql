@@ -1,0 +1,2 @@
+CREATE DATABASE shop CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci;
+CREATE TABLE shop.orders (id BIGINT UNSIGNED PRIMARY KEY, buyer VARCHAR(60) NOT NULL, total DECIMAL(12,2), note VARCHAR(20), KEY (buyer));

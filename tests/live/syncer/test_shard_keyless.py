@@ -1,0 +1,83 @@
+"""Shard merge of tables with a key and tables without one: what counts is how the target finds their rows."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.config.choices import ShardMode
+from dm.config.subtask import SubtaskConfig
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from tests.live.syncer.test_shards import held, subtasks_of, wait_for_rows
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import RunningSync, running_sync
+
+pytestmark = pytest.mark.live
+
+
+def merging(
+    mode: ShardMode, name: str, upstream: ThrowawayServer, target: ThrowawayServer, *keyless: str
+) -> SubtaskConfig:
+    """Shards s1 and s2 that become t; the tables named last lose their key."""
+    (subtask,) = subtasks_of(name, [upstream], target)
+    for table in keyless:
+        (target if table == "t" else upstream).execute(f"ALTER TABLE {name}.{table} DROP PRIMARY KEY")
+    return subtask.model_copy(update={"shard_mode": mode})
+
+
+@pytest.mark.ci_flavor("mariadb")
+@pytest.mark.parametrize("keyless", [("s2",), ("s1", "t")])
+def test_pessimistic_shards_of_both_kinds_are_refused(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, keyless: tuple[str, ...]
+) -> None:
+    name = schema(upstream, target)
+    error = RunningSync(merging("pessimistic", name, upstream, target, *keyless), None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "shard-not-alike"
+    assert "index PRIMARY primary (id) is" in error.message
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_optimistic_shards_of_both_kinds_go_on_where_the_target_has_a_key(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    subtask = merging("optimistic", name, upstream, target, "s2")
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"INSERT INTO {name}.s2 VALUES (11, 1), (12, 1)",
+            f"ALTER TABLE {name}.s1 ADD COLUMN w INT",
+            f"INSERT INTO {name}.s1 VALUES (1, 1, 1)",
+            f"UPDATE {name}.s2 SET v = 2 WHERE id = 11",
+            f"ALTER TABLE {name}.s2 ADD COLUMN w INT",
+            f"UPDATE {name}.s2 SET w = 3 WHERE id = 11",
+            f"DELETE FROM {name}.s2 WHERE id = 12",
+        )
+        assert sync.wait_synced()["synced"]  # nothing waits
+    assert target.query(f"SELECT id, v, w FROM {name}.t ORDER BY id") == ((1, 1, 1), (11, 2, 3))
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("keyless", [("t",), ("s2", "t")], ids=["shards with a key", "one of them without"])
+def test_optimistic_shards_wait_for_each_other_where_the_target_has_none(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, keyless: tuple[str, ...]
+) -> None:
+    name = schema(upstream, target)
+    subtask = merging("optimistic", name, upstream, target, *keyless)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"INSERT INTO {name}.s1 VALUES (1, 1)",
+            f"ALTER TABLE {name}.s1 ADD COLUMN w INT",
+            f"UPDATE {name}.s1 SET w = 5",
+            f"INSERT INTO {name}.s2 VALUES (1, 1), (2, 2)",
+            f"DELETE FROM {name}.s2 WHERE id = 1",  # looked for by its values, which the other shard's row has, too
+        )
+        wait_for_rows(target, name, 2, sync)
+        (group,) = held(sync)
+        assert group["unsynced"] == [f"`{name}`.`s2`"]
+        upstream.execute(f"ALTER TABLE {name}.s2 ADD COLUMN w INT", f"INSERT INTO {name}.s2 VALUES (3, 3, 3)")
+        wait_for_rows(target, name, 3, sync)
+        sync.wait_synced()
+    assert target.query(f"SELECT id, v, w FROM {name}.t ORDER BY id") == ((1, 1, 5), (2, 2, None), (3, 3, 3))
