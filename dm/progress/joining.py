@@ -147,6 +147,18 @@ def ask(
     return asked
 
 
+def ask_again(connection: TargetConnection, key: SubtaskKey, joining: Joining, *, anew: bool) -> bool:
+    """The same is asked for, and main still has the tables: only `anew` may differ. False where it has begun."""
+
+    def act() -> bool:
+        asked = move(connection, key, joining, ["asked"], "asked")
+        if asked:
+            _set_anew(connection, key, anew=anew)
+        return asked
+
+    return in_transaction(connection, act)
+
+
 def move(
     connection: TargetConnection,
     key: SubtaskKey,
@@ -166,6 +178,10 @@ def move(
         (phase, server, file, offset, gtids, key.source_id),
     )
     return True
+
+
+def _set_anew(connection: TargetConnection, key: SubtaskKey, *, anew: bool) -> None:
+    connection.execute(f"UPDATE {key.joining.sql} SET anew = %s WHERE id = %s", (int(anew), key.source_id))
 
 
 def forget_joining(connection: TargetConnection, key: SubtaskKey) -> None:
@@ -265,7 +281,7 @@ def begin_emptying(
         if moved:
             _remove_share(connection, key.share)
         if moved and anew is not None:
-            connection.execute(f"UPDATE {key.joining.sql} SET anew = %s WHERE id = %s", (int(anew), key.source_id))
+            _set_anew(connection, key, anew=anew)
         return moved
 
     return in_transaction(connection, act)

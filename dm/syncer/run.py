@@ -41,7 +41,7 @@ def follow(parts: Parts, failing: Callable[[], bool]) -> None:
             if turn is not None and not turn.take(transaction):
                 break
             dispatcher.dispatch(transaction)
-        if queue.finished and not queue.closed:
+        if (queue.finished or queue.broken_off) and not queue.closed:
             lanes.drain()  # as long as the target takes: nobody has asked to stop
         reader.stop()
         if not failing():

@@ -18,6 +18,7 @@ from dm.progress.joining import (
     Joining,
     Phase,
     ask,
+    ask_again,
     begin_emptying,
     find_joining,
     forget_joining,
@@ -203,11 +204,13 @@ def _demand_no_copy(connection: TargetConnection, config: SubtaskConfig, tables:
 
 
 def _again(connection: TargetConnection, config: SubtaskConfig, tables: Sequence[TableName], *, anew: bool) -> bool:
-    """Whether the same tables are being loaded, and begin again; raises DMError."""
+    """Whether the same tables are being loaded, and begin again, or are about to be; raises DMError."""
     key = key_of(config)
     found = find_joining(connection, key)
     if found is None or found.names != tuple(tables) or found.kind != "reload":
         return False
+    if ask_again(connection, key, found, anew=anew):
+        return True  # a verb that was cut short is given again
     before: list[Phase] = ["out", "undo", "emptying", "loading", "near", "until", "ready"]
     return begin_emptying(connection, key, found, before, anew=anew)
 

@@ -1,6 +1,7 @@
 """From row events to rows that wait, by the task's rules: which tables, which changes, which literals at the target.
 
-A table whose rows can't be validated is stopped, and says why. Its rows are passed over until its structure changes.
+A table whose rows can't be validated is stopped, and says why. Its rows are passed over until its structure changes. So
+are those that wait: what is passed over may have changed them.
 """
 
 from __future__ import annotations
@@ -87,6 +88,7 @@ class SourceTables:
         source: SourceSide,
         target: TargetSide,
         tell: Callable[[TableStatus], None],
+        forget_rows: Callable[[TableName], object],
         points: dict[TableName, Position],
     ) -> None:
         self._rules = source.rules
@@ -94,6 +96,7 @@ class SourceTables:
         self._flavor: Flavor = source.flavor
         self._target = target
         self._tell = tell
+        self._forget_rows = forget_rows  # that wait, of a table of the source
         self._sole = source.sole
         self.points = points  # rows before them are not validated
         self._known: dict[int, _Table | None] = {}  # None: stopped
@@ -111,6 +114,7 @@ class SourceTables:
     def stop(self, source: TableName, target: TableName | None, why: str) -> None:
         """A table's rows are validated no more."""
         self._say(TableStatus(source, target or source, "Stopped", why))
+        self._forget_rows(source)
         for key, table in list(self._known.items()):
             if table is not None and table.shape.source == source:
                 self._maps.append(table.table_map)
@@ -152,7 +156,7 @@ class SourceTables:
         except Unsupported as unsupported:
             self._known[id(table_map)] = None
             self._maps.append(table_map)
-            self._say(TableStatus(name, unsupported.target or name, "Stopped", unsupported.why))
+            self.stop(name, unsupported.target, unsupported.why)
 
     def _table(self, name: TableName, table_map: TableMap) -> _Table:
         target_name = self._rules.route(name)

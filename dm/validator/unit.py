@@ -190,6 +190,7 @@ class ValidatorUnit:
             SourceSide(rules, origin.tracker(structures.tables.values()), origin.facts.flavor, subtask.sole_source),
             TargetSide(schemas, options, lambda table: read_structure_of(lookups, key, table)),
             self._tell,
+            lambda source: self._pending.forget(lambda shape: shape.source == source),
             dict(structures.points),
         )
         tables.statuses(read_table_status(control, key))
@@ -364,7 +365,6 @@ class ValidatorUnit:
     def _unfit(self, run: _Run, shape: Shape, why: str) -> None:
         with run.moving:
             run.tables.stop(shape.source, shape.target, why)
-            self._pending.forget(lambda other: other is shape)
 
     def _say(self, run: _Run) -> None:
         while self._unsaid:

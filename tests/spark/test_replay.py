@@ -250,6 +250,7 @@ EACH_STEP = [
     pytest.param("replay.begun", marks=pytest.mark.chaos),
     "replay.removed",
     pytest.param("replay.before_end", marks=pytest.mark.chaos),
+    pytest.param("replay.ended", marks=pytest.mark.chaos),
 ]
 
 
@@ -260,6 +261,34 @@ def test_a_task_may_be_resumed_instead(
     with scene.session() as cursor:
         backlog(scene, cursor)
     struck(scene, spark, monkeypatch, driver=driver)
+    scene.resumed()
+    scene.identical()
+
+
+@pytest.mark.chaos
+def test_a_replay_that_died_behind_its_end_is_over(
+    scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scene.session() as cursor:
+        with scene.following():
+            run(cursor, *TABLES)
+        with scene.relayed():
+            run(cursor, *CHANGES)
+            end = scene.place
+    struck(scene, spark, monkeypatch, driver="replay.ended")
+    scene.identical()
+    assert scene.record() is None
+    place = scene.checkpoint().position
+    assert f"{place.file}:{place.offset}" == end
+    with pytest.raises(DMError) as raised:
+        scene.replay(spark)
+    assert raised.value.name == "replay-nothing"
+    with scene.session() as cursor, scene.relayed():
+        run(cursor, "UPDATE plain SET v = 'more' WHERE id > 1", "DELETE FROM uniques WHERE id = 1")
+    report = scene.replay(spark)
+    assert not report["goesOn"]
+    assert not (scene.directory / "replay").exists()
+    scene.identical()
     scene.resumed()
     scene.identical()
 

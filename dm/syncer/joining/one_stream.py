@@ -45,7 +45,7 @@ def run_until(
     pause: float = LOOK_SECONDS,
 ) -> None:
     """Run until a look at the target says that the stream is to end, or the run ends by itself; raises DMError."""
-    watch = BesideWatch(sessions.open, look, parts.reader.queue.close, failed, clock, pause)
+    watch = BesideWatch(sessions.open, look, parts.reader.queue.break_off, failed, clock, pause)
     watch.start()
     watch.wake()
     try:

@@ -256,7 +256,7 @@ class ShardRun:
             mark = parts.completions.mark.position
             return self._caught_up(state, mark) and bool(self._going(connection, dict(self.held)))
 
-        watch = self._watch = BesideWatch(sessions.open, look, parts.reader.queue.close, failed, clock)
+        watch = self._watch = BesideWatch(sessions.open, look, parts.reader.queue.break_off, failed, clock)
         watch.start()
         if self.held:
             watch.wake()

@@ -24,18 +24,19 @@ class TransactionQueue:
         self._changed = threading.Condition(threading.Lock())
         self._closed = False
         self._finished = False
+        self._broken_off = False
         self.rest = Rest(self._changed)
         self._error: DMError | None = None  # what follows the last transaction
         quota.before_waiting = self.wake
         self.empty_handed = False  # the dispatcher waits for a transaction
 
     def put(self, transaction: SourceTransaction, *, more: bool = False) -> bool:
-        """Add one; False when the queue is closed or finished. With `more` at hand, nobody is woken for it: see `wake`.
+        """Add one; False when nothing more is taken. With `more` at hand, nobody is woken for it: see `wake`.
 
         Waking a thread for each transaction costs more than the transaction.
         """
         with self._changed:
-            if self._closed or self._finished:
+            if self._closed or self._finished or self._broken_off:
                 return False
             self._waiting.append(transaction)
             if not more:
@@ -49,7 +50,7 @@ class TransactionQueue:
                 self._changed.notify_all()
 
     def take(self, at_rest: Callable[[], None]) -> SourceTransaction | None:
-        """The next transaction, waiting for it; None when the queue is closed, or finished and empty.
+        """The next transaction, waiting for it; None when the queue is closed or broken off, or finished and empty.
 
         Raises DMError: see `end`.
 
@@ -58,8 +59,10 @@ class TransactionQueue:
         rest = self.rest
         while True:
             with self._changed:
-                if self._waiting or self._closed:
-                    return None if self._closed else self._waiting.popleft()
+                if self._closed or self._broken_off:
+                    return None
+                if self._waiting:
+                    return self._waiting.popleft()
                 if self._error is not None:
                     raise self._error
                 if self._finished:
@@ -68,9 +71,13 @@ class TransactionQueue:
             at_rest()
             with self._changed:
                 self.empty_handed = True
-                while not (self._waiting or self._closed or self._error or self._finished or rest.again()):
+                while not (self._waiting or self._over or self._error or rest.again()):
                     self._changed.wait()
                 self.empty_handed = False
+
+    @property
+    def _over(self) -> bool:
+        return self._closed or self._finished or self._broken_off
 
     def end(self, error: DMError) -> None:
         """Only this error follows, after all transactions."""
@@ -83,6 +90,17 @@ class TransactionQueue:
         with self._changed:
             self._finished = True
             self._changed.notify_all()
+
+    def break_off(self) -> None:
+        """Nothing more is taken, and another run goes on behind what was: nobody has asked this one to hurry."""
+        with self._changed:
+            self._broken_off = True
+            self._changed.notify_all()
+
+    @property
+    def broken_off(self) -> bool:
+        """Whether what was taken is all that the run applies."""
+        return self._broken_off
 
     @property
     def finished(self) -> bool:

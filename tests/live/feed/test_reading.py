@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -73,7 +74,12 @@ def test_rows_are_the_same_however_the_relay_is_cut(
             "COMMIT",
         )
         flush_logs(upstream)
-        upstream.execute(f"USE {feed.name}", "ALTER TABLE t ADD INDEX (v)", "DELETE FROM t WHERE id = 2")
+        upstream.execute(
+            f"USE {feed.name}",
+            "SET SESSION time_zone = '+05:00', timestamp = 1700000000.25",
+            "ALTER TABLE t ADD INDEX (v)",
+            "DELETE FROM t WHERE id = 2",
+        )
         upstream.execute(*(f"INSERT INTO {feed.name}.t (id) VALUES ({number})" for number in range(10, 40)))
     reader = feed.reader()
     first = reader.initialOffset()
@@ -89,6 +95,10 @@ def test_rows_are_the_same_however_the_relay_is_cut(
     assert all(set(image) == {"id", "v", "b"} for change in whole for image in change[9:] if image is not None)
     assert all(change[4] and change[6:8] == (feed.name, "t") for change in whole)
     assert len({change[1] for change in whole}) == 2
+    moments = [change[5] for change in whole]
+    assert moments[3] == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC), "as the source's session had it"
+    assert moments[:3] == [moments[0]] * 3, "of the transaction"
+    assert moments[0] <= moments[4] <= moments[-1]
     for size in (1, 700, 5000):
         small = feed.reader(taskBytes="400")
         found = list(batches(small, first, size))

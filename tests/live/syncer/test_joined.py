@@ -22,7 +22,7 @@ from dm.progress.takeover import Takeover
 from dm.syncer.joining.join_share import ShareRun
 from dm.syncer.joining.joined import Patience
 from dm.syncer.stream.until import UntilPosition
-from dm.task.join_requests import reload
+from dm.task.join_requests import cancel_reload, reload
 from dm.task.progress import key_of
 from dm.task.until import AskedEnd, until_of
 from dm.unit import UnitName
@@ -164,3 +164,70 @@ def test_a_run_looks_again_whether_it_is_to_follow(
         assert follows == ["loading", "undo", "near", "until"]
         moved(connection, key, "cancelled", "near")
         assert not ShareRun(subtask, key, replace(asked, number="another")).begin(connection, taken)
+
+
+@pytest.fixture
+def task(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path) -> Task:
+    """One that follows two tables, `keyed` and `other`."""
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(
+            *(f"CREATE TABLE {name}.{table} (id INT PRIMARY KEY, v INT)" for table in ("keyed", "other")),
+            f"INSERT INTO {name}.other VALUES (1, 1)",
+        )
+    found = Task(subtask_for(upstream, target, name, task=name), tmp_path)
+    with found.following() as sync:
+        sync.wait_synced()
+    return found
+
+
+def test_a_share_ends_when_nobody_asks_for_it_any_more(
+    upstream: ThrowawayServer, target: ThrowawayServer, task: Task
+) -> None:
+    name, configs = task.subtask.task, {"source-1": task.subtask}
+    reload(configs, TableName(name, "keyed"), None)
+    with task.following():
+        wait_until(lambda: task.phase() == "out", "the table has left the stream")
+    cancel_reload(configs)
+    upstream.execute(f"INSERT INTO {name}.keyed VALUES (1, 1)")
+    with task.joining():  # its end comes by itself
+        wait_until(lambda: bool(target.query(f"SELECT 1 FROM {name}.keyed")), "the share follows")
+        target.execute(f"DELETE FROM {key_of(task.subtask).joining.sql}")
+
+
+def test_a_stream_that_makes_way_waits_for_its_lanes(
+    upstream: ThrowawayServer, target: ThrowawayServer, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long the target takes: only who is told to stop has to hurry."""
+    monkeypatch.setattr("dm.syncer.run.STOP_SECONDS", 0.0)
+    name, key = task.subtask.task, key_of(task.subtask)
+    reload({"source-1": task.subtask}, TableName(name, "keyed"), None)
+    with (
+        task.following() as sync,
+        closing(TargetConnection(task.subtask.target)) as connection,
+        closing(target.connect(autocommit=False)) as stranger,
+    ):
+        wait_until(lambda: task.phase() == "out", "the table has left the stream")
+        with stranger.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {name}.other WHERE id = 1 FOR UPDATE")
+        upstream.execute(f"UPDATE {name}.other SET v = 2 WHERE id = 1")
+        wait_until(lambda: sync.parts is not None and sync.parts.lanes.queued > 0, "a lane waits for the row")
+        moved(connection, key, "out", "near")
+        wait_until(lambda: sync.parts is not None and sync.parts.reader.queue.broken_off, "the stream makes way")
+        stranger.rollback()
+        wait_until(lambda: sync.error is not None or task.phase() == "until", "it rests")
+        assert sync.error is None
+    assert target.query(f"SELECT v FROM {name}.other") == ((2,),)
+
+
+def test_what_is_asked_for_again_before_it_begins_is_the_same(task: Task) -> None:
+    """Who asked may have died before it was told."""
+    name, configs = task.subtask.task, {"source-1": task.subtask}
+    reload(configs, TableName(name, "keyed"), None)
+    first = joining_of(task.subtask)
+    assert first is not None
+    reload(configs, TableName(name, "keyed"), None, anew=True)
+    assert joining_of(task.subtask) == replace(first, anew=True)
+    with pytest.raises(DMError) as raised:
+        reload(configs, TableName(name, "other"), None)
+    assert raised.value.name == "joining-exists"

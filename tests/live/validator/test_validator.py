@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dm.config.event_filter import FilterRule
 from dm.config.route import RouteRule
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.fixtures import SchemaFactory
@@ -68,15 +69,20 @@ def test_wrong_rows_are_found_and_no_others(
 def test_ddl_routes_and_event_filters(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
-    """Rows that are older than a DDL, tables under other names, and rows that others have changed since."""
+    """Rows that are older than a DDL, tables under other names, and changes that are not to be at the target."""
     name = schema(upstream, target)
     routed = f"r_{name}"
     target.execute(f"CREATE DATABASE {routed}")
     keyed = "CREATE TABLE {}.t (id INT, k CHAR(3), v INT, w INT, PRIMARY KEY (id, k))"
-    upstream.execute(keyed.format(name))
-    target.execute(keyed.format(routed))
+    kept = "CREATE TABLE {}.kept (id INT PRIMARY KEY, v INT)"
+    upstream.execute(keyed.format(name), kept.format(name))
+    target.execute(keyed.format(routed), kept.format(routed))
     routes = (RouteRule(name="r", schema_pattern=name, target_schema=routed),)
-    subtask = validated(subtask_for(upstream, target, name, task=name, routes=routes))
+    inserts = FilterRule(
+        name="f", schema_pattern=name, table_pattern="kept", events=("update", "delete"), action="Ignore"
+    )
+    plain = subtask_for(upstream, target, name, task=name, routes=routes)
+    subtask = validated(plain.model_copy(update={"filters": (inserts,)}))
     try:
         with running_sync(subtask) as sync:
             sync.wait_synced()
@@ -93,20 +99,25 @@ def test_ddl_routes_and_event_filters(
                 f"INSERT INTO {name}.gone VALUES (1), (2)",
                 f"TRUNCATE TABLE {name}.gone",
                 f"INSERT INTO {name}.gone VALUES (9)",
+                f"INSERT INTO {name}.kept VALUES (1, 1), (2, 2), (3, 3), (4, 4)",
+                f"DELETE FROM {name}.kept WHERE id = 1",
+                f"UPDATE {name}.kept SET v = 20 WHERE id = 2",
             )
             sync.wait_synced()
+            assert target.query(f"SELECT id, v FROM {routed}.kept ORDER BY id") == ((1, 1), (2, 2), (3, 3), (4, 4))
             target.execute(
+                f"DELETE FROM {routed}.kept WHERE id = 4",
                 f"DELETE FROM {routed}.t WHERE id = 2",
                 f"UPDATE {routed}.t SET x = 5 WHERE id = 4",
                 f"DELETE FROM {routed}.renamed WHERE id = 2",
             )
             with running_validator(subtask) as validator:
-                validator.wait("9/0/0")
+                validator.wait("13/0/0")
         found = sorted((each.row.target.table, each.row.kind, each.row.message) for each in errors_of(subtask))
         assert [(table, kind) for table, kind, _ in found] == [
-            ("renamed", "missing"), ("t", "different"), ("t", "missing"),
+            ("kept", "missing"), ("renamed", "missing"), ("t", "different"), ("t", "missing"),
         ]  # fmt: skip
-        assert found[1][2] == "id=4, k=d: x: 4 at the source, 5 at the target"
+        assert found[2][2] == "id=4, k=d: x: 4 at the source, 5 at the target"
     finally:
         target.execute(f"DROP DATABASE {routed}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from dm.cli.client import Client
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
+from tests.spark.full_load import beside
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.joined_writes import Writes
 from tests.unit.worker.home import REAL_DAEMON, TestHome, until
 
 # Two starts of Spark; `make test` has both verbs without a daemon (tests/spark).
@@ -46,6 +50,16 @@ class Joining:
         assert status["stage"] == "Running", status
         return "joining" not in status and bool((status.get("sync") or {}).get("synced"))
 
+    def caught_up(self) -> bool:
+        """The same, where processes die: it may just be tried again."""
+        status = self.status()
+        synced = bool((status.get("sync") or {}).get("synced"))
+        return status["stage"] == "Running" and "joining" not in status and synced
+
+    def follows(self) -> bool:
+        status = self.status()
+        return (status["stage"], status["unit"]) == ("Running", "Sync")
+
     def identical(self) -> bool:
         """Whether both tables are."""
         return compare(pair_tables([self.upstream], [self.schema]), self.target).identical
@@ -57,11 +71,11 @@ def joining(
 ) -> Iterator[Joining]:
     name = schema(upstream, target)
     upstream.execute(
-        f"CREATE TABLE `{name}`.first (id INT PRIMARY KEY)",
+        f"CREATE TABLE `{name}`.first (id INT PRIMARY KEY, v INT)",
         f"CREATE TABLE `{name}`.second (id INT PRIMARY KEY, v INT)",
         f"INSERT INTO `{name}`.second VALUES (1, 1), (2, 2)",
     )
-    target.execute(f"CREATE TABLE `{name}`.first (id INT PRIMARY KEY)")
+    target.execute(f"CREATE TABLE `{name}`.first (id INT PRIMARY KEY, v INT)")
     home = TestHome(tmp_path / "home", program=REAL_DAEMON)
     home.start()
     one = Joining(home, upstream, target, name)
@@ -87,7 +101,9 @@ def test_a_table_is_added_and_loaded_again(joining: Joining) -> None:
     assert joining.synced(), "nothing was done"
 
     home.ok("update-task", longer, "--yes")
-    joining.upstream.execute(f"INSERT INTO `{schema}`.second VALUES (3, 3)", f"INSERT INTO `{schema}`.first VALUES (1)")
+    joining.upstream.execute(
+        f"INSERT INTO `{schema}`.second VALUES (3, 3)", f"INSERT INTO `{schema}`.first VALUES (1, 1)"
+    )
     until(joining.synced)
     assert joining.identical()
     assert home.dmctl("update-task", longer).err.strip() == "t: the file changes nothing"
@@ -100,6 +116,45 @@ def test_a_table_is_added_and_loaded_again(joining: Joining) -> None:
 
     joining.target.execute(f"UPDATE `{schema}`.second SET v = 9", f"DELETE FROM `{schema}`.second WHERE id = 2")
     home.ok("reload-table", "t", schema, "second")
-    joining.upstream.execute(f"INSERT INTO `{schema}`.second VALUES (4, 4)", f"INSERT INTO `{schema}`.first VALUES (2)")
+    joining.upstream.execute(
+        f"INSERT INTO `{schema}`.second VALUES (4, 4)", f"INSERT INTO `{schema}`.first VALUES (2, 2)"
+    )
     until(joining.synced)
+    assert joining.identical()
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seconds", [0.1, 0.5, 1.5, 5.0])
+@pytest.mark.parametrize("verb", ["update-task", "reload-table"])
+def test_tables_join_over_kills_of_the_daemon(
+    verb: str, seconds: float, joining: Joining, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It dies somewhere in the verb, or in the load; the verb is given again, as a person would, and it dies again."""
+    home, schema = joining.home, joining.schema
+    # `dmctl` would start one of its own, which nobody ends.
+    monkeypatch.setattr(Client, "_start_daemon", lambda _: None)
+    typed = ["update-task", joining.file("first", "second"), "--yes"]
+    if verb == "reload-table":
+        home.ok(*typed)
+        until(joining.synced)
+        joining.target.execute(f"UPDATE `{schema}`.second SET v = 9", f"DELETE FROM `{schema}`.second WHERE id = 2")
+        typed = ["reload-table", "t", schema, "second"]
+    writes = [Writes(joining.upstream, f"`{schema}`.{table}") for table in ("first", "second")]
+    with beside(writes[0].run), beside(writes[1].run):
+        try:
+            death = threading.Timer(seconds, home.kill)
+            death.start()
+            home.said(*typed)
+            death.join()
+            home.start()
+            until(joining.follows)
+            home.ok(*typed)
+            threading.Event().wait(seconds)
+            home.kill()
+            home.start()
+            until(joining.caught_up)
+        finally:
+            for each in writes:
+                each.over.set()
+    until(joining.caught_up)
     assert joining.identical()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
+
+import pytest
 
 from dm.position import Position
 from dm.syncer.stream.memory_quota import MemoryQuota
@@ -101,13 +104,23 @@ def test_a_run_that_is_stopped_before_the_end_is_not_at_it() -> None:
     assert not queue.exhausted
 
 
-def test_a_taker_that_waits_is_woken_by_the_end() -> None:
+def test_what_is_there_when_it_is_broken_off_is_for_another_run() -> None:
+    queue = TransactionQueue(MemoryQuota(1000))
+    queue.put(TRANSACTION)
+    queue.break_off()
+    assert not queue.put(TRANSACTION)
+    assert queue.take(never) is None
+    assert (queue.broken_off, queue.closed, queue.exhausted) == (True, False, False)
+
+
+@pytest.mark.parametrize("end", [TransactionQueue.finish, TransactionQueue.break_off, TransactionQueue.close])
+def test_a_taker_that_waits_is_woken_by_the_end(end: Callable[[TransactionQueue], None]) -> None:
     queue = TransactionQueue(MemoryQuota(1000))
     taken: list[object] = []
     taker = threading.Thread(target=lambda: taken.append(queue.take(lambda: None)))
     taker.start()
     while not queue.empty_handed:
         time.sleep(0.001)
-    queue.finish()
+    end(queue)
     taker.join(10)
     assert taken == [None]

@@ -1,0 +1,101 @@
+"""A comparison holds up neither writers nor DDL, at the source or at the target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from tests.live.diff.test_snapshot import both, meanwhile  # noqa: F401  # a fixture
+from tests.testbed.diffing import compared
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import subtask_for
+
+pytestmark = pytest.mark.live
+
+LOCKING = re.compile(
+    r"\bLOCK\s+(TABLES?|INSTANCE)|\bFLUSH\b|\bFOR\s+(UPDATE|SHARE)|LOCK\s+IN\s+SHARE|\bGET_LOCK|BACKUP\s+STAGE|read_only",
+    re.IGNORECASE,
+)
+
+
+@contextmanager
+def logged(server: ThrowawayServer) -> Iterator[list[str]]:
+    """What the server is sent meanwhile; there when the block is over."""
+    found: list[str] = []
+    server.execute("SET GLOBAL log_output = 'TABLE'", "TRUNCATE mysql.general_log", "SET GLOBAL general_log = ON")
+    try:
+        yield found
+    finally:
+        server.execute("SET GLOBAL general_log = OFF")
+    rows = server.query("SELECT argument FROM mysql.general_log WHERE command_type IN ('Query', 'Execute')")
+    found += [text.decode(errors="replace") if isinstance(text, bytes) else str(text) for (text,) in rows]
+
+
+@pytest.mark.parametrize("snapshots", [(), ("now",)])
+def test_no_statement_asks_for_a_lock(
+    snapshots: tuple[str, ...], upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    both(upstream, target, name)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.keyless (v INT)", f"INSERT INTO {name}.keyless VALUES (1), (1)")
+    target.execute(f"UPDATE {name}.t SET v = -1 WHERE id = 2", f"DELETE FROM {name}.keyless LIMIT 1")
+    subtask = subtask_for(upstream, target, name, task=name)
+    with logged(upstream) as at_source, logged(target) as at_target:
+        outcomes = compared(subtask, *snapshots)
+    assert sum(len(outcome.differences) for outcome in outcomes) == 2
+    for statements in (at_source, at_target):
+        assert sum(f"`{name}`.`t`" in text for text in statements) >= 3, "checksum, buckets and rows"
+        assert [text for text in statements if LOCKING.search(text)] == []
+
+
+def test_writers_and_ddl_come_between_its_questions(
+    upstream: ThrowawayServer,
+    target: ThrowawayServer,
+    schema: SchemaFactory,
+    meanwhile: Callable[[Callable[[], None]], None],  # noqa: F811
+) -> None:
+    name = schema(upstream, target)
+    both(upstream, target, name)
+    target.execute(f"UPDATE {name}.t SET v = -1 WHERE id = 2")
+    acted: list[str] = []
+
+    def act() -> None:
+        for server in (upstream, target):
+            server.execute(
+                "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1",
+                f"UPDATE {name}.t SET v = v + 100 WHERE id = 3",
+                f"ALTER TABLE {name}.t ADD COLUMN n{len(acted)} INT",
+            )
+        acted.append("both")
+
+    meanwhile(act)
+    (outcome,) = compared(subtask_for(upstream, target, name, task=name))
+    assert acted == ["both"]
+    assert outcome.changed, "the table that it had begun with is another one"
+
+
+def test_writers_come_between_the_questions_of_one_moment(
+    upstream: ThrowawayServer,
+    target: ThrowawayServer,
+    schema: SchemaFactory,
+    meanwhile: Callable[[Callable[[], None]], None],  # noqa: F811
+) -> None:
+    name = schema(upstream, target)
+    both(upstream, target, name)
+    target.execute(f"UPDATE {name}.t SET v = -1 WHERE id = 2")
+    acted: list[str] = []
+
+    def act() -> None:
+        for server in (upstream, target):
+            server.execute("SET SESSION innodb_lock_wait_timeout = 1", f"UPDATE {name}.t SET v = v + 100")
+        acted.append("both")
+
+    meanwhile(act)
+    (outcome,) = compared(subtask_for(upstream, target, name, task=name), "now")
+    assert acted == ["both"]
+    assert [each.key for each in outcome.differences] == ["id=2"]
