@@ -72,6 +72,12 @@ class TransactionQueue:
                     self._changed.wait()
                 self.empty_handed = False
 
+    @property
+    def following(self) -> SourceTransaction | None:
+        """What `take` gives next, if it is there already; it stays in the queue."""
+        with self._changed:
+            return self._waiting[0] if self._waiting and not self._closed else None
+
     def end(self, error: DMError) -> None:
         """Only this error follows, after all transactions."""
         with self._changed:
