@@ -34,8 +34,13 @@ TARGET_SCHEMA = "bench_target"
 _FILTER = FilterRule(name="bench", schema_pattern=SCHEMA, events=("truncate table",), action="Ignore")
 
 
-def measure(source: ThrowawayServer, target: ThrowawayServer, recording: Recording, rounds: int) -> Comparison:
-    """Ours, and the replica with each number of workers, in each round, in turn; the better replica counts."""
+def measure(
+    source: ThrowawayServer, target: ThrowawayServer, recording: Recording, rounds: int, row_format: str = "auto"
+) -> Comparison:
+    """Ours, and the replica with each number of workers, in each round, in turn; the better replica counts.
+
+    `row_format` is ours: with `sql` no row goes as an event, and the line says so.
+    """
     rate = "rows per second"
     ours = Series("dm", rate)
     replicas = {workers: Series(f"replica, {workers} worker(s)", rate) for workers in _REPLICA_WORKERS}
@@ -51,7 +56,7 @@ def measure(source: ThrowawayServer, target: ThrowawayServer, recording: Recordi
                 if workers == 0:
                     series = ours
                     work = Path(directory) / f"ours-{number}"
-                    seconds, cost = run_ours(source, target, recording, work, relay, forms=forms)
+                    seconds, cost = run_ours(source, target, recording, work, relay, forms=forms, row_format=row_format)
                 else:
                     series = replicas[workers]
                     seconds, cost = run_replica(source, target, recording, workers)
@@ -66,10 +71,12 @@ def measure(source: ThrowawayServer, target: ThrowawayServer, recording: Recordi
     per_row: dict[str, JSON] = {name: [dict(cost) for cost in each] for name, each in costs.items()}
     notes: dict[str, JSON] = {
         "microseconds": per_row,
+        "row-format": row_format,
         "rows went as": list[JSON](sorted(forms)),
         "one round only, rows per second": left_out,
     }
-    what = f"catch-up {name}, {share_of(costs['dm'])}"
+    chosen = "" if row_format == "auto" else f", row-format: {row_format}"
+    what = f"catch-up {name}{chosen}, {share_of(costs['dm'])}"
     return Comparison(f"catch-up.{name}", what, ours, best, GOALS[name], notes=notes)
 
 

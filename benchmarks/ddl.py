@@ -45,10 +45,15 @@ WORKLOAD = Workload(
 )
 
 
+def statements(recording: Recording) -> int:
+    """How many CREATE and ALTER TABLE a recording of this workload has."""
+    return recording.scale_rows // len(_OF_A_TABLE) * len(_OF_A_TABLE)
+
+
 def measure(source: ThrowawayServer, target: ThrowawayServer, scale: float, rounds: int) -> Comparison:
     """Ours and the replica in turn."""
     recording = record(source, WORKLOAD, scale)
-    count = recording.scale_rows // len(_OF_A_TABLE) * len(_OF_A_TABLE)
+    count = statements(recording)
     ours, peer = Series("dm", "statements per second"), Series("replica, 1 worker", "statements per second")
     costs: dict[str, list[JSON]] = {ours.name: [], peer.name: []}
     with tempfile.TemporaryDirectory(prefix="dm-bench-") as place:

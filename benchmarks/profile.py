@@ -6,6 +6,8 @@ profiler, which gives the shares. Beside dm's own microseconds stand the target'
 `--part dump` does the same for a dump: what one of its workers does, without Spark, whose start no row pays for. The
 sum of a row's parts is that of a table in one chunk. Compressing is a part of pyarrow's work, which a profiler of
 Python does not take apart; so it is what the profile has there less without compression.
+
+`--part ddl` takes the statements of the benchmark's part `ddl` instead of rows.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from benchmarks import catch_up, decode, full
+from benchmarks import catch_up, ddl, decode, full
 from benchmarks.measure import run_program, run_python, server_seconds
 from benchmarks.pull import pull_ours
 from benchmarks.recording import SOURCE_OPTIONS, Recording, record
@@ -82,10 +84,10 @@ class Profile:
         """CPU seconds of the modules whose names begin so."""
         return sum(seconds for (_, name), seconds in self.booked.items() if name.startswith(beginning))
 
-    def lines(self, microseconds: float) -> Iterator[str]:
+    def lines(self, microseconds: float, of: str = "row") -> Iterator[str]:
         """A table of what a row costs in all: the greatest first, what is small together at the end."""
         total = sum(self.booked.values())
-        yield "| stage | module | thread | us per row | share |"
+        yield f"| stage | module | thread | us per {of} | share |"
         yield "|---|---|---|---|---|"
         rest = 0.0
         for (thread, name), seconds in sorted(self.booked.items(), key=lambda item: -item[1]):
@@ -109,7 +111,9 @@ def _line(names: Sequence[str], share: float, microseconds: float) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables of each workload."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.profile", description="where a row's microseconds go")
-    parser.add_argument("--part", choices=("rows", "dump"), default="rows", help="decode and catch-up, or a dump")
+    parser.add_argument(
+        "--part", choices=("rows", "ddl", "dump"), default="rows", help="decode and catch-up, statements, or a dump"
+    )
     parser.add_argument("--scale", type=float, default=0.5, help="size of workloads and tables (default 0.5)")
     parser.add_argument("--workload", choices=sorted(WORKLOADS), action="append", help="only this workload")
     given = parser.parse_args(arguments)
@@ -127,6 +131,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
         ThrowawayServer("mysql", Path(directory) / "source", server_id=71, options=SOURCE_OPTIONS) as source,
     ):
+        if given.part == "ddl":
+            _show_ddl(source, record(source, ddl.WORKLOAD, given.scale), Path(directory))
+            return 0
         for name in given.workload or sorted(WORKLOADS):
             recording = record(source, WORKLOADS[name], given.scale)
             _show(source, recording, Path(directory) / name)
@@ -151,6 +158,22 @@ def _show(source: ThrowawayServer, recording: Recording, directory: Path) -> Non
     print(f"\n## {title}: catch-up\n")
     print("\n".join(profile.lines(cost["client"])))
     print(f"\nBeside it the target's own CPU: {cost['server']} us per row.", flush=True)
+
+
+def _show_ddl(source: ThrowawayServer, recording: Recording, directory: Path) -> None:
+    count = ddl.statements(recording)
+    relay = directory / "relay"
+    pull_ours(source, recording, relay)
+    profile = Profile()
+    with catch_up.target_server(directory) as target:
+        seconds, cost = catch_up.run_ours(source, target, recording, directory / "plain", relay)
+        catch_up.run_ours(source, target, recording, directory / "profiled", relay, profile.run)
+        alone, peer = catch_up.run_replica(source, target, recording, workers=1)
+    print(f"\n## {count} CREATE and ALTER TABLE\n")
+    print("\n".join(profile.lines(cost["client"] / count, "statement")))
+    print(f"\nBeside it the target's own CPU: {cost['server'] / count:.0f} us per statement.")
+    print(f"As a replica it takes {peer['server'] / count:.0f}.")
+    print(f"Statements per second: {count / seconds:.1f}, the replica {count / alone:.1f}.", flush=True)
 
 
 def _show_dump(where: full.Servers, filled: full.Filled, options: Mapping[str, JSON]) -> None:

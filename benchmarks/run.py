@@ -2,6 +2,8 @@
 
 Ours and the peer take turns in every round, and in who is first; what counts is the median of the rounds. Absolute
 figures are this machine's at that moment; only the ratios mean something elsewhere.
+
+A part that fails costs only its own figures: stderr and the page say so, and the exit status is 1.
 """
 
 from __future__ import annotations
@@ -12,10 +14,12 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import get_args
 
 from benchmarks import (
     catch_up,
@@ -37,8 +41,10 @@ from benchmarks import (
     tidb,
 )
 from benchmarks.measure import Comparison, run_program, stolen_seconds
+from benchmarks.outcome import Outcome
 from benchmarks.recording import SOURCE_OPTIONS, TARGET_OPTIONS, record
 from benchmarks.workload import WORKLOADS
+from dm.config.syncer import RowFormat
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 from tests.testbed.loop_result import commit
@@ -72,7 +78,7 @@ _IDLE_SECONDS = 10.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what is wanted; 0 also where a goal is missed, which the table says."""
+    """Run what is wanted; 0 also where a goal is missed, which the table says, and 1 where a part failed."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="dm beside its peers")
     parser.add_argument("--scale", type=float, default=0.4, help="size of the workloads (default 0.4)")
     parser.add_argument(
@@ -83,25 +89,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--part", choices=(*PARTS, *ASKED_FOR), action="append", help="only this part; may be given again"
     )
     parser.add_argument("--workload", choices=sorted(WORKLOADS), action="append", help="only this workload")
+    parser.add_argument(
+        "--row-format", choices=get_args(RowFormat), default="auto", help="dm's, where it catches up (default auto)"
+    )
     parser.add_argument("--keep", choices=sorted(report.RESULTS), help="write the figures of this make target to docs/")
     given = parser.parse_args(arguments)
     began, (stolen, all_time) = time.monotonic(), stolen_seconds()
-    parts = _possible(given.part or PARTS)
-    found: list[Comparison] = []
-    seconds: dict[str, float] = {}
-    since = began
-    for comparison in _measured(parts, given.workload or sorted(WORKLOADS), given):
-        part = comparison.key.partition(".")[0]
-        seconds[part], since = seconds.get(part, 0.0) + time.monotonic() - since, time.monotonic()
-        print("\n".join(report.table([comparison])[2:]), flush=True)
-        found.append(comparison)
-    conditions = _conditions(given, {"all": time.monotonic() - began, **seconds})
+    outcome = Outcome()
+    parts, workloads = _possible(given.part or PARTS), given.workload or sorted(WORKLOADS)
+    outcome.attempt("servers", lambda: _measure_beside_servers(outcome, parts, workloads, given))
+    if "diff" in parts:
+        outcome.measure("diff", lambda: diff.measure(given.full_scale * _DIFF, min(given.rounds, _FULL_ROUNDS)))
+    if "tables" in parts:
+        outcome.measure("tables", lambda: tables.measure(given.scale * given.scale))  # to make them takes most of it
+    conditions = _conditions(given, {"all": time.monotonic() - began, **outcome.seconds})
     stolen, all_time = (now - before for now, before in zip(stolen_seconds(), (stolen, all_time), strict=True))
     conditions["processor time that the host gave to others"] = f"{100 * stolen / all_time:.0f} %"
+    conditions |= {f"failed, {part}": why for part, why in outcome.failed.items()}
     if given.keep:
-        report.write(found, conditions, given.keep, report.RESULTS[given.keep], report.PAGE)
-    print("\n".join(["", *report.table(found)]))
-    return 0
+        report.write(outcome.comparisons, conditions, given.keep, report.RESULTS[given.keep], report.PAGE)
+    print("\n".join(["", *report.table(outcome.comparisons)]))
+    print("".join(f"\n{part} failed: {why}" for part, why in outcome.failed.items()), flush=True)
+    return 1 if outcome.failed else 0
 
 
 def _possible(parts: Sequence[str]) -> Sequence[str]:
@@ -120,8 +129,11 @@ def _possible(parts: Sequence[str]) -> Sequence[str]:
     return [part for part in parts if part not in ("full", "full-task")]
 
 
-def _measured(parts: Sequence[str], workloads: Sequence[str], given: argparse.Namespace) -> Iterator[Comparison]:
-    scale, rounds = given.scale, given.rounds
+def _measure_beside_servers(
+    outcome: Outcome, parts: Sequence[str], workloads: Sequence[str], given: argparse.Namespace
+) -> None:
+    scale, rounds, full_rounds = given.scale, given.rounds, min(given.rounds, _FULL_ROUNDS)
+    whole = min(1.0, scale / _WHOLE_SCALE)
     with (
         tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
         ThrowawayServer("mysql", Path(directory) / "source", server_id=71, options=SOURCE_OPTIONS) as source,
@@ -129,43 +141,55 @@ def _measured(parts: Sequence[str], workloads: Sequence[str], given: argparse.Na
     ):
         if "replay" in parts:
             for name in sorted(set(workloads) & set(replay.WORKLOADS)):
-                yield replay.measure(source, target, WORKLOADS[name], scale, rounds)
+                workload = WORKLOADS[name]
+                outcome.measure(f"replay {name}", partial(replay.measure, source, target, workload, scale, rounds))
         for name in workloads:
-            if not {"decode", "pull", "catch-up", "tidb"} & set(parts):
-                break
-            if "decode" in parts and name in decode.GOALS:
-                part = record(source, WORKLOADS[name], scale * _DECODED[name], table=f"decode_{name.lower()}")
-                yield decode.measure(source, part, rounds)
-            recording = record(source, WORKLOADS[name], scale)
-            print(f"{name}: {recording.rows} row changes, {recording.size / 1e6:.1f} MB", file=sys.stderr, flush=True)
-            if "pull" in parts and name in pull.GOALS:
-                yield pull.measure(source, recording, rounds)
-            if "catch-up" in parts:
-                yield catch_up.measure(source, target, recording, rounds)
-            if "tidb" in parts and name in tidb.WORKLOADS:
-                yield tidb.measure(source, recording, rounds)
-        if "ddl" in parts:
-            yield ddl.measure(source, target, min(1.0, scale / _WHOLE_SCALE), rounds)
-        if "keyless" in parts:
-            yield from keyless.measure(source, target, min(1.0, scale / _WHOLE_SCALE), rounds)
-        if "full" in parts:
-            yield from full.measure(given.full_scale, min(rounds, _FULL_ROUNDS))
-        if "full-task" in parts:
-            yield from full_task.measure(given.full_scale, min(rounds, _FULL_ROUNDS))
-        if "growth" in parts:
-            yield from growth.measure(source, target, scale, given.full_scale, min(rounds, _FULL_ROUNDS))
-        if "latency" in parts:
-            yield from latency.measure(source, target, rounds, _SAMPLES)
-        if "memory" in parts:
-            yield from memory.measure(source, target, scale * _LARGE)
-        if "idle" in parts:
-            yield idle.measure(source, target, _IDLE_SECONDS)
-        if "shards" in parts:
-            yield from shards.measure(source, target, scale)
-    if "diff" in parts:
-        yield diff.measure(given.full_scale * _DIFF, min(rounds, _FULL_ROUNDS))
-    if "tables" in parts:
-        yield from tables.measure(scale * scale)  # to make them takes most of the time
+            _measure_workload(outcome, name, parts, given, (source, target))
+        measured: Mapping[str, Callable[[], Comparison | Iterable[Comparison]]] = {
+            "ddl": lambda: ddl.measure(source, target, whole, rounds),
+            "keyless": lambda: keyless.measure(source, target, whole, rounds),
+            "full": lambda: full.measure(given.full_scale, full_rounds),
+            "full-task": lambda: full_task.measure(given.full_scale, full_rounds),
+            "growth": lambda: growth.measure(source, target, scale, given.full_scale, full_rounds),
+            "latency": lambda: latency.measure(source, target, rounds, _SAMPLES),
+            "memory": lambda: memory.measure(source, target, scale * _LARGE),
+            "idle": lambda: idle.measure(source, target, _IDLE_SECONDS),
+            "shards": lambda: shards.measure(source, target, scale),
+        }
+        for part, measuring in measured.items():
+            if part in parts:
+                outcome.measure(part, measuring)
+
+
+def _measure_workload(
+    outcome: Outcome,
+    name: str,
+    parts: Sequence[str],
+    given: argparse.Namespace,
+    servers: tuple[ThrowawayServer, ThrowawayServer],
+) -> None:
+    (source, target), workload, rounds = servers, WORKLOADS[name], given.rounds
+    if "decode" in parts and name in decode.GOALS:
+
+        def decoded() -> Comparison:
+            part = record(source, workload, given.scale * _DECODED[name], table=f"decode_{name.lower()}")
+            return decode.measure(source, part, rounds)
+
+        outcome.measure(f"decode {name}", decoded)
+    if not {"pull", "catch-up", "tidb"} & set(parts):
+        return
+    recording = outcome.attempt(f"recording {name}", lambda: record(source, workload, given.scale))
+    if recording is None:
+        return
+    print(f"{name}: {recording.rows} row changes, {recording.size / 1e6:.1f} MB", file=sys.stderr, flush=True)
+    if "pull" in parts and name in pull.GOALS:
+        outcome.measure(f"pull {name}", lambda: pull.measure(source, recording, rounds))
+    if "catch-up" in parts:
+        outcome.measure(
+            f"catch-up {name}", lambda: catch_up.measure(source, target, recording, rounds, given.row_format)
+        )
+    if "tidb" in parts and name in tidb.WORKLOADS:
+        outcome.measure(f"tidb {name}", lambda: tidb.measure(source, recording, rounds))
 
 
 def _conditions(given: argparse.Namespace, seconds: Mapping[str, float]) -> dict[str, JSON]:

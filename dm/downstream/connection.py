@@ -10,7 +10,8 @@ bytes that it was given, whatever the name. Only a session that is made for it (
 at all.
 
 A session that is made for it (`several`) takes several statements in one packet: each has its own answer, and the
-server runs none behind one that failed. The others refuse what is more than one statement.
+server runs none behind one that failed. The others refuse what is more than one statement. Values come into statements
+of such a session by our own literals (`composed.py`).
 
 A statement that the server would not take whole (`max_allowed_packet`) is never sent: the server ends the session in
 the middle of it, mostly before its reason can be read, and a session that is lost looks like one worth another try.
@@ -36,6 +37,7 @@ from pymysql.protocol import OKPacketWrapper
 
 from dm.config.endpoint import TIDB_VARIABLES, Endpoint
 from dm.downstream import tidb_session
+from dm.downstream.composed import composed
 from dm.downstream.failure import ERROR_DURING_COMMIT, connect_failure, failure, is_lost, number_of, packet_too_large
 from dm.downstream.session import CHARSET, COLLATION, RECORDED, refused_variable, session_statement
 from dm.errors import WHO, DMError, Grantee, nobody
@@ -108,6 +110,7 @@ class TargetConnection:
             raise connect_failure(error, self.address, self._user, role=role) from None
         self._cursor = self._connection.cursor()
         self._packet = self._longest = sys.maxsize  # until the server has told
+        self._together = several
         self._number = 0  # of the session, where the greeting need not have told it
         self.time_stops = False
         """Whether its time stands still behind row events (`row_event_session.py`)."""
@@ -142,7 +145,6 @@ class TargetConnection:
         """How long a statement that could be split should get."""
         self.data_bytes = self._packet - 1
         """How long a packet of LOAD DATA may get: the server ends the session where one has all bytes of its limit."""
-        self._together = several
 
     def _begin(self, endpoint: Endpoint, *, foreign_key_checks: bool) -> None:
         """Put the session into its state; raises DMError `session-variable-refused` where it is the user's part."""
@@ -382,6 +384,8 @@ class TargetConnection:
         if params is None:
             return sql if isinstance(sql, bytes) else sql.encode()
         text = sql.decode() if isinstance(sql, bytes) else sql
+        if self._together and not isinstance(params, Mapping):
+            return composed(text, params)
         return str(self._cursor.mogrify(text, params)).encode("utf-8", "surrogateescape")
 
     def _failed(self, error: Exception, sql: bytes) -> DMError:

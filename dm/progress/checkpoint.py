@@ -14,8 +14,8 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.file_birth import FileBirth, birth_from_json, birth_to_json
-from dm.progress.intent import Intent, put_intent
-from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
+from dm.progress.intent import Intent, storing_intent
+from dm.progress.lane_rows import LaneClaim, position_columns, read_position, run_claimed
 from dm.progress.online import OnlineRecord, write_online
 from dm.progress.operators import Operator, put_operator, remove_operators
 from dm.progress.tables import SubtaskKey, existing_tables
@@ -116,12 +116,14 @@ def write_global(
     birth: FileBirth | None = None,
 ) -> None:
     """Store L, with its file's birth if known, and B inside the open transaction."""
-    _write_rows(connection, key, [_global_row(position, bound, birth)])
+    for statement in _storing_rows(connection, key, [_global_row(position, bound, birth)]):
+        connection.execute(statement)
 
 
 def write_table(connection: TargetConnection, key: SubtaskKey, table: TableName, point: TablePoint) -> None:
     """Store one table inside the open transaction."""
-    _write_rows(connection, key, [_table_row(table, point)])
+    for statement in _storing_rows(connection, key, [_table_row(table, point)]):
+        connection.execute(statement)
 
 
 def _global_row(position: Position, bound: Position | None, birth: FileBirth | None) -> _Row:
@@ -133,18 +135,20 @@ def _table_row(table: TableName, point: TablePoint) -> _Row:
     return (table.schema, table.table, *position_columns(point.point), *position_columns(None), structure, 0)
 
 
-def _write_rows(connection: TargetConnection, key: SubtaskKey, rows: Sequence[_Row]) -> None:
+def _storing_rows(connection: TargetConnection, key: SubtaskKey, rows: Sequence[_Row]) -> list[bytes]:
     names = ("binlog_name", "binlog_pos", "binlog_gtid", "server_uuid")
     columns = ("id", "cp_schema", "cp_table", *names, *(f"exit_safe_{name}" for name in names), "table_info")
     values = f"({', '.join(['%s'] * (len(columns) + 1))})"
     changed = ", ".join(f"{name} = VALUES({name})" for name in columns[3:])
-    for first in range(0, len(rows), _ROWS_TOGETHER):
-        part = rows[first : first + _ROWS_TOGETHER]
-        connection.execute(
+    parts = (rows[first : first + _ROWS_TOGETHER] for first in range(0, len(rows), _ROWS_TOGETHER))
+    return [
+        connection.rendered(
             f"INSERT INTO {key.checkpoint.sql} ({', '.join(columns)}, is_global)"
             f" VALUES {', '.join([values] * len(part))} ON DUPLICATE KEY UPDATE {changed}",
             [value for row in part for value in (key.source_id, *row)],
         )
+        for part in parts
+    ]
 
 
 def write_new(connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpoint) -> bool:
@@ -176,12 +180,12 @@ def store_table(connection: TargetConnection, key: SubtaskKey, table: TableName,
 def forget_table(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
     """Store that a table is unknown, in a transaction of its own."""
     connection.begin()
-    _remove_table(connection, key, table)
+    connection.execute(_removing_table(connection, key, table))
     connection.commit()
 
 
-def _remove_table(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
-    connection.execute(
+def _removing_table(connection: TargetConnection, key: SubtaskKey, table: TableName) -> bytes:
+    return connection.rendered(
         f"DELETE FROM {key.checkpoint.sql} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
         (key.source_id, table.schema, table.table),
     )
@@ -215,19 +219,21 @@ class CheckpointWriter:
         The same transaction removes operators not needed after L, marks an operator's statements as executed, and
         stores what changed about online DDL (None: forget the record). `beside` stores something more in it.
         """
-        key = self.claim.key
-        with claimed(self.connection, self.claim):
-            rows = [_table_row(table, point) for table, point in (tables or {}).items()]
-            _write_rows(self.connection, key, [_global_row(position, bound, birth), *rows])
-            for table in gone:
-                _remove_table(self.connection, key, table)
-            if intent is not None:
-                put_intent(self.connection, key, intent)
-            elif clear_intent:
-                self.connection.execute(f"DELETE FROM {key.intent.sql} WHERE id = %s", (key.source_id,))
-            remove_operators(self.connection, key, outdated)
+        connection, key = self.connection, self.claim.key
+        rows = [_table_row(table, point) for table, point in (tables or {}).items()]
+        statements = _storing_rows(connection, key, [_global_row(position, bound, birth), *rows])
+        statements += [_removing_table(connection, key, table) for table in gone]
+        if intent is not None:
+            statements.append(storing_intent(connection, key, intent))
+        elif clear_intent:
+            statements.append(connection.rendered(f"DELETE FROM {key.intent.sql} WHERE id = %s", (key.source_id,)))
+
+        def rest() -> None:
+            remove_operators(connection, key, outdated)
             if injected is not None:
-                put_operator(self.connection, key, injected)
-            write_online(self.connection, key, online or {})
+                put_operator(connection, key, injected)
+            write_online(connection, key, online or {})
             if beside is not None:
-                beside(self.connection)
+                beside(connection)
+
+        run_claimed(connection, self.claim, statements, rest)

@@ -17,7 +17,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
+from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position, run_claimed
 from dm.progress.tables import SubtaskKey
 from dm.schema.effect import same_structure
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -137,14 +137,13 @@ def read_intent(connection: TargetConnection, key: SubtaskKey) -> Intent | None:
 
 def write_intent(connection: TargetConnection, claim: LaneClaim, intent: Intent) -> None:
     """Store the intent under the control lane's claim; it replaces the one before it, whose piece is thereby done."""
-    with claimed(connection, claim):
-        put_intent(connection, claim.key, intent)
+    run_claimed(connection, claim, [storing_intent(connection, claim.key, intent)])
 
 
-def put_intent(connection: TargetConnection, key: SubtaskKey, intent: Intent) -> None:
-    """Store the intent inside the open transaction."""
+def storing_intent(connection: TargetConnection, key: SubtaskKey, intent: Intent) -> bytes:
+    """The statement that stores the intent inside a transaction."""
     name, offset, gtid, uuid = position_columns(intent.position)
-    connection.execute(
+    return connection.rendered(
         f"REPLACE INTO {key.intent.sql} (id, server_uuid, binlog_name, binlog_pos, binlog_gtid, piece, statement,"
         " connection_id, structure_before, structure_after) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
         (

@@ -6,11 +6,11 @@ epoch is ours. Any other count means that a newer run has taken over, and this o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dm.downstream.connection import TargetConnection
+from dm.downstream.connection import BEGIN, Outcome, TargetConnection
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
@@ -151,6 +151,24 @@ def claimed(connection: TargetConnection, claim: LaneClaim) -> Iterator[None]:
         connection.begin()
         claim.advance(connection, None)
         yield
+        connection.commit()
+    except DMError:
+        connection.rollback()
+        raise
+
+
+def run_claimed(
+    connection: TargetConnection,
+    claim: LaneClaim,
+    statements: Sequence[bytes],
+    beside: Callable[[], None] = lambda: None,
+) -> None:
+    """The same with these statements and what `beside` runs behind them: two round trips, where the session allows."""
+    outcomes: list[Outcome] = []
+    try:
+        connection.run_all([BEGIN, claim.advancing(connection, None), *statements], outcomes)
+        claim.advanced(outcomes[1].affected)
+        beside()
         connection.commit()
     except DMError:
         connection.rollback()

@@ -55,7 +55,7 @@ from dm.sql.operation import (
 )
 from dm.sql.piece import Piece
 
-__all__ = ["already_effective", "expected_after", "idempotent", "same_structure", "visible"]
+__all__ = ["already_effective", "expected_after", "idempotent", "inherits", "same_structure", "visible"]
 
 Structures = Mapping[TableName, TableSchema | None]
 
@@ -82,6 +82,12 @@ def expected_after(tables: Structures, piece: Piece) -> Changes:
         return after
     after.update((name, schema) for name, schema in changes.items() if name in tables)
     return after
+
+
+def inherits(piece: Piece) -> bool:
+    """Whether what the piece does may depend on its schema, that is on the defaults or on whether there is one."""
+    kinds = CreateTable | CreateDatabase | AlterDatabase | DropDatabase | TableOptions | ConvertCharset
+    return not piece.operations or any(isinstance(operation, kinds) for operation in piece.operations)
 
 
 def _partition_operation(operation: OtherAlter) -> bool:

@@ -18,6 +18,7 @@ execute.
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal, NamedTuple
@@ -58,9 +59,10 @@ def _pattern(ansi_quotes: bool, no_backslash_escapes: bool) -> re.Pattern[str]:
     double = r'"(?:[^"]++|"")*+"' if ansi_quotes else rf'"(?:[^"{plain}]++{escaped}|"")*+"'
     names = r"`(?:[^`]++|``)*+`" + (f"|{double}" if ansi_quotes else "")
     strings = single if ansi_quotes else f"{single}|{double}"
+    # The frequent ones first; no two of them can begin with the same character, but for the last one.
     return re.compile(
-        rf"(?P<space>[ \t\r\n\v\f]+)|(?P<line>\#[^\n]*|--(?=[\x00-\x20\x7f]|\Z)[^\n]*)|(?P<long>/\*)"
-        rf"|(?P<string>{strings})|(?P<name>{names})|(?P<word>[0-9A-Za-z_$\x80-\U0010ffff]+)|(?P<close>\*/)|(?P<symbol>.)",
+        rf"[ \t\r\n\v\f]*+(?:(?P<word>[0-9A-Za-z_$\x80-\U0010ffff]++)|(?P<name>{names})|(?P<string>{strings})"
+        rf"|(?P<line>\#[^\n]*+|--(?=[\x00-\x20\x7f]|\Z)[^\n]*+)|(?P<long>/\*)|(?P<close>\*/)|(?P<symbol>.)|\Z)",
         re.DOTALL,
     )
 
@@ -94,47 +96,66 @@ def _skipped_end(text: str, at: int) -> int:
         at = _plain_end(text, nested + 2)
 
 
+def _without(text: str, parts: list[tuple[int, int]]) -> str:
+    """The text with blanks in these parts' places."""
+    if not parts:
+        return text
+    kept = list(text)
+    for start, end in parts:
+        kept[start:end] = " " * (end - start)
+    return "".join(kept)
+
+
 def scan(text: str, context: SourceContext, limit: int | None = None) -> Lexed:
     """Read a statement as the source did; with a limit, only about its first so many lexemes."""
-    pattern = _pattern(context.ansi_quotes, context.no_backslash_escapes)
-    kept = list(text)
-    bare = list(text)
+    pieces = _pattern(context.ansi_quotes, context.no_backslash_escapes).finditer
+    comments: list[tuple[int, int]] = []
+    skipped: list[tuple[int, int]] = []  # also markers of comments that are code
     lexemes: list[Lexeme] = []
-    at, inside = 0, False
-
-    def blank(start: int, end: int, *, everywhere: bool) -> None:
-        bare[start:end] = " " * (end - start)
-        if everywhere:
-            kept[start:end] = " " * (end - start)
-
-    while at < len(text) and (limit is None or len(lexemes) < limit):
-        match = pattern.match(text, at)
-        assert match is not None  # the last alternative takes any character
-        kind, end = match.lastgroup, match.end()
-        if kind == "line":
-            blank(at, end, everywhere=False)
-        elif kind == "long":
-            marker = _MARKER.match(text, at)
-            if marker is None:
-                end = _plain_end(text, end)
-                blank(at, end, everywhere=False)
-            elif _executed(marker, context):
-                end, inside = marker.end(), True
-                blank(at, end, everywhere=True)
-            else:
-                end = _plain_end(text, end) if marker[1] and context.flavor != "mariadb" else _skipped_end(text, end)
-                blank(at, end, everywhere=True)
-        elif kind == "close":
-            if inside:
-                blank(at, end, everywhere=True)
+    at: int | None = 0
+    inside, most = False, sys.maxsize if limit is None else limit
+    while at is not None:
+        begin, at = at, None
+        for piece in pieces(text, begin):
+            kind = piece.lastgroup
+            if kind is None or len(lexemes) >= most:
+                break
+            start, end = piece.span(kind)
+            if kind == "line":
+                comments.append((start, end))
+            elif kind == "long":
+                at, executed = _comment(text, start, context, comments, skipped)
+                inside = inside or executed
+                break
+            elif kind != "close":
+                if kind == "symbol" and text[start] in "'\"`":
+                    why = f"the quote at character {start + 1} has no end"
+                    raise DMError("ddl-not-understood", statement=text, why=why)
+                lexemes.append(Lexeme(_KINDS[kind], start, end))
+            elif inside:
+                skipped.append((start, end))
                 inside = False
             else:
-                lexemes += (Lexeme("symbol", at, at + 1), Lexeme("symbol", at + 1, end))
-        elif kind is not None and kind != "space":
-            if kind == "symbol" and match[0] in "'\"`":
-                raise DMError("ddl-not-understood", statement=text, why=f"the quote at character {at + 1} has no end")
-            lexemes.append(Lexeme(_KINDS[kind], at, end))
-        at = end
+                lexemes += (Lexeme("symbol", start, start + 1), Lexeme("symbol", start + 1, end))
     if inside and limit is None:
         raise DMError("ddl-not-understood", statement=text, why="an executable comment has no end")
-    return Lexed("".join(kept), "".join(bare), tuple(lexemes))
+    kept = _without(text, skipped)
+    return Lexed(kept, _without(kept, comments), tuple(lexemes))
+
+
+def _comment(
+    text: str, start: int, context: SourceContext, comments: list[tuple[int, int]], skipped: list[tuple[int, int]]
+) -> tuple[int, bool]:
+    """Where reading goes on behind the begin of a comment, and whether it is code; notes what is left out."""
+    marker = _MARKER.match(text, start)
+    if marker is None:
+        end = _plain_end(text, start + 2)
+        comments.append((start, end))
+        return end, False
+    end = marker.end()
+    executed = _executed(marker, context)
+    if not executed:
+        plain = marker[1] and context.flavor != "mariadb"
+        end = _plain_end(text, start + 2) if plain else _skipped_end(text, start + 2)
+    skipped.append((start, end))
+    return end, executed

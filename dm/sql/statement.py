@@ -97,11 +97,11 @@ def _object_kind(rest: list[str]) -> StatementKind | None:
     return "ddl" if first in _DDL_OBJECTS else None
 
 
-def classify(text: str, context: SourceContext) -> Statement:
-    """The kind of a statement from the binlog."""
+def kind_of(text: str, context: SourceContext) -> StatementKind:
+    """The kind of a statement from the binlog, by its beginning; raises DMError."""
     plain = _PLAIN.get(text)
     if plain is not None:
-        return Statement(plain, text)
+        return plain
     lexed = scan(text, context, _HEAD)
     words = [
         lexed.bare[lexeme.start : lexeme.end].upper() if lexeme.kind in ("word", "symbol") else ""
@@ -110,8 +110,14 @@ def classify(text: str, context: SourceContext) -> Statement:
     while words and words[0] == ";":
         del words[0]
     if not words:
-        return Statement("skip", text)  # only comments, or code that the source skipped
+        return "skip"  # only comments, or code that the source skipped
     kind = _kind(words)
     if kind is None:
         raise DMError("ddl-not-understood", statement=text, why=f"nothing known begins with {' '.join(words[:3])}")
+    return kind
+
+
+def classify(text: str, context: SourceContext) -> Statement:
+    """The statement with its kind, and what it writes; raises DMError."""
+    kind = kind_of(text, context)
     return Statement(kind, text, written_tables(text, context) if kind == "dml" else None)

@@ -18,6 +18,7 @@ from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.apply.row_forms import RowForms
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.ddl.barrier import DdlBarrier
+from dm.syncer.ddl.reading_ahead import ReadingAhead
 from dm.syncer.dispatcher import Dispatcher
 from dm.syncer.order.merge_turn import MergeTurn
 from dm.syncer.stream.memory_quota import MemoryQuota
@@ -53,4 +54,5 @@ class Parts:
     writers: KeyWriters | None
     forms: RowForms
     turn: MergeTurn | None  # among the sources of the task
+    ahead: ReadingAhead
     change_operators: Callable[[Request], Change]

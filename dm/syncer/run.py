@@ -79,6 +79,7 @@ def _demand_cut(parts: Parts) -> None:
 def _end(parts: Parts) -> None:
     """End all threads; store which changes given to the lanes are surely not done."""
     parts.reader.stop()
+    parts.ahead.close()
     parts.monitor.stop()
     parts.lanes.close()
     parts.progress.stop()

@@ -249,7 +249,7 @@ class SyncUnit:
         beside = self._beside
         key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id) if beside is None else beside.key
         self._status.waiting(f"connecting to target {subtask.target.address}")
-        control = sessions.open(CONTROL)
+        control = sessions.open(CONTROL, several=True)
 
         def create() -> None:
             create_tables(control, key)

@@ -46,6 +46,7 @@ from dm.syncer.ddl.changed_rows import SourceViews
 from dm.syncer.ddl.checked_step import DdlSource, DdlTarget
 from dm.syncer.ddl.execution import DdlExecution
 from dm.syncer.ddl.known import DumpWindow, Known, Source
+from dm.syncer.ddl.reading_ahead import ReadingAhead, StatementReading
 from dm.syncer.ddl.session import DdlSession
 from dm.syncer.ddl.shard_gate import ShardGate
 from dm.syncer.ddl.temporary_tables import TemporaryTables
@@ -140,6 +141,10 @@ class Wiring:
         self._forms = RowForms()
         self._watermark = Watermark(resources.clock, resources.queue.rest.ask)
         self._turn: MergeTurn | None = None
+        self._reading_ahead = ReadingAhead(
+            lambda: resources.queue.following,
+            StatementReading(sides.origin.context_of, rules.followed, rules.route, singly=sides.connections[DDL].tidb),
+        )
 
     def parts(self) -> Parts:
         """All of them; raises DMError."""
@@ -176,6 +181,7 @@ class Wiring:
             writers=self._resources.writers,
             forms=self._forms,
             turn=self._turn,
+            ahead=self._reading_ahead,
             change_operators=self._change_operators,
         )
 
@@ -319,6 +325,7 @@ class Wiring:
             DdlTarget(self._schemas, session, self._names, strict),
             self._progress,
             clock,
+            self._reading_ahead.begin,
         )
         return DdlBarrier(
             known,

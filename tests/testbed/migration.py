@@ -66,13 +66,13 @@ class Migration:
     def _password(self, server: PrivateServer, user: str) -> str:
         return self.passwords.get(user, server.password)
 
-    def user(self, server: ThrowawayServer, *grants: str) -> str:
+    def user(self, server: PrivateServer, *grants: str) -> str:
         name = f"u{secrets.token_hex(4)}"
         self.passwords[name] = secrets.token_hex(8)
         server.create_user(name, self.passwords[name], *(grant.replace("%", "%%") for grant in grants))
         return name
 
 
-def put_right(server: ThrowawayServer, instruction: str) -> None:
+def put_right(server: PrivateServer, instruction: str) -> None:
     """Do what a finding says."""
     server.execute(*(statement.strip() for statement in instruction.split(";")))

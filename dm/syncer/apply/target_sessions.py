@@ -40,8 +40,11 @@ class TargetSessions:
         self._spare: TargetConnection | None = None  # opened with the lanes', for the first structure
         self._were_cut = False
 
-    def open(self, lane: str = CONTROL) -> TargetConnection:
-        """A session as the lane needs it; raises DMError, or Stopped when all were cut off."""
+    def open(self, lane: str = CONTROL, *, several: bool = False) -> TargetConnection:
+        """A session as the lane needs it; raises DMError, or Stopped when all were cut off.
+
+        It takes several statements in one packet if it is a lane's for rows, or is asked to.
+        """
         if lane == CONTROL:
             with self._lock:
                 spare, self._spare = self._spare, None
@@ -50,7 +53,7 @@ class TargetSessions:
         silence = None if lane == DDL else READ_TIMEOUT  # an ALTER of a large table is silent for hours
         rows = lane not in (CONTROL, DDL)
         connection = TargetConnection(
-            self._target, foreign_key_checks=self.foreign_key_checks, read_timeout=silence, several=rows
+            self._target, foreign_key_checks=self.foreign_key_checks, read_timeout=silence, several=rows or several
         )
         with self._lock:
             self._opened.append(connection)

@@ -9,7 +9,7 @@ turn is a lock at the target and is not needed for what survives a crash: the an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -62,7 +62,14 @@ class Announcements(Protocol):
 class DdlExecution:
     """Executes steps; the barrier has drained the lanes before."""
 
-    def __init__(self, source: DdlSource, target: DdlTarget, progress: ProgressWriter, clock: Clock) -> None:
+    def __init__(
+        self,
+        source: DdlSource,
+        target: DdlTarget,
+        progress: ProgressWriter,
+        clock: Clock,
+        meanwhile: Callable[[], None] = lambda: None,
+    ) -> None:
         self._source = source
         self._target = target
         self._session = target.session
@@ -70,6 +77,7 @@ class DdlExecution:
         self.executed = 0
         self.already_effective = 0
         self._clock = clock
+        self._meanwhile = meanwhile  # begins what can be done while the target executes a statement
         self.running: RunningStatement | None = None  # for the status
 
     @contextmanager
@@ -146,7 +154,8 @@ class DdlExecution:
     def _in_turn(self, step: Execute, routed: Piece, number: int, end: Position, intent: Intent | None) -> None:
         if intent is not None and number == intent.piece:
             self._session.await_end_of(intent.statement)
-        now = self._structures_of(routed)
+        announced = intent.before if intent is not None and number == intent.piece else None
+        now = self._structures_of(routed, announced)
         if intent is not None and number == intent.piece and not intent.refused:
             outcome = intent.outcome(now)
             if outcome is Outcome.DONE:
@@ -195,6 +204,7 @@ class DdlExecution:
             Intent(end, number, target_piece.text, self._session.connection_id, checked.now, after)
         )
         faults.hit("syncer.before_ddl")
+        self._meanwhile()
         try:
             self._session.execute(target_piece.text, checked.step.query)
         except DMError as error:
@@ -220,9 +230,17 @@ class DdlExecution:
         now = self._structures_of(target_piece)
         return effect.already_effective(now, target_piece, self._source.tracker.get(piece.table))
 
-    def _structures_of(self, target_piece: Piece) -> dict[TableName, TableSchema | None]:
-        """The tables that the piece names, and the schemas whose defaults they inherit."""
+    def _structures_of(
+        self, target_piece: Piece, announced: Structures | None = None
+    ) -> dict[TableName, TableSchema | None]:
+        """The tables that the piece names, and the schemas whose defaults they inherit.
+
+        What an earlier run announced is asked for as well: it is compared with what is there now.
+        """
         tables = target_piece.tables
-        now = {TableName(table.schema, ""): self._session.database(table.schema) for table in tables}
+        schemas = dict.fromkeys(TableName(table.schema, "") for table in tables)
+        if not effect.inherits(target_piece):
+            schemas = {schema: None for schema in schemas if schema in (announced or {})}
+        now = {schema: self._session.database(schema.schema) for schema in schemas}
         now.update((table, self._target.schemas.read(table)) for table in tables if table.table)
         return now

@@ -36,7 +36,7 @@ class TransactionQueue:
         Waking a thread for each transaction costs more than the transaction.
         """
         with self._changed:
-            if self._closed or self._finished or self._broken_off:
+            if self._over:
                 return False
             self._waiting.append(transaction)
             if not more:
@@ -78,6 +78,12 @@ class TransactionQueue:
     @property
     def _over(self) -> bool:
         return self._closed or self._finished or self._broken_off
+
+    @property
+    def following(self) -> SourceTransaction | None:
+        """What `take` gives next, if it is there already; it stays in the queue."""
+        with self._changed:
+            return self._waiting[0] if self._waiting and not (self._closed or self._broken_off) else None
 
     def end(self, error: DMError) -> None:
         """Only this error follows, after all transactions."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from dm.ident import TableName
-from dm.schema.effect import already_effective, expected_after, idempotent, same_structure, visible
+from dm.schema.effect import already_effective, expected_after, idempotent, inherits, same_structure, visible
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
@@ -168,3 +168,69 @@ def test_tables_come_and_go() -> None:
 
 def test_where_the_structure_does_not_allow_it_the_server_shall_say_why() -> None:
     assert expected_after(_now(), _piece("ALTER TABLE t DROP COLUMN nope")) == _now()
+
+
+_PLAIN = (
+    "CREATE TABLE t (id INT NOT NULL, a INT DEFAULT '5', b VARCHAR(10), PRIMARY KEY (id), KEY ka (a),"
+    " CONSTRAINT c CHECK (a > 0)) DEFAULT CHARSET=utf8mb4 PARTITION BY RANGE (id) (PARTITION p1 VALUES LESS THAN (9))"
+)
+
+
+def _after_in_schema(text: str, charset: str, collation: str) -> object:
+    """The tables behind a statement where their schema has these defaults."""
+    default = TableSchema(TableName("d", ""), (), charset=charset, collation=collation)
+    gone: Mapping[TableName, TableSchema | None] = {TableName("d", "new"): None}
+    before = {**_now(_PLAIN), **gone, default.name: default}
+    after = expected_after(before, _piece(text))
+    assert any(after[name] is not schema for name, schema in before.items())  # it is followed
+    return {name: schema for name, schema in after.items() if name.table}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE t ADD COLUMN c VARCHAR(9)",
+        "ALTER TABLE t ADD COLUMN c VARCHAR(9) CHARACTER SET latin1",
+        "ALTER TABLE t ADD COLUMN c ENUM('x'), ADD INDEX (c)",
+        "ALTER TABLE t MODIFY a TEXT",
+        "ALTER TABLE t CHANGE b c CHAR(3)",
+        "ALTER TABLE t DROP COLUMN b",
+        "ALTER TABLE t RENAME COLUMN b TO c",
+        "ALTER TABLE t ADD INDEX (b)",
+        "CREATE UNIQUE INDEX k ON t (b)",
+        "ALTER TABLE t DROP INDEX ka",
+        "DROP INDEX ka ON t",
+        "ALTER TABLE t DROP PRIMARY KEY",
+        "ALTER TABLE t RENAME INDEX ka TO kb",
+        "ALTER TABLE t ALTER INDEX ka INVISIBLE",
+        "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES p (id)",
+        "ALTER TABLE t ADD CHECK (b > 'a')",
+        "ALTER TABLE t DROP CHECK c",
+        "ALTER TABLE t ALTER COLUMN b SET DEFAULT 'x'",
+        "ALTER TABLE t ADD PARTITION (PARTITION p2 VALUES LESS THAN (99))",
+        "ALTER TABLE t RENAME TO new",
+        "RENAME TABLE t TO new",
+        "DROP TABLE t",
+    ],
+)
+def test_what_asks_for_no_defaults_of_the_schema_does_the_same_under_any(text: str) -> None:
+    assert not inherits(_piece(text))
+    assert _after_in_schema(text, "latin1", "latin1_swedish_ci") == _after_in_schema(text, "utf8mb4", "utf8mb4_bin")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE new (v VARCHAR(9))",
+        "ALTER TABLE t CONVERT TO CHARACTER SET DEFAULT",
+        "ALTER TABLE t DEFAULT CHARACTER SET DEFAULT, ADD COLUMN c TEXT",
+    ],
+)
+def test_what_takes_the_defaults_of_the_schema_asks_for_them(text: str) -> None:
+    assert inherits(_piece(text))
+    assert _after_in_schema(text, "latin1", "latin1_swedish_ci") != _after_in_schema(text, "utf8mb4", "utf8mb4_bin")
+
+
+@pytest.mark.parametrize("text", ["CREATE DATABASE e", "ALTER DATABASE d COLLATE utf8mb4_bin", "DROP DATABASE d"])
+def test_what_is_about_a_schema_asks_for_it(text: str) -> None:
+    assert inherits(_piece(text))

@@ -1,0 +1,81 @@
+"""The text of the next statement is read while the target executes the present one.
+
+To read a statement takes longer than to ask the target for it, and nothing else can be done meanwhile: a statement
+waits for the one before it. So a thread reads what comes next in the queue, and what it is for the target. It keeps
+nothing and decides nothing: what was read is found where the last texts are kept (`dm.sql.token`, `dm.sql.grammar`),
+by whoever reads the statement in its turn. What can't be read is told then, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from dm.binlog.reader import Query
+from dm.ident import TableName
+from dm.sql.context import SourceContext
+from dm.sql.inline_references import without_ignored_references
+from dm.sql.split import split
+from dm.sql.statement import kind_of
+from dm.syncer.stream.transaction import MemoryItems, PlainItems, SourceTransaction, StatementItem
+
+_ITEMS: Final = 4
+"""How many items of a transaction are looked at: behind more than these, rows are what takes the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatementReading:
+    """How a statement is read, and how it is named at the target."""
+
+    context_of: Callable[[Query], SourceContext]
+    followed: Callable[[TableName], bool]
+    route: Callable[[TableName], TableName]
+    singly: bool = False  # as in `dm.syncer.ddl.known.Source`
+
+
+class ReadingAhead:
+    """Reads ahead when it is told to; `next` gives the transaction that the dispatcher will take, if there is one."""
+
+    def __init__(self, following: Callable[[], SourceTransaction | None], reading: StatementReading) -> None:
+        self._following = following
+        self._reading = reading
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ahead")
+        self._present: Future[None] | None = None
+
+    def begin(self) -> None:
+        """Read what follows in another thread, unless it still reads."""
+        if self._present is None or self._present.done():
+            following = self._following()
+            if following is not None and not following.empty:
+                self._present = self._thread.submit(self.read, following)
+
+    def read(self, transaction: SourceTransaction) -> None:
+        """Read the statements of a transaction."""
+        # Whatever is wrong with a statement, its turn has not come.
+        with suppress(Exception):
+            for query in _statements(transaction):
+                self._read(query)
+
+    def _read(self, query: Query) -> None:
+        reading = self._reading
+        context = reading.context_of(query)
+        if kind_of(query.text, context) != "ddl":
+            return
+        for piece in split(without_ignored_references(query.text, context), context, singly=reading.singly):
+            if any(map(reading.followed, piece.tables)):
+                piece.route(reading.route)
+
+    def close(self) -> None:
+        """End the thread, when it has read what it reads."""
+        self._thread.shutdown()
+
+
+def _statements(transaction: SourceTransaction) -> Sequence[Query]:
+    items = transaction.items
+    if not isinstance(items, MemoryItems) or isinstance(items, PlainItems):
+        return ()  # rows, or what is in a file
+    return [item.query for item in islice(items, _ITEMS) if isinstance(item, StatementItem)]

@@ -1,0 +1,1 @@
+"""The measuring programs, as far as no server is needed."""
