@@ -1,10 +1,13 @@
-"""Loads into TiDB: what it keeps in another form than its source."""
+"""Loads into TiDB: what it keeps in another form than its source, and its limits."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
 from tests.spark.conftest import LoadFactory
 from tests.testbed.tidb import TidbServer
 
@@ -27,3 +30,27 @@ def test_texts_of_latin1_arrive(form: str, mysql: ThrowawayServer, tidb: TidbSer
     report = load.report(structures=False)
     assert report.identical, str(report)
     assert tidb.query(f"SELECT l FROM `{load.target_schema}`.words WHERE id = 1") == (("Müller € (a, 'b')",),)
+
+
+@pytest.mark.chaos
+def test_a_transaction_beyond_its_limit_is_named_and_the_load_goes_on_when_the_limit_is_raised(
+    mysql: ThrowawayServer, tmp_path: Path, full_load: LoadFactory
+) -> None:
+    """A load writes parts of 16 MiB, each in one transaction."""
+    numbers = "WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < 300)"
+    limit = {"txn-total-size-limit": 1 << 20}
+    with TidbServer(tmp_path / "tidb", performance=limit) as small:
+        load = full_load(
+            mysql, small, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9000))",
+            f"INSERT INTO t {numbers} SELECT i, REPEAT('x', 8000) FROM n",
+        )  # fmt: skip
+        load.dump()
+        with pytest.raises(DMError) as refused:
+            load.load()
+        assert refused.value.code == 36962, refused.value
+        assert "txn-total-size-limit" in refused.value.workaround
+        limit["txn-total-size-limit"] = 100 << 20
+        small.restart()
+        load.load()
+        report = load.report(structures=False)
+        assert report.identical, str(report)
