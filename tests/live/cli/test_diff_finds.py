@@ -144,6 +144,7 @@ PURPOSES: list[tuple[str, dict[str, list[str]]]] = [
     (f"UPDATE p SET f = {NEXT_FLOAT!r} WHERE id = 2", {"id=2": ["f"]}),
     ("UPDATE p SET s = CONCAT(s, ' ') WHERE id = 3", {"id=3": ["s"]}),
     ("UPDATE p SET s = 'Word 4' WHERE id = 4", {"id=4": ["s"]}),
+    ("UPDATE p SET j = NULL WHERE id IN (5, 6)", {}),  # an UPDATE to what MySQL takes for equal writes nothing
     ("UPDATE p SET j = '[1.5, 2.0]' WHERE id = 5", {"id=5": ["j"]}),
     # Two rows exchange a value: a sum that is linear does not see it.
     ("UPDATE p SET b = CONCAT('b', 31 - id) WHERE id IN (15, 16)", {"id=15": ["b"], "id=16": ["b"]}),
