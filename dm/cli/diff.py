@@ -37,6 +37,9 @@ def diff(
     max_load: Annotated[
         int, typer.Option("--max-load", min=0, help="wait while more threads run at a server; 0 for never")
     ] = 0,
+    memory: Annotated[
+        int, typer.Option("--memory", min=1, help="MB of differing rows that are kept at a time, by each thread")
+    ] = 64,
     shown: Annotated[int, typer.Option("--shown", min=0, help="differing rows shown of each table")] = 20,
     snapshot: Annotated[
         list[str] | None,
@@ -56,8 +59,8 @@ def diff(
     client = client_of(addr)
     body: Answer = {
         "tables": tables or [], "where": where, "ignore_columns": ignore_columns or [], "rows": rows,
-        "threads": threads, "max_load": max_load, "shown": shown, "resume": resume,
-        "snapshots": snapshot or [],
+        "threads": threads, "max_load": max_load, "kept_bytes": memory << 20, "shown": shown,
+        "resume": resume, "snapshots": snapshot or [],
         "fix_sql": str(Path(fix_sql).absolute()) if fix_sql else "",
     }  # fmt: skip
     body |= {"file": read_config_file(task)} if is_file(task) else {"task": task}

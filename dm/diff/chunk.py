@@ -1,42 +1,45 @@
 """The work of the Spark tasks of a comparison: one chunk of one table on all sides.
 
-The servers compute a checksum of the chunk each. Where the sum of the sources' is not the target's, they compute the
-checksums of buckets, chosen by the hash of the key, so that both versions of a row are in one; only the rows of buckets
-that differ are read. So a changed row costs two more scans of its chunk, where halving would cost one for each halving.
+The servers compute a checksum of the chunk each: of its rows in order, where there is one source and both are read in
+the order of the key, else a sum. Where the sources' is not the target's, they compute the sums of buckets, chosen by
+the hash of the key, so that both versions of a row are in one; only the rows of buckets that differ are read. So a
+changed row costs two more scans of its chunk, where halving would cost one for each halving.
 
-Where only a client can compute the checksum (JSON between two flavours, a row too long for the server), the rows of the
-chunk are read.
+Where only a client can compute the checksums (JSON between two flavours, a row too long for the server), the rows of
+the chunk are read for them, and none is kept.
+
+Rows that are kept to be compared one by one take a bounded part of the memory: they are read slice by slice
+(`dm.diff.slices`). The slices of a chunk with many differences are chunks of their own for whoever gives out the work,
+so that what one finds is bounded, too.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import repeat
-from typing import Any
+from typing import Any, Final
 
 from dm.config.endpoint import Endpoint
-from dm.diff.fix import Fix, fix_of
 from dm.diff.pace import wait_for_rest
 from dm.diff.shape import shape_of
+from dm.diff.slices import Slice, cut
 from dm.diff.snapshot import Reading
 from dm.diff.table import TARGET, ComparedTable, TableAt, role_at
+from dm.diff.versions import ROW_COST, Difference, Values, Versions
 from dm.dumpfiles.text_rows import Limits, read_batches
-from dm.equality.checksum import Checksum
-from dm.equality.values import shown, text_of
+from dm.equality.checksum import BUCKET_DIGITS, SEQUENCE_SESSION, Checksum, SequenceSum
+from dm.equality.values import text_of
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.upstream.connection import Connection, fetch
 from dm.upstream.row_session import row_session
 
 _BATCH = Limits(1 << 14, 1 << 22)
-_MOST_BUCKETS = 512  # that are named in a condition; beyond, the whole chunk is read
+KEPT_BYTES: Final = 64 << 20
+WORDED: Final = 100  # rows of a chunk that are told in words; more only if somebody wants to be shown more
 # What a server says of a table that is not what it was when it was planned.
 _CHANGED = (1146, 1049, 1054, 1176, 1412, 1814, 1969)
-
-Values = tuple[bytes | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +49,7 @@ class Chunk:
     table: int
     number: int
     condition: str  # the same on all sides
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One row that is not the same on both sides, in words; a side that lacks it is None."""
-
-    identity: str  # of the row and both its versions: what it is at another look, too
-    key: str
-    source: dict[str, str] | None
-    target: dict[str, str] | None
-    columns: tuple[str, ...]  # with different values
-    sources: int  # how many times it is there
-    targets: int
-    fix: Fix
+    slice: Slice | None = None  # only these rows of it, which are known to differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +60,14 @@ class ChunkOutcome:
     source_rows: int = 0
     target_rows: int = 0
     differences: tuple[Difference, ...] = ()
+    slices: tuple[Slice, ...] = ()  # which differ, and are yet to be read
     changed: str = ""  # what a server said of a table that has changed meanwhile
+    kept: int = 0  # the most rows that were kept at a time
 
     @property
     def equal(self) -> bool:
         """Whether the rows are the same."""
-        return not self.differences and not self.changed
+        return not self.differences and not self.slices and not self.changed
 
 
 @dataclass
@@ -87,6 +79,7 @@ class _Sessions:
     def at(self, place: int) -> Connection:
         if place not in self._open:
             self._open[place] = row_session(self.endpoints[place], role=role_at(place))
+            self._say(place, SEQUENCE_SESSION)
             self._say(place, self.readings.get(place, Reading()).once)
         return self._open[place]
 
@@ -113,6 +106,10 @@ class ChunkComparer:
     where: str = ""
     max_load: int = 0  # threads that run at a server; more let a chunk wait, and 0 is any number
     readings: Mapping[int, Reading] = field(default_factory=dict)
+    kept_bytes: int = KEPT_BYTES  # of rows that are kept at a time
+    cuts: bool = False  # whether the slices of a chunk with many differences are left to others
+    words: int = WORDED  # rows of a chunk that are told in words
+    fixes: bool = True  # whether statements are made
 
     def __call__(self, chunks: tuple[Chunk, ...]) -> tuple[ChunkOutcome, ...]:
         """One after the other, over one session of each server."""
@@ -122,7 +119,7 @@ class ChunkComparer:
                 if self.max_load:
                     wait_for_rest(map(sessions.at, self.endpoints), self.max_load)
                 table = self.tables[chunk.table]
-                comparison = _Comparison(table, chunk, self.where, sessions)
+                comparison = _Comparison(table, chunk, sessions, self)
                 try:
                     sessions.begin(dict.fromkeys(side.place for side in table.sides))
                     found.append(comparison.outcome())
@@ -136,23 +133,41 @@ class ChunkComparer:
         return tuple(found)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the servers say of a chunk."""
+
+    equal: bool
+    source_rows: int
+    target_rows: int
+
+
 @dataclass
 class _Comparison:
     table: ComparedTable
     chunk: Chunk
-    where: str
     sessions: _Sessions
+    options: ChunkComparer
 
     def outcome(self) -> ChunkOutcome:
-        sums = self._sums() if self.table.computed_by_servers else None
-        if sums is None:
-            return self._read(None)
-        theirs, *ours = sums
-        source = sum(ours, Checksum())
-        if source == theirs:
-            return ChunkOutcome(self.chunk, source.rows, theirs.rows)
-        outcome = self._read(self._buckets())
-        return replace(outcome, source_rows=source.rows, target_rows=theirs.rows)
+        if self.chunk.slice is not None:
+            return self._read([self.chunk.slice], 0, 0)
+        asked = (self._in_order() or self._in_sum()) if self.table.computed_by_servers else None
+        if asked is not None and asked.equal:
+            return ChunkOutcome(self.chunk, asked.source_rows, asked.target_rows)
+        by_servers = None if asked is None else self._bucket_sums()
+        ours_by, theirs_by = self._client_sums() if by_servers is None else by_servers
+        if asked is None:
+            source_rows, target_rows = ours_by.rows, theirs_by.rows
+        else:
+            source_rows, target_rows = asked.source_rows, asked.target_rows
+        numbers = ours_by.keys() | theirs_by.keys()
+        rows = {each: ours_by[each].rows + theirs_by[each].rows for each in numbers if ours_by[each] != theirs_by[each]}
+        row_bytes = ROW_COST + 2 * self.table.row_bytes
+        slices = tuple(cut(rows, max(1, self.options.kept_bytes // row_bytes)))
+        if len(slices) > 1 and self.options.cuts:
+            return ChunkOutcome(self.chunk, source_rows, target_rows, slices=slices)
+        return self._read(slices, source_rows, target_rows)
 
     def altered(self) -> str:
         """Which table has not the columns any more that this was planned with; "" where all have. Raises DMError."""
@@ -164,111 +179,103 @@ class _Comparison:
     def _ask(self, side: TableAt, sql: str) -> tuple[tuple[Any, ...], ...]:
         return fetch(self.sessions.at(side.place), sql, role=role_at(side.place))
 
-    def _sums(self) -> list[Checksum] | None:
-        """The checksums of the target and of each source; None where a server can't say."""
+    def _in_order(self) -> _Asked | None:
+        """What the servers say of the rows in their order; None where one can't, or there are several sources."""
+        if not self.table.ordered:
+            return None
         found = []
         for side in self.table.sides:
-            answer = Checksum.answered(self._ask(side, side.checksum_query(self.chunk.condition, self.where))[0])
+            query = side.sequence_query(self.chunk.condition, self.options.where)
+            answer = SequenceSum.answered(self._ask(side, query)[0])
             if answer is None:
                 return None
             found.append(answer)
-        return found
+        target, source = found
+        return _Asked(source == target, source.rows, target.rows)
 
-    def _buckets(self) -> list[int] | None:
-        """The buckets that differ; None for all of them."""
-        target: dict[int, Checksum] = {}
-        source: dict[int, Checksum] = {}
+    def _in_sum(self) -> _Asked | None:
+        """What they say of the rows in any order; None where one can't."""
+        source, target = Checksum(), Checksum()
+        for side in self.table.sides:
+            query = side.checksum_query(self.chunk.condition, self.options.where)
+            answer = Checksum.answered(self._ask(side, query)[0])
+            if answer is None:
+                return None
+            if side.place == TARGET:
+                target = answer
+            else:
+                source += answer
+        return _Asked(source == target, source.rows, target.rows)
+
+    def _bucket_sums(self) -> tuple[_Sums, _Sums] | None:
+        """The checksums of the buckets of sources and target; None where a server can't say."""
+        source, target = _Sums(), _Sums()
         for side in self.table.sides:
             sums = target if side.place == TARGET else source
-            for bucket, *row in self._ask(side, side.buckets_query(self.chunk.condition, self.where)):
+            for bucket, *row in self._ask(side, side.buckets_query(self.chunk.condition, self.options.where)):
                 answer = Checksum.answered(tuple(row))
                 if answer is None:
                     return None
-                sums[int(bucket)] = sums.get(int(bucket), Checksum()) + answer
-        found = [bucket for bucket in source.keys() | target.keys() if source.get(bucket) != target.get(bucket)]
-        return sorted(found) if len(found) <= _MOST_BUCKETS else None
+                sums.add(int(bucket), answer)
+        return source, target
 
-    def _rows(self, side: TableAt, buckets: Sequence[int] | None) -> Iterator[Values]:
-        query = side.rows_query(self.chunk.condition, self.where, buckets)
+    def _client_sums(self) -> tuple[_Sums, _Sums]:
+        """The same, computed here."""
+        source, target = _Sums(), _Sums()
+        for side in self.table.sides:
+            sums = target if side.place == TARGET else source
+            for row in self._rows(side, None):
+                sums.add(side.number_of(side.key_text(row), BUCKET_DIGITS), Checksum.of(text_of(side.row, row)))
+        return source, target
+
+    def _rows(self, side: TableAt, some: Slice | None) -> Iterator[Values]:
+        query = side.rows_query(self.chunk.condition, self.options.where, some)
         for batch in read_batches(self.sessions.at(side.place), query, repeat(_BATCH)):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
-    def _read(self, buckets: list[int] | None) -> ChunkOutcome:
-        target, source = _Versions(self.table.target), _Versions(self.table.target)
-        if buckets != []:
-            for side in self.table.sides:
-                versions = target if side.place == TARGET else source
-                for row in self._rows(side, buckets):
-                    versions.add(side, row)
-        if source.by_key != target.by_key and (changed := self.altered()):
-            return ChunkOutcome(self.chunk, changed=changed)
-        differences = tuple(self._differences(source, target))
-        return ChunkOutcome(self.chunk, source.rows, target.rows, differences)
-
-    def _differences(self, source: _Versions, target: _Versions) -> Iterator[Difference]:
-        for key in sorted(source.by_key.keys() | target.by_key.keys()):
-            ours, theirs = source.by_key.get(key, Counter()), target.by_key.get(key, Counter())
-            missing, extra = ours - theirs, theirs - ours
-            if not missing and not extra:
+    def _read(self, slices: Iterable[Slice], source_rows: int, target_rows: int) -> ChunkOutcome:
+        differences: list[Difference] = []
+        kept, left, asked = 0, list(slices), False
+        while left:
+            some = left.pop(0)
+            versions = self._versions(some)
+            kept = max(kept, versions.kept)
+            if versions.size > self.options.kept_bytes and some.halves:
+                left[:0] = some.halves
                 continue
-            yield self._difference(key, source, target, missing, extra)
+            if not versions.equal and not asked:
+                if changed := self.altered():
+                    return ChunkOutcome(self.chunk, changed=changed)
+                asked = True
+            words = self.options.words - len(differences)
+            differences += versions.differences(words, fixes=self.options.fixes)
+        return ChunkOutcome(self.chunk, source_rows, target_rows, tuple(differences), kept=kept)
 
-    def _difference(
-        self, key: bytes, source: _Versions, target: _Versions, missing: Counter[bytes], extra: Counter[bytes]
-    ) -> Difference:
-        table = self.table.target
-        ours = source.read[next(iter(missing))] if missing else None
-        theirs = target.read[next(iter(extra))] if extra else None
-        row = ours or theirs
-        assert row is not None
-        columns: tuple[str, ...] = ()
-        if ours is not None and theirs is not None:
-            both = zip(table.row, ours.canonical, theirs.canonical, strict=True)
-            columns = tuple(part.label for part, one, other in both if one != other)
-        # All that both sides have of it: of equal rows without a key, others may have come and gone between two looks.
-        sides = (sorted(side.by_key.get(key, Counter()).items()) for side in (source, target))
-        known = b"|".join([key, *(b"%s %d" % version for side in sides for version in (*side, (b"/", 0)))])
-        at_source = None if ours is None else (ours.side, ours.values)
-        return Difference(
-            hashlib.sha256(known).hexdigest(),
-            ", ".join(f"{table.row[at].label}={shown(row.values[at])}" for at in table.key) if self.table.keyed else "",
-            None if ours is None else _words(table, ours.values),
-            None if theirs is None else _words(table, theirs.values),
-            columns,
-            missing.total(),
-            extra.total(),
-            fix_of(self.table, at_source, None if theirs is None else theirs.values, missing, extra),
-        )
+    def _versions(self, some: Slice) -> Versions:
+        """The rows of a slice; where they are too many and it can be cut, not all."""
+        versions, numbers = Versions(self.table), frozenset(some.numbers)
+        for side in self.table.sides:
+            for row in self._rows(side, some):  # to its end: the session is used again
+                if versions.size > self.options.kept_bytes and some.halves:
+                    continue
+                key = side.key_text(row)
+                if side.number_of(key, some.digits) in numbers:
+                    versions.add(side, row, key)
+        return versions
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
-    side: TableAt
-    values: Values
-    canonical: Values
+class _Sums(dict[int, Checksum]):
+    """Of buckets, by their numbers."""
 
+    def __missing__(self, bucket: int) -> Checksum:
+        return Checksum()
 
-class _Versions:
-    """The rows of one side by their keys; a row is known by its text."""
+    def add(self, bucket: int, checksum: Checksum) -> None:
+        self[bucket] += checksum
 
-    def __init__(self, target: TableAt) -> None:
-        self._key = target.key
-        self.by_key: dict[bytes, Counter[bytes]] = {}
-        self.read: dict[bytes, _Row] = {}
-        self.rows = 0
-
-    def add(self, side: TableAt, values: Values) -> None:
-        text = text_of(side.row, values)
-        key = text_of([side.row[at] for at in self._key], [values[at] for at in self._key])
-        self.by_key.setdefault(key, Counter())[text] += 1
-        if text not in self.read:
-            canonical = tuple([part.canonical(value) for part, value in zip(side.row, values, strict=True)])
-            self.read[text] = _Row(side, values, canonical)
-        self.rows += 1
-
-
-def _words(table: TableAt, values: Values) -> dict[str, str]:
-    return {part.label: shown(value) for part, value in zip(table.row, values, strict=True)}
+    @property
+    def rows(self) -> int:
+        return sum(each.rows for each in self.values())
 
 
 Compare = Callable[[tuple[Chunk, ...]], tuple[ChunkOutcome, ...]]

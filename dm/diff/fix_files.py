@@ -43,6 +43,7 @@ class FixFiles:
         """Remove what an earlier comparison has said of these tables: it may be wrong by now. Raises DMError."""
         for table in tables:
             path = self._path(table)
+            self._begun.discard(path)
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:

@@ -23,6 +23,7 @@ class DiffOptions:
     threads: int = 4
     max_load: int = 0  # threads that may run at a server before a chunk waits; 0 for any number
     shown: int = 20  # rows that are shown of each table
+    kept_bytes: int = 64 << 20  # of differing rows that a thread keeps at a time, roughly, and that wait to be told
     resume: bool = False  # whether chunks that an unfinished comparison found equal are left out
     snapshots: tuple[str, ...] = ()  # `MOMENT`, `target=MOMENT`, `SOURCE=MOMENT`
     follows: tuple[str, ...] = ()  # sources whose changes a syncer applies meanwhile

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
@@ -197,11 +197,15 @@ class Planner:
             " WHERE table_schema = %s AND table_name = %s",
             planned.name,
         )
-        planned.estimated_rows = int(size[0][0] or 0)
+        planned.estimated_rows, row_bytes = (int(each or 0) for each in size[0])
+        assert planned.compared is not None
+        planned.compared = replace(planned.compared, row_bytes=row_bytes)
         one_flavor = len({(server.flavor, server.tidb) for server in servers.values()}) == 1
         if key is None or not self._cuttable(key, schemas, one_flavor=one_flavor):
             return
-        rows = rows_per_chunk(self._options.rows, 64 << 20, int(size[0][1] or 0))
+        ordered = len(origins) == 1 and not any(server.tidb for server in servers.values())
+        planned.compared = replace(planned.compared, ordered=ordered)
+        rows = rows_per_chunk(self._options.rows, 64 << 20, row_bytes)
         session = row_session(self.endpoints[TARGET], role=role_at(TARGET))
         try:
             if self.readings[TARGET].once:

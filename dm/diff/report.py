@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from dm.diff.chunk import Difference
+from dm.diff.versions import Difference
 from dm.ident import TableName
 from dm.unit import JSON
 
@@ -29,6 +29,11 @@ class TableReport:
     unsettled: int = 0  # rows that differed each time they were looked at, but changed in between
     not_fixed: list[str] = field(default_factory=list)  # why some difference has no statement
     fix_file: str = ""
+
+    def forget(self) -> None:
+        """All that was found about its rows."""
+        self.source_rows = self.target_rows = self.done = self.differing = self.unsettled = 0
+        self.shown, self.not_fixed, self.fix_file = [], [], ""
 
     @property
     def verdict(self) -> Verdict:

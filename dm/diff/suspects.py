@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
-from dm.diff.chunk import Chunk, ChunkOutcome, Difference
+from dm.diff.chunk import Chunk, ChunkOutcome
+from dm.diff.versions import Difference
 
 Place = TypeVar("Place")  # a chunk, or a table
 Told = TypeVar("Told")
@@ -27,9 +28,16 @@ class Found:
 
     different: dict[Chunk, dict[str, Difference]] = field(default_factory=dict)  # by what a row and both versions are
     changed: dict[int, str] = field(default_factory=dict)  # tables that are not what was planned, in a server's words
+    kept: int = 0  # the most rows that were kept at a time
+
+    @property
+    def number(self) -> int:
+        """Of rows that differ."""
+        return sum(map(len, self.different.values()))
 
     def hear(self, outcome: ChunkOutcome) -> None:
         """What was found about a chunk."""
+        self.kept = max(self.kept, outcome.kept)
         if outcome.changed:
             self.changed[outcome.chunk.table] = outcome.changed
         elif outcome.differences:

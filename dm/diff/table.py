@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dm.equality.checksum import bucket_of, buckets_query, checksum_query
+from dm.diff.slices import Slice
+from dm.equality.checksum import (
+    BUCKET_DIGITS,
+    bucket_number,
+    bucket_of,
+    buckets_query,
+    checksum_query,
+    sequence_query,
+)
 from dm.equality.structure import Structure
-from dm.equality.values import Part, Side, parts, row_text
+from dm.equality.values import Part, Side, parts, row_text, text_of
 from dm.flavor import Flavor
 from dm.ident import Ident, TableName
 from dm.schema.table import TableSchema
@@ -39,12 +47,18 @@ class TableAt:
         """SQL of a row's text; None where only a client can compute it."""
         return row_text(self.row)
 
-    @property
-    def bucket(self) -> str:
-        """SQL of a number that all versions of a row share; only where there is a `text`."""
+    def key_text(self, values: Sequence[bytes | None]) -> bytes:
+        """The text of the key of a row that was read."""
+        return text_of([self.row[at] for at in self.key], [values[at] for at in self.key])
+
+    def number_of(self, key: bytes, digits: int) -> int:
+        """What `bucket_of` makes of such a text."""
+        return bucket_number(key, digits)
+
+    def _bucket(self, digits: int) -> str | None:
+        """SQL of a number that all versions of a row share; None where only a client can compute it."""
         key = row_text([self.row[at] for at in self.key])
-        assert key is not None
-        return bucket_of(key)
+        return None if key is None else bucket_of(key, digits)
 
     def rows(self, condition: str, where: str) -> str:
         """What stands behind FROM."""
@@ -56,16 +70,26 @@ class TableAt:
         assert self.text is not None
         return checksum_query(self.text, self.rows(condition, where))
 
+    def sequence_query(self, condition: str, where: str) -> str:
+        """The query for the checksum of some rows in the order of the key."""
+        assert self.text is not None
+        return sequence_query(self.text, self.rows(condition, where))
+
     def buckets_query(self, condition: str, where: str) -> str:
         """The query for the checksums of the buckets of some rows."""
+        bucket = self._bucket(BUCKET_DIGITS)
         assert self.text is not None
-        return buckets_query(self.bucket, self.text, self.rows(condition, where))
+        assert bucket is not None
+        return buckets_query(bucket, self.text, self.rows(condition, where))
 
-    def rows_query(self, condition: str, where: str, buckets: Sequence[int] | None) -> str:
-        """The query for some rows; of these buckets only."""
+    def rows_query(self, condition: str, where: str, some: Slice | None) -> str:
+        """The query for some rows: with a slice those of it, and all others that the server can't tell apart."""
         reads = ", ".join(part.read for part in self.row) or "1"
-        if buckets is not None:
-            condition = f"({condition}) AND {self.bucket} IN ({', '.join(map(str, buckets))})"
+        bucket = None if some is None else self._bucket(some.digits)
+        if some is not None and bucket is not None:
+            # A key that is too long for the server has no number there.
+            numbers = ", ".join(map(str, some.numbers))
+            condition = f"({condition}) AND IFNULL({bucket}, {some.numbers[0]}) IN ({numbers})"
         return f"SELECT {reads} FROM {self.rows(condition, where)}"
 
 
@@ -92,6 +116,8 @@ class ComparedTable:
     generated: frozenset[str]  # columns that the target computes
     flavor: Flavor  # of the target
     tidb: bool = False  # the target is one
+    row_bytes: int = 0  # that a row has on average, as the target says
+    ordered: bool = False  # both sides are read in the order of one key, most likely
 
     @property
     def sides(self) -> Iterator[TableAt]:

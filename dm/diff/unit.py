@@ -5,19 +5,22 @@ found different is looked at again once the target is past the source's position
 says when a row counts as different. What never comes to rest is told as that.
 
 Nothing is locked, and nothing is written to any server.
+
+Differences are kept here until they are told. When they are as many as fit into the memory that rows may take, no more
+chunks are compared until these are settled and written down.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
-from dm.diff.chunk import Chunk, ChunkComparer, ChunkOutcome, Difference
+from dm.diff.chunk import WORDED, Chunk, ChunkComparer, ChunkOutcome
 from dm.diff.done_chunks import DoneChunks, chunk_name
 from dm.diff.fix_files import FixFiles
 from dm.diff.options import DiffOptions
@@ -25,6 +28,7 @@ from dm.diff.planner import PlannedTable, Planner
 from dm.diff.report import Report, TableReport
 from dm.diff.suspects import Found, Suspects
 from dm.diff.target_progress import TargetProgress
+from dm.diff.versions import ROW_COST, Difference
 from dm.ident import TableName
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
@@ -33,6 +37,18 @@ from dm.unit import JSON, UnitName
 
 _LOOKS = 7  # at rows that differ while changes are applied
 _PLANS = 4  # of a table whose structure changes meanwhile
+
+
+class _Enough(threading.Event):
+    """Set when so much is found that it has to be settled, and when the comparison is stopped."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        super().__init__()
+        self._stop = stop
+        self.reached = False
+
+    def is_set(self) -> bool:
+        return self.reached or self._stop.is_set()
 
 
 class DiffUnit:
@@ -58,6 +74,7 @@ class DiffUnit:
         self._directory = directory
         self._done = DoneChunks(None, options.asked, resume=False)
         self._fixes = FixFiles(Path(options.fix_sql)) if options.fix_sql else None
+        self.most_kept = (0, 0)  # rows that a task kept at a time, and differences that were kept here
 
     def status(self) -> Mapping[str, JSON]:
         """How far it is; at the end also what was found."""
@@ -76,8 +93,6 @@ class DiffUnit:
     def _run(self, stop: threading.Event) -> None:
         planner = Planner(self._subtasks, self._options, stop)
         tables = {planned.name: planned for planned in self._settled(planner, planner.plan(), stop)}
-        if self._fixes is not None:
-            self._fixes.begin(tables)
         reports = {name: TableReport(name) for name in tables}
         self.report.tables = list(reports.values())
         left = frozenset(tables)
@@ -87,6 +102,7 @@ class DiffUnit:
             if stop.is_set() or not changed:
                 break
             if attempt == _PLANS - 1:
+                self._forget(changed, reports)
                 for name, words in changed.items():
                     reports[name].not_compared = f"its structure changed while it was compared: {words}"
                 break
@@ -137,23 +153,27 @@ class DiffUnit:
         stop: threading.Event,
     ) -> dict[TableName, str]:
         """Compare these tables; gives those that changed meanwhile."""
+        self._forget([each.name for each in planned], reports)
         for each in planned:
             report = reports[each.name]
-            report.structure, report.not_compared = each.structure, each.skipped
-            report.chunks, report.done, report.source_rows, report.target_rows = len(each.conditions), 0, 0, 0
+            report.structure, report.not_compared, report.chunks = each.structure, each.skipped, len(each.conditions)
         tables = tuple(each.compared for each in planned if each.compared is not None)
         with_rows = [each for each in planned if each.compared is not None]
         chunks = [chunk for number, each in enumerate(with_rows) for chunk in each.chunks(number)]
         where, load = self._options.where, self._options.max_load
-        comparer = ChunkComparer(planner.endpoints, tables, where, load, dict(planner.readings))
+        comparer = ChunkComparer(
+            planner.endpoints, tables, where, load, dict(planner.readings), self._options.kept_bytes,
+            words=max(WORDED, self._options.shown), fixes=self._fixes is not None,
+        )  # fmt: skip
         names = [each.name for each in with_rows]
 
         def count(outcome: ChunkOutcome) -> None:
             report = reports[names[outcome.chunk.table]]
             report.done += 1
+            report.chunks += len(outcome.slices)
             report.source_rows += outcome.source_rows
             report.target_rows += outcome.target_rows
-            if outcome.equal:
+            if outcome.equal and outcome.chunk.slice is None:
                 self._done.add(chunk_names[outcome.chunk], outcome.source_rows, outcome.target_rows)
             self.report.seconds = self._clock.monotonic() - self._began
 
@@ -162,15 +182,27 @@ class DiffUnit:
             chunk: chunk_name(planner.endpoints, tables[chunk.table], chunk.condition, where, asked) for chunk in chunks
         }
         chunks = [chunk for chunk in chunks if not self._is_done(reports[names[chunk.table]], chunk_names[chunk])]
-        self.report.phase = "comparing rows"
-        first = self._look(comparer, chunks, with_rows, stop, count)
-        suspects = self._look_again(planner, comparer, first, with_rows, stop)
-        for chunk, differences in suspects.confirmed():
-            if chunk.table not in first.changed:
-                self._tell(reports[names[chunk.table]], differences)
-        for chunk, number in suspects.unsettled():
-            reports[names[chunk.table]].unsettled += number
-        return {names[number]: words for number, words in first.changed.items()}
+        changed = dict[int, str]()
+        left: Sequence[Chunk] = chunks
+        while left and not stop.is_set():
+            self.report.phase = "comparing rows"
+            first, left = self._look(replace(comparer, cuts=True), left, with_rows, stop, count, bounded=True)
+            suspects = self._look_again(planner, comparer, first, with_rows, stop)
+            changed |= first.changed
+            for chunk, differences in suspects.confirmed():
+                if chunk.table not in changed:
+                    self._tell(reports[names[chunk.table]], differences)
+            for chunk, number in suspects.unsettled():
+                reports[names[chunk.table]].unsettled += number
+            left = [chunk for chunk in left if chunk.table not in changed]
+        return {names[number]: words for number, words in changed.items()}
+
+    def _forget(self, names: Collection[TableName], reports: Mapping[TableName, TableReport]) -> None:
+        """What was told of these tables was told of another structure."""
+        for name in names:
+            reports[name].forget()
+        if self._fixes is not None:
+            self._fixes.begin(names)
 
     def _is_done(self, report: TableReport, chunk: str) -> bool:
         """Whether an unfinished comparison has found the chunk equal; then it counts as done."""
@@ -189,22 +221,37 @@ class DiffUnit:
         planned: Sequence[PlannedTable],
         stop: threading.Event,
         count: Callable[[ChunkOutcome], None] = lambda _: None,
-    ) -> Found:
-        found = Found()
+        *,
+        bounded: bool = False,
+    ) -> tuple[Found, list[Chunk]]:
+        """What was found, and what was not looked at since it was enough."""
+        found, enough = Found(), _Enough(stop)
+        most = max(1, self._options.kept_bytes // ROW_COST)
+        left = dict.fromkeys(chunks)
 
         def done(outcomes: tuple[ChunkOutcome, ...]) -> None:
             for outcome in outcomes:
+                if enough.reached:
+                    return  # these are compared again; what is kept stays bounded
+                del left[outcome.chunk]
+                left.update(dict.fromkeys(replace(outcome.chunk, slice=some) for some in outcome.slices))
                 found.hear(outcome)
                 count(outcome)
+                enough.reached = bounded and found.number >= most
 
         def weight(chunk: Chunk) -> float:
+            if chunk.slice is not None:
+                return 1.0
             table = planned[chunk.table]
             return min(1.0, table.estimated_rows / len(table.conditions) / self._options.rows)
 
-        groups = grouped((chunk, weight(chunk)) for chunk in chunks)
         description = f"{self._subtasks[0].task}: compare"
-        run_tasks(self._spark.context(), comparer, groups, stop, done, description, at_once=self._options.threads)
-        return found
+        while left and not enough.is_set():
+            groups = grouped((chunk, weight(chunk)) for chunk in left)
+            run_tasks(self._spark.context(), comparer, groups, enough, done, description, at_once=self._options.threads)
+        rows, differences = self.most_kept
+        self.most_kept = max(rows, found.kept), max(differences, found.number)
+        return found, list(left)
 
     def _look_again(
         self,
@@ -228,7 +275,7 @@ class DiffUnit:
                     break
                 self.report.phase = "looking again at what differed"
                 renewed = replace(comparer, readings=planner.moments())
-                again = self._look(renewed, suspects.open, planned, stop)
+                again, _ = self._look(renewed, suspects.open, planned, stop)
                 first.changed.update(again.changed)
                 if not stop.is_set():
                     suspects.look(again.different, rests=progress.rests())
@@ -238,7 +285,7 @@ class DiffUnit:
         unique = {each.identity: each for each in differences}
         report.differing += len(unique)
         for each in unique.values():
-            if len(report.shown) < self._options.shown:
+            if each.worded and len(report.shown) < self._options.shown:
                 report.shown.append(each)
             if each.fix.impossible and each.fix.impossible not in report.not_fixed:
                 report.not_fixed.append(each.fix.impossible)

@@ -1,26 +1,33 @@
-"""The checksum of a set of rows: how many they are, and two sums of their hashes that do not depend on their order.
+"""The checksum of a set of rows: how many they are, and 128 bits of their hashes or more.
 
-Each row's text (`dm.equality.values`) is hashed by SHA-256, of which 64 bits go into a sum and 64 others into an
-exclusive or. The exclusive or alone would not see two equal rows come or go together; the sum and the number of rows
-do. Sums of parts of a table add up to the sum of the table, so the shards of a merged table are compared with it
-without ordering anything.
+Each row's text (`dm.equality.values`) is hashed by SHA-256, which costs a server no more than another hash that it has
+(`python -m benchmarks.row_sums`). What costs is to add the hashes up, so there are two ways:
 
-MD5 is no choice, since MySQL 9.6 has moved it into a component. SHA2 is asked for once per row: in a derived table
-that the LIMIT keeps from being merged, which costs the servers less than hashing twice.
+- A `SequenceSum` is the hash of all hashes behind each other. It is cheap, and depends on the order. A server that
+  reads a range of a key gives the rows in the order of the key, though nothing promises it. So two that are equal say
+  that the rows are; two that are not say that the other way has to be gone.
+- A `Checksum` does not depend on the order: 64 bits of each hash go into a sum and 64 others into an exclusive or. The
+  exclusive or alone would not see two equal rows come or go together; the sum and the number of rows do. Sums of parts
+  of a table add up to the sum of the table, so the shards of a merged table are compared with it without ordering
+  anything. The hash is asked for once per row: in a derived table that the LIMIT keeps from being merged.
 
-A server that refuses to make a text longer than its max_allowed_packet gives NULL for it, with a warning that nobody
-reads. So the hashes are counted: `hashed` below `rows` means that the sums are not of all rows.
+A server that refuses to make a text longer than its max_allowed_packet gives NULL for it, and cuts what GROUP_CONCAT
+makes, with a warning that nobody reads. So the hashes are counted: fewer than rows mean that not all rows are in it.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 _MASK: Final = (1 << 64) - 1
 _ALL: Final = (1 << 64) - 1  # rows, for LIMIT
-_BUCKET_DIGITS: Final = 3  # hexadecimal, of the hash of a row's key
+BUCKET_DIGITS: Final = 3  # hexadecimal, of the hash of a row's key
+_HASH_DIGITS: Final = 64
+# What a chunk of a million rows needs; the server holds so much for each session that compares at most.
+SEQUENCE_SESSION: Final = f"SET SESSION group_concat_max_len = {_HASH_DIGITS << 20}"
 _SUMS: Final = (
     "COUNT(*), COUNT(h), SUM(CAST(CONV(LEFT(h, 16), 16, 10) AS UNSIGNED)),"
     " BIT_XOR(CAST(CONV(SUBSTR(h, 17, 16), 16, 10) AS UNSIGNED))"
@@ -51,6 +58,34 @@ class Checksum:
         return cls(rows, total & _MASK, mixed) if rows == hashed else None
 
 
+@dataclass(frozen=True, slots=True)
+class SequenceSum:
+    """Of rows in an order."""
+
+    rows: int
+    digest: str
+
+    @classmethod
+    def of(cls, texts: Sequence[bytes]) -> SequenceSum:
+        """Of the rows with these texts."""
+        digits = "".join([hashlib.sha256(text).hexdigest() for text in texts])
+        return cls(len(texts), hashlib.sha256(digits.encode()).hexdigest() if digits else "")
+
+    @classmethod
+    def answered(cls, row: tuple[Any, ...]) -> SequenceSum | None:
+        """What a server has said to `sequence_query`; None where not all hashes are in it."""
+        rows, length, digest = row
+        if int(rows) * _HASH_DIGITS != int(length or 0):
+            return None
+        return cls(int(rows), digest.decode() if isinstance(digest, bytes) else digest or "")
+
+
+def sequence_query(text: str, rows: str) -> str:
+    """The query for the sum of `rows` (what follows FROM) in their order, whose texts are `text`."""
+    hashes = f"SELECT COUNT(*) AS n, GROUP_CONCAT({_hash(text)} SEPARATOR '') AS g FROM {rows}"
+    return f"SELECT n, LENGTH(g), SHA2(g, 256) FROM ({hashes}) AS hashes"
+
+
 def checksum_query(text: str, rows: str) -> str:
     """The query for the checksum of `rows` (what follows FROM), whose texts are `text`."""
     return f"SELECT {_SUMS} FROM (SELECT {_hash(text)} AS h FROM {rows} LIMIT {_ALL}) AS hashes"
@@ -64,9 +99,14 @@ def buckets_query(bucket: str, text: str, rows: str) -> str:
     )
 
 
-def bucket_of(key: str) -> str:
-    """SQL of a number from 0 to 4095 that rows with the same text of the key share."""
-    return f"CAST(CONV(LEFT({_hash(key)}, {_BUCKET_DIGITS}), 16, 10) AS UNSIGNED)"
+def bucket_of(key: str, digits: int = BUCKET_DIGITS) -> str:
+    """SQL of a number of so many hexadecimal digits that rows with the same text of the key share."""
+    return f"CAST(CONV(LEFT({_hash(key)}, {digits}), 16, 10) AS UNSIGNED)"
+
+
+def bucket_number(key: bytes, digits: int) -> int:
+    """The same of the text of a key that was read."""
+    return int(hashlib.sha256(key).hexdigest()[:digits], 16)
 
 
 def has_text(sql: str, text: bytes) -> str:

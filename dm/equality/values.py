@@ -49,6 +49,7 @@ _EXACT_BITS: Final = 53  # of a double
 _EXACT: Final = INTEGERS | {"decimal", "year", "bit"}
 _UTF8: Final = frozenset({"ascii", "utf8", "utf8mb3", "utf8mb4"})  # each a part of the next
 _LONG: Final = GEOMETRIES | {"mediumtext", "longtext", "mediumblob", "longblob", "json", "vector"}
+_BYTES: Final = "CAST('' AS BINARY)"
 _NUMBERS: Final = re.compile(r"\((\d+)(?:,(\d+))?\)")
 
 
@@ -71,6 +72,11 @@ class Side:
     def name(self) -> str:
         """The quoted name."""
         return self.constant or Ident(self.column.name).sql
+
+    @property
+    def nullable(self) -> bool:
+        """Whether a value may be NULL."""
+        return self.column.nullable
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -101,6 +107,8 @@ class Part:
     base: str = "varchar"  # as what the encoder of literals takes it; "" for a part that is no value of its own
     charset: str | None = "utf8mb4"
     null: str = ""  # SQL that is NULL where the value is; `text` is NULL also where it is too long for the server
+    beside: str = ""  # SQL that gives the bytes of `text` inside a CONCAT that makes bytes, and costs less
+    nullable: bool = True
 
     def canonical(self, value: bytes | None) -> bytes | None:
         """The canonical bytes of a value that was read."""
@@ -159,7 +167,7 @@ def _exact(side: Side, scale: int) -> Part:
     read = f"{side.name} + 0" if plain else side.name
     text, of = _ended(read, _suffix(side, scale))
     base = "decimal" if side.base == "decimal" else "bigint"
-    return Part(side.column.name, read, text, of, "plain", base)
+    return Part(side.column.name, read, text, of, "plain", base, nullable=side.nullable)
 
 
 def _floating(side: Side, *, signed: bool) -> Part:
@@ -169,13 +177,13 @@ def _floating(side: Side, *, signed: bool) -> Part:
 
     number = side.name if signed else f"{side.name} + 0e0"
     text = None if side.tidb else f"SUBSTR(HEX(POINT({number}, 0)), 19, 16)"
-    return Part(side.column.name, f"{side.name} * 1e0", text, bits, "plain", "double")
+    return Part(side.column.name, f"{side.name} * 1e0", text, bits, "plain", "double", nullable=side.nullable)
 
 
 def _temporal(side: Side, scale: int, *, plain: bool) -> Part:
     midnight = " 00:00:00" if side.base == "date" and not plain else ""
     text, of = _ended(side.name, midnight + _suffix(side, scale))
-    return Part(side.column.name, side.name, text, of, "plain", side.base)
+    return Part(side.column.name, side.name, text, of, "plain", side.base, nullable=side.nullable)
 
 
 def _wide_at_tidb(side: Side) -> bool:
@@ -184,13 +192,17 @@ def _wide_at_tidb(side: Side) -> bool:
 
 def _members(side: Side, *, same: bool, numbered: bool) -> list[Part]:
     name = side.column.name
-    label = f"CAST(CONVERT({side.name} USING utf8mb4) AS BINARY)"
-    found = [Part(name, label, label, _same, base="" if same else "varchar", null=side.name)]
+    word = f"CONVERT({side.name} USING utf8mb4)"
+    label, beside, nullable = f"CAST({word} AS BINARY)", "" if side.tidb else word, side.nullable
+    base = "" if same else "varchar"
+    found = [Part(name, label, label, _same, base=base, null=side.name, beside=beside, nullable=nullable)]
     number = f"{side.name} | 0"  # `+ 0` makes a double of a SET
     if same and numbered:
-        found.append(Part(f"{name} (number)", number, number, _same, "plain", "enum"))
+        found.append(Part(f"{name} (number)", number, number, _same, "plain", "enum", nullable=nullable))
     elif side.base == "enum":
-        found.append(Part(f"{name} (a member)", f"{number} > 0", f"{number} > 0", _same, "plain", ""))
+        found.append(
+            Part(f"{name} (a member)", f"{number} > 0", f"{number} > 0", _same, "plain", "", nullable=nullable)
+        )
     return found
 
 
@@ -238,9 +250,10 @@ def _of_bytes(side: Side, text: str, base: str, charset: str | None, *, hashed: 
     """Bytes of any kind. A hash is of the bytes as they are; CONCAT would convert texts of other character sets."""
     # A TiDB casts a text to as many bytes as it has characters at most.
     computed = text if hashed else f"CONVERT({text} USING binary)" if side.tidb else f"CAST({text} AS BINARY)"
-    return Part(
-        side.column.name, text, computed, _same, "hashed" if hashed else "framed", base, charset, null=side.name
-    )
+    beside = "" if hashed or side.tidb else text
+    form: Form = "hashed" if hashed else "framed"
+    name, nullable = side.column.name, side.nullable
+    return Part(name, text, computed, _same, form, base, charset, side.name, beside, nullable)
 
 
 def _other(side: Side, *, hashed: bool) -> Part:
@@ -265,16 +278,27 @@ def row_text(row: Sequence[Part]) -> str | None:
     for part in row:
         if part.text is None:
             return None
-        text = part.text
-        if part.form == "framed":
-            text = f"CONCAT(LENGTH({text}), ':', {text})"
-        elif part.form == "hashed":
-            text = f"SHA2({text}, 256)"
+        pieces += _pieces(part, part.text)
+    # CONCAT_WS would leave out a piece that is too long. Bytes with the weight of a column make the whole one of bytes,
+    # and nothing is converted.
+    head = [_BYTES] if any(part.beside for part in row) else []
+    return f"CONCAT({', '.join([*head, *pieces[:-1]])})" if pieces else "''"
+
+
+def _pieces(part: Part, text: str) -> list[str]:
+    """What stands in the CONCAT for it, a comma behind."""
+    found = [text]
+    if part.form == "framed":
+        bare = part.beside or text
+        found = [f"LENGTH({bare})", "':'", bare]
+    elif part.form == "hashed":
+        found = [f"SHA2({text}, 256)"]
+    if part.nullable:
+        head = [_BYTES] if part.beside else []
+        whole = f"CONCAT({', '.join([*head, *found])})" if len(found) > 1 else found[0]
         # IFNULL would take a text that is too long for the server for a NULL.
-        pieces.append(f"IF({part.null} IS NULL, 'N', {text})" if part.null else f"IFNULL({text}, 'N')")
-    # CONCAT_WS would leave out a piece that is too long.
-    joined = ", ',', ".join(pieces)
-    return f"CONCAT({joined})" if pieces else "''"
+        found = [f"IF({part.null} IS NULL, 'N', {whole})" if part.null else f"IFNULL({whole}, 'N')"]
+    return [*found, "','"]
 
 
 def same_text(one: Part, other: Part) -> str | None:

@@ -204,7 +204,7 @@ def run_tasks(
             running = submission.running
             arrived = submission.outcomes
             while seen < len(arrived):
-                outcome = arrived[seen]
+                outcome, arrived[seen] = arrived[seen], Outcome(None)  # what was heard need not be kept
                 seen += 1
                 watch.runs()
                 if outcome.failure is not None:

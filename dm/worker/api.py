@@ -161,6 +161,7 @@ class Diff(_Body):
     rows: int = Field(default=100_000, ge=1)
     threads: int = Field(default=4, ge=1)
     max_load: int = Field(default=0, ge=0)
+    kept_bytes: int = Field(default=64 << 20, ge=1)
     shown: int = Field(default=20, ge=0)
     snapshots: list[str] = []
     resume: bool = False

@@ -8,12 +8,27 @@ from dm.config.subtask import SubtaskConfig
 from dm.diff.chunk import ChunkComparer, ChunkOutcome
 from dm.diff.options import DiffOptions
 from dm.diff.planner import Planner
+from dm.diff.versions import Difference
 
 
 def compared(subtask: SubtaskConfig, *snapshots: str) -> list[ChunkOutcome]:
     """What the chunks of all tables are found to be."""
+    return [outcome for _, outcome in _outcomes(subtask, *snapshots)]
+
+
+def differences(subtask: SubtaskConfig) -> dict[str, list[Difference]]:
+    """Of each table, by its name; none of those that are the same."""
+    found: dict[str, list[Difference]] = {}
+    for name, outcome in _outcomes(subtask):
+        assert not outcome.changed
+        found.setdefault(name, []).extend(outcome.differences)
+    return {name: rows for name, rows in found.items() if rows}
+
+
+def _outcomes(subtask: SubtaskConfig, *snapshots: str) -> list[tuple[str, ChunkOutcome]]:
     planner = Planner([subtask], DiffOptions(snapshots=snapshots), threading.Event())
     planned = [each for each in planner.plan() if each.compared is not None]
     tables = tuple(each.compared for each in planned if each.compared is not None)
     comparer = ChunkComparer(planner.endpoints, tables, readings=planner.moments())
-    return [*comparer(tuple(chunk for number, each in enumerate(planned) for chunk in each.chunks(number)))]
+    outcomes = comparer(tuple(chunk for number, each in enumerate(planned) for chunk in each.chunks(number)))
+    return [(planned[outcome.chunk.table].name.table, outcome) for outcome in outcomes]

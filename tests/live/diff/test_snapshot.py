@@ -31,14 +31,14 @@ def both(source: PrivateServer, target: PrivateServer, name: str) -> None:
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]], None]:
     """Has something happen between a chunk's checksum and the next query."""
-    buckets = _Comparison._buckets
+    buckets = _Comparison._bucket_sums
 
     def arrange(act: Callable[[], None]) -> None:
-        def acting(self: _Comparison) -> list[int] | None:
+        def acting(self: _Comparison) -> object:
             act()
             return buckets(self)
 
-        monkeypatch.setattr(_Comparison, "_buckets", acting)
+        monkeypatch.setattr(_Comparison, "_bucket_sums", acting)
 
     return arrange
 

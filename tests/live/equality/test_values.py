@@ -13,7 +13,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.equality import structure
-from dm.equality.checksum import Checksum, checksum_query
+from dm.equality.checksum import SEQUENCE_SESSION, Checksum, SequenceSum, checksum_query, sequence_query
 from dm.equality.values import Part, Side, parts, row_text, text_of
 from dm.ident import TableName
 from tests.live.binlog.types import CASES, TYPES
@@ -88,6 +88,50 @@ def test_the_server_computes_what_is_computed_here(flavor: str, park: ServerPark
         assert table.texts(row) == here, type_
         assert table.checksum(row) == _sum(here), type_
         table.close()
+
+
+MIXED = {
+    "latin VARCHAR(9) CHARACTER SET latin1 NOT NULL": ("_latin1 x'e4'", "''", "'a,1:b'"),
+    "wide VARCHAR(9) CHARACTER SET ucs2": ("'ä'", "NULL", "'N'"),
+    "wider CHAR(9) CHARACTER SET utf32 NOT NULL": ("'ä'", "'x'", "''"),
+    "chinese VARCHAR(9) CHARACTER SET gbk NOT NULL": ("_gbk x'8140'", "'中'", "':'"),
+    "plain VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL": ("'ä'", "'a '", "'A'"),
+    "other TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci": ("'ä'", "NULL", "''"),
+    "bytes VARBINARY(9) NOT NULL": ("x'ff00'", "x''", "'2:'"),
+    "number DECIMAL(9,3) NOT NULL": ("-1.5", "0", "7"),
+    "many BIGINT": ("NULL", "-1", "9223372036854775807"),
+    "word ENUM('ä','b') CHARACTER SET latin1 NOT NULL": ("'ä'", "'b'", "1"),
+    "moment DATETIME(3) NOT NULL": ("'2024-01-02 03:04:05.678'", "'2024-01-01'", "'0000-00-00'"),
+    "ratio DOUBLE NOT NULL": ("0.1", "5e-324", "-2"),
+    "document LONGTEXT CHARACTER SET latin1": ("_latin1 x'e4'", "NULL", "'b'"),
+}
+
+
+@pytest.mark.parametrize("flavor", ["mysql", pytest.param("mariadb", marks=pytest.mark.chaos)])
+def test_values_of_many_character_sets_stand_in_one_text(flavor: str, park: ServerPark, schema: SchemaFactory) -> None:
+    server = park.shared("mysql" if flavor == "mysql" else "mariadb", "upstream-1")
+    name = TableName(schema(server), "t")
+    with server.connect(use_unicode=False, conv={}, autocommit=True) as session, session.cursor() as cursor:
+        cursor.execute(MODES)
+        cursor.execute(SEQUENCE_SESSION)
+        cursor.execute(f"CREATE TABLE {name.sql} (id INT PRIMARY KEY, {', '.join(MIXED)})")
+        for number, values in enumerate(zip(*MIXED.values(), strict=True)):
+            cursor.execute(f"INSERT INTO {name.sql} VALUES ({number}, {', '.join(values)})")
+        with server.connect() as plain:
+            columns = structure.read(plain, server.flavor, name, lambda other: other).columns
+        row = [part for column in columns for part in parts([Side(column, name, server.flavor)])[0]]
+        cursor.execute(f"SELECT {', '.join(part.read for part in row)} FROM {name.sql} ORDER BY id")
+        here = [text_of(row, values) for values in cursor.fetchall()]
+        text = row_text(row)
+        assert text is not None
+        cursor.execute(f"SELECT {text} FROM {name.sql} ORDER BY id")
+        assert [each for (each,) in cursor.fetchall()] == here
+        for condition, some in (("TRUE", here), ("id > 0", here[1:]), ("FALSE", [])):
+            rows = f"{name.sql} WHERE {condition}"
+            cursor.execute(checksum_query(text, rows))
+            assert Checksum.answered(cursor.fetchall()[0]) == _sum(some)
+            cursor.execute(sequence_query(text, rows))
+            assert SequenceSum.answered(cursor.fetchall()[0]) == SequenceSum.of(some)
 
 
 @pytest.mark.chaos
@@ -171,6 +215,13 @@ def test_a_row_that_is_too_long_for_the_server_is_no_checksum(
             answer = cursor.fetchone()
             assert answer is not None
             assert Checksum.answered(answer) is None
+            cursor.execute(sequence_query(text, name.sql))
+            assert SequenceSum.answered(cursor.fetchall()[0]) is None
+            cursor.execute(sequence_query(text, f"{name.sql} WHERE id > 0"))
+            assert SequenceSum.answered(cursor.fetchall()[0]) is not None
+            cursor.execute("SET SESSION group_concat_max_len = 64")
+            cursor.execute(sequence_query("id", name.sql))
+            assert SequenceSum.answered(cursor.fetchall()[0]) is None, "the hashes of three rows do not fit"
     finally:
         server.execute(f"SET GLOBAL max_allowed_packet = {limit}")
         table.close()

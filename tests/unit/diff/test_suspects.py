@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from dm.diff.chunk import Chunk, ChunkOutcome, Difference
+from dm.diff.chunk import Chunk, ChunkOutcome
 from dm.diff.fix import Fix
 from dm.diff.suspects import SAME_LOOKS, Found, Suspects
+from dm.diff.versions import Difference
 
 CHUNK, OTHER = Chunk(0, 1, ""), Chunk(1, 1, "")
 
