@@ -37,8 +37,9 @@ PEER: Final = "pt-table-checksum"
 GOAL: Final = 1.5
 ROWS: Final = 10_000_000  # of scale 1
 _MB: Final = 1e6
+BUFFER_POOL: Final = "1G"  # less than half of 10,000,000 rows: the others are read from the disk
 _OPTIONS: Final[Mapping[str, Option]] = {
-    "innodb_buffer_pool_size": "1G", "innodb_log_file_size": "512M", "innodb_flush_log_at_trx_commit": 2,
+    "innodb_log_file_size": "512M", "innodb_flush_log_at_trx_commit": 2,
     "sync_binlog": 0, "max_binlog_size": 1 << 30,
 }  # fmt: skip
 
@@ -48,16 +49,17 @@ def missing_peer() -> bool:
     return not Path(f"/usr/bin/{PEER}").exists()
 
 
-def measure(scale: float, rounds: int) -> Comparison:
+def measure(scale: float, rounds: int, buffer_pool: str = BUFFER_POOL) -> Comparison:
     """Both, in turn."""
-    rows = int(ROWS * scale)
+    rows, options = int(ROWS * scale), {**_OPTIONS, "innodb_buffer_pool_size": buffer_pool}
     ours, peer = Series("dm", "rows per second"), Series(PEER, "rows per second")
     shares: dict[str, list[float]] = {"dm": [], PEER: []}
+    costs: dict[str, list[list[float]]] = {"dm": [], PEER: []}
     memory = 0.0
     with (
         tempfile.TemporaryDirectory(prefix="dm-bench-") as name,
-        ThrowawayServer("mariadb", Path(name) / "source", server_id=71, options=_OPTIONS) as source,
-        ThrowawayServer("mariadb", Path(name) / "target", server_id=72, options=_OPTIONS) as target,
+        ThrowawayServer("mariadb", Path(name) / "source", server_id=71, options=options) as source,
+        ThrowawayServer("mariadb", Path(name) / "target", server_id=72, options=options) as target,
         SparkProcess("benchmarks.diff_ours") as process,
     ):
         filled = fill(source, SYSBENCH, rows)
@@ -65,7 +67,7 @@ def measure(scale: float, rounds: int) -> Comparison:
         _replicate(source, target)
         for number in range(rounds):
             for side in in_turn((ours, peer), number):
-                busy, began = server_seconds(source), time.monotonic()
+                busy, began = (server_seconds(source), server_seconds(target)), time.monotonic()
                 if side is ours:
                     answer = json.loads(process.ask(_subtask(source, target, filled).to_wire()))
                     seconds, memory = float(str(answer["seconds"])), float(str(answer["memory"]))
@@ -75,10 +77,13 @@ def measure(scale: float, rounds: int) -> Comparison:
                     _checksum(Path(name), source, target, filled)
                     seconds = time.monotonic() - began
                 side.values.append(rows / seconds)
-                shares[side.name].append(round((server_seconds(source) - busy) / seconds / (os.cpu_count() or 1), 3))
+                spent = (server_seconds(source) - busy[0], server_seconds(target) - busy[1])
+                shares[side.name].append(round(spent[0] / seconds / (os.cpu_count() or 1), 3))
+                costs[side.name].append([round(each / rows * 1e6, 2) for each in spent])
     notes: dict[str, JSON] = {
         "rows": rows,
         "source's share of CPU": {side: list[JSON](values) for side, values in shares.items()},
+        "us of CPU per row, source and target": {side: list[JSON](map(list, values)) for side, values in costs.items()},
         "memory of dm, Spark included, MB": round(memory / _MB),
     }
     return Comparison("diff", "diff, sysbench rows", ours, peer, GOAL, notes=notes)
@@ -139,11 +144,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.diff", description=f"dmctl diff beside {PEER}")
     parser.add_argument("--scale", type=float, default=0.1, help="1 are 10,000,000 rows (default 0.1)")
     parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--buffer-pool", default=BUFFER_POOL, help=f"of each server (default {BUFFER_POOL})")
     given = parser.parse_args(arguments)
     if missing_peer():
         print(f"{PEER} is not installed (Debian's package is percona-toolkit)", file=sys.stderr)
         return 1
-    found = measure(given.scale, given.rounds)
+    found = measure(given.scale, given.rounds, given.buffer_pool)
     print("\n".join(report.table([found])))
     for name, value in found.notes.items():
         print(f"{name}: {json.dumps(value)}")
