@@ -8,14 +8,15 @@ crash, a run on another host, and a run that begins earlier. Hence these rules (
   same transaction deletes the intent: the numbers of its pieces would mean other statements.
 - An inject is executed before its event. That it is done is stored together with the structures that it left.
 - Where shards are merged, a source's stream leaves the statements on held tables to their second pass, and no other
-  ones: what it has done before a table was held at the same event is done.
+  ones: what it has done before a table was held at the same event is done. Which ones are left is stored by number. A
+  table may be held again at the same event, and then one more pass reads it.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from dm.downstream.connection import TargetConnection
@@ -25,7 +26,9 @@ from dm.progress.lane_rows import LaneClaim, read_position
 from dm.progress.tables import SubtaskKey, existing_tables
 
 Action = Literal["skip", "replace", "inject"]
-_PARTLY: Final = 2  # of `done`
+PieceNumber = tuple[int, int]  # that of its statement, and its own in it
+_PARTLY: Final = 2  # of `done`: an earlier build's, which did not store what is left
+_LEFT: Final = 3  # and what is left stands beside the statements
 _ACTIONS: Final[dict[str, Action]] = {"skip": "skip", "replace": "replace", "inject": "inject"}
 
 
@@ -39,7 +42,17 @@ class Operator:
     action: Action
     statements: tuple[str, ...] = ()
     done: bool = False  # an inject whose statements were executed, while its event was not yet
-    partly: bool = False  # and some of them are left to another reading of the binlog
+    left: frozenset[PieceNumber] | None = frozenset()  # of those: what was not executed; None: that is not known
+
+    @property
+    def partly(self) -> bool:
+        """Whether some statements were executed, and others are left to another reading of the binlog."""
+        return self.done and self.left != frozenset()
+
+    @property
+    def to_come(self) -> bool:
+        """Whether a reading that comes to the event may have something to execute before it."""
+        return not self.done or bool(self.left)
 
     @property
     def place(self) -> str:
@@ -69,18 +82,26 @@ def read_operators(connection: TargetConnection, key: SubtaskKey) -> list[Operat
         (key.source_id,),
     )
     found = [
-        Operator(
-            str(server_uuid),
-            str(file),
-            int(offset),
-            _ACTIONS[str(action)],
-            tuple(json.loads(str(statements))),
-            done=int(done) > 0,
-            partly=int(done) == _PARTLY,
-        )
-        for server_uuid, file, offset, action, statements, done in rows
+        _loaded(Operator(str(uuid), str(file), int(offset), _ACTIONS[str(action)], done=int(done) > 0), text, int(done))
+        for uuid, file, offset, action, text, done in rows
     ]
     return sorted(found, key=lambda operator: (operator.server_uuid, operator.position.order))
+
+
+def _loaded(operator: Operator, text: object, done: int) -> Operator:
+    stored = json.loads(str(text))
+    if done != _LEFT:
+        return replace(operator, statements=tuple(stored), left=None if done == _PARTLY else frozenset())
+    left = frozenset((int(statement), int(piece)) for statement, piece in stored["left"])
+    return replace(operator, statements=tuple(stored["statements"]), left=left)
+
+
+def _stored(operator: Operator) -> tuple[str, int]:
+    if not operator.partly:
+        return json.dumps(operator.statements), int(operator.done)
+    if operator.left is None:
+        return json.dumps(operator.statements), _PARTLY
+    return json.dumps({"statements": operator.statements, "left": sorted(operator.left)}), _LEFT
 
 
 def put_operator(connection: TargetConnection, key: SubtaskKey, operator: Operator) -> None:
@@ -94,8 +115,7 @@ def put_operator(connection: TargetConnection, key: SubtaskKey, operator: Operat
             operator.file,
             operator.offset,
             operator.action,
-            json.dumps(operator.statements),
-            _PARTLY if operator.done and operator.partly else int(operator.done),
+            *_stored(operator),
         ),
     )
 
@@ -130,7 +150,7 @@ def copy_operators(connection: TargetConnection, giving: SubtaskKey, taking: Sub
     columns = "server_uuid, binlog_name, binlog_pos, action, statements"
     connection.execute(f"DELETE FROM {taking.operator.sql} WHERE id = %s", (taking.source_id,))
     connection.execute(
-        f"INSERT INTO {taking.operator.sql} (id, {columns}, done) SELECT %s, {columns}, done NOT IN (0, {_PARTLY})"
+        f"INSERT INTO {taking.operator.sql} (id, {columns}, done) SELECT %s, {columns}, IF(done = {_PARTLY}, 0, done)"
         f" FROM {giving.operator.sql} WHERE id = %s",
         (taking.source_id, giving.source_id),
     )
@@ -138,13 +158,12 @@ def copy_operators(connection: TargetConnection, giving: SubtaskKey, taking: Sub
 
 def tell_done(connection: TargetConnection, telling: SubtaskKey, told: SubtaskKey) -> None:
     """What one reading has done no later one does again; inside the open transaction."""
-    for operator in read_operators(connection, telling):
-        if operator.done and not operator.partly:
-            connection.execute(
-                f"UPDATE {told.operator.sql} SET done = 1"
-                " WHERE id = %s AND server_uuid = %s AND binlog_name = %s AND binlog_pos = %s",
-                (told.source_id, operator.server_uuid, operator.file, operator.offset),
-            )
+    news = read_operators(connection, telling)
+    for known in read_operators(connection, told):
+        for new in news:
+            if new.same_event(known) and new.done and new.left is not None:
+                left = known.left & new.left if known.done and known.left is not None else new.left
+                put_operator(connection, told, replace(known, done=True, left=left))
 
 
 def change_operators(

@@ -102,7 +102,7 @@ class Dispatcher:
                 )
             chosen[exact[0] if exact else next(iter(statements))] = operator
         for operator in operators:
-            if operator.action == "inject" and not operator.done:
+            if operator.action == "inject" and operator.to_come:
                 self._injecting = operator
                 self._ddl.inject(operator, transaction)
                 self._injecting = None

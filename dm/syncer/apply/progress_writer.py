@@ -59,7 +59,7 @@ class CheckpointSources:
 class StatementEnd:
     """What is stored behind a DDL statement: L, the structures that it left, and records that changed.
 
-    With `injected` the statements were an operator's instead of an event's, and are done now.
+    With `injected` the statements were an operator's instead of an event's; it says what is done now.
     """
 
     position: Position
@@ -215,11 +215,12 @@ class ProgressWriter:
         end = self._held
         if end is None:
             return
-        injected = None if end.injected is None else self._operators.injected(end.injected)
+        if end.injected is not None:
+            self._operators.injected(end.injected)
         mark = self._completions.mark.position
         # What lies between has changed no structure.
         position = mark if mark.covers(end.position) else end.position
-        end = replace(end, position=position, injected=injected, beside=beside or end.beside)
+        end = replace(end, position=position, beside=beside or end.beside)
         self._store(end, clear_intent=True, intent=intent)
         self._held = None
 

@@ -31,7 +31,7 @@ from dm.syncer.ddl.execution import REFUSED_DDL, DdlExecution
 from dm.syncer.ddl.known import Known, StatementEvent
 from dm.syncer.ddl.optimistic_gate import Early, NoAnnouncements, Passage, Way
 from dm.syncer.ddl.plan import DdlPlan
-from dm.syncer.ddl.planner import left_to_another, plan, plan_injection
+from dm.syncer.ddl.planner import plan, plan_injection
 from dm.syncer.ddl.shard_gate import ShardGate
 from dm.syncer.ddl.step import CutOver, Execute
 from dm.syncer.ddl.tracking import StructureTracking
@@ -104,7 +104,7 @@ class DdlBarrier:
         is known of the source's table is wrong, and right with them.
         """
         with pausing("; ".join(operator.statements)):
-            planned = plan_injection(operator, transaction, self._known)
+            planned, left = plan_injection(operator, transaction, self._known)
         self.accept(planned)
         self.settle()
         intent = self._stand_still(transaction.end)
@@ -115,7 +115,8 @@ class DdlBarrier:
                     self.execution.run(step, number, transaction.end, intent)
             self._around.invalidate()
         adopted = self._tracking.adopt([step.piece for step in planned.pieces], transaction)
-        done = replace(operator, partly=left_to_another(operator, self._known))
+        nothing = bool(left) and not planned.steps and not operator.done
+        done = operator if nothing else replace(operator, done=True, left=left)
         self._go_on(planned, adopted, before, transaction.begin, done)
         self.settle()
 

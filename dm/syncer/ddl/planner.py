@@ -14,7 +14,7 @@ from dm.binlog.query import QuerySession
 from dm.binlog.reader import Query
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.operators import Operator
+from dm.progress.operators import Operator, PieceNumber
 from dm.sql.foreign_key import acts
 from dm.sql.inline_references import without_ignored_references
 from dm.sql.operation import CreateTable
@@ -62,18 +62,17 @@ def plan(event: StatementEvent, known: Known) -> DdlPlan:
     )
 
 
-def plan_injection(operator: Operator, transaction: SourceTransaction, known: Known) -> DdlPlan:
-    """The plan of an operator's statements that stand before a transaction; raises DMError."""
+def plan_injection(
+    operator: Operator, transaction: SourceTransaction, known: Known
+) -> tuple[DdlPlan, frozenset[PieceNumber]]:
+    """The plan of an operator's statements that stand before a transaction, and what it leaves to another reading.
+
+    What other readings have executed is not in it. Raises DMError.
+    """
     planning = _Planning(known, transaction)
-    steps = planning.stated(operator)
-    return DdlPlan(known.temporary, tuple(steps), planning.points.found, planning.online.changes, views_may_change=True)
-
-
-def left_to_another(operator: Operator, known: Known) -> bool:
-    """Whether some of an operator's statements are about tables that another reading of the binlog has."""
-    context = known.source.context_of(Query("", b"", QuerySession(), 0, 0, 0, 0))
-    pieces = (piece for text in operator.statements for piece in split(text, context, singly=known.source.singly))
-    return any(known.rules.elsewhere(table) for piece in pieces for table in piece.tables)
+    steps = tuple(planning.stated(operator))
+    planned = DdlPlan(known.temporary, steps, planning.points.found, planning.online.changes, views_may_change=True)
+    return planned, frozenset(planning.left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +82,8 @@ class _Statement:
     text: str
     query: Query
     by_hand: bool = False
+    number: int = 0  # among those of an operator
+    only: frozenset[PieceNumber] = frozenset()  # pieces that others have not executed yet; empty: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,7 @@ class _Planning:
         self._transaction = transaction
         self.points = PointsAhead(known.dump, known.structures, transaction)
         self.online = OnlineDdl(known.rules.online, known.online, known.structures)
+        self.left: set[PieceNumber] = set()  # pieces about tables that another reading of the binlog has
 
     # -- The source's statement
 
@@ -161,7 +163,7 @@ class _Planning:
         pieces = split(stated.text, context, singly=self._known.source.singly)
         if share != "none" and any(self._rules.followed(table) for piece in pieces for table in piece.tables):
             raise DMError("ddl-not-understood", statement=stated.text, why=_WITH_TEMPORARY[share])
-        steps = [step for piece in pieces for step in self._steps_of(piece, stated)]
+        steps = [step for number, piece in enumerate(pieces) for step in self._share(number, piece, stated)]
         if not stated.by_hand and len(pieces) > 1 and _just(steps, pieces):
             steps = self._as_a_whole(steps, Piece.of(stated.text, context))
         if steps and query.error_code not in _HARMLESS:
@@ -191,9 +193,10 @@ class _Planning:
     def stated(self, operator: Operator) -> list[Step]:
         """The statements of an operator, under the same rules and routes as those of the source."""
         steps: list[Step] = []
-        for text in operator.statements:
+        only = (operator.left or frozenset()) if operator.done else frozenset()
+        for number, text in enumerate(operator.statements):
             query = Query("", text.encode(), QuerySession(), self._transaction.timestamp, 0, 0, 0)
-            steps += self._understood(_Statement(text, query, by_hand=True)).steps
+            steps += self._understood(_Statement(text, query, by_hand=True, number=number, only=only)).steps
         return steps
 
     def _followed(self, query: Query, share: Share) -> list[Step]:
@@ -221,6 +224,16 @@ class _Planning:
         return steps
 
     # -- A piece
+
+    def _share(self, number: int, piece: Piece, stated: _Statement) -> list[Step]:
+        """The steps of a statement's piece, unless another reading has executed it."""
+        place = (stated.number, number)
+        if stated.only and place not in stated.only:
+            return []
+        steps = self._steps_of(piece, stated)
+        if not steps and any(map(self._rules.elsewhere, piece.tables)):
+            self.left.add(place)
+        return steps
 
     def _steps_of(self, piece: Piece, stated: _Statement) -> list[Step]:
         followed = [self._rules.followed(table) for table in piece.tables]

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, cast
 
 from dm.errors import DMError
@@ -110,7 +110,8 @@ def decide(request: Request, known: Sequence[Operator], passed: Position, failin
         return Change(listed=tuple(later))
     if request.verb == "revert":
         for one in known:
-            if (one.file, one.offset) == (place.file, place.offset) and not one.done and not one.outdated(passed):
+            to_come = not one.done or one.partly  # what was executed stays
+            if (one.file, one.offset) == (place.file, place.offset) and to_come and not one.outdated(passed):
                 return Change(remove=one)
         raise DMError("operator-missing", place=place, task=request.task)
     operator = Operator(place.server_uuid, place.file, place.offset, request.verb, request.statements)
@@ -138,7 +139,7 @@ def report(change: Change, task: str) -> JSON:
     return [
         {
             "op": one.action, "task": task, "binlogPos": one.place, "sqls": list(one.statements),
-            "state": "injected" if one.done and not one.partly else "waiting",
+            "state": "partly injected" if one.partly else "injected" if one.done else "waiting",
         }
         for one in change.listed
     ]  # fmt: skip
@@ -226,12 +227,10 @@ class Operators:
         with self._lock:
             self._known = [one for one in self._known if one not in operators]
 
-    def injected(self, operator: Operator) -> Operator:
-        """The operator's statements were executed."""
-        done = replace(operator, done=True)
+    def injected(self, operator: Operator) -> None:
+        """The operator's statements were executed, or those of its reading."""
         with self._lock:
-            self._known = [done if one.same_event(operator) else one for one in self._known]
-        return done
+            self._known = [operator if one.same_event(operator) else one for one in self._known]
 
     def change(self, request: Request, store: Callable[[Change], None]) -> Change:
         """Carry out a request; `store` makes the change durable. Raises DMError."""

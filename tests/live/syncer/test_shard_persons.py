@@ -111,8 +111,9 @@ def test_what_is_injected_before_a_ddl_that_waits_is_executed_once(
 
 
 @pytest.mark.ci_flavor("mariadb")
+@pytest.mark.parametrize("of_u", [True, pytest.param(False, marks=pytest.mark.chaos)])
 def test_what_is_injected_before_a_held_shards_next_ddl_is_executed_once_as_well(
-    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, of_u: bool
 ) -> None:
     name = schema(upstream, target)
     subtask = merging("pessimistic", name, upstream, target)
@@ -123,9 +124,14 @@ def test_what_is_injected_before_a_held_shards_next_ddl_is_executed_once_as_well
     begin = place(upstream)
     upstream.execute(f"ALTER TABLE {name}.s1 {BY_BOTH}", f"INSERT INTO {name}.s1 VALUES (2, 2)")
     words = (f"ALTER TABLE {name}.s1 DROP COLUMN x", f"ALTER TABLE {name}.s1 ADD COLUMN x INT DEFAULT 2")
-    operate(subtask, Request("inject", name, "source-0", begin, words), None)
+    more = (f"ALTER TABLE {name}.u ADD COLUMN x INT",) if of_u else ()  # the stream itself has that table
+    operate(subtask, Request("inject", name, "source-0", begin, (*words, *more)), None)
     with running_sync(subtask) as sync:
         held(sync)
+        upstream.execute(f"INSERT INTO {name}.u VALUES (1)")
+        wait_until(lambda: target.query(f"SELECT id FROM {name}.u") == ((1,),), "the stream is beyond the statement")
+        (listed,) = cast("list[dict[str, JSON]]", asked(sync, "list", name))
+        assert listed["state"] == ("partly injected" if of_u else "waiting")
         upstream.execute(f"ALTER TABLE {name}.s2 {BY_V}", f"INSERT INTO {name}.s2 VALUES (11, 3)")
         wait_for_rows(target, name, 2, sync)  # a pass has come to the second statement, and injected before it
         changed = f"SELECT COUNT(*) FROM {name}.t WHERE x = 2"
@@ -135,6 +141,36 @@ def test_what_is_injected_before_a_held_shards_next_ddl_is_executed_once_as_well
         wait_for_rows(target, name, 3, sync)
         sync.wait_synced()
     assert target.query(f"SELECT id, v, x FROM {name}.t ORDER BY id") == ((1, 1, 9), (2, 2, 2), (11, 3, 9))
+    assert len(target.query(f"SHOW COLUMNS FROM {name}.u")) == 1 + of_u
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("skip", [False, pytest.param(True, marks=pytest.mark.chaos)])
+def test_a_default_of_the_moment_is_made_by_hand(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, skip: bool
+) -> None:
+    name = schema(upstream, target)
+    subtask = merging("pessimistic", name, upstream, target)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    new = "ADD COLUMN m DATETIME DEFAULT CURRENT_TIMESTAMP"
+    upstream.execute(
+        f"INSERT INTO {name}.s1 VALUES (1, 1)",
+        *(f"ALTER TABLE {name}.{shard} MODIFY COLUMN v BIGINT, {new}" for shard in ("s1", "s2")),
+        f"INSERT INTO {name}.s2 VALUES (11, 2, '2020-01-01')",
+    )
+    for _ in range(2):
+        error = RunningSync(subtask, None).wait_ended()
+        assert isinstance(error, DMError)
+        assert error.name == "ddl-values-differ"
+    if skip:
+        decide(subtask, Decision(f"{name}-`{name}`.`t`", skip=True))
+    ((moment,),) = upstream.query(f"SELECT m FROM {name}.s1")
+    target.execute(f"ALTER TABLE {name}.t {new}", f"UPDATE {name}.t SET m = '{moment}'")
+    with running_sync(subtask) as sync:
+        wait_for_rows(target, name, 2, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)
 
 
 @pytest.mark.ci_flavor("mysql")

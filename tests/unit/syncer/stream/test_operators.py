@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import cast
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +25,7 @@ from dm.syncer.stream.operators import (
     report,
 )
 from dm.syncer.stream.transaction import SourceTransaction
+from dm.unit import JSON
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 FILE = "mysql-bin.000003"
@@ -105,6 +109,15 @@ def test_only_what_waits_is_reverted() -> None:
         with pytest.raises(DMError) as caught:
             decide(request("revert", f"{FILE}:{place}"), known, at(50), None)
         assert caught.value.code == 36065
+
+
+@pytest.mark.parametrize("left", [frozenset({(1, 0)}), None])
+def test_what_is_left_of_an_inject_is_listed_as_that_and_taken_back(left: frozenset[tuple[int, int]] | None) -> None:
+    partly = operator(200, "inject", statements=(DDL, DDL), done=True, left=left)
+    assert decide(request("revert", f"{FILE}:200"), [partly], at(50), None).remove == partly
+    listed = decide(request("list"), [partly, replace(partly, left=frozenset())], at(50), None)
+    states = [one["state"] for one in cast("list[dict[str, JSON]]", report(listed, "t"))]
+    assert states == ["partly injected", "injected"]
 
 
 def test_a_list_shows_all_or_those_from_a_place_on() -> None:
@@ -198,7 +211,7 @@ def test_an_operator_takes_the_place_of_one_for_the_same_event() -> None:
 def test_an_inject_that_is_done_is_known_as_done() -> None:
     one = operator(150, "inject", statements=(DDL,))
     operators = Operators("t", [one], at(50))
-    assert operators.injected(one).done
+    operators.injected(replace(one, done=True))
     assert [found.done for found in operators.of(transaction(100, 200))] == [True]
 
 
