@@ -85,7 +85,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "lock {lock} is resolving: its DDL is being executed, so it can't be skipped",
-        "wait until it is executed; `--action exec` leaves it as it is",
+        "wait until it is executed; where the task that began it is paused, `dmctl resume-task` first; `--action exec`"
+        " leaves it as it is",
     ),
     ErrorKind(
         "shard-start-time",

@@ -75,8 +75,17 @@ class GroupAnnouncements:
     def write_intent(self, intent: Intent) -> None:
         """Store what is about to be executed; raises DMError where the shards have other values behind it."""
         if not self._by_hand:
-            self._gate.demand_same_values(self._shard, intent)
+            try:
+                self._gate.demand_same_values(self._shard, intent)
+            except DMError:
+                # The pieces before are done; told now, since a person may make this one by hand, or leave it out.
+                self._announce(replace(intent, after=intent.before))
+                self.write_refusal()
+                raise
         faults.hit("shard.before_execute")
+        self._announce(intent)
+
+    def _announce(self, intent: Intent) -> None:
         groups = self._gate.reading.groups
         self._gate.store(lambda connection: groups.announce(connection, self._shard, intent))
 
