@@ -14,7 +14,7 @@ from typing import Final
 
 from dm.errors import DMError
 from dm.schema.charset import bytes_per_character
-from dm.schema.current_timestamp import digits_of
+from dm.schema.current_timestamp import NAMES, digits_of
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.sql.context import SourceContext
 from dm.sql.token import Token, tokenize
@@ -29,6 +29,12 @@ _TINY: Final = 255
 _POINT_BYTES: Final = 25  # MAX_LEN_GEOM_POINT_FIELD of MariaDB's sql_const.h
 _EXPRESSION: Final = "(expression)"
 _INSTANT: Final = "(instant)"
+_OF_THE_MOMENT: Final = frozenset(
+    {
+        *NAMES, "SYSDATE", "CURDATE", "CURRENT_DATE", "CURTIME", "CURRENT_TIME", "UTC_DATE", "UTC_TIME",
+        "UTC_TIMESTAMP", "UNIX_TIMESTAMP",
+    }
+)  # fmt: skip
 
 
 def _tokens(text: str) -> list[Token]:
@@ -139,6 +145,11 @@ def constant_default(column: Column) -> str | None:
     if form is None or form in (_EXPRESSION, _INSTANT) or form.startswith("current_timestamp("):
         return None
     return form
+
+
+def of_the_moment(column: Column) -> bool:
+    """Whether the column's DEFAULT asks for the time."""
+    return any(token.kind == "word" and token.upper in _OF_THE_MOMENT for token in _tokens(column.default or ""))
 
 
 def same_default(one: Column, other: Column) -> bool:

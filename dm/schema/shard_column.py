@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dm.schema.normal import constant_default, same_column, same_default
+from dm.schema.normal import constant_default, of_the_moment, same_column, same_default
 from dm.schema.table import Column
 from dm.schema.widening import widens
 from dm.type_family import CHARACTERS, NUMBERS
@@ -51,6 +51,16 @@ def filling(column: Column) -> Filling | None:
     literal = implicit_default(column) if column.default is None else column.default
     value = None if literal is None else constant_default(replace(column, default=literal))
     return None if value is None else Filling(value)
+
+
+def values_of_its_own(column: Column) -> bool:
+    """Whether the rows of each shard have another value in a new column.
+
+    They have a value of their moment, or a time that each session understands by a time zone of its own.
+    """
+    if column.default is None or column.generated is not None:
+        return False
+    return of_the_moment(column) or (column.base == "timestamp" and constant_default(column) is None)
 
 
 def needs_value(column: Column) -> bool:

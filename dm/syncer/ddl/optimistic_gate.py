@@ -25,10 +25,11 @@ from dm.rules.owned_tables import OwnedTables
 from dm.schema.charset import Collated
 from dm.schema.draft import Refused, renamed
 from dm.schema.interpretation import Surroundings, interpret
-from dm.schema.shard_column import filling
+from dm.schema.shard_column import values_of_its_own
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.operation import AddColumn, CreateTable
+from dm.sql.own_values import own_values
 from dm.sql.piece import Piece
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.progress_writer import ProgressWriter
@@ -215,9 +216,9 @@ class OptimisticGate:
         after = self._behind(before, [piece])
         for one in piece.operations:
             column = after.column(one.column) if after is not None and isinstance(one, AddColumn) else None
-            if column is None or before.column(column.name) is not None or column.default is None:
+            if column is None or before.column(column.name) is not None:
                 continue
-            if column.generated is None and filling(column) is None:
+            if values_of_its_own(column) or any(not own.ordered for own in own_values(piece)):
                 return column.name
         return None
 

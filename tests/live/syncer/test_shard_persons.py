@@ -175,6 +175,24 @@ def test_a_default_of_the_moment_is_made_by_hand(
 
 @pytest.mark.ci_flavor("mysql")
 @BOTH_MODES
+def test_an_expression_that_is_the_same_for_all_shards_fills_their_rows(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: ShardMode
+) -> None:
+    name = schema(upstream, target)
+    subtask = merging(mode, name, upstream, target)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"INSERT INTO {name}.s1 VALUES (1, 1)")
+        wait_for_rows(target, name, 1, sync)
+        upstream.execute(*(f"ALTER TABLE {name}.{shard} ADD COLUMN w INT DEFAULT (1 + 1)" for shard in ("s1", "s2")))
+        upstream.execute(f"INSERT INTO {name}.s2 (id, v) VALUES (11, 2)")
+        wait_for_rows(target, name, 2, sync)
+        sync.wait_synced()
+    assert target.query(f"SELECT id, v, w FROM {name}.t ORDER BY id") == ((1, 1, 2), (11, 2, 2))
+
+
+@pytest.mark.ci_flavor("mysql")
+@BOTH_MODES
 def test_what_was_said_of_a_held_shards_ddl_is_taken_back(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: ShardMode
 ) -> None:

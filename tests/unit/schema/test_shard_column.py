@@ -6,7 +6,15 @@ import pytest
 
 from dm.flavor import Flavor
 from dm.schema.parse import parse_create_table
-from dm.schema.shard_column import Filling, column_change, filling, fits, implicit_default, needs_value
+from dm.schema.shard_column import (
+    Filling,
+    column_change,
+    filling,
+    fits,
+    implicit_default,
+    needs_value,
+    values_of_its_own,
+)
 from dm.schema.table import Column
 from dm.sql.context import SourceContext
 
@@ -93,3 +101,23 @@ def test_what_became_of_a_column() -> None:
         ("INT DEFAULT (1 + 1)", "INT DEFAULT (1 + 2)"),
     ):
         assert column_change(column(before), column(after)).other, after
+
+
+@pytest.mark.parametrize(
+    ("definition", "own"),
+    [
+        ("DATETIME DEFAULT CURRENT_TIMESTAMP", True),
+        ("TIMESTAMP NOT NULL DEFAULT LOCALTIME", True),
+        ("DATE DEFAULT (CURDATE())", True),
+        ("DATE DEFAULT ((NOW() + INTERVAL 1 DAY))", True),
+        ("BIGINT DEFAULT (UNIX_TIMESTAMP())", True),
+        ("TIMESTAMP NOT NULL DEFAULT '2020-01-01 00:00:00'", True),  # in each session's time zone
+        ("TIMESTAMP NULL DEFAULT NULL", False),
+        ("DATETIME DEFAULT '2020-01-01 00:00:00'", False),
+        ("JSON DEFAULT (JSON_ARRAY())", False),
+        ("VARCHAR(9) DEFAULT 'now'", False),
+        ("INT NOT NULL", False),
+    ],
+)
+def test_a_new_column_has_values_of_its_own_where_the_moment_or_the_session_decides(definition: str, own: bool) -> None:
+    assert values_of_its_own(column(definition)) is own
