@@ -161,3 +161,12 @@ def test_types_of_which_none_holds_the_others_values_are_not_joined(made: bool, 
     (result,) = found(shards_of(f"{KEY}, a INT", f"{KEY}, a VARCHAR(10)", KEY), None, made=made)
     assert result.state == state
     assert "db.s0 of source-0 has `a` int; db.s1 of source-1 has `a` varchar(10)" in result.message
+
+
+@pytest.mark.parametrize(("loads", "state"), [(False, "success"), (True, "failure")])
+def test_what_only_the_load_refuses_is_said_where_there_is_one(loads: bool, state: str) -> None:
+    """MariaDB's JSON is the same document to the stream; a load does not write it into MySQL's."""
+    shards = [replace(shard, loads=loads) for shard in shards_of(f"{KEY}, a LONGTEXT", f"{KEY}, a LONGTEXT")]
+    results = found(shards, f"{KEY}, a JSON")
+    assert {result.state for result in results} == {state}
+    assert all("the load refuses the table" in result.message for result in results if loads)
