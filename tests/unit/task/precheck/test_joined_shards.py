@@ -170,3 +170,11 @@ def test_what_only_the_load_refuses_is_said_where_there_is_one(loads: bool, stat
     results = found(shards, f"{KEY}, a JSON")
     assert {result.state for result in results} == {state}
     assert all("the load refuses the table" in result.message for result in results if loads)
+
+
+@pytest.mark.parametrize(
+    ("column", "added"), [("a INT NOT NULL", "`a` int NOT NULL DEFAULT 0"), ("a DATE NOT NULL", "`a` date")]
+)
+def test_a_column_that_is_to_be_added_is_optional_where_another_shard_lacks_it(column: str, added: str) -> None:
+    (result,) = found(shards_of(KEY, f"{KEY}, {column}"), KEY)
+    assert result.instruction == f"ALTER TABLE `db`.`t` ADD COLUMN {added}"
