@@ -235,7 +235,7 @@ _JSON_ADVICE = "JSON rounds numbers of many digits, LONGTEXT with CHECK (json_va
 def _same_kind(source: Column, target: Column, *, wider: bool) -> bool:
     if _kind(source) == _kind(target):
         return True
-    if wider and source.charset == target.charset and source.base != "bit" and widens(source, target):
+    if wider and widens(source, target):  # between character sets that have the same bytes for a character
         return True
     # MariaDB's JSON is LONGTEXT with a check.
     return source.base == "json" and target.base in _JSON_TEXT

@@ -56,14 +56,14 @@ def joined(name: TableName, shards: Sequence[TableSchema]) -> TableSchema | Unjo
                 owner, widest = shard, column
         widest = replace(widest, nullable=any(column.nullable for _, column in holders))
         if len(holders) < len(shards) and needs_value(widest):
-            widest = _optional(widest)
+            widest = optional(widest)
         columns.append(widest)
     first = shards[0]
     indexes = tuple(index for index in first.indexes if all(_has(shard, index, first) for shard in shards[1:]))
     return replace(first, name=name, columns=tuple(columns), indexes=indexes, foreign_keys=(), checks=(), partitions=())
 
 
-def _optional(column: Column) -> Column:
+def optional(column: Column) -> Column:
     """The column, as rows may lack it."""
     literal = implicit_default(column)
     return replace(column, nullable=True) if literal is None else replace(column, default=literal)

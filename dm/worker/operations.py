@@ -65,8 +65,17 @@ C = TypeVar("C")
 class Check(Protocol):
     """The prechecks."""
 
-    def __call__(self, config: TaskConfig, sources: Sequence[str], /, *, anew: bool = False) -> list[CheckResult]:
-        """Everything found about a task on these sources, to go on or to begin anew."""
+    def __call__(
+        self,
+        config: TaskConfig,
+        sources: Sequence[str],
+        /,
+        *,
+        anew: bool = False,
+        at_time: bool = False,
+        work: Path | None = None,
+    ) -> list[CheckResult]:
+        """Everything found about a task on these sources, to go on, to begin anew, or at a time."""
         ...
 
 
@@ -166,7 +175,7 @@ class Operations:
         config, warnings = self.parse_task(file)
         wanted = sources_of(config, ())
         when = None if start_time is None else StartTime.parse(start_time)
-        results = self._check(config if when is None else _without_meta(config), wanted)
+        results = self._check(config, wanted, at_time=when is not None)
         starts: dict[str, JSON] = {}
         if when is not None and all(result.state != "failure" for result in results):
             directories = self._loop.call(lambda: {name: self._supervisor.relay_directory(name) for name in wanted})
@@ -211,7 +220,7 @@ class Operations:
         remove_meta: bool,
     ) -> Answer:
         warnings: list[JSON] = []
-        results = self._check(config if when is None else _without_meta(config), wanted, anew=remove_meta)
+        results = self._check(config, wanted, anew=remove_meta, at_time=when is not None)
         _demand_passed(config.name, results)
 
         def add() -> list[Job]:
@@ -263,12 +272,15 @@ class Operations:
         """The prechecks of a task on these sources; raises DMError."""
         _demand_passed(config.name, self._check(config, sources))
 
-    def _check(self, config: TaskConfig, sources: Sequence[str], *, anew: bool = False) -> list[CheckResult]:
+    def _check(
+        self, config: TaskConfig, sources: Sequence[str], *, anew: bool = False, at_time: bool = False
+    ) -> list[CheckResult]:
         """What servers say, and this machine's directories."""
-        results = self._servers.check(config, sources, anew=anew)
+        work = self._supervisor.home.work / config.name
+        asked = _without_meta(config) if at_time else config
+        results = self._servers.check(asked, sources, anew=anew, at_time=at_time, work=work)
         relays = self._loop.call(lambda: {source: self._supervisor.relay_directory(source) for source in sources})
         first = None if anew else self._supervisor.first_unit
-        work = self._supervisor.home.work / config.name
         for source in sources:
             results += directories(config.subtask(source), work, relays[source], first)
         there = self._loop.call(lambda: config.name in self._supervisor.tasks)

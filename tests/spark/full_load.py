@@ -109,6 +109,7 @@ class FullLoad:
             routes=(RouteRule(schema_pattern=self.schema, target_schema=self.target_schema),),
             clean_dump_file=self.settings.get("clean_dump_file", False),
             sole_source=self.settings.get("sole_source", True),
+            shard_mode=self.settings.get("shard_mode", ""),
         )
         if "consistency" in self.settings:
             dumper["consistency"] = self.settings["consistency"]

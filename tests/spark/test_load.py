@@ -456,3 +456,47 @@ def test_tables_that_would_be_one_at_the_target_are_not_loaded(
     with pytest.raises(DMError) as refused:
         load.load()
     assert refused.value.name == "target-names-alike"
+
+
+@pytest.mark.parametrize(
+    ("form", "files", "on_duplicate"),
+    [
+        ("parquet", "all", "replace"),
+        ("parquet", "all", "ignore"),
+        ("sql", "all", "replace"),
+        ("parquet", "none", "replace"),
+    ],
+)
+def test_columns_of_optimistic_shards_may_be_wider_at_the_target(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, form: str, files: str, on_duplicate: str
+) -> None:
+    """Another shard is further on: its characters are more, its bits and its members."""
+    narrow = (
+        "id INT PRIMARY KEY, a VARCHAR(20) CHARACTER SET ascii, u VARCHAR(20) CHARACTER SET utf8mb3,"
+        " x TEXT CHARACTER SET utf8mb3, e ENUM('\u00e4', 'b') CHARACTER SET utf8mb3, b BIT(1), c BIT(9)"
+    )
+    wide = (
+        "id INT PRIMARY KEY, a VARCHAR(30) CHARACTER SET utf8mb4, u VARCHAR(20) CHARACTER SET utf8mb4,"
+        " x LONGTEXT CHARACTER SET utf8mb4, e ENUM('\u00e4', 'b', 'c') CHARACTER SET utf8mb4, b BIT(8), c BIT(17)"
+    )
+    load = full_load(
+        upstream,
+        target,
+        f"CREATE TABLE t ({narrow})",
+        "INSERT INTO t VALUES (1, 'plain', '\u20ac\u00e4', '\u65e5\u672c', '\u00e4', b'1', b'100000001'),"
+        " (2, '', '', '', 'b', b'0', b'1'), (3, NULL, NULL, NULL, NULL, NULL, NULL)",
+        shard_mode="optimistic",
+        dump_format=form,
+        dump_files=files,
+        on_duplicate=on_duplicate,
+    )
+    target.execute(
+        f"CREATE DATABASE `{load.target_schema}` CHARACTER SET utf8mb4",
+        f"CREATE TABLE `{load.target_schema}`.t ({wide})",
+    )
+    load.dump()
+    load.load()
+    values = "SELECT id, HEX(a), HEX(u), HEX(x), HEX(e), e + 0, b + 0, c + 0 FROM `{}`.t ORDER BY id"
+    there = rows(target, values.format(load.target_schema))
+    assert there == rows(upstream, values.format(load.schema))
+    assert there[0][1:] == ("706C61696E", "E282ACC3A4", "E697A5E69CAC", "C3A4", 1.0, 1, 257)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from dm.config import SourceConfig, read_source, read_task
+from dm.config import SourceConfig, SubtaskConfig, TaskConfig, read_source, read_task
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
@@ -33,8 +34,19 @@ class Migration:
     passwords: dict[str, str] = field(default_factory=dict)
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def check(self, *, anew: bool = False) -> dict[str, list[CheckResult]]:
-        source = self._source()
+    def check(
+        self, *, anew: bool = False, at_time: bool = False, work: Path | None = None
+    ) -> dict[str, list[CheckResult]]:
+        found: dict[str, list[CheckResult]] = {}
+        for result in prechecks(self._task(), ["one"], anew=anew, at_time=at_time, work=work):
+            found.setdefault(result.item, []).append(result)
+        return found
+
+    def subtask(self) -> SubtaskConfig:
+        """What the task does with the source."""
+        return self._task().subtask("one")
+
+    def _task(self) -> TaskConfig:
         text = (
             f"name: t\ntask-mode: {self.mode}\n{self.task_lines}"
             f"target-database: {{host: 127.0.0.1, port: {self.target.port}, user: {self.target_user},"
@@ -42,11 +54,7 @@ class Migration:
             f"mysql-instances:\n  - source-id: one\n    block-allow-list: b\n    loader: {self.loader}\n{self.meta}"
             f"block-allow-list: {{b: {self.lists or '{do-dbs: [' + self.schema + ']}'}}}\n"
         )
-        task = read_task(text, {"one": source})
-        found: dict[str, list[CheckResult]] = {}
-        for result in prechecks(task, ["one"], anew=anew):
-            found.setdefault(result.item, []).append(result)
-        return found
+        return read_task(text, {"one": self._source()})
 
     def only(self, item: str) -> CheckResult:
         (result,) = self.check()[item]

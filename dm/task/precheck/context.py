@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Final, Protocol
 
 from dm.config import SubtaskConfig
 from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.dump_files import load_plan
 from dm.errors import DMError
 from dm.flavor import is_tidb
 from dm.ident import TableName
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
+from dm.progress.load_parts import begun_dump
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
 from dm.sql.context import SourceContext
+from dm.task.payload import dump_storage
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
 from dm.task.subtask import UNITS_OF_MODE
@@ -41,6 +45,8 @@ class Context:
     source: Server
     target: Server
     anew: bool = False  # whatever progress there is will be forgotten
+    at_time: bool = False  # the task starts at a time, not at its progress or at the place in its file
+    work: Path | None = None  # the task's directory, in which a dump may have begun
 
     @cached_property
     def rules(self) -> TableRules:
@@ -144,6 +150,30 @@ class Context:
             checkpoint = read_checkpoint(connection, key)
         known = {} if checkpoint is None else checkpoint.tables
         return frozenset(table for table, point in known.items() if point.schema is not None)
+
+    @cached_property
+    def copy_begun(self) -> bool:
+        """Whether the subtask has begun its full copy before, and goes on with it."""
+        if self.anew or not self.loads:
+            return False
+        key = SubtaskKey(self.config.meta_schema, self.config.task, self.config.source_id)
+        with TargetConnection(self.config.target) as connection:
+            if begun_dump(connection, key):
+                return True
+        if not self.dumps or self.work is None:
+            return False
+        try:
+            return load_plan(dump_storage(self.config, self.work)) is not None
+        except DMError:
+            return False  # what can't be read is a finding of its own
+
+    @cached_property
+    def begins_behind(self) -> bool:
+        """Whether the task begins at a place that the source may have executed ALTERs behind."""
+        if not self.syncs:
+            return False
+        at_place = not self.dumps and (self.loads or self.config.meta is not None)  # a dump of others names its place
+        return self.at_time or at_place or self.follows_from_checkpoint or self.copy_begun
 
     @property
     def dumps(self) -> bool:

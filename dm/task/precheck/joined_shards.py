@@ -10,10 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dm.changes.narrowing import keeps_values
+from dm.errors import DMError
 from dm.ident import Ident, TableName
-from dm.schema.joined_table import Unjoinable, Untaken, joined, lacking, untaken
+from dm.loader.target_tables import misfit
+from dm.schema.joined_table import Unjoinable, Untaken, joined, lacking, optional, untaken
 from dm.schema.normal import index_form
-from dm.schema.shard_column import fits, implicit_default, needs_value
+from dm.schema.shard_column import fits, needs_value
 from dm.schema.show import column_text, create_table
 from dm.schema.table import Column, Index, TableSchema
 from dm.task.precheck.context import Answers, some
@@ -29,6 +31,7 @@ class JoiningShard:
     extracted: frozenset[str] = frozenset()  # columns of the target that hold parts of names
     from_position: bool = False  # the task begins at a place in the binlog, perhaps before ALTERs that are done by now
     narrower_accepted: bool = False  # `narrower-columns: accept`
+    loads: bool = False  # its rows come by a load first
 
     @property
     def name(self) -> str:
@@ -60,6 +63,8 @@ def _judged(
     answers: Answers, shard: JoiningShard, shards: Sequence[JoiningShard], there: TableSchema
 ) -> Iterator[CheckResult]:
     finding = _finding(shard, shards, there)
+    if shard.loads and not finding.stops:
+        _ask_the_load(finding, shard, there)
     subject = f"the target's table and the rows of {shard.name}"
     if finding.stops and shard.from_position:
         yield answers.warning(
@@ -99,6 +104,15 @@ def _finding(shard: JoiningShard, shards: Sequence[JoiningShard], there: TableSc
     return finding
 
 
+def _ask_the_load(finding: _Finding, shard: JoiningShard, there: TableSchema) -> None:
+    """A load is stricter than the stream: it writes values of one kind only."""
+    why = misfit(shard.schema, there, shard.extracted, wider=True)
+    if why is not None:
+        error = DMError("load-table-differs", table=there.name, source_table=shard.schema.name, why=why)
+        finding.stops.append(f"the load refuses the table: {why}")
+        finding.mends.append(error.workaround)
+
+
 def _stops(one: Untaken, *, narrower_accepted: bool) -> bool:
     """Whether some row of the shard is refused or changed; else the types are only not of one family."""
     column, there = one.column, one.there
@@ -111,8 +125,7 @@ def _stops(one: Untaken, *, narrower_accepted: bool) -> bool:
 def _of_some(column: Column, shards: Sequence[JoiningShard]) -> str:
     """A column to be added, which rows of other shards may lack."""
     if needs_value(column) and any(shard.schema.column(column.name) is None for shard in shards):
-        literal = implicit_default(column)
-        column = replace(column, nullable=True) if literal is None else replace(column, default=literal)
+        column = optional(column)
     return column_text(column)
 
 
@@ -128,10 +141,10 @@ def _wider(target: TableName, one: Untaken) -> str:
 
 
 def _with_default(target: TableName, column: Column) -> str:
-    literal = implicit_default(column)
-    if literal is None:
-        return f"ALTER TABLE {target.sql} MODIFY COLUMN {column_text(replace(column, nullable=True))}"
-    return f"ALTER TABLE {target.sql} ALTER COLUMN {Ident(column.name).sql} SET DEFAULT {literal}"
+    after = optional(column)
+    if after.default is None:
+        return f"ALTER TABLE {target.sql} MODIFY COLUMN {column_text(after)}"
+    return f"ALTER TABLE {target.sql} ALTER COLUMN {Ident(column.name).sql} SET DEFAULT {after.default}"
 
 
 def _tells_apart(key: Index, shard: TableSchema, extracted: frozenset[str]) -> bool:
@@ -149,7 +162,8 @@ def _without_table(
     answers: Answers, target: TableName, shards: Sequence[JoiningShard], *, made: bool
 ) -> Iterator[CheckResult]:
     """A load creates it like the shard that comes first, whichever that is; else a person creates it."""
-    say = answers.failure if made else answers.warning
+    behind = any(shard.from_position for shard in shards)  # a load makes what was dumped, not what is there now
+    say = answers.failure if made and not behind else answers.warning
     table = joined(target, [shard.schema for shard in shards])
     if isinstance(table, Unjoinable):
         texts = [

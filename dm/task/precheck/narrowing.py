@@ -48,8 +48,8 @@ def narrower_columns(context: Context, answers: Answers) -> Iterator[CheckResult
             try:
                 refuse_narrower(table, target, columns, null_is_now=targets.null_is_now)
             except DMError as error:
-                if context.follows_from_checkpoint:
-                    told = f"{error.message}; an ALTER behind the checkpoint may still mend that"
+                if context.begins_behind:
+                    told = f"{error.message}; an ALTER behind the start may still mend that"
                     yield answers.warning(told, f"nothing; if the task then stops: {error.workaround}")
                 else:
                     yield answers.failure(error.message, error.workaround)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Literal
 
 from dm.config import Endpoint, SubtaskConfig, TaskConfig
@@ -76,12 +77,19 @@ _OF_A_STANDBY = frozenset(
 )
 
 
-def prechecks(task: TaskConfig, sources: Sequence[str], *, anew: bool = False) -> list[CheckResult]:
-    """Everything found about a task on these sources, to go on or to begin anew; failures are results, not errors."""
+def prechecks(
+    task: TaskConfig, sources: Sequence[str], *, anew: bool = False, at_time: bool = False, work: Path | None = None
+) -> list[CheckResult]:
+    """Everything found about a task on these sources, to go on or to begin anew; failures are results, not errors.
+
+    `work` is the task's directory, in which dumps may have begun.
+    """
     if "all" in task.ignore_checking_items:
         return []
-    seen, shards = list[SourceNames](), list[SourceShards]()
-    results = [result for source in sources for result in _subtask(task.subtask(source), (seen, shards), anew)]
+    seen, shards, results = list[SourceNames](), list[SourceShards](), list[CheckResult]()
+    for source in sources:
+        context = partial(Context, task.subtask(source), anew=anew, at_time=at_time, work=work)
+        results += _subtask(task.subtask(source), (seen, shards), context)
     results += merged_shards(task.merges, task.ignore_checking_items, shards)
     if seen and LISTS not in task.ignore_checking_items:
         results += entries_without_tables(task, seen)
@@ -89,7 +97,7 @@ def prechecks(task: TaskConfig, sources: Sequence[str], *, anew: bool = False) -
 
 
 def _subtask(
-    config: SubtaskConfig, across: tuple[list[SourceNames], list[SourceShards]], anew: bool
+    config: SubtaskConfig, across: tuple[list[SourceNames], list[SourceShards]], given: Callable[..., Context]
 ) -> Iterator[CheckResult]:
     with ExitStack() as stack:
         source = _reach(stack, config.source.endpoint, f"source {config.source_id}")
@@ -104,7 +112,7 @@ def _subtask(
         if isinstance(source, CheckResult) or isinstance(target, CheckResult):
             yield from unreachable
             return
-        context = Context(config, source, target, anew)
+        context = given(source=source, target=target)
         for item in ITEMS:
             if _applies(item, context):
                 yield from _run(item, context)
@@ -136,7 +144,7 @@ def _standby(stack: ExitStack, endpoint: Endpoint, context: Context) -> Iterator
     if isinstance(server, CheckResult):
         yield server
         return
-    there = Context(context.config, server, context.target, context.anew)
+    there = replace(context, source=server)
     items = [item for item in ITEMS if item.name in _OF_A_STANDBY]
     for item in [*items, Item("standby", "sync", partial(second_address.group, context.source))]:
         if _applies(item, there):

@@ -9,6 +9,7 @@ from typing import Final
 from dm.config.choices import ShardMode
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.schema.alike import alike, differences
 from dm.schema.parse import parse_create_table
@@ -25,96 +26,106 @@ KEYS: Final = "auto_increment_ID"
 class SourceShards:
     """What one source has that is merged; nothing where it goes on from a checkpoint, among DDL that is under way."""
 
-    source_id: str
-    shards: Mapping[TableName, Sequence[TableSchema]]  # by target table
-    extracted: Mapping[TableName, frozenset[str]]  # columns of target tables that say where rows are from
+    shards: Mapping[TableName, Sequence[JoiningShard]]  # by target table
     there: Mapping[TableName, TableSchema] = field(default_factory=dict)  # the target's, in an optimistic merge
     made: frozenset[TableName] = frozenset()  # target tables that a load will create
-    from_position: bool = False
-    narrower_accepted: bool = False
+    unread: Mapping[TableName, DMError] = field(default_factory=dict)  # target tables that are there, but who knows how
 
 
 def shards_of(context: Context) -> SourceShards:
     """The shards of a source; raises DMError."""
-    found = dict[TableName, list[TableSchema]]()
-    extracted = dict[TableName, frozenset[str]]()
+    found = dict[TableName, list[JoiningShard]]()
     if not context.follows_from_checkpoint:
         for table, text in context.structures.items():
-            target = context.destination(table)
-            found.setdefault(target, []).append(parse_create_table(text, context.source_context(table)))
-            columns = frozenset(each.column.lower() for each in context.rules.extracted(table))
-            if columns:
-                extracted[target] = columns
-    optimistic = context.config.shard_mode == "optimistic"
-    return SourceShards(
-        context.config.source_id,
-        found,
-        extracted,
-        _of_target(context, sorted(found)) if optimistic else {},
-        frozenset(map(context.destination, context.to_be_made)),
-        not context.dumps and context.config.meta is not None,
-        context.config.syncer.narrower_columns == "accept",
-    )
+            shard = JoiningShard(
+                context.config.source_id,
+                parse_create_table(text, context.source_context(table)),
+                frozenset(each.column.lower() for each in context.rules.extracted(table)),
+                context.begins_behind,
+                context.config.syncer.narrower_columns == "accept",
+                loads=context.loads,
+            )
+            found.setdefault(context.destination(table), []).append(shard)
+    read = context.config.shard_mode == "optimistic" and STRUCTURES not in context.config.ignore_checking_items
+    there, unread = _of_target(context, sorted(found)) if read else ({}, {})
+    return SourceShards(found, there, frozenset(map(context.destination, context.to_be_made)), unread)
 
 
-def _of_target(context: Context, tables: Sequence[TableName]) -> dict[TableName, TableSchema]:
-    """Those of these tables that the target has."""
+def _of_target(
+    context: Context, tables: Sequence[TableName]
+) -> tuple[dict[TableName, TableSchema], dict[TableName, DMError]]:
+    """Those of these tables that the target has, and why others of them can't be read."""
+    there, unread = dict[TableName, TableSchema](), dict[TableName, DMError]()
     schemas = TargetSchemas(lambda: TargetConnection(context.config.target))
     try:
-        read = {table: schemas.read(table) for table in tables if table in context.present}
+        for table in tables:
+            try:
+                schema = schemas.read(table) if table in context.present else None
+            except DMError as error:
+                unread[table] = error
+                continue
+            if schema is not None:
+                there[table] = schema
     finally:
         schemas.close()
-    return {table: schema for table, schema in read.items() if schema is not None}
+    return there, unread
 
 
 def merged_shards(mode: ShardMode, ignored: Collection[str], sources: Sequence[SourceShards]) -> Iterator[CheckResult]:
     """Both items for each target table that more than one table goes into."""
     targets = sorted({target for source in sources for target in source.shards})
     for target in targets:
-        shards = [(source.source_id, shard) for source in sources for shard in source.shards.get(target, ())]
+        shards = [shard for source in sources for shard in source.shards.get(target, ())]
         if len(shards) < 2:
             continue
         if mode == "pessimistic" and STRUCTURES not in ignored:
             yield from _structures(target, shards)
         if mode == "optimistic" and STRUCTURES not in ignored:
-            yield from _joining(target, sources)
-        if KEYS not in ignored and not any(target in source.extracted for source in sources):
+            yield from _joining(target, shards, sources)
+        if KEYS not in ignored and not all(shard.extracted for shard in shards):
             yield from _keys(target, shards)
 
 
-def _structures(target: TableName, shards: Sequence[tuple[str, TableSchema]]) -> Iterator[CheckResult]:
+def _structures(target: TableName, shards: Sequence[JoiningShard]) -> Iterator[CheckResult]:
     answers = Answers(STRUCTURES, f"target table {target}")
-    source, first = shards[0]
-    unlike = [(other, shard) for other, shard in shards[1:] if not alike(shard, first)]
+    first = shards[0]
+    unlike = [shard for shard in shards[1:] if not alike(shard.schema, first.schema)]
     if not unlike:
         yield answers.success(f"{len(shards)} shards are alike")
-    for other, shard in unlike:
+    for shard in unlike:
+        told = f"{shard.name} is not like {first.name}: {'; '.join(differences(shard.schema, first.schema))}"
+        if shard.from_position or first.from_position:
+            yield answers.warning(
+                f"{told}; an ALTER behind the start may have made the difference",
+                "nothing, if they are alike where the task begins; else give all shards one structure with ALTER TABLE"
+                " at the sources, and begin behind that",
+            )
+            continue
         yield answers.failure(
-            f"{shard.name} of {other} is not like {first.name} of {source}: {'; '.join(differences(shard, first))}",
+            told,
             "give all shards one structure with ALTER TABLE at the sources; or leave the table out by"
             " `block-allow-list` or another route; `shard-mode: optimistic` merges tables that differ in some columns",
         )
 
 
-def _joining(target: TableName, sources: Sequence[SourceShards]) -> Iterator[CheckResult]:
-    shards = [
-        JoiningShard(
-            source.source_id,
-            shard,
-            source.extracted.get(target, frozenset()),
-            source.from_position,
-            source.narrower_accepted,
+def _joining(
+    target: TableName, shards: Sequence[JoiningShard], sources: Sequence[SourceShards]
+) -> Iterator[CheckResult]:
+    answers = Answers(STRUCTURES, f"target table {target}")
+    unread = next((source.unread[target] for source in sources if target in source.unread), None)
+    if unread is not None:
+        why = f"{unread.message}: {unread.cause}" if unread.cause else unread.message
+        yield answers.warning(
+            f"whether the table takes the rows of {len(shards)} shards is not known: {why}", unread.workaround
         )
-        for source in sources
-        for shard in source.shards.get(target, ())
-    ]
+        return
     there = next((source.there[target] for source in sources if target in source.there), None)
     made = any(target in source.made for source in sources)
-    yield from joined_shards(Answers(STRUCTURES, f"target table {target}"), target, shards, there, made=made)
+    yield from joined_shards(answers, target, shards, there, made=made)
 
 
-def _keys(target: TableName, shards: Sequence[tuple[str, TableSchema]]) -> Iterator[CheckResult]:
-    counted = [f"{shard.name} of {source}" for source, shard in shards if _counts_alone(shard)]
+def _keys(target: TableName, shards: Sequence[JoiningShard]) -> Iterator[CheckResult]:
+    counted = [shard.name for shard in shards if _counts_alone(shard.schema)]
     answers = Answers(KEYS, f"target table {target}")
     if not counted:
         yield answers.success("no key of the shards is AUTO_INCREMENT alone")

@@ -116,9 +116,9 @@ def _columns(context: Context, answers: Answers) -> Iterator[CheckResult]:
             if not missing:
                 continue
             lacking = f"{routed} at the target lacks columns of {table}: {some(missing)}"
-            if context.syncs and context.follows_from_checkpoint:
+            if context.begins_behind:
                 yield answers.warning(
-                    f"{lacking}; an ALTER behind the checkpoint may still bring them",
+                    f"{lacking}; an ALTER behind the start may still bring them",
                     f"nothing; if the task then stops: ALTER TABLE {routed.sql} ADD COLUMN .. (at the target)",
                 )
             else:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.dump_files import DumpPlan, save_plan
+from dm.dumpfiles.local_storage import LocalStorage
 from dm.gtid import GtidSet
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, write_new
+from dm.progress.load_parts import begin_run
 from dm.progress.tables import SubtaskKey, create_tables
+from dm.task.payload import dump_directory
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.migration import Migration, put_right
 from tests.testbed.sync import endpoint_of
@@ -110,6 +116,48 @@ def test_columns_that_an_alter_behind_the_checkpoint_may_bring(migration: Migrat
     assert anew.state == "failure", "with --remove-meta that ALTER is behind the start"
     migration.mode = "full"
     assert migration.only("table_schema").state == "failure", "no ALTER is replicated"
+
+
+def test_columns_that_an_alter_behind_the_start_may_bring(migration: Migration) -> None:
+    """Each start that lies behind what the source is now, and each that does not."""
+    name = migration.schema
+    migration.target.execute(f"CREATE TABLE {name}.a (id INT PRIMARY KEY)")
+    migration.task_lines = f"meta-schema: {name}\n"
+
+    def state(*, anew: bool = False, at_time: bool = False) -> str:
+        (finding,) = migration.check(anew=anew, at_time=at_time)["table_schema"]
+        return finding.state
+
+    migration.mode = "incremental"
+    assert state() == "failure", "it begins at the source's end"
+    assert state(at_time=True) == "warning"
+    assert state(at_time=True, anew=True) == "warning", "the time says where, whatever is forgotten"
+    migration.meta = "    meta: {binlog-name: mysql-bin.000001, binlog-pos: 4}\n"
+    assert state() == "warning"
+    migration.meta, migration.mode = "", "all"
+    assert state() == "failure", "a copy that has not begun"
+    with TargetConnection(endpoint_of(migration.target)) as connection:
+        begin_run(connection, SubtaskKey(name, "t", "one"), "dump", migration.stop)
+    assert state() == "warning"
+    assert state(anew=True) == "failure", "the copy begins again"
+    migration.mode = "full"
+    assert state() == "failure", "no ALTER is replicated"
+
+
+def test_a_dump_that_has_begun_is_behind_what_the_source_is_now(migration: Migration, tmp_path: Path) -> None:
+    migration.target.execute(f"CREATE TABLE {migration.schema}.a (id INT PRIMARY KEY)")
+    work, place = tmp_path / "work" / "t", Position("u", "mysql-bin.000001", 4)
+    plan = DumpPlan("dump", "t", "one", migration.upstream.flavor, 80400, "u", place)
+
+    def lacking() -> str:
+        findings = migration.check(work=work)["table_schema"]
+        return next(finding.state for finding in findings if "lacks columns of" in finding.message)
+
+    assert lacking() == "failure"
+    storage = LocalStorage(dump_directory(migration.subtask(), work))
+    storage.prepare()
+    save_plan(storage, plan)
+    assert lacking() == "warning"
 
 
 def test_a_target_column_that_may_change_values(migration: Migration) -> None:
@@ -278,3 +326,25 @@ def test_bigger_keys_in_ranges_do_not_meet(migration: Migration) -> None:
         )
     keys = [row[0] for shard in ("s1", "s2") for row in source.query(f"SELECT id FROM {name}.{shard} ORDER BY id")]
     assert keys == [number * 1_000_000_000_000 + row for number in (1, 2) for row in (1, 2, 3)]
+
+
+def test_a_target_table_of_shards_that_cannot_be_read(migration: Migration) -> None:
+    """The other table's shards are judged all the same, and an item that is ignored reads nothing."""
+    name = migration.schema
+    for table in ("s1", "s2", "u1", "u2"):
+        migration.upstream.execute(f"CREATE TABLE {name}.{table} (id INT PRIMARY KEY, v INT)")
+    migration.target.execute(
+        f"CREATE TABLE {name}.base (id INT PRIMARY KEY, v INT)",
+        f"CREATE VIEW {name}.s AS SELECT * FROM {name}.base",
+        f"CREATE TABLE {name}.u (id INT PRIMARY KEY)",
+    )
+    migration.meta = "    route-rules: [s, u]\n"
+    rule = "{0}: {{schema-pattern: {1}, table-pattern: '{0}?', target-schema: {1}, target-table: {0}}}"
+    routes = f"routes: {{{rule.format('s', name)}, {rule.format('u', name)}}}\nshard-mode: optimistic\n"
+    migration.task_lines, migration.mode = routes, "incremental"
+    found = migration.check()
+    states = {result.subject: result.state for result in found["schema_of_shard_tables"]}
+    assert states == {f"target table {name}.s": "warning", f"target table {name}.u": "failure"}
+    assert not any(result.state == "failure" for result in found.get("block_allow_list", ()))
+    migration.task_lines = f"{routes}ignore-checking-items: [schema_of_shard_tables]\n"
+    assert "schema_of_shard_tables" not in migration.check()

@@ -96,7 +96,15 @@ def test_tables_that_do_not_take_the_rows_as_they_are(source: str, target: str) 
 
 @pytest.mark.parametrize(
     ("narrow", "wide"),
-    [("varchar(8)", "varchar(9)"), ("int", "bigint"), ("enum('x')", "enum('x','y')"), ("datetime", "datetime(3)")],
+    [
+        ("varchar(8)", "varchar(9)"),
+        ("int", "bigint"),
+        ("enum('x')", "enum('x','y')"),
+        ("datetime", "datetime(3)"),
+        ("varchar(8) CHARACTER SET utf8mb3", "varchar(8) CHARACTER SET utf8mb4"),
+        ("text CHARACTER SET ascii", "text CHARACTER SET utf8mb4"),
+        ("bit(1)", "bit(8)"),
+    ],
 )
 def test_a_column_may_be_wider_where_another_shard_is_further_on(narrow: str, wide: str) -> None:
     source, target = parsed(f"`a` {narrow}"), parsed(f"`a` {wide}")

@@ -161,3 +161,20 @@ def test_types_of_which_none_holds_the_others_values_are_not_joined(made: bool, 
     (result,) = found(shards_of(f"{KEY}, a INT", f"{KEY}, a VARCHAR(10)", KEY), None, made=made)
     assert result.state == state
     assert "db.s0 of source-0 has `a` int; db.s1 of source-1 has `a` varchar(10)" in result.message
+
+
+@pytest.mark.parametrize(("loads", "state"), [(False, "success"), (True, "failure")])
+def test_what_only_the_load_refuses_is_said_where_there_is_one(loads: bool, state: str) -> None:
+    """MariaDB's JSON is the same document to the stream; a load does not write it into MySQL's."""
+    shards = [replace(shard, loads=loads) for shard in shards_of(f"{KEY}, a LONGTEXT", f"{KEY}, a LONGTEXT")]
+    results = found(shards, f"{KEY}, a JSON")
+    assert {result.state for result in results} == {state}
+    assert all("the load refuses the table" in result.message for result in results if loads)
+
+
+@pytest.mark.parametrize(
+    ("column", "added"), [("a INT NOT NULL", "`a` int NOT NULL DEFAULT 0"), ("a DATE NOT NULL", "`a` date")]
+)
+def test_a_column_that_is_to_be_added_is_optional_where_another_shard_lacks_it(column: str, added: str) -> None:
+    (result,) = found(shards_of(KEY, f"{KEY}, {column}"), KEY)
+    assert result.instruction == f"ALTER TABLE `db`.`t` ADD COLUMN {added}"
