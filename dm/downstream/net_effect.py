@@ -5,9 +5,10 @@ removed: DELETE .. RETURNING, the only statement that reads the table. If of som
 take, one of them finds none, and it is for the changes one by one to say which. What was removed beyond that comes
 back, with what the changes put in. All of it is inside the transaction of the lane's row.
 
-The rows are removed and written anew, so the table must have no more columns than the source fills. The plan says so,
-but somebody may have altered the table since. So it is asked again behind the DELETE, whose lock keeps the table as it
-is.
+The rows are removed and written anew, so the table must have no more columns than the source fills. Each text is made
+for the type that its column had: a DECIMAL that has more digits by now would lose them, and two rows become one. The
+plan knows the table, but somebody may have altered it since, another source of a merged table for one. So the structure
+is read again behind the DELETE, whose lock keeps the table as it is, and each column must be what it was.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dm.changes.net_effect import NetEffect
 from dm.changes.plan import STATEMENT_ROWS
 from dm.changes.statement import insert_head
 from dm.downstream.connection import Outcome, TargetConnection
+from dm.downstream.target_schema import has_triggers, read_schema
 
 _HASH_BYTES: Final = 67  # of one in a list: 0x, the digits, a comma
 # More equal rows than this are not worth removing and writing again.
@@ -86,16 +88,9 @@ def _removed(connection: TargetConnection, effect: NetEffect, wanted: Mapping[by
 def _demand_same_columns(connection: TargetConnection, effect: NetEffect) -> None:
     """The table is locked by now: nobody alters it before the end of the transaction."""
     target = effect.plan.target
-    place = (target.schema, target.table)
-    columns = connection.query(
-        "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s", place
-    )
-    triggers = connection.query(
-        "SELECT 1 FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s LIMIT 1",
-        place,
-    )
-    known = sorted(column.target.name.lower() for column in effect.plan.columns)
-    if triggers or sorted(str(name).lower() for (name,) in columns) != known:
+    found = read_schema(connection, target)
+    known = {column.target for column in effect.plan.columns}
+    if found is None or set(found.columns) != known or has_triggers(connection, target):
         raise Doubtful("the target's table is another one than it was")
 
 

@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 
 from dm.binlog.table_map import TableMap
-from dm.binlog.value import Row
+from dm.binlog.value import Row, Value
 from dm.changes import net_effect
 from dm.changes.event_rules import Pair
 from dm.changes.hash_rules import row_hash
@@ -220,6 +220,32 @@ def test_what_somebody_adds_to_the_table_meanwhile_is_kept(desk: Desk, schema: S
     )
     assert plan.row_hash is not None
     assert "another one" in plan.row_hash.refused
+
+
+@pytest.mark.parametrize(
+    ("column", "type_now", "own", "looked_for"),
+    [
+        (Column("v", "decimal", 10, 2), "DECIMAL(12,4)", "1.0049", "1.00"),
+        (Column("v", "decimal", 3, 2), "DECIMAL(9,2)", "123.45", "9.99"),
+        (Column("v", "int"), "DECIMAL(12,4)", "16.5", 17),
+        (Column("v", "int"), "DOUBLE", "1.4", 1),
+    ],
+    ids=["more digits", "a longer number", "a fraction", "a floating number"],
+)
+def test_a_row_that_another_source_wrote_into_a_wider_column_stays(
+    desk: Desk, schema: SchemaFactory, column: Column, type_now: str, own: str, looked_for: Value
+) -> None:
+    """Its source has altered the merged table; the one that looks for rows knows the old type."""
+    type_then = f"DECIMAL({column.length},{column.decimals})" if column.base == "decimal" else column.base
+    ddl = f"a INT NOT NULL, v {type_then}"
+    plan = create(desk, schema(desk.server), ddl, [COLUMNS[0], column])
+    rows: list[Row] = [(at, looked_for) for at in range(net_effect.LEAST)]
+    apply_batch(desk.connection, [insert(plan, *row) for row in rows])
+    table = plan.target.sql
+    desk.server.execute(f"ALTER TABLE {table} MODIFY v {type_now}", f"INSERT INTO {table} VALUES (0, '{own}')")
+    (kept,) = desk.connection.query(f"SELECT * FROM {table} WHERE v = '{own}'")
+    apply_batch(desk.connection, [delete(plan, *row) for row in rows])
+    assert desk.connection.query(f"SELECT * FROM {table}") == [kept]
 
 
 def test_a_large_transaction_is_one_that_is_read_once_for_each_part(desk: Desk, schema: SchemaFactory) -> None:
