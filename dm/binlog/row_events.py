@@ -104,7 +104,7 @@ _TWINS: Final[Pair[Callable[[Sequence[bytes]], bytes]]] = Pair(_joined, lambda n
 
 def statement_room(limit: int) -> int:
     """How many bytes of images a statement of so many bytes may hold."""
-    return limit // 4 * 3 - _AROUND_IMAGES
+    return max(limit // 4 * 3 - _AROUND_IMAGES, 0)
 
 
 _AROUND_IMAGES: Final = (

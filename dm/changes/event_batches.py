@@ -129,7 +129,7 @@ class _Batch:
         if change.safe is not self._safe:
             self._safe = change.safe
             self.end_stretch()
-        if change.plan.groupable and WILD not in keys_of(change) and not removes_others(change):
+        if moves(change):
             self._stretch.append(change)
             return
         self.end_stretch()
@@ -153,6 +153,11 @@ class _Batch:
     def _write(self, changes: list[RowChange]) -> None:
         read_all(changes)
         self.done += grouped(changes, limit=self._limit)
+
+
+def moves(change: RowChange) -> bool:
+    """Whether the change may stand elsewhere among those with no key of its own."""
+    return change.plan.groupable and WILD not in keys_of(change) and not removes_others(change)
 
 
 def _takes(change: RowChange, room: int) -> bool:

@@ -22,13 +22,12 @@ from operator import attrgetter
 from typing import Final
 
 from dm.binlog.value import ABSENT, Row
-from dm.changes.event_batches import arranged
+from dm.changes.event_batches import arranged, moves
 from dm.changes.event_form import read_all
-from dm.changes.keys import WILD, completed, keys_of
+from dm.changes.keys import completed
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.changes.row_hash import RowHash
-from dm.changes.row_statements import removes_others
 from dm.changes.statement import ApplyStatement, has_zero_enum
 
 # One reading that hashes every row takes as long as some thirty that find one each, whatever the table's size
@@ -67,10 +66,10 @@ def planned(changes: Sequence[RowChange], *, limit: int) -> Sequence[Planned]:
     if not wanted or all(_searched(changes, plan) < LEAST for plan in wanted):
         return arranged(changes, limit=limit)
     result: list[Planned] = []
-    for moves, run in groupby(changes, _moves):
+    for moved, run in groupby(changes, moves):
         left: Sequence[RowChange] = list(run)
         effects = []
-        for plan in wanted if moves else ():
+        for plan in wanted if moved else ():
             effect = _effect_within(left, plan)
             if effect is not None:
                 effects.append(effect)
@@ -83,11 +82,6 @@ def planned(changes: Sequence[RowChange], *, limit: int) -> Sequence[Planned]:
 def _searched(changes: Iterable[RowChange], plan: TablePlan) -> int:
     """How many rows the target has to look for."""
     return sum([change.plan is plan and change.before is not None for change in changes])
-
-
-def _moves(change: RowChange) -> bool:
-    """Whether the change may stand elsewhere among those of other tables."""
-    return change.plan.groupable and WILD not in keys_of(change) and not removes_others(change)
 
 
 def _effect_within(run: Sequence[RowChange], plan: TablePlan) -> NetEffect | None:

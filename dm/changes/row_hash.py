@@ -15,7 +15,8 @@ nowhere: CONCAT keeps it, and IF asks the value whether it is NULL, not the text
   as twice the bytes may be more than the server takes in one value.
 - Integers are hexadecimal digits as well, since ZEROFILL changes how they are printed; so are the numbers of ENUM, SET
   and BIT, which `|0` makes integers of.
-- A FLOAT is printed as the DOUBLE that it is: in six digits two of them may look alike.
+- A FLOAT is printed as the DOUBLE that it is: in six digits two of them may look alike. Zero has one text,
+  whatever its sign: two zeros are one row here, and may be rewritten as either of them.
 - A DECIMAL is cast to its own digits, a time is printed with all of its own.
 """
 

@@ -4,7 +4,8 @@ With `compact` the changes of one row are merged first, for the attempt only.
 
 The attempt with grouped statements checks every count. What differs, be it a count or an error, says nothing about
 which change is to blame, so the transaction is rolled back, the lane's row with it, and everything is done again one
-change at a time: that gives the serial result, or the error of the first change that can't be applied.
+change at a time: that gives the serial result, or the error of the first change that can't be applied. Only where rows
+of a table can't be found by their hash does the attempt begin again, with that table in statements as the others are.
 
 A change that is to be applied without a look at foreign keys says so; a statement never holds both kinds, since rows of
 tables with checked foreign keys have statements of their own.
@@ -20,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 from dm import faults
 from dm.changes.compacted import compacted
@@ -32,9 +33,12 @@ from dm.changes.row_statements import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of
 from dm.downstream.connection import BEGIN, ROW_EVENTS, Outcome, TargetConnection
 from dm.downstream.lenient import as_it_asks
-from dm.downstream.net_effect import Doubtful, carry_out
+from dm.downstream.net_effect import Lacking, NotByHash, carry_out
 from dm.downstream.refused_row import run_exactly
 from dm.errors import DMError
+
+# KILL QUERY, and MariaDB's max_statement_time.
+_ENDED_STATEMENT: Final = {1317, 1969}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,10 @@ class _Unexpected(Exception):
         super().__init__(why)  # the statement has rows in it, which belong in no traceback
         self.statement = statement  # None: it is not one of the changes'
         self.why = why
+
+
+class _OneLessByHash(Exception):
+    """A table's rows are found otherwise from now on: the attempt may begin again."""
 
 
 class Opening(Protocol):
@@ -83,15 +91,16 @@ def apply_batch(
     it was, where one is to blame.
     """
     left = compacted(changes, limit=connection.statement_bytes)
-    plan = planned(left, limit=connection.statement_bytes)
+    counts = _Counts()
 
     def attempt(exchange: _Exchange) -> int:
+        nonlocal counts
+        counts, plan = _Counts(), planned(left, limit=connection.statement_bytes)
+        counts.add(changes, left, plan)
         return exchange.add_all(plan)
 
     try:
-        statements = _transaction(connection, attempt, first, last, guessed=True)
-        counts = _Counts()
-        counts.add(changes, left, plan)
+        statements = _grouped(connection, attempt, first, last)
         return counts.applied(statements)
     except _Unexpected as unexpected:
         read_all(changes)
@@ -136,7 +145,7 @@ def apply_parts(
         return statements
 
     try:
-        statements = _transaction(connection, grouped_parts, first, last, guessed=True)
+        statements = _grouped(connection, grouped_parts, first, last)
         return counts.applied(statements)
     except _Unexpected as unexpected:
         statements = _transaction(connection, one_by_one, first, last, guessed=False)
@@ -282,9 +291,15 @@ class _Exchange:
         self.flush()
         try:
             return carry_out(self._connection, effect)
-        except Doubtful as doubt:
-            raise _Unexpected(effect, doubt.why) from None
+        except Lacking as lacking:
+            raise _Unexpected(effect, lacking.why) from None
+        except NotByHash as reason:
+            effect.hash.refuse(reason.why)
+            raise _OneLessByHash from None
         except DMError as error:
+            if error.server_errno in _ENDED_STATEMENT:
+                # It would take as long again; one row's statement may be short enough.
+                effect.hash.refuse(error.cause)
             if error.retryable:
                 raise
             raise _Unexpected(effect, error.cause) from error
@@ -333,6 +348,20 @@ def _warned(statement: ApplyStatement, outcome: Outcome) -> bool:
     """Whether the warnings are as expected; an UPDATE that found no row wrote nothing, and others follow it."""
     wrote_nothing = bool(statement.not_found) and not outcome.matched
     return wrote_nothing or statement.expected.warnings in (None, outcome.warnings)
+
+
+def _grouped(
+    connection: TargetConnection,
+    attempt: Callable[[_Exchange], int],
+    first: Opening | None,
+    last: Callable[[], None] | None,
+) -> int:
+    """Make a grouped attempt, again with one table less that is found by hash where that is all that fails."""
+    while True:
+        try:
+            return _transaction(connection, attempt, first, last, guessed=True)
+        except _OneLessByHash:
+            continue
 
 
 def _transaction(

@@ -5,9 +5,10 @@ removed: DELETE .. RETURNING, the only statement that reads the table. If of som
 take, one of them finds none, and it is for the changes one by one to say which. What was removed beyond that comes
 back, with what the changes put in. All of it is inside the transaction of the lane's row.
 
-The rows are removed and written anew, so the table must have no more columns than the source fills. The plan says so,
-but somebody may have altered the table since. So it is asked again behind the DELETE, whose lock keeps the table as it
-is.
+The rows are removed and written anew, so the table must have no more columns than the source fills. Each text is made
+for the type that its column had: a DECIMAL that has more digits by now would lose them, and two rows become one. The
+plan knows the table, but somebody may have altered it since, another source of a merged table for one. So the structure
+is read again behind the DELETE, whose lock keeps the table as it is, and each column must be what it was.
 """
 
 from __future__ import annotations
@@ -16,21 +17,30 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from dm.changes.net_effect import NetEffect
+from dm.changes.net_effect import LEAST, NetEffect
 from dm.changes.plan import STATEMENT_ROWS
 from dm.changes.statement import insert_head
 from dm.downstream.connection import Outcome, TargetConnection
+from dm.downstream.target_schema import has_triggers, read_schema
 
 _HASH_BYTES: Final = 67  # of one in a list: 0x, the digits, a comma
+_LIST_BYTES: Final = 8 << 20  # the server holds some times as much of a list
 # More equal rows than this are not worth removing and writing again.
 _REMOVED_AT_MOST: Final = 8
 _REMOVED_ANYWAY: Final = 1000
+_WRITTEN_AGAIN_BYTES: Final = 64 << 20
 # A long list would become a table that is joined.
 _AS_A_LIST: Final = b"SET STATEMENT in_predicate_conversion_threshold=0 FOR "
 
 
-class Doubtful(Exception):
-    """The changes have to be done one by one."""
+class Lacking(Exception):
+    """The target lacks a row that is looked for: the changes one by one tell which."""
+
+    why: Final = "the target lacks a row that is looked for"
+
+
+class NotByHash(Exception):
+    """The rows of this table have to be found otherwise."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -38,21 +48,32 @@ class Doubtful(Exception):
 
 
 def carry_out(connection: TargetConnection, effect: NetEffect) -> int:
-    """Have the table take the changes; gives the number of statements. Raises DMError, and Doubtful."""
+    """Have the table take the changes; gives the number of statements. Raises DMError, Lacking and NotByHash."""
     texts = _texts_by_hash(connection, effect)
     wanted = {hashed: sum(effect.gone[text].count for text in alike) for hashed, alike in texts.items()}
     removed: Counter[bytes] = Counter()
     statements = 1
-    for part in _parts(wanted, max(connection.statement_bytes // _HASH_BYTES, 1)):
+    for part in _parts(wanted, _listed_at_most(connection, len(wanted))):
         removed += _removed(connection, effect, part)
         statements += 1
     _demand_same_columns(connection, effect)
-    written = Counter(effect.come)
+    written, again = Counter(effect.come), 0
     for hashed, count in wanted.items():
         if removed[hashed] < count:
-            raise Doubtful("the target lacks a row that is looked for")
+            raise Lacking
         written[texts[hashed][0]] += removed[hashed] - count
+        again += (removed[hashed] - count) * len(texts[hashed][0])
+    if again > _WRITTEN_AGAIN_BYTES:
+        raise NotByHash("the target has many equal rows")
     return statements + _write(connection, effect, written)
+
+
+def _listed_at_most(connection: TargetConnection, wanted: int) -> int:
+    """How many hashes one DELETE looks for: each further one reads the table again."""
+    most = min(connection.data_bytes // 2, _LIST_BYTES) // _HASH_BYTES
+    if most < min(wanted, LEAST):
+        raise NotByHash("the target takes no list of so many hashes")
+    return most
 
 
 def _texts_by_hash(connection: TargetConnection, effect: NetEffect) -> dict[bytes, list[bytes]]:
@@ -63,10 +84,10 @@ def _texts_by_hash(connection: TargetConnection, effect: NetEffect) -> dict[byte
     for values in _packed(images, connection.statement_bytes):
         for at, hashed in connection.query(b"VALUES " + values):
             if not isinstance(hashed, bytes):
-                raise Doubtful("the target gives no hash of a row")
+                raise NotByHash("the target gives no hash of a row")
             found.setdefault(hashed, []).append(texts[int(at)])
     if sum(map(len, found.values())) != len(texts):
-        raise Doubtful("the target gives fewer hashes than there are rows")
+        raise NotByHash("the target gives fewer hashes than there are rows")
     return found
 
 
@@ -79,34 +100,27 @@ def _removed(connection: TargetConnection, effect: NetEffect, wanted: Mapping[by
         % (_AS_A_LIST, effect.plan.target.sql.encode(), effect.hash.of_row, listed, most, effect.hash.of_row)
     )
     if len(found) >= most:
-        raise Doubtful("the target has many equal rows")
+        raise NotByHash("the target has many equal rows")
     return Counter(hashed for (hashed,) in found)
 
 
 def _demand_same_columns(connection: TargetConnection, effect: NetEffect) -> None:
     """The table is locked by now: nobody alters it before the end of the transaction."""
     target = effect.plan.target
-    place = (target.schema, target.table)
-    columns = connection.query(
-        "SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s", place
-    )
-    triggers = connection.query(
-        "SELECT 1 FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s LIMIT 1",
-        place,
-    )
-    known = sorted(column.target.name.lower() for column in effect.plan.columns)
-    if triggers or sorted(str(name).lower() for (name,) in columns) != known:
-        raise Doubtful("the target's table is another one than it was")
+    found = read_schema(connection, target)
+    known = {column.target for column in effect.plan.columns}
+    if found is None or set(found.columns) != known or has_triggers(connection, target):
+        raise NotByHash("the target's table is another one than it was")
 
 
 def _write(connection: TargetConnection, effect: NetEffect, rows: Counter[bytes]) -> int:
     head = insert_head(effect.plan, b"INSERT", effect.plan.columns)
-    statements = [head + values for values in _packed(rows.elements(), connection.statement_bytes)]
     outcomes: list[Outcome] = []
-    connection.run_all(statements, outcomes)
+    for values in _packed(rows.elements(), connection.statement_bytes):
+        connection.run_all([head + values], outcomes)  # one at a time: all the rows may be many
     if sum(outcome.affected for outcome in outcomes) != rows.total():
-        raise Doubtful("the target took another number of rows than it was given")
-    return len(statements)
+        raise NotByHash("the target took another number of rows than it was given")
+    return len(outcomes)
 
 
 def _packed(texts: Iterable[bytes], limit: int) -> Iterator[bytes]:

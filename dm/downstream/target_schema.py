@@ -64,7 +64,7 @@ class TargetSchemas:
     def read(self, table: TableName) -> TableSchema | None:
         """The structure as it is now, past anything kept; None if the target has no such table."""
         with self._lock:
-            return self._retried(lambda connection: _read_schema(connection, table))
+            return self._retried(lambda connection: read_schema(connection, table))
 
     @property
     def null_is_now(self) -> bool:
@@ -115,21 +115,16 @@ class TargetSchemas:
         if self._foreign_key_checks:
             referenced = _references(connection, schema.name)
             for foreign in schema.foreign_keys:
-                parent = None if foreign.parent == schema.name else _read_schema(connection, foreign.parent)
+                parent = None if foreign.parent == schema.name else read_schema(connection, foreign.parent)
                 if parent is not None:
                     parents[foreign.parent] = parent
             self._foreign_keys = self._foreign_keys or ForeignKeys(connection)
         kin = None if self._foreign_keys is None else self._foreign_keys.kin_of(schema.name)
-        triggers = connection.query(
-            "SELECT 1 FROM information_schema.TRIGGERS"
-            " WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s LIMIT 1",
-            (schema.name.schema, schema.name.table),
-        )
         return TargetTable(
             schema,
             referenced,
             parents,
-            bool(triggers),
+            has_triggers(connection, schema.name),
             connection.flavor == "mariadb" and has_checks(text, _context(connection, table)),
             connection.null_is_now,
             linked=kin is not None,
@@ -138,7 +133,17 @@ class TargetSchemas:
         )
 
 
-def _read_schema(connection: TargetConnection, table: TableName) -> TableSchema | None:
+def has_triggers(connection: TargetConnection, table: TableName) -> bool:
+    """Whether statements on the table fire anything."""
+    found = connection.query(
+        "SELECT 1 FROM information_schema.TRIGGERS WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s LIMIT 1",
+        (table.schema, table.table),
+    )
+    return bool(found)
+
+
+def read_schema(connection: TargetConnection, table: TableName) -> TableSchema | None:
+    """The structure as this session finds it; None if there is no such table."""
     text = _shown(connection, table)
     return None if text is None else _structure(connection, table, text)
 

@@ -7,17 +7,18 @@ transaction back, the lane reads them again from the start.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.syncer.apply.source_table import SourceTable
 from dm.syncer.stream.memory_quota import CHANGE_COST, DECODED_FACTOR, MemoryQuota
 from dm.syncer.stream.transaction import RowsItem, SourceTransaction
 
 PART_COST = 2 << 20
-_PART_SHARE = 4  # of the lanes' memory: a table without an index may be read once for each part
+_PART_SHARE = 4  # of the lanes' memory: a table whose rows are found by a hash is read once for each part
 
 
 @dataclass(slots=True)
@@ -33,6 +34,13 @@ class OrderedRows:
     def too_many(self) -> bool:
         """Whether the lane has to decode them itself."""
         return self.cost >= PART_COST
+
+
+def part_cost(plans: Iterable[TablePlan], memory: int) -> int:
+    """How much memory a part may take, of that of the lanes: more only where a large part saves readings."""
+    if any(plan.row_hash is not None and not plan.row_hash.refused for plan in plans):
+        return max(PART_COST, memory // _PART_SHARE)
+    return PART_COST
 
 
 class ChangeStream:
@@ -53,7 +61,6 @@ class ChangeStream:
         self._tables = {key: table.for_another_thread() for key, table in rows.tables.items()}
         self._begins = dict(rows.begins)
         self._memory = memory
-        self._part_cost = max(PART_COST, memory.total // _PART_SHARE)
         self._safe = safe
         self._items.hold()
 
@@ -61,6 +68,7 @@ class ChangeStream:
         """The changes in order, in lists of bounded size; each list is dropped when the next one is requested."""
         part: list[RowChange] = []
         cost = 0
+        most = part_cost([table.plan for table in self._tables.values()], self._memory.total)
         rows = (item for item in islice(self._items, self._first, self._last) if isinstance(item, RowsItem))
         for number, item in enumerate(rows):
             table = self._tables.get(id(item.table_map))
@@ -69,7 +77,7 @@ class ChangeStream:
             changes = table.ordered_changes(item, self._transaction, safe=self._safe)
             part += changes
             cost += DECODED_FACTOR * len(item.rows.data) + CHANGE_COST * len(changes)
-            if cost >= self._part_cost:
+            if cost >= most:
                 yield from self._lent(part, cost)
                 part, cost = [], 0
         if part:

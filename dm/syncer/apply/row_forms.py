@@ -21,7 +21,7 @@ class RowForms:
         self._tables: dict[
             str, dict[TableName, EventForm | str]
         ] = {}  # by target table: the form, or why there is none
-        self._hashes: dict[str, RowHash] = {}
+        self._hashes: dict[str, dict[TableName, RowHash]] = {}  # by target table: of each source table that has one
 
     def learned(self, plan: TablePlan, why: str) -> None:
         """The table's rows go as the plan says; `why`: what keeps them from being row events."""
@@ -31,10 +31,12 @@ class RowForms:
         form = why if plan.events is None else plan.events
         table = f"{plan.target.schema}.{plan.target.table}"
         self._tables.setdefault(table, {})[plan.source] = form
+        hashes = dict(self._hashes.get(table, {}))  # whoever reads the other one goes on
         if plan.row_hash is None:
-            self._hashes.pop(table, None)
+            hashes.pop(plan.source, None)
         else:
-            self._hashes[table] = plan.row_hash
+            hashes[plan.source] = plan.row_hash
+        self._hashes[table] = hashes
 
     def of(self, table: str) -> dict[str, JSON]:
         """The fields of one table; none where no row of it has come."""
@@ -44,7 +46,8 @@ class RowForms:
         reasons = [form if isinstance(form, str) else form.refused for form in forms.values()]
         why = next(filter(None, reasons), "")
         fields: dict[str, JSON] = {"rowFormat": "sql" if why else "events", "rowFormatReason": why}
-        row_hash = self._hashes.get(table)
-        if row_hash is not None:
-            fields["rowHash"] = row_hash.refused or f"in use: {LEAST} rows and more are found together, by SQL"
+        hashes = self._hashes.get(table)
+        if hashes:
+            refused = next((each.refused for each in hashes.values() if each.refused), "")
+            fields["rowHash"] = refused or f"in use: {LEAST} rows and more are found together, by SQL"
         return fields
