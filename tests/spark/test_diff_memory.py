@@ -17,7 +17,7 @@ from tests.spark.test_diff import execute
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mysql")]
 
-ROWS, SAME, KEPT, THREADS = 150, 20, 100 * ROW_COST, 2
+ROWS, SAME, KEPT, THREADS = 70, 20, 100 * ROW_COST, 2
 LONG = 2000
 NUMBERS = f"WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})"
 
