@@ -112,8 +112,8 @@ class ChunkComparer:
     fixes: bool = True  # whether statements are made
 
     def __call__(self, chunks: tuple[Chunk, ...]) -> tuple[ChunkOutcome, ...]:
-        """One after the other, over one session of each server."""
-        found = []
+        """One after the other, over one session of each server; those behind too many differences are left out."""
+        found, kept = list[ChunkOutcome](), 0
         with closing(_Sessions(self.endpoints, self.readings)) as sessions:
             for chunk in chunks:
                 if self.max_load:
@@ -130,6 +130,9 @@ class ChunkComparer:
                     if not changed:
                         raise
                     found.append(ChunkOutcome(chunk, changed=changed))
+                kept += sum(each.size for each in found[-1].differences)
+                if kept >= self.kept_bytes:
+                    break
         return tuple(found)
 
 
@@ -241,6 +244,9 @@ class _Comparison:
             versions = self._versions(some)
             kept = max(kept, versions.kept)
             if versions.size > self.options.kept_bytes and some.halves:
+                if self.options.cuts:
+                    assert not differences  # others have cut the chunk, so this was all of it
+                    return ChunkOutcome(self.chunk, source_rows, target_rows, slices=some.halves, kept=kept)
                 left[:0] = some.halves
                 continue
             if not versions.equal and not asked:
@@ -254,9 +260,10 @@ class _Comparison:
     def _versions(self, some: Slice) -> Versions:
         """The rows of a slice; where they are too many and it can be cut, not all."""
         versions, numbers = Versions(self.table), frozenset(some.numbers)
+        divisible = bool(some.halves)
         for side in self.table.sides:
             for row in self._rows(side, some):  # to its end: the session is used again
-                if versions.size > self.options.kept_bytes and some.halves:
+                if divisible and versions.size > self.options.kept_bytes:
                     continue
                 key = side.key_text(row)
                 if side.number_of(key, some.digits) in numbers:

@@ -58,7 +58,8 @@ class FixFiles:
             begun = path in self._begun
             try:
                 with path.open("ab" if begun else "wb") as file:
-                    file.write((b"" if begun else CLIENT_HEAD) + b"".join(each + b";\n" for each in statements))
+                    file.write(b"" if begun else CLIENT_HEAD)
+                    file.writelines(part for each in statements for part in (each, b";\n"))
             except OSError as error:
                 raise _unwritable(path, error) from error
             self._begun.add(path)

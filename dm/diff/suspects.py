@@ -9,7 +9,7 @@ that look says it all. Where they have, it has to be seen in the same way four t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
@@ -29,11 +29,7 @@ class Found:
     different: dict[Chunk, dict[str, Difference]] = field(default_factory=dict)  # by what a row and both versions are
     changed: dict[int, str] = field(default_factory=dict)  # tables that are not what was planned, in a server's words
     kept: int = 0  # the most rows that were kept at a time
-
-    @property
-    def number(self) -> int:
-        """Of rows that differ."""
-        return sum(map(len, self.different.values()))
+    size: int = 0  # bytes that the differences take, roughly
 
     def hear(self, outcome: ChunkOutcome) -> None:
         """What was found about a chunk."""
@@ -42,6 +38,7 @@ class Found:
             self.changed[outcome.chunk.table] = outcome.changed
         elif outcome.differences:
             self.different[outcome.chunk] = {each.identity: each for each in outcome.differences}
+            self.size += sum(each.size for each in outcome.differences)
 
 
 class Suspects(Generic[Place, Told]):
@@ -56,9 +53,13 @@ class Suspects(Generic[Place, Told]):
         """Those to be looked at again."""
         return [place for place, looks in self._looks.items() if looks]
 
-    def look(self, found: Mapping[Place, Mapping[str, Told]], *, rests: bool) -> None:
-        """Another look at what is open; `rests`: nothing was written between what the target has and this look."""
+    def look(
+        self, found: Mapping[Place, Mapping[str, Told]], *, rests: bool, at: Container[Place] | None = None
+    ) -> None:
+        """Another look at what is open, or only at those; `rests`: all that was written by then, the target has."""
         for place in self.open:
+            if at is not None and place not in at:
+                continue
             known = self._confirmed.setdefault(place, {})
             seen = {identity: each for identity, each in found.get(place, {}).items() if identity not in known}
             looks = {identity: self._looks[place].get(identity, 0) + 1 for identity in seen}

@@ -28,7 +28,7 @@ from dm.diff.planner import PlannedTable, Planner
 from dm.diff.report import Report, TableReport
 from dm.diff.suspects import Found, Suspects
 from dm.diff.target_progress import TargetProgress
-from dm.diff.versions import ROW_COST, Difference
+from dm.diff.versions import Difference
 from dm.ident import TableName
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
@@ -74,7 +74,7 @@ class DiffUnit:
         self._directory = directory
         self._done = DoneChunks(None, options.asked, resume=False)
         self._fixes = FixFiles(Path(options.fix_sql)) if options.fix_sql else None
-        self.most_kept = (0, 0)  # rows that a task kept at a time, and differences that were kept here
+        self.most_kept = (0, 0)  # rows that a task kept at a time, and bytes of differences that were kept here
 
     def status(self) -> Mapping[str, JSON]:
         """How far it is; at the end also what was found."""
@@ -226,7 +226,6 @@ class DiffUnit:
     ) -> tuple[Found, list[Chunk]]:
         """What was found, and what was not looked at since it was enough."""
         found, enough = Found(), _Enough(stop)
-        most = max(1, self._options.kept_bytes // ROW_COST)
         left = dict.fromkeys(chunks)
 
         def done(outcomes: tuple[ChunkOutcome, ...]) -> None:
@@ -237,7 +236,7 @@ class DiffUnit:
                 left.update(dict.fromkeys(replace(outcome.chunk, slice=some) for some in outcome.slices))
                 found.hear(outcome)
                 count(outcome)
-                enough.reached = bounded and found.number >= most
+                enough.reached = bounded and found.size >= self._options.kept_bytes
 
         def weight(chunk: Chunk) -> float:
             if chunk.slice is not None:
@@ -249,8 +248,8 @@ class DiffUnit:
         while left and not enough.is_set():
             groups = grouped((chunk, weight(chunk)) for chunk in left)
             run_tasks(self._spark.context(), comparer, groups, enough, done, description, at_once=self._options.threads)
-        rows, differences = self.most_kept
-        self.most_kept = max(rows, found.kept), max(differences, found.number)
+        rows, size = self.most_kept
+        self.most_kept = max(rows, found.kept), max(size, found.size)
         return found, list(left)
 
     def _look_again(
@@ -268,6 +267,7 @@ class DiffUnit:
         if not self._options.follows or planner.snapshots.past:
             suspects.look(first.different, rests=True)  # what differs as of a moment that stays differs
             return suspects
+        first.different.clear()  # a later look finds again what is different
         with closing(self._progress()) as progress:
             for _ in range(_LOOKS):
                 self.report.phase = "waiting until the target is past the last look"
@@ -275,10 +275,14 @@ class DiffUnit:
                     break
                 self.report.phase = "looking again at what differed"
                 renewed = replace(comparer, readings=planner.moments())
-                again, _ = self._look(renewed, suspects.open, planned, stop)
-                first.changed.update(again.changed)
-                if not stop.is_set():
-                    suspects.look(again.different, rests=progress.rests())
+                left: Sequence[Chunk] = suspects.open
+                while left and not stop.is_set():
+                    again, later = self._look(renewed, left, planned, stop, bounded=True)
+                    first.changed.update(again.changed)
+                    if not stop.is_set():
+                        looked = frozenset(left).difference(later)
+                        suspects.look(again.different, rests=progress.rests(), at=looked)
+                    left = later
         return suspects
 
     def _tell(self, report: TableReport, differences: Sequence[Difference]) -> None:

@@ -13,7 +13,6 @@ from dm.diff.table import TARGET, ComparedTable, TableAt
 from dm.equality.values import shown, text_of
 
 ROW_COST: Final = 1000  # bytes that a row takes here besides its values
-_VALUES_KEPT: Final = 2  # times: as they were read, and as the row's text
 
 Values = tuple[bytes | None, ...]
 
@@ -35,6 +34,13 @@ class Difference:
     def worded(self) -> bool:
         """Whether it is told in words; of many rows only the first are."""
         return self.source is not None or self.target is not None
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, roughly: statements and words have all values of a row."""
+        statements = {*self.fix.deletions, *self.fix.insertions}  # a row that is missing twice has one of them twice
+        words = [word for side in (self.source, self.target) if side for pair in side.items() for word in pair]
+        return ROW_COST + sum(map(len, statements)) + sum(map(len, words))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,8 @@ class Versions:
         rows.number += 1
         if text not in rows.read:
             rows.read[text] = _Row(side, values)
-            self.size += ROW_COST + _VALUES_KEPT * len(text)
+            # Of a value that may be large, the text has only the hash.
+            self.size += ROW_COST + len(text) + sum(len(value) for value in values if value)
 
     def differences(self, words: int, *, fixes: bool) -> Iterator[Difference]:
         """The rows that are not the same, in the order of their keys; so many in words, all with statements or none."""

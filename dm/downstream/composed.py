@@ -7,7 +7,7 @@ sessions are given the literals of `dm.sql.literal`, like the rows, and not the 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from dm.sql.literal import quoted
@@ -15,8 +15,10 @@ from dm.sql.literal import quoted
 _PLACE: Final = re.compile(rb"%[%s]")
 
 
-def composed(sql: str, values: Sequence[object]) -> bytes:
+def composed(sql: str, values: Sequence[object] | Mapping[str, object]) -> bytes:
     """The statement with each `%s` replaced by a value: a text, a number or NULL; raises ValueError or TypeError."""
+    if isinstance(values, Mapping):
+        raise TypeError("values with names have no places in a statement of ours")
     left = iter(values)
 
     def put(place: re.Match[bytes]) -> bytes:

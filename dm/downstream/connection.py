@@ -384,7 +384,7 @@ class TargetConnection:
         if params is None:
             return sql if isinstance(sql, bytes) else sql.encode()
         text = sql.decode() if isinstance(sql, bytes) else sql
-        if self._together and not isinstance(params, Mapping):
+        if self._together:
             return composed(text, params)
         return str(self._cursor.mogrify(text, params)).encode("utf-8", "surrogateescape")
 

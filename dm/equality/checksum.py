@@ -75,7 +75,7 @@ class SequenceSum:
     def answered(cls, row: tuple[Any, ...]) -> SequenceSum | None:
         """What a server has said to `sequence_query`; None where not all hashes are in it."""
         rows, length, digest = row
-        if int(rows) * _HASH_DIGITS != int(length or 0):
+        if int(rows) * _HASH_DIGITS != int(length or 0) or (digest is None and int(rows)):
             return None
         return cls(int(rows), digest.decode() if isinstance(digest, bytes) else digest or "")
 

@@ -15,7 +15,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.file_birth import FileBirth, birth_from_json, birth_to_json
 from dm.progress.intent import Intent, storing_intent
-from dm.progress.lane_rows import LaneClaim, position_columns, read_position, run_claimed
+from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
 from dm.progress.online import OnlineRecord, write_online
 from dm.progress.operators import Operator, put_operator, remove_operators
 from dm.progress.tables import SubtaskKey, existing_tables
@@ -227,13 +227,10 @@ class CheckpointWriter:
             statements.append(storing_intent(connection, key, intent))
         elif clear_intent:
             statements.append(connection.rendered(f"DELETE FROM {key.intent.sql} WHERE id = %s", (key.source_id,)))
-
-        def rest() -> None:
+        with claimed(connection, self.claim, statements):
             remove_operators(connection, key, outdated)
             if injected is not None:
                 put_operator(connection, key, injected)
             write_online(connection, key, online or {})
             if beside is not None:
                 beside(connection)
-
-        run_claimed(connection, self.claim, statements, rest)

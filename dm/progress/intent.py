@@ -17,7 +17,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position, run_claimed
+from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
 from dm.progress.tables import SubtaskKey
 from dm.schema.effect import same_structure
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -137,7 +137,8 @@ def read_intent(connection: TargetConnection, key: SubtaskKey) -> Intent | None:
 
 def write_intent(connection: TargetConnection, claim: LaneClaim, intent: Intent) -> None:
     """Store the intent under the control lane's claim; it replaces the one before it, whose piece is thereby done."""
-    run_claimed(connection, claim, [storing_intent(connection, claim.key, intent)])
+    with claimed(connection, claim, [storing_intent(connection, claim.key, intent)]):
+        pass
 
 
 def storing_intent(connection: TargetConnection, key: SubtaskKey, intent: Intent) -> bytes:

@@ -6,7 +6,7 @@ epoch is ours. Any other count means that a newer run has taken over, and this o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -80,7 +80,7 @@ def raise_epoch(connection: TargetConnection, key: SubtaskKey, lanes: Sequence[s
         present = {row.lane for row in found}
         insert_lanes(connection, key, [lane for lane in lanes if lane not in present], epoch=epoch)
         connection.commit()
-    except DMError:
+    except BaseException:
         connection.rollback()
         raise
     return epoch, found
@@ -145,31 +145,23 @@ class LaneClaim:
 
 
 @contextmanager
-def claimed(connection: TargetConnection, claim: LaneClaim) -> Iterator[None]:
-    """A transaction under the claim, rolled back if something fails; raises DMError."""
-    try:
-        connection.begin()
-        claim.advance(connection, None)
-        yield
-        connection.commit()
-    except DMError:
-        connection.rollback()
-        raise
+def claimed(connection: TargetConnection, claim: LaneClaim, statements: Sequence[bytes] = ()) -> Iterator[None]:
+    """A transaction under the claim that begins with these statements, rolled back if anything fails; raises DMError.
 
-
-def run_claimed(
-    connection: TargetConnection,
-    claim: LaneClaim,
-    statements: Sequence[bytes],
-    beside: Callable[[], None] = lambda: None,
-) -> None:
-    """The same with these statements and what `beside` runs behind them: two round trips, where the session allows."""
+    The claim and the statements are one round trip where the session allows it. So statements have run by the time
+    that the claim's answer is read, and what one of them met may be the newer run's doing: `fenced` is told first.
+    """
     outcomes: list[Outcome] = []
     try:
-        connection.run_all([BEGIN, claim.advancing(connection, None), *statements], outcomes)
+        try:
+            connection.run_all([BEGIN, claim.advancing(connection, None), *statements], outcomes)
+        except DMError:
+            if len(outcomes) > 1:
+                claim.advanced(outcomes[1].affected)
+            raise
         claim.advanced(outcomes[1].affected)
-        beside()
+        yield
         connection.commit()
-    except DMError:
+    except BaseException:
         connection.rollback()
         raise

@@ -64,6 +64,10 @@ I10 In a replay, what an earlier run certainly did not do is applied strictly, a
     of changes which lanes had not begun, and of batches that the target rolled back. It stores this when it ends in
     order.
 
+A control session may send the claim and the statements of its transaction in one packet. So one that was fenced may
+have changed rows by the time that it hears so. Nothing of that is committed, but the locks of these rows, those of the
+checkpoint among them, are held until the session has rolled back or has ended.
+
 A session is found without its number: each takes a named lock (`fence.py`) for its lifetime, and the holder of the lock
 is the session to end. That also works after a restart of the target, where numbers start again.
 

@@ -44,11 +44,13 @@ def check(source: ThrowawayServer, target: ThrowawayServer, name: str, kept: int
     """With right estimates, and with such that no row has any bytes; cut by whoever gives out the work, and here."""
     subtask = subtask_for(source, target, name, task=name)
     found = {}
-    for estimate, cuts in ((row_bytes, True), (row_bytes, False), (0, False)):
+    for estimate, cuts in ((row_bytes, True), (0, True), (row_bytes, False), (0, False)):
         all_of_it = list(outcomes(subtask, kept, estimate=estimate, cuts=cuts))
         assert 0 < max(outcome.kept for outcome in all_of_it) <= most
         assert (all_of_it[0].source_rows, all_of_it[0].target_rows) == (ROWS, ROWS)
         differences = [each for outcome in all_of_it for each in outcome.differences]
+        if cuts:
+            assert max(sum(each.size for each in outcome.differences) for outcome in all_of_it) <= 3 * kept
         assert (len(all_of_it) > 1) is cuts
         found[estimate, cuts] = {each.identity for each in differences}
         assert len(found[estimate, cuts]) == len(differences)
@@ -83,12 +85,30 @@ def test_rows_that_only_a_client_compares(park: ServerPark, schema: SchemaFactor
     check(source, target, name, 100 * ROW_COST, 50, 101)
 
 
-def test_long_rows_are_fewer(park: ServerPark, schema: SchemaFactory) -> None:
+@pytest.mark.parametrize("type_", ["VARCHAR(9000)", "LONGTEXT"])  # of the latter, a row's text has only the hash
+def test_long_rows_are_fewer(type_: str, park: ServerPark, schema: SchemaFactory) -> None:
     source, target = park.shared("mysql", "upstream-1"), park.shared("mysql", "target")
     name = schema(source, target)
     for server, other in ((source, 0), (target, 1)):
         server.execute(
-            f"CREATE TABLE {name}.t (k INT PRIMARY KEY, w VARCHAR(9000))",
+            f"CREATE TABLE {name}.t (k INT PRIMARY KEY, w {type_})",
             f"INSERT INTO {name}.t {NUMBERS} SELECT i, IF(i > 10, CONCAT(REPEAT('x', 8999), {other}), '') FROM n",
         )
-    check(source, target, name, 200 * ROW_COST, 9000, 12)
+    check(source, target, name, 200 * ROW_COST, 9000, 22 if type_ == "LONGTEXT" else 12)
+
+
+def test_of_many_chunks_together_the_rest_waits_when_enough_is_found(park: ServerPark, schema: SchemaFactory) -> None:
+    source, target = park.shared("mysql", "upstream-1"), park.shared("mysql", "target")
+    name = schema(source, target)
+    for server, other in ((source, 0), (target, 1)):
+        server.execute(
+            f"CREATE TABLE {name}.t (k INT PRIMARY KEY, v INT)",
+            f"INSERT INTO {name}.t {NUMBERS} SELECT i, {other} FROM n",
+        )
+    planner = Planner([subtask_for(source, target, name, task=name)], DiffOptions(), threading.Event())
+    (planned,) = planner.plan()
+    assert planned.compared is not None
+    chunks = tuple(Chunk(0, number, f"k % 6 = {number}") for number in range(6))
+    for kept, asked in ((150, 2), (ROWS * 10, 6)):
+        comparer = ChunkComparer(planner.endpoints, (planned.compared,), kept_bytes=kept * ROW_COST)
+        assert [outcome.chunk for outcome in comparer(chunks)] == list(chunks[:asked])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dm.diff.chunk import Chunk, ChunkOutcome
 from dm.diff.fix import Fix
 from dm.diff.suspects import SAME_LOOKS, Found, Suspects
-from dm.diff.versions import Difference
+from dm.diff.versions import ROW_COST, Difference
 
 CHUNK, OTHER = Chunk(0, 1, ""), Chunk(1, 1, "")
 
@@ -64,6 +64,24 @@ def test_a_chunk_that_is_equal_by_now_is_not_looked_at_again() -> None:
     suspects = Suspects({CHUNK: seen("a"), OTHER: seen("b")})
     suspects.look({OTHER: seen("b")}, rests=False)
     assert suspects.open == [OTHER]
+
+
+def test_what_was_not_looked_at_waits() -> None:
+    suspects = Suspects({CHUNK: seen("a"), OTHER: seen("b")})
+    suspects.look({OTHER: seen("b")}, rests=True, at={OTHER})
+    assert confirmed(suspects) == {OTHER: ["b"]}
+    assert suspects.open == [CHUNK]
+    suspects.look({CHUNK: seen("a")}, rests=True, at={CHUNK})
+    assert confirmed(suspects) == {OTHER: ["b"], CHUNK: ["a"]}
+
+
+def test_a_look_knows_how_much_it_keeps() -> None:
+    fix = Fix((b"d" * 300,), (b"i" * 2000,) * 5)
+    worded = Difference("a", "a", {"v": "x" * 500}, {"v": "y" * 100}, (), 5, 1, fix)
+    found = Found()
+    found.hear(ChunkOutcome(CHUNK, differences=(worded,)))
+    found.hear(ChunkOutcome(OTHER, differences=tuple(seen("b").values())))
+    assert found.size == 2 * ROW_COST + 300 + 2000 + 501 + 101
 
 
 def test_a_look_keeps_what_was_found_by_table_and_chunk() -> None:

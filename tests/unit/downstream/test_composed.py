@@ -35,3 +35,9 @@ def test_each_place_has_its_value(sql: str, values: list[object]) -> None:
 def test_what_has_no_literal_here_is_refused() -> None:
     with pytest.raises(TypeError, match="a list"):
         composed("SELECT %s", [[1]])
+
+
+def test_values_with_names_are_refused() -> None:
+    """Their literals would be the driver's."""
+    with pytest.raises(TypeError, match="with names"):
+        composed("SELECT %(v)s", {"v": "x"})

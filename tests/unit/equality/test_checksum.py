@@ -56,6 +56,7 @@ def test_the_order_of_a_sequence_counts_and_all_its_rows() -> None:
 def test_a_sequence_with_a_row_less_is_no_answer() -> None:
     assert SequenceSum.answered((2, 128, b"ab")) == SequenceSum.answered((2, 128, "ab")) == SequenceSum(2, "ab")
     assert SequenceSum.answered((2, 64, b"ab")) is None
+    assert SequenceSum.answered((2, 128, None)) is None, "a digest that is NULL is none, of whatever rows"
     assert SequenceSum.answered((0, None, None)) == SequenceSum(0, "") == SequenceSum.of([])
 
 
