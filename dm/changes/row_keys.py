@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from dm.changes.collation import Weights
 from dm.changes.column_map import MappedColumn
-from dm.changes.fold import faithful, fold_for
+from dm.changes.fold import fold_for
 from dm.changes.keys import KeyFunction, KeyPart, key_function, wild_key
 from dm.changes.shared_keys import SharedKeys
 from dm.changes.target_table import TargetTable
 from dm.ident import TableName
+from dm.schema.faithful import faithful
 from dm.schema.table import ForeignKey, Index, TableSchema
 
 

@@ -120,6 +120,17 @@ KINDS: tuple[ErrorKind, ...] = (
         " executes another statement in place of this one, `dmctl binlog skip` none",
     ),
     ErrorKind(
+        "shard-rows-alike",
+        36987,
+        "sync-unit",
+        "internal",
+        "high",
+        "a row of shard {shard} is updated or deleted, and no key of {target} finds it: other shards have columns that"
+        " this one lacks ({columns}), and their rows may be like it in all others",
+        "give the target's table a key of columns that all of its shards have and whose values all differ, and `dmctl"
+        " resume-task`; or leave the shard out by `block-allow-list` or another route",
+    ),
+    ErrorKind(
         "shard-ddl-strict",
         36984,
         "sync-unit",

@@ -144,8 +144,18 @@ class ShardStructures:
             raise DMError("shard-ddl-out-of-turn", target=target, number=survey.revision)
         self.loosen(connection, target, loose)
 
-    def arrived(self, connection: TargetConnection, shard: Shard, after: TableSchema | None) -> None:
-        """The shard waits for all others, and will have this structure behind its statement."""
+    def arrived(
+        self, connection: TargetConnection, shard: Shard, after: TableSchema | None, target: TableSchema | None
+    ) -> None:
+        """The shard waits for all others, and will have this structure behind its statement.
+
+        `target` has the keys that find the rows of all (`undergone`). They change for all at once, so any shard tells.
+        """
+        if target is not None:
+            connection.execute(
+                f"UPDATE {self._tables.group.sql} SET target = %s WHERE t_schema = %s AND t_table = %s",
+                (schema_to_json(target), *shard.target),
+            )
         self._set(connection, shard.table, structure_after=None if after is None else schema_to_json(after))
 
     def passed(self, connection: TargetConnection, shard: Shard, schema: TableSchema | None) -> None:
@@ -184,6 +194,23 @@ class ShardStructures:
         """A new table that waits at its CREATE TABLE is like this, and is so behind what it waits for."""
         text = schema_to_json(created)
         self._set(connection, created.name, structure=text, structure_after=text)
+
+    def others_have(self, connection: TargetConnection, shard: Shard, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Which of these columns other shards have, or may have, since what they are like is not known."""
+        rows = connection.query(
+            f"SELECT id, s_schema, s_table, structure, structure_after FROM {self._tables.table.sql}"
+            " WHERE t_schema = %s AND t_table = %s",
+            tuple(shard.target),
+        )
+        theirs = set[str]()
+        for source_id, s_schema, s_table, *structures in rows:
+            if (str(source_id), TableName(str(s_schema), str(s_table))) == (self.key.source_id, shard.table):
+                continue
+            if structures[0] is None:
+                return columns
+            known = (schema_from_json(str(text)) for text in structures if text)
+            theirs |= {column.name.lower() for schema in known for column in schema.columns}
+        return tuple(name for name in columns if name.lower() in theirs)
 
     # -- Inside
 
@@ -234,7 +261,15 @@ def beyond(
             there.append((schema_from_json(str(structure)), schema_from_json(str(after))))
     if not there:
         return set()
-    return {name for name, schema in others.items() if all(undergone(before, after, schema) for before, after in there)}
+    found = connection.query(
+        f"SELECT target FROM {tables.group.sql} WHERE t_schema = %s AND t_table = %s", tuple(target)
+    )
+    table = schema_from_json(str(found[0][0])) if found and found[0][0] else None
+    return {
+        name
+        for name, schema in others.items()
+        if all(undergone(before, after, schema, table) for before, after in there)
+    }
 
 
 def _names(text: object) -> frozenset[str]:

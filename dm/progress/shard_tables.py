@@ -9,8 +9,8 @@ shard_table    one row per shard: how many DDLs its rows are behind, the one tha
 shard_ddl      one row per DDL that not all shards have passed, with the intent of the piece under way
 shard_held     shards whose rows wait, and the places in the binlog where they begin
 
-The columns `revision`, `loose`, `structure`, `structure_after` and `kept` belong to the optimistic mode
-(`shard_structures.py`).
+The columns `revision`, `loose`, `target` (the table there when a shard came to a DDL), `structure`, `structure_after`
+and `kept` belong to the optimistic mode (`shard_structures.py`).
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ _GROUP = """CREATE TABLE IF NOT EXISTS {table} (
     structure LONGTEXT NULL,
     revision INT UNSIGNED NOT NULL DEFAULT 0,
     loose LONGTEXT,
+    target LONGTEXT,
     PRIMARY KEY (t_schema, t_table)
 ) ENGINE=InnoDB {charset}"""
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dm.ident import TableName
+from dm.schema.faithful import faithful
 from dm.schema.normal import index_form
 from dm.schema.shard_column import fits, implicit_default, needs_value
 from dm.schema.table import Column, Index, TableSchema
@@ -32,6 +33,46 @@ def lacking(shard: TableSchema, table: TableSchema, extracted: frozenset[str] = 
     for there in table.columns:
         if shard.column(there.name) is None and there.name.lower() not in extracted:
             yield there
+
+
+def finds_rows(shard: TableSchema, table: TableSchema, extracted: frozenset[str] = frozenset()) -> bool:
+    """Whether a key of a table finds the rows of a shard, whose values in its columns come unchanged.
+
+    The plan of the rows asks the same (`dm.changes.row_keys`). `extracted` as above.
+    """
+    return any(_finds(index, shard, table, extracted) for index in table.unique_indexes)
+
+
+def unfilled(table: TableSchema, extracted: frozenset[str]) -> TableSchema:
+    """A table and its keys without the columns that parts of names fill (in lower case)."""
+    indexes = [
+        replace(index, parts=tuple(part for part in index.parts if (part.column or "").lower() not in extracted))
+        for index in table.indexes
+    ]
+    return replace(
+        table,
+        columns=tuple(column for column in table.columns if column.name.lower() not in extracted),
+        indexes=tuple(index for index in indexes if index.parts),
+    )
+
+
+def _finds(key: Index, shard: TableSchema, table: TableSchema, extracted: frozenset[str]) -> bool:
+    for part in key.parts:
+        there = None if part.column is None else table.column(part.column)
+        if there is None or there.generated is not None or (there.nullable and key.kind != "primary"):
+            return False
+        column = shard.column(there.name)
+        if there.name.lower() not in extracted and (column is None or not faithful(column, there)):
+            return False
+    return bool(key.parts)
+
+
+def tells_apart(key: Index, shard: TableSchema, extracted: frozenset[str]) -> bool:
+    """Whether two rows of a shard with the same values in the key can't be."""
+    columns = {name.lower() for name in key.columns} - extracted
+    if key.functional or any(part.prefix is not None for part in key.parts):
+        return any(index_form(key, shard) == index_form(own, shard) for own in shard.unique_indexes)
+    return any({name.lower() for name in own.columns} <= columns and not own.functional for own in shard.unique_indexes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ has the column depends on the target's DEFAULT.
 The answer is yes only where nothing can go wrong when the target is altered under the other shard's rows:
 
 - No key and no column of a key changes. Plans and conflict detectors of its stream were made from the target's keys.
-- A table without a key gets other indexes only: its rows are looked for by all values.
+- Where the target has no key for the rows, other indexes only are added or go: rows are looked for by all values.
 - No column is added: it may be another one's new name, or the target may have old values of the shard in it.
 - No generated column, CHECK, foreign key, partition or character set is concerned.
 """
@@ -18,12 +18,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dm.schema.joined_table import finds_rows
 from dm.schema.normal import index_form, key_form, same_column, same_default
 from dm.schema.table import Column, TableSchema
 
 
-def undergone(before: TableSchema, after: TableSchema, other: TableSchema) -> bool:
-    """Whether `other` has all that a statement changed from `before` to `after`, and can be altered under."""
+def undergone(before: TableSchema, after: TableSchema, other: TableSchema, target: TableSchema | None) -> bool:
+    """Whether `other` has all that a statement changed from `before` to `after`, and can be altered under.
+
+    `target` is their table at the target without what parts of names fill (`unfilled`), as far as it is known.
+    """
     if not _only_columns_and_indexes(before, after):
         return False
     old, new = _columns(before), _columns(after)
@@ -31,9 +35,10 @@ def undergone(before: TableSchema, after: TableSchema, other: TableSchema) -> bo
     indexes = {name for name, _ in _indexes(before) ^ _indexes(after)}
     if not (names or indexes) or new.keys() - old.keys():
         return False
-    if names and not (before.has_key and after.has_key and other.has_key):
+    if names and (target is None or not all(finds_rows(each, target) for each in (before, after, other))):
         return False
-    of_keys = {name.lower() for schema in (before, after) for each in schema.unique_indexes for name in each.columns}
+    keyed = (before, after) if target is None else (before, after, target)
+    of_keys = {name.lower() for schema in keyed for each in schema.unique_indexes for name in each.columns}
     theirs = _columns(other)
     return (
         not names & of_keys

@@ -19,6 +19,7 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, SourceSession
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
+from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, worker_lane
@@ -274,7 +275,7 @@ class Wiring:
         )
         source = SourceSide(self._rules, self._structures(), self._points)
         judges = Judges(self._weights, self._filters)
-        target = TargetSide(self._schemas, self._names, self._plan_options(), judges)
+        target = TargetSide(self._schemas, self._names, self._plan_options(), judges, self._others_have)
         tables = LearnedTables(source, target, ordered, self._safe_mode, lanes, self._forms)
         return RowPlacing(tables, ordered, Replay(self._safe_mode, state.undone), state.done, lanes, atomic=atomic)
 
@@ -293,6 +294,12 @@ class Wiring:
         self._progress.write_found(schema.name, TablePoint(schema, self._points.get(schema.name)))
         if self._shards is not None and self._shards.optimistic:
             self._progress.beside(self._shards.learning(schema))
+
+    def _others_have(self, table: TableName, columns: tuple[str, ...]) -> tuple[str, ...]:
+        shards = self._shards
+        if shards is None or not shards.optimistic:
+            return ()
+        return self._progress.ask(lambda connection: shards.others_have(connection, table, columns))
 
     def _plan_options(self) -> PlanOptions:
         sessions = self._resources.sessions

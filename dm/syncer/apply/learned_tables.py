@@ -10,7 +10,7 @@ awaited, as before a DDL, and those are learned again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from dm.binlog.decode import RowDecoder
@@ -28,6 +28,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.rules.server_condition import Judges
 from dm.rules.table_rules import TableRules
+from dm.schema.joined_table import lacking
 from dm.schema.table import Column, TableSchema
 from dm.schema.wire import wire_columns
 from dm.syncer.apply.completion import Ticket
@@ -60,6 +61,7 @@ class TargetSide:
     names: TargetNames
     options: PlanOptions
     judges: Judges
+    others_have: Callable[[TableName, tuple[str, ...]], tuple[str, ...]]  # of these columns, those of other shards
 
 
 class LearnedTables:
@@ -141,13 +143,20 @@ class LearnedTables:
             raise
         exact = plan.ordered and self._ordered.exact(plan.target) and not self._safe_mode.wanted
         lost_key = schema.has_key and not target.schema.has_key
+        mistaken = () if plan.keyed else self._mistaken(schema, target.schema)
         decoder = RowDecoder(table_map, wire)
         pair = Pair(table_map, wire, target, plan, self._target.options, filtered=row_filter is not None)
         plan = self._with_forms(pair, decoder)
-        table = SourceTable(table_map, wire, decoder, plan, wanted, row_filter, point, exact, lost_key)
+        table = SourceTable(table_map, wire, decoder, plan, wanted, row_filter, point, exact, mistaken, lost_key)
         if self._memory + table.memory > _TABLES_BYTES:
             self._clear()
         return self._keep(table)
+
+    def _mistaken(self, schema: TableSchema, target: TableSchema) -> tuple[str, ...]:
+        """Columns that a shard lacks and other shards have: their rows may be like its own in all it has."""
+        extracted = frozenset(each.column.lower() for each in self._rules.extracted(schema.name))
+        found = tuple(column.name for column in lacking(schema, target, extracted))
+        return self._target.others_have(schema.name, found) if found else ()
 
     def _with_forms(self, pair: Pair, decoder: RowDecoder) -> TablePlan:
         why = hindrance(pair)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dm.changes.keys import keys_of
-from dm.changes.row_change import RowChange
+from dm.changes.row_change import ChangeKind, RowChange
+from dm.errors import DMError
 from dm.position import Position
 from dm.syncer.apply.change_stream import ChangeStream, OrderedRows
 from dm.syncer.apply.compiled_loop import changes_of_events
@@ -128,6 +129,14 @@ class RowPlacing:
         done = self._keyless_done if ordered else None
         if done is not None and done.has_processed(transaction.gtid, transaction.end):
             return
+        if table.mistaken and KINDS[item.rows.kind] is not ChangeKind.INSERT:
+            raise DMError(
+                "shard-rows-alike",
+                shard=table.plan.source,
+                target=table.plan.target,
+                columns=", ".join(table.mistaken),
+                position=str(transaction.end),
+            )
         collected, key = self._collected, id(item.table_map)
         collected.tables[key] = table
         collected.begins.setdefault(key, number)

@@ -45,6 +45,7 @@ class SourceTable:
     row_filter: RowFilter | None
     point: Position | None
     exact: bool = False  # it is changed in order, and was so in earlier runs
+    mistaken: tuple[str, ...] = ()  # other shards' columns: rows that lack them would be taken for each other's
     lost_key: bool = False  # the source's table has a key (`has_key`), and the target's has none
 
     @property

@@ -25,6 +25,7 @@ from dm.rules.owned_tables import OwnedTables
 from dm.schema.charset import Collated
 from dm.schema.draft import Refused, renamed
 from dm.schema.interpretation import Surroundings, interpret
+from dm.schema.joined_table import unfilled
 from dm.schema.shard_column import values_of_its_own
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
@@ -191,8 +192,7 @@ class OptimisticGate:
             if other.schema is not None
         )
         left = frozenset(self._state.tracker.kept_columns(shard.table))
-        extracted = frozenset(each.column.lower() for each in self._state.rules.extracted(shard.table))
-        return Surrounding(target, others, survey.loose, survey.kept, left, extracted)
+        return Surrounding(target, others, survey.loose, survey.kept, left, self._extracted(shard))
 
     def _database(self, schema: str) -> Collated:
         return self._state.tracker.database_charset(schema)
@@ -233,6 +233,14 @@ class OptimisticGate:
         before = self._before(planned, table)
         pieces = [step.piece for step in planned.steps if isinstance(step, Execute)]
         return None if before is None else self._behind(before, pieces)
+
+    def target_of(self, shard: Shard) -> TableSchema | None:
+        """The target's table without what parts of names fill."""
+        target = self._state.schemas.read(shard.target)
+        return None if target is None else unfilled(target, self._extracted(shard))
+
+    def _extracted(self, shard: Shard) -> frozenset[str]:
+        return frozenset(each.column.lower() for each in self._state.rules.extracted(shard.table))
 
     def _behind(self, before: TableSchema, pieces: list[Piece]) -> TableSchema | None:
         table = before.name

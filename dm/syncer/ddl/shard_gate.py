@@ -203,11 +203,13 @@ class ShardGate:
         """Say that the shard is at its DDL; waits for other sources for a moment. Raises DMError, or Stopped."""
         groups, structures, found = self.reading.groups, self.reading.structures, list[Standing]()
         self._ensure([ddl.shard.target])
+        target = None if self.optimistic is None else self.optimistic.target_of(ddl.shard)
 
         def act(connection: TargetConnection) -> None:
             found.append(groups.arrive(connection, ddl))
             if structures is not None and self.optimistic is not None:
-                structures.arrived(connection, ddl.shard, self.optimistic.behind(planned, ddl.shard.table))
+                after = self.optimistic.behind(planned, ddl.shard.table)
+                structures.arrived(connection, ddl.shard, after, target)
 
         self.store(act)
         faults.hit("shard.ready")

@@ -13,8 +13,7 @@ have passed. What a gate is needed for:
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from dm.schema.joined_table import finds_rows
 from dm.schema.normal import index_form, key_form
 from dm.schema.shard_column import column_change, filling, implicit_default, needs_value
 from dm.schema.table import Column, Index, TableSchema
@@ -55,9 +54,7 @@ def gated(
 
 
 def _at_target(before: TableSchema, after: TableSchema, target: TableSchema, extracted: frozenset[str]) -> str:
-    there = {column.name.lower() for column in before.columns} | extracted
-    keys = (index for index in target.unique_indexes if replace(target, indexes=(index,)).has_key)
-    if not any({name.lower() for name in key.columns} <= there for key in keys):
+    if not finds_rows(before, target, extracted):
         return "the target has no key for its rows"
     for name in (name for index in target.unique_indexes for name in index.columns):
         one, other = before.column(name), after.column(name)

@@ -30,7 +30,7 @@ from dm.ident import Ident
 from dm.schema.charset import Collated
 from dm.schema.draft import Refused
 from dm.schema.interpretation import Surroundings, interpret, untrackable
-from dm.schema.joined_table import lacking, untaken
+from dm.schema.joined_table import finds_rows, lacking, unfilled, untaken
 from dm.schema.normal import index_form, same_column, same_structure
 from dm.schema.shard_change import undergone
 from dm.schema.shard_column import column_change, filling, fits, implicit_default, needs_value
@@ -103,7 +103,8 @@ def alone(pieces: Sequence[Piece], before: TableSchema, around: Surrounding, dat
     after = before
     for piece in pieces:
         after = _followed(piece, after, databases)
-    if not around.others or not all(undergone(before, after, other.schema) for other in around.others):
+    target = None if around.target is None else unfilled(around.target, around.extracted)
+    if not around.others or not all(undergone(before, after, other.schema, target) for other in around.others):
         return None
     return Verdict("", tuple((piece.text,) for piece in pieces), (), around.loose, around.loose, around.kept)
 
@@ -341,10 +342,13 @@ class _Joining:
         for one in untaken(created, self.target):
             shown = ((str(created.name), one.column), ("the target", one.there))
             raise self.conflict("the target's table does not take the rows of the new shard", *shown)
-        if not (created.has_key and self.target.has_key):
+        if not finds_rows(created, self.target, self.around.extracted):
             self._demand_all_columns(created)
-        if _keys(created) != _keys(self.target, without=self.around.extracted):
-            raise self.conflict("the new shard has other keys than the target's table")
+        # Other keys may be those that a statement brings which all have to come to: it waits for that.
+        known = (other.schema for other in self._others if not other.early)
+        like = [_keys(self.target, without=self.around.extracted), *map(_keys, known)]
+        if created.unique_indexes and _keys(created) not in like:
+            raise self.conflict("the new shard has other keys than the target's table and the other shards")
         for there in lacking(created, self.target, self.around.extracted):
             yield from self._optional(there)
 
@@ -354,7 +358,9 @@ class _Joining:
             column = created.column(there.name)
             if there.name.lower() not in self.around.extracted and (column is None or not same_column(column, there)):
                 shown = ((str(created.name), column), ("the target", there))
-                raise self.conflict("a table without a key has to have all columns of the target's", *shown)
+                raise self.conflict(
+                    "no key there finds its rows, so it has to have all columns of the target's", *shown
+                )
 
 
 def _keys(schema: TableSchema, without: frozenset[str] = frozenset()) -> list[str]:

@@ -177,6 +177,12 @@ class ShardRun:
                 self._main.advance(connection, None)
             self._structures.learn(connection, schemas)
 
+    def others_have(self, connection: TargetConnection, table: TableName, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Which of these columns other shards of a table's target have, or may have."""
+        if self._structures is None:
+            return ()
+        return self._structures.others_have(connection, Shard(table, self.rules.route(table)), columns)
+
     def reading(self) -> ShardReading:
         """For the gate."""
         strict = self._subtask.strict_optimistic

@@ -13,11 +13,10 @@ from dm.changes.narrowing import keeps_values
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.loader.target_tables import misfit
-from dm.schema.joined_table import Unjoinable, Untaken, joined, lacking, optional, untaken
-from dm.schema.normal import index_form
+from dm.schema.joined_table import Unjoinable, Untaken, finds_rows, joined, lacking, optional, tells_apart, untaken
 from dm.schema.shard_column import fits, needs_value
 from dm.schema.show import column_text, create_table
-from dm.schema.table import Column, Index, TableSchema
+from dm.schema.table import Column, TableSchema
 from dm.task.precheck.context import Answers, some
 from dm.task.precheck.result import CheckResult
 
@@ -91,15 +90,18 @@ def _finding(shard: JoiningShard, shards: Sequence[JoiningShard], there: TableSc
             finding.mends.append(_wider(there.name, one))
         else:
             finding.doubts.append(f"{column_text(one.column)} goes into {column_text(one.there)}, of another type")
+    found = finds_rows(schema, there, shard.extracted)
     for column in lacking(schema, there, shard.extracted):
-        if not (schema.has_key and there.has_key):
-            finding.stops.append(f"without a key each shard has to have all columns, also {column_text(column)}")
+        if not found and any(other.schema.column(column.name) is not None for other in shards):
+            finding.stops.append(
+                f"no key there finds its rows, so it has to have all columns of the others, also {column_text(column)}"
+            )
             finding.mends.append(f"ALTER TABLE {schema.name.sql} ADD COLUMN {column_text(column)} (at the source)")
         elif needs_value(column):
             finding.stops.append(f"the shard has no value for {column_text(column)}")
             finding.mends.append(_with_default(there.name, column))
     for key in there.unique_indexes:
-        if not _tells_apart(key, schema, shard.extracted):
+        if not tells_apart(key, schema, shard.extracted):
             finding.doubts.append(f"rows that the shard tells apart may be one for the key {key.name} there")
     return finding
 
@@ -145,14 +147,6 @@ def _with_default(target: TableName, column: Column) -> str:
     if after.default is None:
         return f"ALTER TABLE {target.sql} MODIFY COLUMN {column_text(after)}"
     return f"ALTER TABLE {target.sql} ALTER COLUMN {Ident(column.name).sql} SET DEFAULT {after.default}"
-
-
-def _tells_apart(key: Index, shard: TableSchema, extracted: frozenset[str]) -> bool:
-    """Whether two rows of a shard with the same values in the key can't be."""
-    columns = {name.lower() for name in key.columns} - extracted
-    if key.functional or any(part.prefix is not None for part in key.parts):
-        return any(index_form(key, shard) == index_form(own, shard) for own in shard.unique_indexes)
-    return any({name.lower() for name in own.columns} <= columns and not own.functional for own in shard.unique_indexes)
 
 
 # -- A table that is not there yet

@@ -81,3 +81,70 @@ def test_optimistic_shards_wait_for_each_other_where_the_target_has_none(
         wait_for_rows(target, name, 3, sync)
         sync.wait_synced()
     assert target.query(f"SELECT id, v, w FROM {name}.t ORDER BY id") == ((1, 1, 5), (2, 2, None), (3, 3, 3))
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_a_row_that_may_be_another_shards_is_not_deleted(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    subtask = merging("optimistic", name, upstream, target)
+    upstream.execute(f"ALTER TABLE {name}.s1 ADD COLUMN region INT NOT NULL, ADD COLUMN w INT")
+    target.execute(
+        f"ALTER TABLE {name}.t ADD COLUMN region INT NOT NULL DEFAULT 0, ADD COLUMN w INT, DROP PRIMARY KEY,"
+        " ADD PRIMARY KEY (id, region)"
+    )
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"INSERT INTO {name}.s1 VALUES (1, 1, 5, 7)", f"INSERT INTO {name}.s2 VALUES (1, 1)")
+        sync.wait_synced()
+    upstream.execute(f"DELETE FROM {name}.s2 WHERE id = 1")
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert (error.name, error.code) == ("shard-rows-alike", 36987)
+    assert "(region, w)" in error.message
+    assert target.query(f"SELECT * FROM {name}.t ORDER BY region") == ((1, 1, 0, None), (1, 1, 5, 7))
+    # The way out: a key of columns that all shards have.
+    target.execute(
+        f"DELETE FROM {name}.t WHERE region = 5", f"ALTER TABLE {name}.t DROP PRIMARY KEY, ADD PRIMARY KEY (id)"
+    )
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    assert target.query(f"SELECT * FROM {name}.t") == ()
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_a_shard_with_a_key_does_not_wait_for_one_without_that_is_further(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    subtask = merging("optimistic", name, upstream, target, "s2")
+    for server, tables in ((upstream, ("s1", "s2")), (target, ("t",))):
+        server.execute(*(f"ALTER TABLE {name}.{table} ADD COLUMN w INT, ADD KEY by_w (w)" for table in tables))
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"INSERT INTO {name}.s1 VALUES (1, 1, 1)",
+            f"INSERT INTO {name}.s2 VALUES (2, 2, 2)",
+            f"ALTER TABLE {name}.s2 DROP INDEX by_w",
+            f"ALTER TABLE {name}.s2 DROP COLUMN w",
+            f"ALTER TABLE {name}.s1 DROP COLUMN w",
+            f"INSERT INTO {name}.s1 VALUES (3, 3)",
+        )
+        assert sync.wait_synced()["synced"]
+    assert target.query(f"SELECT * FROM {name}.t ORDER BY id") == ((1, 1), (2, 2), (3, 3))
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_a_table_like_a_shard_joins_a_target_with_a_key_of_its_own(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    subtask = merging("optimistic", name, upstream, target)
+    target.execute(f"ALTER TABLE {name}.t DROP PRIMARY KEY, ADD KEY (id)")
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"CREATE TABLE {name}.s3 LIKE {name}.s1", f"INSERT INTO {name}.s3 VALUES (1, 1), (2, 2)")
+        upstream.execute(f"DELETE FROM {name}.s3 WHERE id = 2")
+        sync.wait_synced()
+    assert target.query(f"SELECT id, v FROM {name}.t") == ((1, 1),)

@@ -33,7 +33,7 @@ def table(columns: str, options: str = "") -> TableSchema:
     ],
 )
 def test_a_shard_that_has_it_all_is_not_waited_for(before: str, after: str, other: str) -> None:
-    assert undergone(table(before), table(after), table(other))
+    assert undergone(table(before), table(after), table(other), table(before))
 
 
 @pytest.mark.parametrize(
@@ -64,9 +64,26 @@ def test_a_shard_that_has_it_all_is_not_waited_for(before: str, after: str, othe
     ],
 )
 def test_all_others_are(before: str, after: str, other: str) -> None:
-    assert not undergone(table(before), table(after), table(other))
+    assert not undergone(table(before), table(after), table(other), table(before))
 
 
 def test_what_is_more_than_columns_and_indexes_needs_all() -> None:
     before, after = table(f"{KEYED}, c INT"), table(f"{KEYED}, c INT DEFAULT 1", "DEFAULT CHARSET=latin1")
-    assert not undergone(before, after, after)
+    assert not undergone(before, after, after, before)
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "target", "not_waited_for"),
+    [
+        (KEYED, "id INT", KEYED, True),  # what counts is the target's key
+        ("id INT", KEYED, KEYED, True),
+        (KEYED, KEYED, "id INT", False),
+        (KEYED, KEYED, "id INT, region INT, PRIMARY KEY (id, region)", False),
+        (f"{KEYED}, region INT", "id INT", "id INT, region INT, PRIMARY KEY (id, region)", False),
+        (KEYED, KEYED, f"{KEYED}, c INT, UNIQUE by_c (c)", False),  # one with the column that goes
+    ],
+)
+def test_it_is_the_targets_key_that_finds_the_rows(own: str, other: str, target: str, not_waited_for: bool) -> None:
+    before = table(f"{own}, c INT, KEY k (c)")
+    assert undergone(before, table(own), table(other), table(target)) is not_waited_for
+    assert not undergone(before, table(own), table(other), None), "as long as the target is not known, all wait"

@@ -463,3 +463,30 @@ def test_a_table_that_waits_at_its_creation_keeps_no_index_away() -> None:
     waits = OtherShard("new", table(TableName("d", "new")), early=True)
     for other, added in ((waits, (piece.text,)), (replace(waits, early=False), ())):
         assert decide([piece], shard, Surrounding(target, (other,)), lambda _: WORDS).statements == (added,)
+
+
+@pytest.mark.parametrize(
+    ("created", "target", "fits"),
+    [
+        # It has no key, and the target's finds its rows.
+        ("id INT NOT NULL, v INT", "id INT PRIMARY KEY, v INT", True),
+        # The target's table has keys of its own: what goes for the others goes for one like them.
+        ("id INT PRIMARY KEY, v INT NOT NULL", "id INT, v INT, PRIMARY KEY (id, v)", True),
+        ("id INT PRIMARY KEY, v INT", "id INT NOT NULL, v INT, KEY (id)", True),
+        # No key finds its rows, and it lacks a column.
+        ("id INT PRIMARY KEY", "id INT, v INT, KEY (id)", False),
+        ("id INT PRIMARY KEY", "id INT, v INT DEFAULT 0, PRIMARY KEY (id, v)", False),
+        # Keys that nobody has yet.
+        ("id INT PRIMARY KEY, v INT, UNIQUE (v)", "id INT PRIMARY KEY, v INT", False),
+    ],
+)
+def test_a_new_shard_has_the_keys_of_the_others_or_of_the_target(created: str, target: str, fits: bool) -> None:
+    merge = Merge("ab", "id INT PRIMARY KEY, v INT")
+    merge.target = Side(table(TARGET, target))
+    around, new = merge.around("c"), table(TableName("d", "c"), created)
+    if fits:
+        assert admit(new, around).statements == ((),)
+        return
+    with pytest.raises(DMError) as caught:
+        admit(new, around)
+    assert caught.value.name == "shard-structures-differ"

@@ -178,3 +178,26 @@ def test_what_only_the_load_refuses_is_said_where_there_is_one(loads: bool, stat
 def test_a_column_that_is_to_be_added_is_optional_where_another_shard_lacks_it(column: str, added: str) -> None:
     (result,) = found(shards_of(KEY, f"{KEY}, {column}"), KEY)
     assert result.instruction == f"ALTER TABLE `db`.`t` ADD COLUMN {added}"
+
+
+@pytest.mark.parametrize(
+    ("lacks", "there", "state"),
+    [
+        # A key whose columns the shard has not all finds none of its rows.
+        (KEY, "id INT, v INT, region INT NOT NULL DEFAULT 0, w INT, PRIMARY KEY (id, region)", "failure"),
+        # A key that NULL may be in, or whose column has another kind of values there.
+        (KEY, "id INT, v INT, region INT, w INT, UNIQUE KEY (id)", "failure"),
+        ("id VARCHAR(20) PRIMARY KEY", "id VARCHAR(10) PRIMARY KEY, region INT, w INT", "failure"),
+        # The target's key counts, not that of the shard.
+        ("id INT NOT NULL", "id INT PRIMARY KEY, v INT, region INT, w INT", ""),
+        # No shard has the column: rows that are alike in all others are one and the same to the sources.
+        ("id INT, w INT, region INT", "id INT, w INT, region INT, seen BIGINT, KEY (id)", ""),
+    ],
+)
+def test_a_shard_whose_rows_no_key_of_the_targets_finds_has_all_columns_of_the_others(
+    lacks: str, there: str, state: str
+) -> None:
+    shards = [replace(one, narrower_accepted=True) for one in shards_of(lacks, f"{KEY}, region INT NOT NULL, w INT")]
+    results = [one for one in found(shards, there) if one.state == "failure" and "of source-0" in one.message]
+    assert bool(results) is (state == "failure")
+    assert all("no key there finds its rows" in one.message and "`w` int" in one.message for one in results)
