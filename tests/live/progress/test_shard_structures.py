@@ -129,7 +129,7 @@ def test_a_shard_that_waits_goes_on_waiting_and_its_structure_counts_as_the_one_
         behind = like(A, "id INT PRIMARY KEY, x INT UNIQUE")
         with claimed(one.connection, one.claim):
             one.groups.arrive(one.connection, ddl(A))
-            ShardStructures(one.key).arrived(one.connection, A, behind)
+            ShardStructures(one.key).arrived(one.connection, A, behind, like(A))
         assert survey(one, A, form="another").gated
         assert survey(two, C, form=ddl(C).form).gated
         assert not survey(two, C, form="another").gated
