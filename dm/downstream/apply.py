@@ -27,14 +27,14 @@ from dm import faults
 from dm.changes.compacted import compacted
 from dm.changes.event_batches import GUARD
 from dm.changes.event_form import EventForm, read_all
-from dm.changes.net_effect import NetEffect, Planned, planned
+from dm.changes.row_bag import BagChange, Planned, planned
 from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of
 from dm.downstream.connection import BEGIN, ROW_EVENTS, Outcome, TargetConnection
 from dm.downstream.lenient import as_it_asks
-from dm.downstream.net_effect import Lacking, NotByHash, carry_out
 from dm.downstream.refused_row import run_exactly
+from dm.downstream.rows_by_hash import Lacking, NotByHash, carry_out
 from dm.errors import DMError
 
 # KILL QUERY, and MariaDB's max_statement_time.
@@ -167,7 +167,7 @@ class _Counts:
         self.changes += len(changes)
         self.compacted += len(changes) - len(left)
         for step in plan:
-            if isinstance(step, NetEffect):
+            if isinstance(step, BagChange):
                 self.by_hash += len(step.changes)
             elif step.sql.startswith(ROW_EVENTS):
                 self.as_events += len(step.changes)
@@ -194,7 +194,7 @@ def apply_serially(connection: TargetConnection, changes: Iterable[RowChange]) -
 def _blame(unexpected: _Unexpected) -> None:
     """The changes of a refused attempt were taken one by one: where they were row events, those are to blame."""
     statement = unexpected.statement
-    if isinstance(statement, NetEffect):
+    if isinstance(statement, BagChange):
         statement.hash.refuse(unexpected.why)
         return
     if statement is None or not statement.sql.startswith((ROW_EVENTS, GUARD)):
@@ -275,7 +275,7 @@ class _Exchange:
         """Do a grouped attempt; gives the number of statements. Raises _Unexpected, at the latest from `flush`."""
         count = 0
         for statement in steps:
-            if isinstance(statement, NetEffect):
+            if isinstance(statement, BagChange):
                 count += self._together(statement)
                 continue
             count += 1
@@ -287,22 +287,22 @@ class _Exchange:
                 self.add(statement.sql, partial(_expect, statement), statement)
         return count
 
-    def _together(self, effect: NetEffect) -> int:
+    def _together(self, bag: BagChange) -> int:
         self.flush()
         try:
-            return carry_out(self._connection, effect)
+            return carry_out(self._connection, bag)
         except Lacking as lacking:
-            raise _Unexpected(effect, lacking.why) from None
+            raise _Unexpected(bag, lacking.why) from None
         except NotByHash as reason:
-            effect.hash.refuse(reason.why)
+            bag.hash.refuse(reason.why)
             raise _OneLessByHash from None
         except DMError as error:
             if error.server_errno in _ENDED_STATEMENT:
                 # It would take as long again; one row's statement may be short enough.
-                effect.hash.refuse(error.cause)
+                bag.hash.refuse(error.cause)
             if error.retryable:
                 raise
-            raise _Unexpected(effect, error.cause) from error
+            raise _Unexpected(bag, error.cause) from error
 
     def flush(self) -> None:
         """Have everything run, and look at the answers."""

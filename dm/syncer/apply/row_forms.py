@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from dm.changes.event_form import EventForm
-from dm.changes.net_effect import LEAST
 from dm.changes.plan import TablePlan
+from dm.changes.row_bag import LEAST
 from dm.changes.row_hash import RowHash
 from dm.ident import TableName
 from dm.unit import JSON

@@ -15,7 +15,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from dm.changes import net_effect
+from dm.changes import row_bag
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.flavor import Flavor
@@ -41,7 +41,7 @@ _AT_ONCE = 40
 @pytest.fixture
 def together(park: ServerPark, schema: SchemaFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Twins]:
     """One schema between two MariaDBs, in both forms of rows; any number of rows is found together."""
-    monkeypatch.setattr(net_effect, "LEAST", 1)
+    monkeypatch.setattr(row_bag, "LEAST", 1)
     upstream, target = park.shared("mariadb", "upstream-1"), park.shared("mariadb", "target")
     made = Twins(upstream, target, schema(upstream, target, prefix="hash"))
     yield made
@@ -152,7 +152,7 @@ def test_drawn_tables_and_statements_come_to_the_same(together: Twins, tmp_path:
 def test_many_seeds_come_to_the_same(
     park: ServerPark, schema: SchemaFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(net_effect, "LEAST", 1)
+    monkeypatch.setattr(row_bag, "LEAST", 1)
     upstream, target = park.shared("mariadb", "upstream-1"), park.shared("mariadb", "target")
     first = draw_seed("rows together", "mariadb")
     for seed in range(first, first + (1 if SEED_VARIABLE in os.environ else SEEDS)):
@@ -241,7 +241,7 @@ def test_what_is_missing_is_the_same_error(together: Twins, monkeypatch: pytest.
         "BEGIN", f"INSERT INTO {table} VALUES (200, 'b', 0)", f"UPDATE {table} SET `a``'\"ö` = `a``'\"ö` + 1", "COMMIT"
     )
     found = [told(together, form) for form in together.tasks]
-    monkeypatch.setattr(net_effect, "LEAST", NEVER)
+    monkeypatch.setattr(row_bag, "LEAST", NEVER)
     assert found == [told(together, form) for form in together.tasks]
     assert found[0][0] == "row-missing"
     assert together.rows(together.target, together.name) == before == together.rows(together.target, together.by_sql)
@@ -250,10 +250,10 @@ def test_what_is_missing_is_the_same_error(together: Twins, monkeypatch: pytest.
 # Between what removes the rows and what writes them again.
 KILLED_BETWEEN = """
 import os, signal
-from dm.downstream import net_effect
-def killed(connection, effect, rows):
+from dm.downstream import rows_by_hash
+def killed(connection, bag, rows):
     os.kill(os.getpid(), signal.SIGKILL)
-net_effect._write = killed
+rows_by_hash._write = killed
 """
 
 

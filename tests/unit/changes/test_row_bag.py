@@ -1,4 +1,4 @@
-"""The net effect of a run of changes has the outcome of the changes one by one, an error included."""
+"""What a run of changes does to a bag of rows is what they do one by one, an error included."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.binlog.value import ABSENT, UNREAD, Row
-from dm.changes import net_effect as module
+from dm.changes import row_bag as module
 from dm.changes.hash_rules import row_hash
-from dm.changes.net_effect import LEAST, NetEffect, net_effect, planned
 from dm.changes.plan import PlanOptions, TablePlan
+from dm.changes.row_bag import LEAST, BagChange, bag_change, planned
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.statement import ApplyStatement
 from dm.changes.target_table import TargetTable
@@ -60,11 +60,11 @@ def one_by_one(rows: Counter[Row], changes: Sequence[RowChange]) -> Counter[Row]
     return +left
 
 
-def together(rows: Counter[Row], effect: NetEffect, rendered: dict[bytes, Row]) -> Counter[Row] | None:
-    """The same by what the target does with a net effect."""
+def together(rows: Counter[Row], bag: BagChange, rendered: dict[bytes, Row]) -> Counter[Row] | None:
+    """The same by what the target does with it."""
     left = rows.copy()
-    written: Counter[Row] = Counter({rendered[text]: count for text, count in effect.come.items()})
-    for text, gone in effect.gone.items():
+    written: Counter[Row] = Counter({rendered[text]: count for text, count in bag.come.items()})
+    for text, gone in bag.gone.items():
         assert rendered[text] == gone.row
         removed = left.pop(gone.row, 0)
         if removed < gone.count:
@@ -86,16 +86,16 @@ CHANGES = st.lists(
 @given(st.lists(ROWS, max_size=8), CHANGES)
 def test_a_run_comes_to_what_its_changes_come_to(start: list[Row], changes: list[RowChange]) -> None:
     rows = Counter(start)
-    effect = net_effect(PLAN, changes)
-    assert effect is not None
+    bag = bag_change(PLAN, changes)
+    assert bag is not None
     images = [row for change in changes for row in (change.before, change.after) if row is not None]
-    assert together(rows, effect, {PLAN.values(row): row for row in images}) == one_by_one(rows, changes)
+    assert together(rows, bag, {PLAN.values(row): row for row in images}) == one_by_one(rows, changes)
 
 
 def test_a_row_that_comes_and_goes_leaves_no_trace() -> None:
-    effect = net_effect(PLAN, [insert(PLAN, 1, 1), update(PLAN, (1, 1), (1, 2)), delete(PLAN, 1, 2)])
-    assert effect is not None
-    assert (effect.gone, effect.come) == ({}, {})
+    bag = bag_change(PLAN, [insert(PLAN, 1, 1), update(PLAN, (1, 1), (1, 2)), delete(PLAN, 1, 2)])
+    assert bag is not None
+    assert (bag.gone, bag.come) == ({}, {})
 
 
 @pytest.mark.parametrize(
@@ -107,24 +107,24 @@ def test_a_row_that_comes_and_goes_leaves_no_trace() -> None:
 )
 def test_what_the_target_might_refuse_is_done_one_by_one(options: PlanOptions, target: TargetTable | None) -> None:
     judged = plan_of(options=options, target=target)
-    assert net_effect(judged, [update(judged, (1, 1), (1, 2)), update(judged, (1, 2), (1, 3))]) is None
-    assert net_effect(judged, [update(judged, (1, 1), (1, 2)), update(judged, (2, 1), (2, 2))]) is not None
+    assert bag_change(judged, [update(judged, (1, 1), (1, 2)), update(judged, (1, 2), (1, 3))]) is None
+    assert bag_change(judged, [update(judged, (1, 1), (1, 2)), update(judged, (2, 1), (2, 2))]) is not None
 
 
 def test_columns_that_an_image_leaves_out() -> None:
-    effect = net_effect(PLAN, [update(PLAN, (1, 2), (ABSENT, 3))])
-    assert effect is not None
-    assert effect.come == {PLAN.values((1, 3)): 1}
-    assert net_effect(PLAN, [update(PLAN, (1, ABSENT), (1, 3))]) is None
-    assert net_effect(PLAN, [insert(PLAN, 1, ABSENT)]) is None
+    bag = bag_change(PLAN, [update(PLAN, (1, 2), (ABSENT, 3))])
+    assert bag is not None
+    assert bag.come == {PLAN.values((1, 3)): 1}
+    assert bag_change(PLAN, [update(PLAN, (1, ABSENT), (1, 3))]) is None
+    assert bag_change(PLAN, [insert(PLAN, 1, ABSENT)]) is None
 
 
 def test_the_error_value_of_an_enum_has_a_statement_of_its_own() -> None:
     columns = (number("a"), Column("e", "enum", charset="latin1", members=("x", "y")))
     enums = plan_of(columns)
-    assert net_effect(enums, [update(enums, (1, 1), (1, 2))]) is not None
-    assert net_effect(enums, [update(enums, (1, 1), (1, 0))]) is None
-    assert net_effect(enums, [update(enums, (1, 0), (1, 1))]) is None
+    assert bag_change(enums, [update(enums, (1, 1), (1, 2))]) is not None
+    assert bag_change(enums, [update(enums, (1, 1), (1, 0))]) is None
+    assert bag_change(enums, [update(enums, (1, 0), (1, 1))]) is None
 
 
 def updates(plan: TablePlan, count: int, first: int = 0) -> list[RowChange]:
@@ -135,7 +135,7 @@ def shape(changes: Sequence[RowChange]) -> list[tuple[str, int]]:
     """The steps: `together`, or how many statements in a row."""
     found: list[tuple[str, int]] = []
     for step in planned(changes, limit=LIMIT):
-        if isinstance(step, NetEffect):
+        if isinstance(step, BagChange):
             found.append((f"together in {step.plan.target.table}", len(step.changes)))
         elif found and found[-1][0] == "statements":
             found[-1] = "statements", found[-1][1] + 1
@@ -185,12 +185,12 @@ def test_what_was_left_unread_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = replace(event_plan(COLUMNS, []), row_hash=row_hash(pair))
     change = raw_change(plan, (1, 2), (1, None))
     change.before = change.after = (UNREAD, UNREAD)
-    (effect,) = planned([change], limit=LIMIT)
-    assert isinstance(effect, NetEffect)
-    assert effect.come == {plan.values((1, None)): 1}
+    (bag,) = planned([change], limit=LIMIT)
+    assert isinstance(bag, BagChange)
+    assert bag.come == {plan.values((1, None)): 1}
 
 
-def test_steps_are_statements_or_effects() -> None:
+def test_steps_are_statements_or_bags() -> None:
     keyed = event_plan((number("id"),), [])
     assert all(
         isinstance(step, ApplyStatement)

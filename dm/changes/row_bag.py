@@ -46,7 +46,7 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
-class NetEffect:
+class BagChange:
     """The changes of one table within a run."""
 
     plan: TablePlan
@@ -56,11 +56,11 @@ class NetEffect:
     come: dict[bytes, int]
 
 
-Planned = ApplyStatement | NetEffect
+Planned = ApplyStatement | BagChange
 
 
 def planned(changes: Sequence[RowChange], *, limit: int) -> Sequence[Planned]:
-    """The changes as net effects where those help, else in few statements, none much longer than `limit` bytes."""
+    """The changes as changes of bags where those help, else in few statements, none much longer than `limit` bytes."""
     plans = set(map(_PLAN, changes))
     wanted = [plan for plan in plans if plan.row_hash is not None and not plan.row_hash.refused]
     if not wanted or all(_searched(changes, plan) < LEAST for plan in wanted):
@@ -68,14 +68,14 @@ def planned(changes: Sequence[RowChange], *, limit: int) -> Sequence[Planned]:
     result: list[Planned] = []
     for moved, run in groupby(changes, moves):
         left: Sequence[RowChange] = list(run)
-        effects = []
+        bags = []
         for plan in wanted if moved else ():
-            effect = _effect_within(left, plan)
-            if effect is not None:
-                effects.append(effect)
+            bag = _bag_within(left, plan)
+            if bag is not None:
+                bags.append(bag)
                 left = [change for change in left if change.plan is not plan]
         result += arranged(left, limit=limit) if left else ()
-        result += effects
+        result += bags
     return result
 
 
@@ -84,16 +84,16 @@ def _searched(changes: Iterable[RowChange], plan: TablePlan) -> int:
     return sum([change.plan is plan and change.before is not None for change in changes])
 
 
-def _effect_within(run: Sequence[RowChange], plan: TablePlan) -> NetEffect | None:
+def _bag_within(run: Sequence[RowChange], plan: TablePlan) -> BagChange | None:
     changes = [change for change in run if change.plan is plan]
     alone = all(change.plan is plan or change.plan.target != plan.target for change in run)
     if not alone or _searched(changes, plan) < LEAST:
         return None
     read_all(changes)
-    return net_effect(plan, changes)
+    return bag_change(plan, changes)
 
 
-def net_effect(plan: TablePlan, changes: Sequence[RowChange]) -> NetEffect | None:
+def bag_change(plan: TablePlan, changes: Sequence[RowChange]) -> BagChange | None:
     """What the changes come to; None where they have to be done one by one."""
     assert plan.row_hash is not None
     written, drops = plan.values, plan.row_hash.drops
@@ -117,7 +117,7 @@ def net_effect(plan: TablePlan, changes: Sequence[RowChange]) -> NetEffect | Non
                 return None
             text = written(after)
             come[text] = come.get(text, 0) + 1
-    return NetEffect(plan, plan.row_hash, tuple(changes), gone, {text: count for text, count in come.items() if count})
+    return BagChange(plan, plan.row_hash, tuple(changes), gone, {text: count for text, count in come.items() if count})
 
 
 def _whole(plan: TablePlan, row: Row) -> bool:

@@ -1,4 +1,4 @@
-"""A net effect carried out inside the open transaction: one reading of the table for a list of rows.
+"""A bag's change carried out inside the open transaction: one reading of the table for a list of rows.
 
 The target hashes the images (no table is read), then removes every row with one of these hashes and says which it
 removed: DELETE .. RETURNING, the only statement that reads the table. If of some row there were fewer than the changes
@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from dm.changes.net_effect import LEAST, NetEffect
 from dm.changes.plan import STATEMENT_ROWS
+from dm.changes.row_bag import LEAST, BagChange
 from dm.changes.statement import insert_head
 from dm.downstream.connection import Outcome, TargetConnection
 from dm.downstream.target_schema import has_triggers, read_schema
@@ -47,17 +47,17 @@ class NotByHash(Exception):
         self.why = why
 
 
-def carry_out(connection: TargetConnection, effect: NetEffect) -> int:
+def carry_out(connection: TargetConnection, bag: BagChange) -> int:
     """Have the table take the changes; gives the number of statements. Raises DMError, Lacking and NotByHash."""
-    texts = _texts_by_hash(connection, effect)
-    wanted = {hashed: sum(effect.gone[text].count for text in alike) for hashed, alike in texts.items()}
+    texts = _texts_by_hash(connection, bag)
+    wanted = {hashed: sum(bag.gone[text].count for text in alike) for hashed, alike in texts.items()}
     removed: Counter[bytes] = Counter()
     statements = 1
     for part in _parts(wanted, _listed_at_most(connection, len(wanted))):
-        removed += _removed(connection, effect, part)
+        removed += _removed(connection, bag, part)
         statements += 1
-    _demand_same_columns(connection, effect)
-    written, again = Counter(effect.come), 0
+    _demand_same_columns(connection, bag)
+    written, again = Counter(bag.come), 0
     for hashed, count in wanted.items():
         if removed[hashed] < count:
             raise Lacking
@@ -65,7 +65,7 @@ def carry_out(connection: TargetConnection, effect: NetEffect) -> int:
         again += (removed[hashed] - count) * len(texts[hashed][0])
     if again > _WRITTEN_AGAIN_BYTES:
         raise NotByHash("the target has many equal rows")
-    return statements + _write(connection, effect, written)
+    return statements + _write(connection, bag, written)
 
 
 def _listed_at_most(connection: TargetConnection, wanted: int) -> int:
@@ -76,11 +76,11 @@ def _listed_at_most(connection: TargetConnection, wanted: int) -> int:
     return most
 
 
-def _texts_by_hash(connection: TargetConnection, effect: NetEffect) -> dict[bytes, list[bytes]]:
+def _texts_by_hash(connection: TargetConnection, bag: BagChange) -> dict[bytes, list[bytes]]:
     """The rows that have to go, by their hash; several may be one to the target."""
     found: dict[bytes, list[bytes]] = {}
-    texts = list(effect.gone)
-    images = (b"(%d,%b)" % (at, effect.hash.of_image(gone.row)) for at, gone in enumerate(effect.gone.values()))
+    texts = list(bag.gone)
+    images = (b"(%d,%b)" % (at, bag.hash.of_image(gone.row)) for at, gone in enumerate(bag.gone.values()))
     for values in _packed(images, connection.statement_bytes):
         for at, hashed in connection.query(b"VALUES " + values):
             if not isinstance(hashed, bytes):
@@ -91,30 +91,30 @@ def _texts_by_hash(connection: TargetConnection, effect: NetEffect) -> dict[byte
     return found
 
 
-def _removed(connection: TargetConnection, effect: NetEffect, wanted: Mapping[bytes, int]) -> Counter[bytes]:
+def _removed(connection: TargetConnection, bag: BagChange, wanted: Mapping[bytes, int]) -> Counter[bytes]:
     """Remove all rows with these hashes; gives how many had each."""
     most = _REMOVED_AT_MOST * sum(wanted.values()) + _REMOVED_ANYWAY
     listed = b",".join([b"0x" + hashed.hex().encode() for hashed in wanted])
     found = connection.query_patiently(
         b"%bDELETE FROM %b WHERE %b IN (%b) LIMIT %d RETURNING %b"
-        % (_AS_A_LIST, effect.plan.target.sql.encode(), effect.hash.of_row, listed, most, effect.hash.of_row)
+        % (_AS_A_LIST, bag.plan.target.sql.encode(), bag.hash.of_row, listed, most, bag.hash.of_row)
     )
     if len(found) >= most:
         raise NotByHash("the target has many equal rows")
     return Counter(hashed for (hashed,) in found)
 
 
-def _demand_same_columns(connection: TargetConnection, effect: NetEffect) -> None:
+def _demand_same_columns(connection: TargetConnection, bag: BagChange) -> None:
     """The table is locked by now: nobody alters it before the end of the transaction."""
-    target = effect.plan.target
+    target = bag.plan.target
     found = read_schema(connection, target)
-    known = {column.target for column in effect.plan.columns}
+    known = {column.target for column in bag.plan.columns}
     if found is None or set(found.columns) != known or has_triggers(connection, target):
         raise NotByHash("the target's table is another one than it was")
 
 
-def _write(connection: TargetConnection, effect: NetEffect, rows: Counter[bytes]) -> int:
-    head = insert_head(effect.plan, b"INSERT", effect.plan.columns)
+def _write(connection: TargetConnection, bag: BagChange, rows: Counter[bytes]) -> int:
+    head = insert_head(bag.plan, b"INSERT", bag.plan.columns)
     outcomes: list[Outcome] = []
     for values in _packed(rows.elements(), connection.statement_bytes):
         connection.run_all([head + values], outcomes)  # one at a time: all the rows may be many
