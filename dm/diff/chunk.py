@@ -29,7 +29,7 @@ from dm.diff.snapshot import Reading
 from dm.diff.table import TARGET, ComparedTable, TableAt, role_at
 from dm.diff.versions import ROW_COST, Difference, Values, Versions
 from dm.dumpfiles.text_rows import Limits, read_batches
-from dm.equality.checksum import BUCKET_DIGITS, SEQUENCE_SESSION, Checksum, SequenceSum
+from dm.equality.checksum import BUCKET_DIGITS, SEQUENCE_SESSION, Checksum, SequenceSum, bucket_number
 from dm.equality.values import text_of
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.upstream.connection import Connection, fetch
@@ -228,7 +228,7 @@ class _Comparison:
         for side in self.table.sides:
             sums = target if side.place == TARGET else source
             for row in self._rows(side, None):
-                sums.add(side.number_of(side.key_text(row), BUCKET_DIGITS), Checksum.of(text_of(side.row, row)))
+                sums.add(bucket_number(side.key_text(row), BUCKET_DIGITS), Checksum.of(text_of(side.row, row)))
         return source, target
 
     def _rows(self, side: TableAt, some: Slice | None) -> Iterator[Values]:
@@ -266,7 +266,7 @@ class _Comparison:
                 if divisible and versions.size > self.options.kept_bytes:
                     continue
                 key = side.key_text(row)
-                if side.number_of(key, some.digits) in numbers:
+                if bucket_number(key, some.digits) in numbers:
                     versions.add(side, row, key)
         return versions
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from dm.diff.slices import Slice
 from dm.equality.checksum import (
     BUCKET_DIGITS,
-    bucket_number,
     bucket_of,
     buckets_query,
     checksum_query,
@@ -50,10 +49,6 @@ class TableAt:
     def key_text(self, values: Sequence[bytes | None]) -> bytes:
         """The text of the key of a row that was read."""
         return text_of([self.row[at] for at in self.key], [values[at] for at in self.key])
-
-    def number_of(self, key: bytes, digits: int) -> int:
-        """What `bucket_of` makes of such a text."""
-        return bucket_number(key, digits)
 
     def _bucket(self, digits: int) -> str | None:
         """SQL of a number that all versions of a row share; None where only a client can compute it."""

@@ -186,7 +186,7 @@ class DiffUnit:
         left: Sequence[Chunk] = chunks
         while left and not stop.is_set():
             self.report.phase = "comparing rows"
-            first, left = self._look(replace(comparer, cuts=True), left, with_rows, stop, count, bounded=True)
+            first, left = self._look(replace(comparer, cuts=True), left, with_rows, stop, count)
             suspects = self._look_again(planner, comparer, first, with_rows, stop)
             changed |= first.changed
             for chunk, differences in suspects.confirmed():
@@ -221,8 +221,6 @@ class DiffUnit:
         planned: Sequence[PlannedTable],
         stop: threading.Event,
         count: Callable[[ChunkOutcome], None] = lambda _: None,
-        *,
-        bounded: bool = False,
     ) -> tuple[Found, list[Chunk]]:
         """What was found, and what was not looked at since it was enough."""
         found, enough = Found(), _Enough(stop)
@@ -236,7 +234,7 @@ class DiffUnit:
                 left.update(dict.fromkeys(replace(outcome.chunk, slice=some) for some in outcome.slices))
                 found.hear(outcome)
                 count(outcome)
-                enough.reached = bounded and found.size >= self._options.kept_bytes
+                enough.reached = found.size >= self._options.kept_bytes
 
         def weight(chunk: Chunk) -> float:
             if chunk.slice is not None:
@@ -277,7 +275,7 @@ class DiffUnit:
                 renewed = replace(comparer, readings=planner.moments())
                 left: Sequence[Chunk] = suspects.open
                 while left and not stop.is_set():
-                    again, later = self._look(renewed, left, planned, stop, bounded=True)
+                    again, later = self._look(renewed, left, planned, stop)
                     first.changed.update(again.changed)
                     if not stop.is_set():
                         looked = frozenset(left).difference(later)

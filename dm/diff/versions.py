@@ -55,7 +55,6 @@ class _Rows:
     def __init__(self) -> None:
         self.by_key: dict[bytes, Counter[bytes]] = {}
         self.read: dict[bytes, _Row] = {}
-        self.number = 0
 
 
 class Versions:
@@ -72,11 +71,6 @@ class Versions:
         return len(self._source.read) + len(self._target.read)
 
     @property
-    def numbers(self) -> tuple[int, int]:
-        """Rows of source and target."""
-        return self._source.number, self._target.number
-
-    @property
     def equal(self) -> bool:
         """Whether both sides have the same rows."""
         return self._source.by_key == self._target.by_key
@@ -86,7 +80,6 @@ class Versions:
         rows = self._target if side.place == TARGET else self._source
         text = text_of(side.row, values)
         rows.by_key.setdefault(key, Counter())[text] += 1
-        rows.number += 1
         if text not in rows.read:
             rows.read[text] = _Row(side, values)
             # Of a value that may be large, the text has only the hash.

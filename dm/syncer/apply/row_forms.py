@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from dm.changes.event_form import EventForm
 from dm.changes.plan import TablePlan
@@ -14,40 +14,41 @@ from dm.unit import JSON
 _TABLES_KEPT: Final = 16384
 
 
+class _Form(NamedTuple):
+    """Of the rows of one source table."""
+
+    events: EventForm | str  # or why there is none
+    hash: RowHash | None
+
+    @property
+    def no_events(self) -> str:
+        return self.events if isinstance(self.events, str) else self.events.refused
+
+
 class RowForms:
     """Written by the dispatcher, read by any thread."""
 
     def __init__(self) -> None:
-        self._tables: dict[
-            str, dict[TableName, EventForm | str]
-        ] = {}  # by target table: the form, or why there is none
-        self._hashes: dict[str, dict[TableName, RowHash]] = {}  # by target table: of each source table that has one
+        self._tables: dict[str, dict[TableName, _Form]] = {}  # by target table: of each source table that goes there
 
     def learned(self, plan: TablePlan, why: str) -> None:
         """The table's rows go as the plan says; `why`: what keeps them from being row events."""
         if len(self._tables) >= _TABLES_KEPT:
             self._tables.clear()
-            self._hashes.clear()
-        form = why if plan.events is None else plan.events
         table = f"{plan.target.schema}.{plan.target.table}"
-        self._tables.setdefault(table, {})[plan.source] = form
-        hashes = dict(self._hashes.get(table, {}))  # whoever reads the other one goes on
-        if plan.row_hash is None:
-            hashes.pop(plan.source, None)
-        else:
-            hashes[plan.source] = plan.row_hash
-        self._hashes[table] = hashes
+        self._tables.setdefault(table, {})[plan.source] = _Form(
+            why if plan.events is None else plan.events, plan.row_hash
+        )
 
     def of(self, table: str) -> dict[str, JSON]:
         """The fields of one table; none where no row of it has come."""
-        forms = dict(self._tables.get(table, {}))
+        forms = dict(self._tables.get(table, {})).values()  # a copy: more may be learned meanwhile
         if not forms:
             return {}
-        reasons = [form if isinstance(form, str) else form.refused for form in forms.values()]
-        why = next(filter(None, reasons), "")
+        why = next(filter(None, (form.no_events for form in forms)), "")
         fields: dict[str, JSON] = {"rowFormat": "sql" if why else "events", "rowFormatReason": why}
-        hashes = self._hashes.get(table)
+        hashes = [form.hash for form in forms if form.hash is not None]
         if hashes:
-            refused = next((each.refused for each in hashes.values() if each.refused), "")
+            refused = next((each.refused for each in hashes if each.refused), "")
             fields["rowHash"] = refused or f"in use: {LEAST} rows and more are found together, by SQL"
         return fields
