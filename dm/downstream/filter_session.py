@@ -23,6 +23,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from typing import Final
 
 from dm.binlog.value import Row
@@ -34,6 +35,7 @@ from dm.rules.server_condition import ServerCondition
 from dm.schema.show import column_text
 from dm.schema.table import Column
 from dm.sql.literal import Encoder, encoder_for
+from dm.sql.value_list import statements
 
 _TABLES_KEPT: Final = 32
 _ROWS_OF_A_PART: Final = 5000
@@ -99,19 +101,13 @@ class _RowTable:
 
     def insertions(self, rows: Sequence[Row], most: int) -> Iterator[tuple[bytes, int]]:
         """INSERT statements of bounded size, each with the number of its rows."""
-        front = f"INSERT INTO {self.name.sql} VALUES ".encode()
-        held: list[bytes] = []
-        size = len(front)
-        for number, row in enumerate(rows):
+
+        def text(number: int, row: Row) -> bytes:
             values = [encode(row[at]) for encode, (at, _) in zip(self.encoders, self.columns, strict=True)]
-            text = b"(%s)" % b",".join([b"%d" % number, *values])
-            if held and (size + len(text) > most or len(held) >= _ROWS_OF_A_PART):
-                yield front + b",".join(held), len(held)
-                held, size = [], len(front)
-            held.append(text)
-            size += len(text) + 1
-        if held:
-            yield front + b",".join(held), len(held)
+            return b"(%s)" % b",".join([b"%d" % number, *values])
+
+        head = f"INSERT INTO {self.name.sql} VALUES ".encode()
+        return statements(head, starmap(text, enumerate(rows)), b"", most, most=_ROWS_OF_A_PART)
 
 
 class FilterSession:

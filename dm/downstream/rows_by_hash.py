@@ -14,7 +14,7 @@ is read again behind the DELETE, whose lock keeps the table as it is, and each c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from dm.changes.plan import STATEMENT_ROWS
@@ -22,6 +22,7 @@ from dm.changes.row_bag import LEAST, BagChange
 from dm.changes.statement import insert_head
 from dm.downstream.connection import Outcome, TargetConnection
 from dm.downstream.target_schema import has_triggers, read_schema
+from dm.sql.value_list import statements
 
 _HASH_BYTES: Final = 67  # of one in a list: 0x, the digits, a comma
 _LIST_BYTES: Final = 8 << 20  # the server holds some times as much of a list
@@ -52,20 +53,20 @@ def carry_out(connection: TargetConnection, bag: BagChange) -> int:
     texts = _texts_by_hash(connection, bag)
     wanted = {hashed: sum(bag.gone[text].count for text in alike) for hashed, alike in texts.items()}
     removed: Counter[bytes] = Counter()
-    statements = 1
+    count = 1
     for part in _parts(wanted, _listed_at_most(connection, len(wanted))):
         removed += _removed(connection, bag, part)
-        statements += 1
+        count += 1
     _demand_same_columns(connection, bag)
     written, again = Counter(bag.come), 0
-    for hashed, count in wanted.items():
-        if removed[hashed] < count:
+    for hashed, taken in wanted.items():
+        if removed[hashed] < taken:
             raise Lacking
-        written[texts[hashed][0]] += removed[hashed] - count
-        again += (removed[hashed] - count) * len(texts[hashed][0])
+        written[texts[hashed][0]] += removed[hashed] - taken
+        again += (removed[hashed] - taken) * len(texts[hashed][0])
     if again > _WRITTEN_AGAIN_BYTES:
         raise NotByHash("the target has many equal rows")
-    return statements + _write(connection, bag, written)
+    return count + _write(connection, bag, written)
 
 
 def _listed_at_most(connection: TargetConnection, wanted: int) -> int:
@@ -81,8 +82,8 @@ def _texts_by_hash(connection: TargetConnection, bag: BagChange) -> dict[bytes, 
     found: dict[bytes, list[bytes]] = {}
     texts = list(bag.gone)
     images = (b"(%d,%b)" % (at, bag.hash.of_image(gone.row)) for at, gone in enumerate(bag.gone.values()))
-    for values in _packed(images, connection.statement_bytes):
-        for at, hashed in connection.query(b"VALUES " + values):
+    for question, _ in statements(b"VALUES ", images, b"", connection.statement_bytes, most=STATEMENT_ROWS):
+        for at, hashed in connection.query(question):
             if not isinstance(hashed, bytes):
                 raise NotByHash("the target gives no hash of a row")
             found.setdefault(hashed, []).append(texts[int(at)])
@@ -116,25 +117,11 @@ def _demand_same_columns(connection: TargetConnection, bag: BagChange) -> None:
 def _write(connection: TargetConnection, bag: BagChange, rows: Counter[bytes]) -> int:
     head = insert_head(bag.plan, b"INSERT", bag.plan.columns)
     outcomes: list[Outcome] = []
-    for values in _packed(rows.elements(), connection.statement_bytes):
-        connection.run_all([head + values], outcomes)  # one at a time: all the rows may be many
+    for sql, _ in statements(head, rows.elements(), b"", connection.statement_bytes, most=STATEMENT_ROWS):
+        connection.run_all([sql], outcomes)  # one at a time: all the rows may be many
     if sum(outcome.affected for outcome in outcomes) != rows.total():
         raise NotByHash("the target took another number of rows than it was given")
     return len(outcomes)
-
-
-def _packed(texts: Iterable[bytes], limit: int) -> Iterator[bytes]:
-    """The texts with commas between them, in pieces of about so many bytes at most."""
-    piece: list[bytes] = []
-    size = 0
-    for text in texts:
-        if piece and (size + len(text) >= limit or len(piece) == STATEMENT_ROWS):
-            yield b",".join(piece)
-            piece, size = [], 0
-        piece.append(text)
-        size += len(text) + 1
-    if piece:
-        yield b",".join(piece)
 
 
 def _parts(wanted: Mapping[bytes, int], most: int) -> Iterator[dict[bytes, int]]:

@@ -192,20 +192,3 @@ def row_literals(
         joined = compute.binary_join_element_wise(*texts, comma)
         for row in joined.to_pylist():
             yield b"(" + row + tail
-
-
-def statements(
-    head: bytes, rows: Iterator[bytes], tail: bytes, largest: int, separator: bytes = b","
-) -> Iterator[tuple[bytes, int]]:
-    """INSERT statements of at most `largest` bytes where rows allow it, each with its number of rows."""
-    pending: list[bytes] = []
-    size = len(head) + len(tail)
-    for row in rows:
-        if pending and size + len(row) + len(separator) > largest:
-            yield head + separator.join(pending) + tail, len(pending)
-            pending = []
-            size = len(head) + len(tail)
-        pending.append(row)
-        size += len(row) + len(separator)
-    if pending:
-        yield head + separator.join(pending) + tail, len(pending)

@@ -12,7 +12,7 @@ from dm.config.endpoint import Endpoint
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.json_types import types_column
-from dm.dumpfiles.literals import TypedDocuments, error_values, row_literals, statements
+from dm.dumpfiles.literals import TypedDocuments, error_values, row_literals
 from dm.dumpfiles.sql_file import LENIENT_MODE, STRICT_MODE
 from dm.errors import DMError
 from dm.ident import Ident, TableName
@@ -21,6 +21,7 @@ from dm.loader.local_data import load_statement, packets
 from dm.loader.tally import MOST_WARNINGS, OnDuplicate, Tally
 from dm.progress.load_parts import NO_DUPLICATES, LoadRun
 from dm.schema.table import Column
+from dm.sql.value_list import statements
 
 # Gives the rows with the columns of these names, again each time it is called.
 Rows = Callable[[Sequence[str]], Iterable[pyarrow.RecordBatch]]

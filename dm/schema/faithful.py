@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from dm.schema.charset import bytes_per_character
 from dm.schema.table import Column
 from dm.type_family import BYTES, CHARACTERS, FLOATS, INTEGERS, LONG_TEXT_BYTES, MOMENTS, TEXTS
-
-# A table's row has at most 65535 bytes, and so has a VARCHAR.
-_CHARACTER_BYTES: Final = {"utf8mb4": 4, "utf8mb3": 3, "utf8": 3, "ascii": 1, "latin1": 1}
 
 
 def faithful(source: Column, target: Column) -> bool:
@@ -46,5 +42,6 @@ def _long_enough(source: Column, target: Column) -> bool:
     if target.base in CHARACTERS:
         return False
     if source.base in CHARACTERS:
-        return (source.length or 1) * _CHARACTER_BYTES.get(target.charset or "", 4) <= LONG_TEXT_BYTES[target.base]
+        bytes_of_one = bytes_per_character(target.charset or "utf8mb4")
+        return (source.length or 1) * bytes_of_one <= LONG_TEXT_BYTES[target.base]
     return source.charset == target.charset and LONG_TEXT_BYTES[target.base] >= LONG_TEXT_BYTES[source.base]

@@ -37,6 +37,7 @@ from dm.progress.validator_errors import ErrorKind
 from dm.schema.show import column_text, type_text
 from dm.schema.table import Column, TableSchema
 from dm.sql.json_types import tells_types
+from dm.sql.value_list import statements
 from dm.type_family import INTEGERS
 from dm.upstream.connection import Connection, fetch
 from dm.upstream.row_session import row_session
@@ -198,16 +199,9 @@ class Judge:
         names = ", ".join([scratch.number, scratch.gone, *(Ident(column.name).sql for column in shape.columns)])
         front = f"INSERT INTO {scratch.name.sql} ({names}) VALUES ".encode()
         most = max(min(1 << 20, self._packet - _MARGIN), 1024)
-        held: list[bytes] = []
-        size = len(front)
-        for number, row in enumerate(rows):
-            text = b"(%d,%d,%b)" % (number, row.kind == "delete", row.values)
-            if held and size + len(text) > most:
-                yield _statement(front, held)
-                held, size = [], len(front)
-            held.append(text)
-            size += len(text) + 1
-        yield _statement(front, held)
+        texts = (b"(%d,%d,%b)" % (number, row.kind == "delete", row.values) for number, row in enumerate(rows))
+        for statement, _ in statements(front, texts, b"", most):
+            yield statement.decode("utf-8", "surrogateescape")  # the driver turns it into the same bytes again
 
     def _pairing(self, shape: Shape, scratch: _Scratch, target: TableSchema) -> _Pairing:
         """Both sides of each column that the target still has; those that count are of the shape's."""
@@ -309,11 +303,6 @@ class Judge:
             tuple(dict.fromkeys(sides[at].label for at in differing)) if kind == "different" else (),
             fix,
         )
-
-
-def _statement(front: bytes, rows: Sequence[bytes]) -> str:
-    # The driver turns it into the same bytes again.
-    return (front + b",".join(rows)).decode("utf-8", "surrogateescape")
 
 
 def _equal(pairing: _Pairing, which: Sequence[int]) -> str:

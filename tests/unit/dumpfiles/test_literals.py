@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.dumpfiles import literals
-from dm.dumpfiles.literals import row_literals, statements
+from dm.dumpfiles.literals import row_literals
 from dm.schema.table import Column
 
 # What the lexer makes of the escapes that we write; no other byte is special with character set binary.
@@ -50,14 +50,6 @@ def test_slices_of_huge_batches_keep_order(monkeypatch: pytest.MonkeyPatch) -> N
     whole = list(row_literals(batch(values), [Column("c0", "varchar")]))
     monkeypatch.setattr(literals, "_LARGEST_SLICE", 64)
     assert list(row_literals(batch(values), [Column("c0", "varchar")])) == whole
-
-
-@given(st.lists(st.binary(min_size=1, max_size=40), max_size=30), st.integers(1, 200))
-def test_statements_hold_all_rows_in_order_within_the_limit(rows: list[bytes], largest: int) -> None:
-    found = list(statements(b"HEAD ", iter(rows), b" TAIL", largest))
-    assert sum(count for _, count in found) == len(rows)
-    assert b",".join(text.removeprefix(b"HEAD ").removesuffix(b" TAIL") for text, _ in found) == b",".join(rows)
-    assert all(len(text) <= largest or count == 1 for text, count in found)
 
 
 def test_values_of_a_character_set_are_written_in_utf8_where_that_is_wanted() -> None:
