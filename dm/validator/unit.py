@@ -227,6 +227,8 @@ class ValidatorUnit:
     def _read(self, run: _Run) -> None:
         reading = Reading(run.origin, run.statements.rules.wanted, self._clock)
         run.gate.moved = lambda: self._checkpoint_moved(run)
+        if not self._room():  # for what waits since an earlier run
+            return
         for transaction in reading.transactions(run.position, run.prepared, self._work / "spool", self._ending):
             if self._ending.is_set():
                 return

@@ -141,6 +141,7 @@ def test_a_run_goes_on_where_the_last_one_stored(
             wait_until(lambda: "max-pending-row-count" in str(validator.status().get("detail")), "it rests")
             validator.wait("3/0/0", "3/0/0")
         with running_validator(subtask) as validator:
+            wait_until(lambda: "max-pending-row-count" in str(validator.status().get("detail")), "it rests again")
             validator.wait("3/0/0", "3/0/0")
             target.execute(f"UPDATE {name}.t SET v = id")
             validator.wait("8/0/0")
