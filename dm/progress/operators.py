@@ -27,8 +27,6 @@ from dm.progress.tables import SubtaskKey, existing_tables
 
 Action = Literal["skip", "replace", "inject"]
 PieceNumber = tuple[int, int]  # that of its statement, and its own in it
-_PARTLY: Final = 2  # of `done`: an earlier build's, which did not store what is left
-_LEFT: Final = 3  # and what is left stands beside the statements
 _ACTIONS: Final[dict[str, Action]] = {"skip": "skip", "replace": "replace", "inject": "inject"}
 
 
@@ -42,17 +40,17 @@ class Operator:
     action: Action
     statements: tuple[str, ...] = ()
     done: bool = False  # an inject whose statements were executed, while its event was not yet
-    left: frozenset[PieceNumber] | None = frozenset()  # of those: what was not executed; None: that is not known
+    left: frozenset[PieceNumber] = frozenset()  # of those: what was not executed
 
     @property
     def partly(self) -> bool:
         """Whether some statements were executed, and others are left to another reading of the binlog."""
-        return self.done and self.left != frozenset()
+        return self.done and bool(self.left)
 
     @property
     def to_come(self) -> bool:
         """Whether a reading that comes to the event may have something to execute before it."""
-        return not self.done or bool(self.left)
+        return not self.done or self.partly
 
     @property
     def place(self) -> str:
@@ -82,26 +80,25 @@ def read_operators(connection: TargetConnection, key: SubtaskKey) -> list[Operat
         (key.source_id,),
     )
     found = [
-        _loaded(Operator(str(uuid), str(file), int(offset), _ACTIONS[str(action)], done=int(done) > 0), text, int(done))
+        _loaded(Operator(str(uuid), str(file), int(offset), _ACTIONS[str(action)], done=bool(done)), str(text))
         for uuid, file, offset, action, text, done in rows
     ]
     return sorted(found, key=lambda operator: (operator.server_uuid, operator.position.order))
 
 
-def _loaded(operator: Operator, text: object, done: int) -> Operator:
-    stored = json.loads(str(text))
-    if done != _LEFT:
-        return replace(operator, statements=tuple(stored), left=None if done == _PARTLY else frozenset())
+def _loaded(operator: Operator, text: str) -> Operator:
+    stored = json.loads(text)
+    if isinstance(stored, list):
+        return replace(operator, statements=tuple(stored))
     left = frozenset((int(statement), int(piece)) for statement, piece in stored["left"])
     return replace(operator, statements=tuple(stored["statements"]), left=left)
 
 
-def _stored(operator: Operator) -> tuple[str, int]:
+def _text(operator: Operator) -> str:
+    """The statements as a list, and what is left of them beside it, where something is."""
     if not operator.partly:
-        return json.dumps(operator.statements), int(operator.done)
-    if operator.left is None:
-        return json.dumps(operator.statements), _PARTLY
-    return json.dumps({"statements": operator.statements, "left": sorted(operator.left)}), _LEFT
+        return json.dumps(operator.statements)
+    return json.dumps({"statements": operator.statements, "left": sorted(operator.left)})
 
 
 def put_operator(connection: TargetConnection, key: SubtaskKey, operator: Operator) -> None:
@@ -115,7 +112,8 @@ def put_operator(connection: TargetConnection, key: SubtaskKey, operator: Operat
             operator.file,
             operator.offset,
             operator.action,
-            *_stored(operator),
+            _text(operator),
+            int(operator.done),
         ),
     )
 
@@ -147,11 +145,11 @@ def forget_intent_of(connection: TargetConnection, key: SubtaskKey, operator: Op
 
 def copy_operators(connection: TargetConnection, giving: SubtaskKey, taking: SubtaskKey) -> None:
     """Give another reading of the binlog the same operators, inside the open transaction."""
-    columns = "server_uuid, binlog_name, binlog_pos, action, statements"
+    columns = "server_uuid, binlog_name, binlog_pos, action, statements, done"
     connection.execute(f"DELETE FROM {taking.operator.sql} WHERE id = %s", (taking.source_id,))
     connection.execute(
-        f"INSERT INTO {taking.operator.sql} (id, {columns}, done) SELECT %s, {columns}, IF(done = {_PARTLY}, 0, done)"
-        f" FROM {giving.operator.sql} WHERE id = %s",
+        f"INSERT INTO {taking.operator.sql} (id, {columns}) SELECT %s, {columns} FROM {giving.operator.sql}"
+        " WHERE id = %s",
         (taking.source_id, giving.source_id),
     )
 
@@ -161,8 +159,8 @@ def tell_done(connection: TargetConnection, telling: SubtaskKey, told: SubtaskKe
     news = read_operators(connection, telling)
     for known in read_operators(connection, told):
         for new in news:
-            if new.same_event(known) and new.done and new.left is not None:
-                left = known.left & new.left if known.done and known.left is not None else new.left
+            if new.same_event(known) and new.done:
+                left = known.left & new.left if known.done else new.left
                 put_operator(connection, told, replace(known, done=True, left=left))
 
 

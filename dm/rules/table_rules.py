@@ -125,6 +125,10 @@ class TableRules:
         """Columns of the target that hold parts of the names; raises DMError `route-extract-unmatched`."""
         return self._router.extracted(table)
 
+    def filled(self, table: TableName) -> frozenset[str]:
+        """The names of these columns in lower case; raises DMError `route-extract-unmatched`."""
+        return frozenset(each.column.lower() for each in self.extracted(table))
+
     def row_event(self, table: TableName, event: RowEvent) -> Verdict:
         """What the event filter says of row changes; raises DMError `event-refused` for `action: Error`."""
         known = self._rows.get((table, event))

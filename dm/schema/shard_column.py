@@ -53,14 +53,26 @@ def filling(column: Column) -> Filling | None:
     return None if value is None else Filling(value)
 
 
-def values_of_its_own(column: Column) -> bool:
-    """Whether the rows of each shard have another value in a new column.
+def differing_values(column: Column) -> str:
+    """How the rows of the shards differ in a new column, for people; empty where all have the same value.
 
-    They have a value of their moment, or a time that each session understands by a time zone of its own.
+    They have a value of their moment, or perhaps a time that each session understands by a time zone of its own.
     """
     if column.default is None or column.generated is not None:
-        return False
-    return of_the_moment(column) or (column.base == "timestamp" and constant_default(column) is None)
+        return ""
+    if of_the_moment(column):
+        return other_values(column.name)
+    if column.base == "timestamp" and constant_default(column) is None:
+        return (
+            f"each shard's rows may have another value in the new column {column.name}, since each session reads its"
+            " DEFAULT in a time zone of its own"
+        )
+    return ""
+
+
+def other_values(column: str) -> str:
+    """How the rows of the shards differ in a column where each has its own value."""
+    return f"each shard's rows have another value in the new column {column}"
 
 
 def needs_value(column: Column) -> bool:

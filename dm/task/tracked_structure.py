@@ -22,6 +22,7 @@ from dm.progress.shard_group import Shard
 from dm.progress.shard_structures import ShardStructures
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.rules.table_rules import TableRules
+from dm.schema.joined_table import unfilled
 from dm.schema.parse import parse_create_table
 from dm.schema.show import create_table
 from dm.schema.table import TableSchema
@@ -130,11 +131,4 @@ def _at_target(config: SubtaskConfig, table: TableName) -> TableSchema:
         schema = targets.read(routed)
     if schema is None:
         raise DMError("structure-not-there", role="target", table=routed)
-    extracted = {each.column.lower() for each in rules.extracted(table)}
-    columns = tuple(column for column in schema.columns if column.name.lower() not in extracted)
-    indexes = tuple(
-        replace(index, parts=parts)
-        for index in schema.indexes
-        if (parts := tuple(part for part in index.parts if (part.column or "").lower() not in extracted))
-    )
-    return replace(schema, columns=columns, indexes=indexes)
+    return unfilled(schema, rules.filled(table))

@@ -154,8 +154,7 @@ class LearnedTables:
 
     def _mistaken(self, schema: TableSchema, target: TableSchema) -> tuple[str, ...]:
         """Columns that a shard lacks and other shards have: their rows may be like its own in all it has."""
-        extracted = frozenset(each.column.lower() for each in self._rules.extracted(schema.name))
-        found = tuple(column.name for column in lacking(schema, target, extracted))
+        found = tuple(column.name for column in lacking(schema, target, self._rules.filled(schema.name)))
         return self._target.others_have(schema.name, found) if found else ()
 
     def _with_forms(self, pair: Pair, decoder: RowDecoder) -> TablePlan:

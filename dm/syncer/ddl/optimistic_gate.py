@@ -26,7 +26,7 @@ from dm.schema.charset import Collated
 from dm.schema.draft import Refused, renamed
 from dm.schema.interpretation import Surroundings, interpret
 from dm.schema.joined_table import unfilled
-from dm.schema.shard_column import values_of_its_own
+from dm.schema.shard_column import differing_values, other_values
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.operation import AddColumn, CreateTable
@@ -192,7 +192,7 @@ class OptimisticGate:
             if other.schema is not None
         )
         left = frozenset(self._state.tracker.kept_columns(shard.table))
-        return Surrounding(target, others, survey.loose, survey.kept, left, self._extracted(shard))
+        return Surrounding(target, others, survey.loose, survey.kept, left, self._state.rules.filled(shard.table))
 
     def _database(self, schema: str) -> Collated:
         return self._state.tracker.database_charset(schema)
@@ -207,20 +207,20 @@ class OptimisticGate:
         if self._state.strict:
             raise DMError("shard-ddl-strict", why=why, statement=statement)
         for step in planned.steps:
-            if isinstance(step, Execute) and (column := self._unequal(step.piece, before)) is not None:
-                what = f"each shard's rows have another value in the new column {column}"
-                raise DMError("shard-ddl-unsupported", why=what, statement=statement)
+            if isinstance(step, Execute) and (differing := self._unequal(step.piece, before)):
+                raise DMError("shard-ddl-unsupported", why=differing, statement=statement)
 
-    def _unequal(self, piece: Piece, before: TableSchema) -> str | None:
-        """A new column whose rows are filled with a value of the moment, or of each row."""
+    def _unequal(self, piece: Piece, before: TableSchema) -> str:
+        """How shards differ in a new column, which has a value of the moment, the session or each row; or empty."""
         after = self._behind(before, [piece])
         for one in piece.operations:
             column = after.column(one.column) if after is not None and isinstance(one, AddColumn) else None
             if column is None or before.column(column.name) is not None:
                 continue
-            if values_of_its_own(column) or any(not own.ordered for own in own_values(piece)):
-                return column.name
-        return None
+            of_each_row = any(not own.ordered for own in own_values(piece))
+            if differing := other_values(column.name) if of_each_row else differing_values(column):
+                return differing
+        return ""
 
     def _before(self, planned: DdlPlan, table: TableName) -> TableSchema | None:
         """The shard's structure at a statement; None where it is not known."""
@@ -237,10 +237,7 @@ class OptimisticGate:
     def target_of(self, shard: Shard) -> TableSchema | None:
         """The target's table without what parts of names fill."""
         target = self._state.schemas.read(shard.target)
-        return None if target is None else unfilled(target, self._extracted(shard))
-
-    def _extracted(self, shard: Shard) -> frozenset[str]:
-        return frozenset(each.column.lower() for each in self._state.rules.extracted(shard.table))
+        return None if target is None else unfilled(target, self._state.rules.filled(shard.table))
 
     def _behind(self, before: TableSchema, pieces: list[Piece]) -> TableSchema | None:
         table = before.name

@@ -193,7 +193,7 @@ class _Planning:
     def stated(self, operator: Operator) -> list[Step]:
         """The statements of an operator, under the same rules and routes as those of the source."""
         steps: list[Step] = []
-        only = (operator.left or frozenset()) if operator.done else frozenset()
+        only = operator.left if operator.done else frozenset[PieceNumber]()
         for number, text in enumerate(operator.statements):
             query = Query("", text.encode(), QuerySession(), self._transaction.timestamp, 0, 0, 0)
             steps += self._understood(_Statement(text, query, by_hand=True, number=number, only=only)).steps

@@ -3,11 +3,13 @@
 To read a statement takes longer than to ask the target for it, and nothing else can be done meanwhile: a statement
 waits for the one before it. So a thread reads what comes next in the queue, and what it is for the target. It keeps
 nothing and decides nothing: what was read is found where the last texts are kept (`dm.sql.token`, `dm.sql.grammar`),
-by whoever reads the statement in its turn. What can't be read is told then, too.
+by whoever reads the statement in its turn. What can't be read is told then, too. A defect of ours is logged here and
+stops nothing: a person may leave the statement out, and then its turn never comes.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -16,6 +18,7 @@ from itertools import islice
 from typing import Final
 
 from dm.binlog.reader import Query
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.sql.context import SourceContext
 from dm.sql.inline_references import without_ignored_references
@@ -23,6 +26,7 @@ from dm.sql.split import split
 from dm.sql.statement import kind_of
 from dm.syncer.stream.transaction import MemoryItems, PlainItems, SourceTransaction, StatementItem
 
+_LOG = logging.getLogger(__name__)
 _ITEMS: Final = 4
 """How many items of a transaction are looked at: behind more than these, rows are what takes the time."""
 
@@ -52,11 +56,11 @@ class ReadingAhead:
             following = self._following()
             if following is not None and not following.empty:
                 self._present = self._thread.submit(self.read, following)
+                self._present.add_done_callback(_logged)
 
     def read(self, transaction: SourceTransaction) -> None:
         """Read the statements of a transaction."""
-        # Whatever is wrong with a statement, its turn has not come.
-        with suppress(Exception):
+        with suppress(DMError):  # whatever is wrong with a statement, its turn has not come
             for query in _statements(transaction):
                 self._read(query)
 
@@ -72,6 +76,12 @@ class ReadingAhead:
     def close(self) -> None:
         """End the thread, when it has read what it reads."""
         self._thread.shutdown()
+
+
+def _logged(reading: Future[None]) -> None:
+    defect = reading.exception()
+    if defect is not None:
+        _LOG.error("a statement can't be read ahead of its turn", exc_info=defect)
 
 
 def _statements(transaction: SourceTransaction) -> Sequence[Query]:

@@ -26,7 +26,7 @@ from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_holds import HeldTable, hand_over, put_held
 from dm.progress.shard_structures import ShardStructures
 from dm.rules.owned_tables import OwnedTables
-from dm.schema.shard_column import values_of_its_own
+from dm.schema.shard_column import differing_values
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.operation import CreateTable, RenameTable
@@ -272,17 +272,16 @@ class ShardGate:
         return GroupAnnouncements(self, ddl.shard, by_hand=by_hand)
 
     def demand_same_values(self, shard: Shard, intent: Intent) -> None:
-        """Raise DMError where a new column has values of its own in each shard."""
+        """Raise DMError where shards may differ in the values of a new column."""
         before, after = intent.before.get(shard.target), intent.after.get(shard.target)
         if before is None or after is None:
             return
         new = [column for column in after.columns if before.column(column.name) is None]
-        own = [column for column in new if values_of_its_own(column)]
-        if not own or not self._session.has_rows(shard.target, 1):
+        differing = next(filter(None, map(differing_values, new)), "")
+        if not differing or not self._session.has_rows(shard.target, 1):
             return
         if len(self._progress.ask(lambda connection: self.reading.groups.group(connection, shard.target)).members) > 1:
-            what = f"each shard's rows have another value in the new column {own[0].name}"
-            raise DMError("ddl-values-differ", what=what, statement=intent.statement, position=intent.position)
+            raise DMError("ddl-values-differ", what=differing, statement=intent.statement, position=intent.position)
 
     def early(self, planned: DdlPlan) -> Shard | None:
         """A new shard whose structure the group has not come to yet: it is to be held. Raises DMError."""

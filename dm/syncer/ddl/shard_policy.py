@@ -346,7 +346,7 @@ class _Joining:
             self._demand_all_columns(created)
         # Other keys may be those that a statement brings which all have to come to: it waits for that.
         known = (other.schema for other in self._others if not other.early)
-        like = [_keys(self.target, without=self.around.extracted), *map(_keys, known)]
+        like = map(_keys, (unfilled(self.target, self.around.extracted), *known))
         if created.unique_indexes and _keys(created) not in like:
             raise self.conflict("the new shard has other keys than the target's table and the other shards")
         for there in lacking(created, self.target, self.around.extracted):
@@ -363,13 +363,9 @@ class _Joining:
                 )
 
 
-def _keys(schema: TableSchema, without: frozenset[str] = frozenset()) -> list[str]:
-    """The keys in a form that compares, perhaps without some columns."""
-    found = []
-    for index in schema.unique_indexes:
-        parts = tuple(part for part in index.parts if (part.column or "").lower() not in without)
-        found.append(repr(index_form(replace(index, parts=parts), schema)))
-    return sorted(found)
+def _keys(schema: TableSchema) -> list[str]:
+    """The keys in a form that compares."""
+    return sorted(repr(index_form(index, schema)) for index in schema.unique_indexes)
 
 
 def _has_index(schema: TableSchema, name: str, form: tuple[object, ...]) -> bool:

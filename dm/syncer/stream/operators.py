@@ -110,9 +110,8 @@ def decide(request: Request, known: Sequence[Operator], passed: Position, failin
         return Change(listed=tuple(later))
     if request.verb == "revert":
         for one in known:
-            to_come = not one.done or one.partly  # what was executed stays
-            if (one.file, one.offset) == (place.file, place.offset) and to_come and not one.outdated(passed):
-                return Change(remove=one)
+            if (one.file, one.offset) == (place.file, place.offset) and one.to_come and not one.outdated(passed):
+                return Change(remove=one)  # what was executed stays
         raise DMError("operator-missing", place=place, task=request.task)
     operator = Operator(place.server_uuid, place.file, place.offset, request.verb, request.statements)
     if operator.outdated(passed):

@@ -16,12 +16,12 @@ from dm.flavor import is_tidb
 from dm.ident import TableName
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.load_parts import begun_dump
-from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
 from dm.sql.context import SourceContext
 from dm.task.payload import dump_storage
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
+from dm.task.progress import key_of
 from dm.task.subtask import UNITS_OF_MODE
 from dm.upstream.facts import list_tables, read_structure
 
@@ -136,18 +136,16 @@ class Context:
         """Whether the subtask has followed the binlog before, and goes on from where it was."""
         if self.anew:
             return False
-        key = SubtaskKey(self.config.meta_schema, self.config.task, self.config.source_id)
         with TargetConnection(self.config.target) as connection:
-            return has_checkpoint(connection, key)
+            return has_checkpoint(connection, key_of(self.config))
 
     @cached_property
     def tables_of_checkpoint(self) -> frozenset[TableName] | None:
         """The tables of the source that the checkpoint knows; None without a checkpoint."""
         if not self.follows_from_checkpoint:
             return None
-        key = SubtaskKey(self.config.meta_schema, self.config.task, self.config.source_id)
         with TargetConnection(self.config.target) as connection:
-            checkpoint = read_checkpoint(connection, key)
+            checkpoint = read_checkpoint(connection, key_of(self.config))
         known = {} if checkpoint is None else checkpoint.tables
         return frozenset(table for table, point in known.items() if point.schema is not None)
 
@@ -156,9 +154,8 @@ class Context:
         """Whether the subtask has begun its full copy before, and goes on with it."""
         if self.anew or not self.loads:
             return False
-        key = SubtaskKey(self.config.meta_schema, self.config.task, self.config.source_id)
         with TargetConnection(self.config.target) as connection:
-            if begun_dump(connection, key):
+            if begun_dump(connection, key_of(self.config)):
                 return True
         if not self.dumps or self.work is None:
             return False

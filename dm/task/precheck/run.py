@@ -120,7 +120,7 @@ def _subtask(
             seen, shards = across
             try:
                 seen.append(_names(context))
-                shards += [shards_of(context)] if config.shard_mode else []
+                shards += [shards_of(context, shards)] if config.shard_mode else []
             except DMError as error:
                 yield _failed(Answers(LISTS, source.role), error)
         if context.syncs and standby is not None:

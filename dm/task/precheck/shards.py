@@ -32,22 +32,23 @@ class SourceShards:
     unread: Mapping[TableName, DMError] = field(default_factory=dict)  # target tables that are there, but who knows how
 
 
-def shards_of(context: Context) -> SourceShards:
-    """The shards of a source; raises DMError."""
+def shards_of(context: Context, before: Sequence[SourceShards] = ()) -> SourceShards:
+    """The shards of a source; the target's tables but for those read for the sources `before`. Raises DMError."""
     found = dict[TableName, list[JoiningShard]]()
     if not context.follows_from_checkpoint:
         for table, text in context.structures.items():
             shard = JoiningShard(
                 context.config.source_id,
                 parse_create_table(text, context.source_context(table)),
-                frozenset(each.column.lower() for each in context.rules.extracted(table)),
+                context.rules.filled(table),
                 context.begins_behind,
                 context.config.syncer.narrower_columns == "accept",
                 loads=context.loads,
             )
             found.setdefault(context.destination(table), []).append(shard)
     read = context.config.shard_mode == "optimistic" and STRUCTURES not in context.config.ignore_checking_items
-    there, unread = _of_target(context, sorted(found)) if read else ({}, {})
+    known = {table for source in before for table in (*source.there, *source.unread)}
+    there, unread = _of_target(context, sorted(found.keys() - known)) if read else ({}, {})
     return SourceShards(found, there, frozenset(map(context.destination, context.to_be_made)), unread)
 
 

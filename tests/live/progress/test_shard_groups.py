@@ -388,14 +388,16 @@ def test_tables_of_an_earlier_build_get_the_columns_that_they_lack(
         tables = ShardTables.of(one.key)
         with claimed(one.connection, one.claim):
             put_held(one.connection, one.key, HeldTable(A.table, place, None))
-        whole = [target.query(f"SHOW COLUMNS FROM {table.sql}") for table in (tables.source, tables.held, tables.table)]
+        of_all = (tables.source, tables.held, tables.table, tables.group)
+        whole = [target.query(f"SHOW COLUMNS FROM {table.sql}") for table in of_all]
         target.execute(
             f"ALTER TABLE {tables.source.sql} DROP COLUMN undecided",
             f"ALTER TABLE {tables.held.sql} DROP COLUMN undecided",
             f"ALTER TABLE {tables.table.sql} DROP COLUMN early, DROP COLUMN waived, DROP COLUMN kept",
+            f"ALTER TABLE {tables.group.sql} DROP COLUMN target",
         )
         create_shard_tables(one.connection, one.key)
-        found = [target.query(f"SHOW COLUMNS FROM {table.sql}") for table in (tables.source, tables.held, tables.table)]
+        found = [target.query(f"SHOW COLUMNS FROM {table.sql}") for table in of_all]
         assert [set(columns) for columns in found] == [set(columns) for columns in whole]
         assert read_held(one.connection, one.key) == (HeldTable(A.table, place, None),)
         assert undecided_before(one.connection, one.key) == ()
@@ -406,38 +408,30 @@ def test_a_second_pass_has_the_operators_of_the_stream(target: ThrowawayServer, 
     first, later = (Operator("uuid", "bin.000001", offset, "inject", ("..",), done=True) for offset in (500, 600))
     words = ("A's", "another's", "B's")
     left = Operator("uuid", "bin.000001", 550, "inject", words, done=True, left=frozenset({(0, 0), (2, 0)}))
-    without_numbers = Operator("uuid", "bin.000001", 580, "inject", words, done=True, left=None)  # an earlier build's
     with sides(target, schema) as (one, _):
         write_new(one.connection, one.key, Checkpoint(Position("uuid", "bin.000001", 2000)))
-        for operator in (first, left, without_numbers):
+        for operator in (first, left):
             change_operators(one.connection, [one.key], put=operator)
         with claimed(one.connection, one.claim):
             put_held(one.connection, one.key, held)
         begin_second(one.connection, one.claim, [held])
-        to_come = replace(without_numbers, done=False, left=frozenset())
-        assert read_operators(one.connection, one.key.second) == [first, left, to_come]
+        assert read_operators(one.connection, one.key.second) == [first, left]
         change_operators(one.connection, [one.key.second, one.key], put=later)
         with claimed(one.connection, one.claim):
-            for operator in (left, without_numbers):  # those of A are executed
-                put_operator(one.connection, one.key.second, replace(operator, left=frozenset({(1, 0), (2, 0)})))
+            executed = replace(left, left=frozenset({(1, 0), (2, 0)}))  # those of A
+            put_operator(one.connection, one.key.second, executed)
         epoch, _ = raise_epoch(one.connection, one.key.second, [CONTROL])
         return_second(one.connection, one.claim, LaneClaim(one.key.second, CONTROL, epoch))
         assert read_operators(one.connection, one.key.second) == []
-        left, without_numbers = (
-            replace(left, left=frozenset({(2, 0)})),
-            replace(without_numbers, left=frozenset({(1, 0), (2, 0)})),
-        )
-        assert read_operators(one.connection, one.key) == [first, left, without_numbers, later]
+        assert read_operators(one.connection, one.key) == [first, replace(left, left=frozenset({(2, 0)})), later]
 
 
 def test_operators_of_an_earlier_build_mean_what_they_meant(target: ThrowawayServer, schema: SchemaFactory) -> None:
     columns = "id, server_uuid, binlog_name, binlog_pos, action, statements, done"
     with sides(target, schema) as (one, _):
-        for done in (0, 1, 2):
+        for done in (0, 1):
             values = f"""'{one.key.source_id}', 'uuid', 'bin.000001', {done}, 'inject', '["..", ".."]', {done}"""
             target.execute(f"INSERT INTO {one.key.operator.sql} ({columns}) VALUES ({values})")
         found = read_operators(one.connection, one.key)
-    assert [each.statements for each in found] == [("..", "..")] * 3
-    assert [(each.done, each.partly, each.to_come) for each in found] == [
-        (False, False, True), (True, False, False), (True, True, False),
-    ]  # fmt: skip
+    assert [each.statements for each in found] == [("..", "..")] * 2
+    assert [(each.done, each.partly, each.to_come) for each in found] == [(False, False, True), (True, False, False)]

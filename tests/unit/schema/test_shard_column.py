@@ -9,11 +9,11 @@ from dm.schema.parse import parse_create_table
 from dm.schema.shard_column import (
     Filling,
     column_change,
+    differing_values,
     filling,
     fits,
     implicit_default,
     needs_value,
-    values_of_its_own,
 )
 from dm.schema.table import Column
 from dm.sql.context import SourceContext
@@ -104,20 +104,22 @@ def test_what_became_of_a_column() -> None:
 
 
 @pytest.mark.parametrize(
-    ("definition", "own"),
+    ("definition", "differing"),
     [
-        ("DATETIME DEFAULT CURRENT_TIMESTAMP", True),
-        ("TIMESTAMP NOT NULL DEFAULT LOCALTIME", True),
-        ("DATE DEFAULT (CURDATE())", True),
-        ("DATE DEFAULT ((NOW() + INTERVAL 1 DAY))", True),
-        ("BIGINT DEFAULT (UNIX_TIMESTAMP())", True),
-        ("TIMESTAMP NOT NULL DEFAULT '2020-01-01 00:00:00'", True),  # in each session's time zone
-        ("TIMESTAMP NULL DEFAULT NULL", False),
-        ("DATETIME DEFAULT '2020-01-01 00:00:00'", False),
-        ("JSON DEFAULT (JSON_ARRAY())", False),
-        ("VARCHAR(9) DEFAULT 'now'", False),
-        ("INT NOT NULL", False),
+        ("DATETIME DEFAULT CURRENT_TIMESTAMP", "rows have another"),
+        ("TIMESTAMP NOT NULL DEFAULT LOCALTIME", "rows have another"),
+        ("DATE DEFAULT (CURDATE())", "rows have another"),
+        ("DATE DEFAULT ((NOW() + INTERVAL 1 DAY))", "rows have another"),
+        ("BIGINT DEFAULT (UNIX_TIMESTAMP())", "rows have another"),
+        ("TIMESTAMP NOT NULL DEFAULT '2020-01-01 00:00:00'", "rows may have another"),  # if their time zones differ
+        ("TIMESTAMP NULL DEFAULT NULL", ""),
+        ("DATETIME DEFAULT '2020-01-01 00:00:00'", ""),
+        ("JSON DEFAULT (JSON_ARRAY())", ""),
+        ("VARCHAR(9) DEFAULT 'now'", ""),
+        ("INT NOT NULL", ""),
     ],
 )
-def test_a_new_column_has_values_of_its_own_where_the_moment_or_the_session_decides(definition: str, own: bool) -> None:
-    assert values_of_its_own(column(definition)) is own
+def test_shards_differ_in_a_new_column_where_the_moment_or_the_session_decides(definition: str, differing: str) -> None:
+    found = differing_values(column(definition))
+    assert differing in found
+    assert bool(found) is bool(differing)

@@ -79,16 +79,15 @@ def test_what_cannot_be_read_is_left_to_its_turn(bad: str | bytes) -> None:
         ahead.read(_transaction(bad))
 
 
-def test_an_error_that_nobody_foresaw_is_left_to_its_turn(text: str) -> None:
-    asked: list[Query] = []
-
+def test_an_error_that_nobody_foresaw_is_logged_and_stops_nothing(text: str, caplog: pytest.LogCaptureFixture) -> None:
     def breaks(query: Query) -> SourceContext:
-        asked.append(query)
         raise LookupError("not where it should be")
 
-    with closing(_reading(None, breaks)) as ahead:
+    with closing(_reading(_transaction(text), breaks)) as ahead:
+        ahead.begin()
+    assert "not where it should be" in caplog.text
+    with pytest.raises(LookupError):
         ahead.read(_transaction(text))
-    assert len(asked) == 1
 
 
 def test_where_nothing_follows_nothing_is_read(read: Sequence[str]) -> None:

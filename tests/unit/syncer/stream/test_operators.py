@@ -111,9 +111,8 @@ def test_only_what_waits_is_reverted() -> None:
         assert caught.value.code == 36065
 
 
-@pytest.mark.parametrize("left", [frozenset({(1, 0)}), None])
-def test_what_is_left_of_an_inject_is_listed_as_that_and_taken_back(left: frozenset[tuple[int, int]] | None) -> None:
-    partly = operator(200, "inject", statements=(DDL, DDL), done=True, left=left)
+def test_what_is_left_of_an_inject_is_listed_as_that_and_taken_back() -> None:
+    partly = operator(200, "inject", statements=(DDL, DDL), done=True, left=frozenset({(1, 0)}))
     assert decide(request("revert", f"{FILE}:200"), [partly], at(50), None).remove == partly
     listed = decide(request("list"), [partly, replace(partly, left=frozenset())], at(50), None)
     states = [one["state"] for one in cast("list[dict[str, JSON]]", report(listed, "t"))]
