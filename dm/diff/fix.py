@@ -21,6 +21,7 @@ from dm.equality.values import Part
 from dm.errors import DMError
 from dm.ident import Ident
 from dm.sql.json_expression import json_expression
+from dm.sql.json_types import NOTHING
 from dm.sql.literal import encode
 from dm.type_family import FLOATS, INTEGERS
 
@@ -111,7 +112,8 @@ def _document(side: TableAt, at: int, values: Values) -> bytes:
     """A document, with the types that its text leaves out where they were read."""
     text = values[at]
     following = side.row[at + 1] if at + 1 < len(side.row) else None
-    types = values[at + 1] if following is not None and following.label.endswith(" (types)") else None
-    if text is None or types is None:
+    listed = following is not None and following.label.endswith(" (types)")
+    types = side.row[at + 1].canonical(values[at + 1]) if listed else None
+    if text is None or types is None or types == NOTHING:
         return _literal(side.row[at], text)
     return json_expression(typed_tree(text, types), side.row[at].label)

@@ -16,6 +16,7 @@ from pathlib import Path
 from dm.config.endpoint import Endpoint
 from dm.dumper.chunk_file import HashedFile, SqlForm, open_chunk_file
 from dm.dumper.stream import ChunkSink
+from dm.dumper.typed_documents import demanded_whole
 from dm.dumpfiles.chunk_plan import (
     value_expression,
 )
@@ -211,6 +212,9 @@ class ChunkReader:
         if self.sink is not None:
             self.sink.close()
 
+    def _batches(self, task: ChunkTask, connection: Connection, limits: Iterator[Limits]) -> Iterator[Batch]:
+        return demanded_whole(read_batches(connection, self._query(task), limits), task.columns, task.table)
+
     def _query(self, task: ChunkTask) -> str:
         return f"{task.select}{self._where(task.condition, self.where)}"
 
@@ -252,7 +256,7 @@ class ChunkReader:
 
         def batches() -> Iterator[Batch]:
             rows = size = 0
-            for batch in read_batches(connection, self._query(task), repeat(_STREAMED)):
+            for batch in self._batches(task, connection, repeat(_STREAMED)):
                 yield batch
                 rows += batch.rows
                 size += batch.size
@@ -264,7 +268,7 @@ class ChunkReader:
     def _write(
         self, task: ChunkTask, connection: Connection, point: Position | None, structure: str | None
     ) -> ChunkResult:
-        batches = read_batches(connection, self._query(task), row_groups())
+        batches = self._batches(task, connection, row_groups())
         rows = size = 0
         with self.storage.writing(), self.storage.create(task.file) as file:
             hashed = HashedFile(file)

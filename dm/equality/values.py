@@ -31,10 +31,12 @@ import re
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from dm.equality.json_document import canonical_document
 from dm.equality.structure import ColumnFacts
+from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import Ident, TableName
 from dm.sql.json_types import types_expression
@@ -49,6 +51,7 @@ _EXACT_BITS: Final = 53  # of a double
 _EXACT: Final = INTEGERS | {"decimal", "year", "bit"}
 _UTF8: Final = frozenset({"ascii", "utf8", "utf8mb3", "utf8mb4"})  # each a part of the next
 _LONG: Final = GEOMETRIES | {"mediumtext", "longtext", "mediumblob", "longblob", "json", "vector"}
+_TEXT_BYTES: Final = 8  # at most, of a JSON document for each byte that it takes
 _BYTES: Final = "CAST('' AS BINARY)"
 _NUMBERS: Final = re.compile(r"\((\d+)(?:,(\d+))?\)")
 
@@ -111,7 +114,9 @@ class Part:
     nullable: bool = True
 
     def canonical(self, value: bytes | None) -> bytes | None:
-        """The canonical bytes of a value that was read."""
+        """The canonical bytes of a value that was read. Raises DMError where the server has cut it."""
+        if value is None and not self.nullable:
+            raise DMError("diff-value-cut", column=self.label)
         return None if value is None else self.of(value)
 
 
@@ -212,18 +217,33 @@ def _documents(sides: Sequence[Side], *, json_types: bool) -> list[list[Part]]:
     found = []
     for side in sides:
         read = f"CAST({side.name} AS CHAR)" if side.base == "json" else f"CONVERT({side.name} USING utf8mb4)"
-        found.append([Part(side.column.name, read, None, canonical_document, "hashed", "json", null=side.name)])
+        name = side.column.name
+        of = partial(_whole, name, canonical_document) if side.base == "json" else canonical_document
+        found.append([Part(name, read, None, of, "hashed", "json", null=side.name)])
     return found
 
 
 def _document(side: Side) -> Part:
     text = f"CAST({side.name} AS CHAR)"  # which is in utf8mb4, the character set of our sessions
-    return Part(side.column.name, text, text, _same, "hashed", "json", null=side.name)
+    # A text that is longer than max_allowed_packet is given as an empty one. No document has more than eight bytes of
+    # text for one of its own (a control character has six), and to make each text twice costs too much.
+    small = f"JSON_STORAGE_SIZE({side.name}) < @@max_allowed_packet DIV {_TEXT_BYTES}"
+    whole = f"IF({small}, {text}, NULLIF({text}, ''))"
+    return Part(
+        side.column.name, text, whole, partial(_whole, side.column.name, _same), "hashed", "json", null=side.name
+    )
 
 
 def _typed_documents(side: Side) -> list[Part]:
-    types = f"CAST({types_expression(side.table, side.column.name)} AS CHAR)"
-    return [_document(side), Part(f"{side.column.name} (types)", types, types, _same, "hashed", "")]
+    types, label = f"CAST({types_expression(side.table, side.column.name)} AS CHAR)", f"{side.column.name} (types)"
+    return [_document(side), Part(label, types, types, _same, "hashed", "", nullable=False)]
+
+
+def _whole(column: str, canonical: Canonical, text: bytes) -> bytes:
+    """The canonical bytes of a document, which is never empty."""
+    if not text:
+        raise DMError("diff-value-cut", column=column)
+    return canonical(text)
 
 
 def _characters(side: Side, sides: Sequence[Side], *, hashed: bool) -> Part:
@@ -311,6 +331,8 @@ def same_text(one: Part, other: Part) -> str | None:
     if one.form == other.form == "plain":
         return f"({one.text} <=> {other.text})"
     ours, theirs = f"CAST({one.text} AS BINARY)", f"CAST({other.text} AS BINARY)"
+    if not (one.nullable or other.nullable):
+        return f"IFNULL({ours} = {theirs}, FALSE)"
     if not (one.null and other.null):
         return f"({ours} <=> {theirs})"
     null, both = (f"({one.null} IS NULL {word} {other.null} IS NULL)" for word in ("OR", "AND"))
@@ -318,12 +340,13 @@ def same_text(one: Part, other: Part) -> str | None:
 
 
 def text_of(row: Sequence[Part], values: Sequence[bytes | None]) -> bytes:
-    """The same text of a row that was read."""
-    return b",".join([b"N" if value is None else _piece(part, value) for part, value in zip(row, values, strict=True)])
+    """The same text of a row that was read. Raises DMError where the server has cut a value."""
+    return b",".join([_piece(part, part.canonical(value)) for part, value in zip(row, values, strict=True)])
 
 
-def _piece(part: Part, value: bytes) -> bytes:
-    text = part.of(value)
+def _piece(part: Part, text: bytes | None) -> bytes:
+    if text is None:
+        return b"N"
     if part.form == "hashed":
         return hashlib.sha256(text).hexdigest().encode()
     return b"%d:%b" % (len(text), text) if part.form == "framed" else text

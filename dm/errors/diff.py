@@ -29,6 +29,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "start it again: a daemon that was started anew knows none of those before",
     ),
     ErrorKind(
+        "diff-value-cut", 48949, "dmctl", "internal", "high",
+        "a server gives no value of column {column}: it is longer than its `max_allowed_packet`",
+        "raise `max_allowed_packet` at both servers and start again; or leave the column out with --ignore-columns",
+    ),
+    ErrorKind(
         "diff-snapshot-unknown", 48945, "dmctl", "internal", "medium",
         "{snapshot} names no moment of a server of the task",
         "write `now`, a TSO or a time such as '2026-01-31 10:00:00' for all servers, or for one: `target=MOMENT`,"

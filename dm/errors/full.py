@@ -258,6 +258,13 @@ KINDS: tuple[ErrorKind, ...] = (
         "a string); or exclude the table with `block-allow-list`",
     ),
     ErrorKind(
+        "dump-json-cut", 32926, "dump-unit", "upstream", "high",
+        "the server cuts what it gives for JSON column {column} of {table}: a document, or the list of its values' "
+        "types, is longer than its `max_allowed_packet`",
+        "raise `max_allowed_packet` at the source and resume the task; where it is the list, `json-types: text` under "
+        "`spark` leaves it out, in all tables (a DECIMAL becomes a DOUBLE, a date a string)",
+    ),
+    ErrorKind(
         "json-types-disagree", 34920, "load-unit", "internal", "high",
         "the text of a JSON document contradicts the types of its values: {value}",
         "this is a defect of dm, please report it; `json-types: text` under `spark` uses the text alone",

@@ -1,7 +1,9 @@
 """What to ask MySQL for the types inside JSON documents, which their text does not say.
 
 The answer lists the values whose type is not the one that their text would get, each with its number in the order in
-which the paths find values, its type and its text; it is NULL where there is none. `dm.dumpfiles.json_types` reads it.
+which the paths find values, its type and its text; it is `NOTHING` where there is none. `dm.dumpfiles.json_types` reads
+it. The server gives NULL for a list that is longer than its max_allowed_packet, with a warning that nobody sees between
+those of other rows.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ _LISTED: Final = (
 )
 # Most documents have no such value, and to look for one costs the server half of what listing none does.
 _ANY: Final = "EXISTS (SELECT 1 FROM JSON_TABLE({document}, '{path}' COLUMNS (v JSON PATH '$')) t WHERE {special})"
+NOTHING: Final = b"{}"
 _PATHS: Final = ("$**.*", "$**[*]")  # members of objects, elements of arrays
 
 
@@ -39,7 +42,7 @@ def special_value(value: str) -> str:
 
 
 def types_expression(table: TableName, column: str) -> str:
-    """What to select for the types of a JSON column: NULL where the document's text says everything."""
+    """What to select for the types of a JSON column: `NOTHING` where the document's text says everything."""
     document = f"{table.sql}.{Ident(column).sql}"
     special = special_value("v")
     found, (members, elements) = (
@@ -48,6 +51,7 @@ def types_expression(table: TableName, column: str) -> str:
     whole = f"JSON_ARRAY(JSON_ARRAY(1, JSON_TYPE({document}), CAST({document} AS CHAR)))"
     return (
         f"CASE WHEN JSON_TYPE({document}) NOT IN ('OBJECT', 'ARRAY') THEN"
-        f" IF({special_value(document)}, JSON_OBJECT('whole', {whole}), NULL)"
-        f" WHEN {' OR '.join(found)} THEN JSON_OBJECT('members', {members}, 'elements', {elements}) END"
+        f" IF({special_value(document)}, JSON_OBJECT('whole', {whole}), JSON_OBJECT())"
+        f" WHEN {' OR '.join(found)} THEN JSON_OBJECT('members', {members}, 'elements', {elements})"
+        " ELSE JSON_OBJECT() END"
     )

@@ -10,7 +10,7 @@ from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.sql.json_types import types_expression
+from dm.sql.json_types import NOTHING, types_expression
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, rows
 
@@ -48,7 +48,7 @@ def assert_types_equal(load: FullLoad, table: str) -> None:
     before = shown_types(load.upstream, TableName(load.schema, table))
     after = shown_types(load.target, TableName(load.target_schema, table))
     assert before == after
-    assert any(row[2] for row in before)
+    assert any(row[2] != NOTHING.decode() for row in before)
 
 
 def test_every_type_inside_documents_arrives(mysql: ThrowawayServer, full_load: LoadFactory) -> None:
@@ -94,6 +94,33 @@ def test_a_value_that_nothing_makes_is_named_with_its_row(mysql: ThrowawayServer
     load.settings["json_types"] = "text"
     load.load()
     assert rows(mysql, f"SELECT JSON_TYPE(j->'$[0]') FROM `{load.target_schema}`.d WHERE id = 77") == [("STRING",)]
+
+
+@pytest.mark.parametrize("document", ["'[1.5]'", "CONCAT('[', REPEAT('1,', 400), '1]')"], ids=["types", "text"])
+def test_a_document_that_the_server_cuts_is_not_dumped(
+    mysql: ThrowawayServer, full_load: LoadFactory, document: str
+) -> None:
+    decimals = ", ".join(["1.5"] * 60)
+    load = full_load(
+        mysql,
+        mysql,
+        "CREATE TABLE d (id INT PRIMARY KEY, j JSON)",
+        f"INSERT INTO d VALUES (1, '{{}}'), (2, {document}), (3, NULL)",
+        *([f"UPDATE d SET j = JSON_ARRAY({decimals}) WHERE id = 2"] if document == "'[1.5]'" else []),
+    )
+    ((limit,),) = rows(mysql, "SELECT @@GLOBAL.max_allowed_packet")
+    mysql.execute("SET GLOBAL max_allowed_packet = 1024")
+    try:
+        with pytest.raises(DMError) as caught:
+            load.dump()
+    finally:
+        mysql.execute(f"SET GLOBAL max_allowed_packet = {limit}")
+    assert caught.value.name == "dump-json-cut"
+    load.dump()
+    load.load()
+    assert load.report().identical
+    here, there = (TableName(schema, "d") for schema in (load.schema, load.target_schema))
+    assert shown_types(mysql, here) == shown_types(mysql, there)
 
 
 def test_mariadb_gets_the_text(mysql: ThrowawayServer, mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
