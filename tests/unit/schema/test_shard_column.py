@@ -112,6 +112,7 @@ def test_what_became_of_a_column() -> None:
         ("DATE DEFAULT ((NOW() + INTERVAL 1 DAY))", True),
         ("BIGINT DEFAULT (UNIX_TIMESTAMP())", True),
         ("TIMESTAMP NOT NULL DEFAULT '2020-01-01 00:00:00'", True),  # in each session's time zone
+        ("TIMESTAMP NOT NULL DEFAULT '0000-00-00 00:00:00'", False),  # the same in every zone
         ("TIMESTAMP NULL DEFAULT NULL", False),
         ("DATETIME DEFAULT '2020-01-01 00:00:00'", False),
         ("JSON DEFAULT (JSON_ARRAY())", False),
