@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,15 @@ from dm.diff.options import DiffOptions
 from dm.diff.report import TableReport
 from dm.diff.unit import DiffUnit
 from dm.spark.session import SparkProvider
-from tests.live.cli.test_diff_finds import session
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import beside
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.loop_result import draw_seed
+from tests.testbed.random_table import draw_table
 from tests.testbed.random_workload import RandomWorkload
 from tests.testbed.sync import running_sync, subtask_for
-from tests.testbed.typed_rows import filled_table
+from tests.testbed.typed_rows import filled_table, session
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos]
 
@@ -40,7 +41,7 @@ def test_equal_pairs_are_equal(
     chance = random.Random(seed)
     with session(upstream) as cursor:
         for number in range(AT_REST):
-            filled_table(cursor, load.schema, f"t{number}", upstream.flavor, chance)
+            filled_table(cursor, load.schema, partial(draw_table, f"t{number}", upstream.flavor, chance), chance)
     load.dump()
     load.load()
     unit = DiffUnit([load.subtask()], DiffOptions(rows=3), spark)

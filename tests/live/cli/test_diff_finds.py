@@ -8,8 +8,6 @@ from __future__ import annotations
 import math
 import random
 import struct
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +21,13 @@ from dm.ident import Ident
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.random_table import Table, draw_table
+from tests.testbed.typed_rows import change_a_value, session
 from tests.testbed.without_signs import without_negative_zeros
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(7200)]
 
 TABLES, ROUNDS = 50, 20
-MODES = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'"
 PASSWORD = "canary-d1ff"
-
-
-@contextmanager
-def session(server: ThrowawayServer) -> Iterator[Cursor]:
-    with server.connect(autocommit=True) as connection, connection.cursor() as cursor:
-        cursor.execute(MODES)
-        yield cursor
 
 
 def made(source: Cursor, target: Cursor, name: str, flavor: Flavor, chance: random.Random) -> Table:
@@ -60,20 +51,6 @@ def made(source: Cursor, target: Cursor, name: str, flavor: Flavor, chance: rand
                 continue
             target.execute(statement)
         return table
-
-
-def changed(target: Cursor, table: Table, chance: random.Random) -> str:
-    """Change one value of one row; the statement, or nothing where no drawn one has changed anything."""
-    for _ in range(20):
-        column = chance.choice(table.writable)
-        value = chance.choice(column.values)
-        statement = f"UPDATE IGNORE shop.{table.name} SET {Ident(column.name).sql} = {value} LIMIT 1"
-        try:
-            if target.execute(statement):
-                return statement
-        except pymysql.err.Error:
-            continue
-    return ""
 
 
 def execute(server: ThrowawayServer, directory: Path) -> None:
@@ -116,7 +93,7 @@ def test_each_of_a_thousand_changes_is_found(server: ServerFactory, flavor: Flav
 
         for number in range(ROUNDS):
             with session(target) as here:
-                statements = {table.name: changed(here, table, chance) for table in tables}
+                statements = {table.name: change_a_value(here, "shop", table, chance) for table in tables}
             report = compared(daemon)
             for name, statement in statements.items():
                 verdict = "different" if statement else "equal"

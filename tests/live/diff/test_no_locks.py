@@ -53,11 +53,26 @@ def test_no_statement_asks_for_a_lock(
         assert [text for text in statements if LOCKING.search(text)] == []
 
 
+ONCE = "UPDATE {}.t SET v = v + 100 WHERE id = 3"
+
+
+@pytest.mark.parametrize(
+    ("snapshots", "written", "changed", "differing"),
+    [
+        # Its table is another one than that which it had begun with.
+        pytest.param((), (ONCE, "ALTER TABLE {}.t ADD COLUMN n INT"), True, [], id="rows and a structure"),
+        pytest.param(("now",), (ONCE,), False, ["id=2"], id="rows, in the middle of one moment"),
+    ],
+)
 def test_writers_and_ddl_come_between_its_questions(
     upstream: ThrowawayServer,
     target: ThrowawayServer,
     schema: SchemaFactory,
     meanwhile: Callable[[Callable[[], None]], None],  # noqa: F811
+    snapshots: tuple[str, ...],
+    written: tuple[str, ...],
+    changed: bool,
+    differing: list[str],
 ) -> None:
     name = schema(upstream, target)
     both(upstream, target, name)
@@ -65,37 +80,12 @@ def test_writers_and_ddl_come_between_its_questions(
     acted: list[str] = []
 
     def act() -> None:
+        waits = "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1"
         for server in (upstream, target):
-            server.execute(
-                "SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1",
-                f"UPDATE {name}.t SET v = v + 100 WHERE id = 3",
-                f"ALTER TABLE {name}.t ADD COLUMN n{len(acted)} INT",
-            )
+            server.execute(waits, *(statement.format(name) for statement in written))
         acted.append("both")
 
     meanwhile(act)
-    (outcome,) = compared(subtask_for(upstream, target, name, task=name))
+    (outcome,) = compared(subtask_for(upstream, target, name, task=name), *snapshots)
     assert acted == ["both"]
-    assert outcome.changed, "the table that it had begun with is another one"
-
-
-def test_writers_come_between_the_questions_of_one_moment(
-    upstream: ThrowawayServer,
-    target: ThrowawayServer,
-    schema: SchemaFactory,
-    meanwhile: Callable[[Callable[[], None]], None],  # noqa: F811
-) -> None:
-    name = schema(upstream, target)
-    both(upstream, target, name)
-    target.execute(f"UPDATE {name}.t SET v = -1 WHERE id = 2")
-    acted: list[str] = []
-
-    def act() -> None:
-        for server in (upstream, target):
-            server.execute("SET SESSION innodb_lock_wait_timeout = 1", f"UPDATE {name}.t SET v = v + 100")
-        acted.append("both")
-
-    meanwhile(act)
-    (outcome,) = compared(subtask_for(upstream, target, name, task=name), "now")
-    assert acted == ["both"]
-    assert [each.key for each in outcome.differences] == ["id=2"]
+    assert (bool(outcome.changed), [each.key for each in outcome.differences]) == (changed, differing)

@@ -112,6 +112,7 @@ def test_what_became_of_a_column() -> None:
         ("DATE DEFAULT ((NOW() + INTERVAL 1 DAY))", "rows have another"),
         ("BIGINT DEFAULT (UNIX_TIMESTAMP())", "rows have another"),
         ("TIMESTAMP NOT NULL DEFAULT '2020-01-01 00:00:00'", "rows may have another"),  # if their time zones differ
+        ("TIMESTAMP NOT NULL DEFAULT '0000-00-00 00:00:00'", ""),  # the same in every zone
         ("TIMESTAMP NULL DEFAULT NULL", ""),
         ("DATETIME DEFAULT '2020-01-01 00:00:00'", ""),
         ("JSON DEFAULT (JSON_ARRAY())", ""),

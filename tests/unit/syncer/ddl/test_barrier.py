@@ -20,7 +20,7 @@ from dm.syncer.ddl.known import Known, Source, StatementEvent
 from dm.syncer.ddl.plan import DdlPlan
 from dm.syncer.ddl.step import CutOver, Execute, Step, TrackOnly
 from dm.syncer.ddl.temporary_tables import TemporaryTables
-from tests.unit.syncer.ddl.test_planner import PLACE, TRANSACTION, Looking, query
+from tests.unit.syncer.ddl.planning import PLACE, TRANSACTION, Looking, query
 
 TEXT = "ALTER TABLE d.t ADD COLUMN v INT"
 PIECE = Piece.of(TEXT, SourceContext("mysql", 90704, "d"))

@@ -12,7 +12,7 @@ from dm.sql.split import split
 from dm.syncer.ddl.extracted_columns import refuse_extracted
 from dm.syncer.ddl.step import TrackOnly
 from tests.unit.config.texts import TASK, task
-from tests.unit.syncer.ddl.test_planner import TRANSACTION, Looking, executes, query
+from tests.unit.syncer.ddl.planning import TRANSACTION, Looking, executes, query
 
 CONTEXT = SourceContext("mysql", 90700, "d")
 RULES = TableRules(

@@ -1,116 +1,20 @@
-"""What an event demands, before anything is executed: the same each time it is asked, and nothing is left behind."""
+"""What an event demands, before anything is executed: the same each time it is asked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from dm.binlog.query import QuerySession
 from dm.binlog.reader import Query
 from dm.errors import DMError
-from dm.gtid import GtidSet
 from dm.ident import TableName
-from dm.position import Position
 from dm.progress.operators import Operator
-from dm.rules.online_tables import OnlineTables
-from dm.rules.router import ExtractedColumn
-from dm.schema.parse import parse_create_table
-from dm.schema.tracker import SchemaTracker
-from dm.sql.context import SourceContext
-from dm.sql.piece import Piece
-from dm.syncer.ddl.changed_rows import SourceViews
-from dm.syncer.ddl.known import DumpWindow, Known, Source, StatementEvent
-from dm.syncer.ddl.plan import DdlPlan
-from dm.syncer.ddl.planner import plan, plan_injection
-from dm.syncer.ddl.step import CutOver, Execute, Forget, Step, TrackOnly
-from dm.syncer.ddl.temporary_tables import TemporaryTables
-from dm.syncer.stream.transaction import SourceTransaction
-
-PLACE = Position("uuid", "binlog.000001", 100, GtidSet.empty("mysql"))
-TRANSACTION = SourceTransaction(PLACE, PLACE, None, 0)
-
-
-class Rules:
-    """Everything in schema `d` is wanted."""
-
-    online = OnlineTables((r"^_(.+)_gho$",), (r"^_(.+)_del$",))
-    second = False
-
-    def elsewhere(self, table: TableName) -> bool:
-        return False
-
-    def wanted(self, table: TableName) -> bool:
-        return table.schema == "d"
-
-    followed = wanted
-
-    def ddl_event(self, table: TableName, event: str, sql: str, **_: object) -> str:
-        return "do"
-
-    def sql_pattern_ignores(self, sql: str) -> bool:
-        return False
-
-    def extracted(self, table: TableName) -> tuple[ExtractedColumn, ...]:
-        return (ExtractedColumn("shard", "1"),) if table.table == "gathered" else ()
-
-    def route(self, table: TableName) -> TableName:
-        return table
-
-    def keeps_schema(self, schema: str) -> bool:
-        return False
-
-
-class Looking:
-    """Plans events, and carries out of each plan only what is remembered of it.
-
-    Each plan is made twice, and must be the same.
-    """
-
-    def __init__(self, views: Callable[[TableName], bool] = lambda table: table.table == "view") -> None:
-        self.views = SourceViews(views)
-        self.known = Known(
-            cast(Any, Rules()),
-            SchemaTracker("mysql"),
-            Source(lambda query: SourceContext("mysql", 90704, query.schema), self.views.has),
-            DumpWindow({}),
-            {},
-            TemporaryTables(),
-        )
-
-    def steps(
-        self, query: Query, transaction: SourceTransaction = TRANSACTION, operator: Operator | None = None
-    ) -> tuple[Step, ...]:
-        event = StatementEvent(query, transaction, operator)
-        planned = plan(event, self.known)
-        assert plan(event, self.known) == planned
-        self.known = replace(self.known, temporary=planned.temporary)
-        if planned.views_may_change:
-            self.views.ask_again()
-        return planned.steps
-
-
-def executes(steps: tuple[Step, ...]) -> list[bool]:
-    return [isinstance(step, Execute) for step in steps]
-
-
-def query(
-    sql: bytes,
-    *,
-    error: int = 0,
-    schema: str = "other",
-    schemas: tuple[str, ...] | None = None,
-    unlisted: bool = False,
-    temporary: bool = False,
-) -> Query:
-    session = QuerySession(updated_schemas=schemas, schemas_unlisted=unlisted)
-    return Query(schema, sql, session, 0, 1, 0, error, temporary)
+from dm.syncer.ddl.known import DumpWindow, StatementEvent
+from dm.syncer.ddl.planner import plan
+from dm.syncer.ddl.step import Execute
+from tests.unit.syncer.ddl.planning import PLACE, TRANSACTION, Looking, Rules, executes, query
 
 
 @pytest.mark.parametrize(
@@ -252,131 +156,6 @@ def test_a_drop_that_found_some_of_its_tables_is_done() -> None:
     assert executes(steps) == [True, True]
 
 
-# -- Nothing is written while planning
-
-
-def at(offset: int) -> SourceTransaction:
-    end = Position("uuid", "binlog.000001", offset, GtidSet.empty("mysql"))
-    return SourceTransaction(replace(end, offset=offset - 50), end, None, 0)
-
-
-class Following(Looking):
-    """Carries out plans as the barrier does, without a target: structures, points and records follow them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.tracker = SchemaTracker("mysql")
-        context = SourceContext("mysql", 90704, "d")
-        for table in ("t", "early"):
-            self.tracker.set(parse_create_table(f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT)", context))
-        self.points: dict[TableName, Position] = {TableName("d", "early"): at(4000).end}
-        self.known = replace(self.known, structures=self.tracker, dump=DumpWindow(self.points, at(4000).end))
-
-    def everything(self) -> object:
-        """All that is known, by value."""
-        return deepcopy((self.tracker.to_json(), self.points, self.known.online, self.known.temporary))
-
-    def plan(self, event: StatementEvent) -> DdlPlan | str:
-        try:
-            return plan(event, self.known)
-        except DMError as error:
-            return error.name
-
-    def carry_out(self, planned: DdlPlan) -> None:
-        self.points.update(planned.points)
-        online = {**self.known.online, **planned.online}
-        self.known = replace(
-            self.known,
-            temporary=planned.temporary,
-            online={name: record for name, record in online.items() if record is not None},
-        )
-        for step in planned.pieces:
-            with suppress(DMError):
-                self.tracker.apply(step.piece)
-
-
-STATEMENTS = [
-    "CREATE TABLE d.t (id INT PRIMARY KEY, v INT)",
-    "CREATE TEMPORARY TABLE d.t (a INT)",
-    "DROP TEMPORARY TABLE d.t",
-    "TRUNCATE TABLE d.t",
-    "ALTER TABLE d.t ADD COLUMN b INT, ADD COLUMN c INT",
-    "CREATE TABLE d._t_gho LIKE d.t",
-    "ALTER TABLE d._t_gho ADD COLUMN a INT",
-    "RENAME TABLE d.t TO d._t_del, d._t_gho TO d.t",
-    "RENAME TABLE d._t_del TO d.t",
-    "DROP TABLE d._t_del",
-    "DROP DATABASE d",
-    "RENAME TABLE d.early TO d.later",
-    "RENAME TABLE d.later TO d.early",
-    "DROP TABLE d.early, d.t",
-    "ALTER TABLE d.later ADD COLUMN a INT",
-    "CREATE VIEW d.v AS SELECT 1",
-    "UPDATE other.u SET a = 1",
-    "ALTER TABLE d.t",
-]
-
-
-@settings(max_examples=40)
-@given(
-    history=st.lists(st.sampled_from(STATEMENTS), max_size=12),
-    thrown_away=st.lists(st.lists(st.sampled_from(STATEMENTS), max_size=2), min_size=12, max_size=12),
-)
-def test_a_plan_that_is_thrown_away_leaves_nothing_behind(history: list[str], thrown_away: list[list[str]]) -> None:
-    straight, hesitant = Following(), Following()
-    for number, statement in enumerate(history):
-        event = StatementEvent(query(statement.encode(), temporary=True), at(100 * (number + 1)))
-        planned = straight.plan(event)
-        for other in thrown_away[number]:
-            hesitant.plan(StatementEvent(query(other.encode(), temporary=True), at(100 * (number + 1))))
-        before = hesitant.everything()
-        assert hesitant.plan(event) == planned
-        assert hesitant.plan(event) == planned
-        assert hesitant.everything() == before
-        if isinstance(planned, DdlPlan):
-            straight.carry_out(planned)
-            hesitant.carry_out(planned)
-    assert straight.everything() == hesitant.everything()
-
-
-def test_a_point_that_goes_to_another_name_is_a_part_of_the_plan() -> None:
-    following = Following()
-    early, later = TableName("d", "early"), TableName("d", "later")
-    following.tracker.forget(early)
-    planned = following.plan(StatementEvent(query(b"RENAME TABLE d.early TO d.later"), at(100)))
-    assert isinstance(planned, DdlPlan)
-    assert planned.points == {later: following.points[early]}
-    assert planned.steps == ()  # the dump read the table behind the statement
-    assert later not in following.points
-
-
-def test_what_an_online_ddl_is_to_remember_is_a_part_of_the_plan() -> None:
-    following, t, ghost = Following(), TableName("d", "t"), TableName("d", "_t_gho")
-    remembered: list[list[str]] = []
-    for number, statement in enumerate(("CREATE TABLE d._t_gho LIKE d.t", "ALTER TABLE d._t_gho ADD COLUMN a INT")):
-        planned = plan(StatementEvent(query(statement.encode()), at(5000 + 100 * number)), following.known)
-        assert executes(planned.steps) == [False]
-        record = planned.online[ghost]
-        assert record is not None
-        remembered.append([one.text for one in record.statements])
-        following.carry_out(planned)
-    assert remembered == [[], ["ALTER TABLE `d`.`_t_gho` ADD COLUMN a INT"]]
-    swap = query(b"RENAME TABLE d.t TO d._t_del, d._t_gho TO d.t")
-    planned = plan(StatementEvent(swap, at(6000)), following.known)
-    proof, altered, renamed = planned.steps
-    assert isinstance(proof, CutOver)
-    assert (proof.ghost, proof.real) == (ghost, t)
-    assert isinstance(altered, Execute)
-    assert (altered.piece.text, altered.track, altered.copied_to) == (
-        "ALTER TABLE `d`.`t` ADD COLUMN a INT",
-        "not",
-        ghost,
-    )
-    assert isinstance(renamed, TrackOnly)
-    assert planned.pieces == (altered, renamed)
-    assert planned.online == {ghost: None}
-
-
 def test_all_of_an_alter_goes_with_its_first_piece() -> None:
     first, second = Looking().steps(query(b"ALTER TABLE d.t ADD COLUMN b INT, ADD COLUMN c INT"))
     assert isinstance(first, Execute)
@@ -385,67 +164,6 @@ def test_all_of_an_alter_goes_with_its_first_piece() -> None:
     assert whole is not None
     assert (whole.piece.text, whole.query) == ("ALTER TABLE d.t ADD COLUMN b INT, ADD COLUMN c INT", first.query)
     assert second.as_a_whole is None
-
-
-def test_a_statement_that_an_operator_replaces_is_followed_and_its_own_are_executed() -> None:
-    replacing = Operator("uuid", "binlog.000001", 100, "replace", ("ALTER TABLE d.t ADD COLUMN w INT",))
-    own, followed = Looking().steps(query(b"ALTER TABLE d.t ADD COLUMN v INT"), TRANSACTION, replacing)
-    assert isinstance(own, Execute)
-    assert (own.piece.text, own.by_hand, own.track) == ("ALTER TABLE d.t ADD COLUMN w INT", True, "not")
-    assert isinstance(followed, TrackOnly)
-    assert (followed.piece.text, followed.track) == ("ALTER TABLE d.t ADD COLUMN v INT", "if possible")
-
-
-def test_a_skipped_statement_that_failed_at_the_source_may_be_done_in_part() -> None:
-    skipping = Operator("uuid", "binlog.000001", 100, "skip")
-    (step,) = Looking().steps(query(b"ALTER TABLE d.t ADD COLUMN v INT", error=1317), TRANSACTION, skipping)
-    assert isinstance(step, Forget)
-
-
-def test_an_injection_is_planned_under_the_same_rules() -> None:
-    injecting = Operator("uuid", "binlog.000001", 100, "inject", ("ALTER TABLE d.t ADD v INT", "DROP TABLE other.t"))
-    known = Looking().known
-    planned, left = plan_injection(injecting, TRANSACTION, known)
-    assert (planned, left) == plan_injection(injecting, TRANSACTION, known)
-    assert not left  # to nobody
-    assert [step.piece.text for step in planned.pieces] == ["ALTER TABLE d.t ADD v INT"]
-
-
-class Reading(Rules):
-    """One of several readings: these tables are its own, or all but these."""
-
-    def __init__(self, *tables: str, but: bool = False) -> None:
-        self._tables = tables
-        self._but = but
-
-    def followed(self, table: TableName) -> bool:
-        return table.schema == "d" and (table.table in self._tables) != self._but
-
-    def elsewhere(self, table: TableName) -> bool:
-        return table.schema == "d" and not self.followed(table)
-
-
-def test_each_reading_injects_what_is_its_own_and_no_other_has_done() -> None:
-    words = ("ALTER TABLE d.a ADD v INT, ADD w INT", "ALTER TABLE d.t ADD v INT", "ALTER TABLE d.b ADD v INT")
-    injecting = Operator("uuid", "binlog.000001", 100, "inject", (*words, "DROP TABLE other.t"))
-    around = Looking().known
-
-    def injected(rules: Rules) -> list[str]:
-        nonlocal injecting
-        planned, left = plan_injection(injecting, TRANSACTION, replace(around, rules=cast(Any, rules)))
-        injecting = replace(injecting, done=True, left=left)
-        return [str(step.piece.table) for step in planned.pieces]
-
-    assert injected(Reading("a", "b", but=True)) == ["d.t"]
-    assert injecting.left == frozenset({(0, 0), (0, 1), (2, 0)})
-    assert injected(Reading("a")) == ["d.a", "d.a"]
-    assert injected(Reading("a")) == []
-    assert injecting.partly
-    assert injected(Rules()) == ["d.b"]  # it is held no more
-    assert not injecting.to_come
-
-
-# -- What is not understood
 
 
 NOT_UNDERSTOOD = [
@@ -486,17 +204,6 @@ def test_a_tidb_gets_the_operations_of_an_alter_one_by_one() -> None:
     assert [first.piece.text, second.piece.text] == ["ALTER TABLE d.t DROP INDEX k", "ALTER TABLE d.t ADD INDEX k (b)"]
     assert first.whole is not None
     assert first.whole.text == altering.text  # should the TiDB refuse the first one
-
-
-def test_what_breaks_over_a_statement_may_be_skipped_by_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(text: str, context: SourceContext, *, singly: bool) -> list[Piece]:
-        raise IndexError(f"{text} {singly}")
-
-    monkeypatch.setattr("dm.syncer.ddl.planner.split", broken)
-    skipping = Operator("uuid", "binlog.000001", 100, "skip")
-    with pytest.raises(IndexError):
-        Looking().steps(query(b"ALTER TABLE d.t ADD COLUMN v INT"))
-    assert Looking().steps(query(b"ALTER TABLE d.t ADD COLUMN v INT"), TRANSACTION, skipping) == ()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from dm.sql.lexeme import scan
 from dm.sql.piece import Piece
 from dm.syncer.ddl.reading_ahead import ReadingAhead, StatementReading
 from dm.syncer.stream.transaction import MemoryItems, SourceTransaction, StatementItem
-from tests.unit.syncer.ddl.test_planner import PLACE
+from tests.unit.syncer.ddl.planning import PLACE
 
 CONTEXT = SourceContext("mysql", 90704, "d")
 NUMBERS = count()
