@@ -5,8 +5,7 @@ and ENUM, SET and BIT are written as numbers:
 
 - In a list of tuples MySQL compares an ENUM or a SET with the *text* of the number, and MariaDB compares a BIT of 64
   bits as signed: `(e, n) IN ((1, 5))` finds nothing where `e = 1 AND n = 5` does. Such keys are spelled out.
-- The 64th member of a SET is the sign of its number: it equals no positive one. And from the 54th member on, numbers
-  are compared as doubles unless an index is used: `set | 0` is the number as an integer.
+- A SET of many members equals its number in no simple way (`dm.sql.member_number`).
 
 Without a key the condition must find exactly *that* row, so every column is compared for the same bytes:
 
@@ -28,30 +27,27 @@ from dm.changes.column_map import MappedColumn
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.sql.member_number import EXACT_BITS, equal_members
 from dm.type_family import BYTES, CHARACTERS, FIXED_BYTES, FLOATS, INTEGERS, TEMPORAL, TEXTS
 
 Comparison = Callable[[Value], bytes]
 
 _NUMBERED = frozenset({"enum", "set", "bit"})
-_EXACT_BITS = 53  # of a double
-_LONG_DIGITS = len(str(1 << _EXACT_BITS))
 _SIMPLE = INTEGERS | TEMPORAL | frozenset(FIXED_BYTES) | {"decimal", "bit", "year", "enum"}
 
 
 def equal(column: MappedColumn, literal: bytes) -> bytes:
     """The condition that a key column has the value of the literal; the server may use an index for it."""
-    if column.target.base == "set" and len(literal) >= _LONG_DIGITS and literal.isdigit():
-        number = int(literal)
-        signed = number - (1 << 64) if number >> 63 else number
-        return b"%b=%d AND %b|0=%b" % (column.sql, signed, column.sql, literal)
-    return column.sql + (b"<=>" if literal == b"NULL" else b"=") + literal
+    if literal == b"NULL":
+        return column.sql + b"<=>NULL"
+    return equal_members(column.sql, literal) if column.target.base == "set" else column.sql + b"=" + literal
 
 
 def listed(columns: Sequence[MappedColumn]) -> bool:
     """Whether a list of literals, or of tuples of them, finds the same as comparing column by column."""
     if len(columns) == 1:
         target = columns[0].target
-        return target.base != "set" or len(target.members) <= _EXACT_BITS
+        return target.base != "set" or len(target.members) <= EXACT_BITS
     return all(column.target.base not in _NUMBERED for column in columns)
 
 

@@ -23,6 +23,7 @@ from dm.ident import Ident
 from dm.sql.json_expression import json_expression
 from dm.sql.json_types import NOTHING
 from dm.sql.literal import encode
+from dm.sql.member_number import equal_members
 from dm.type_family import FLOATS, INTEGERS
 
 Values = tuple[bytes | None, ...]
@@ -85,7 +86,8 @@ def _deletion(table: ComparedTable, values: Values, extra: Counter[bytes]) -> by
         part = target.row[at]
         if part.base:
             name = Ident(part.label.removesuffix(" (number)")).sql.encode()
-            conditions.append(name + b" = " + _literal(part, values[at]))
+            literal = _literal(part, values[at])
+            conditions.append(equal_members(name, literal) if part.base == "enum" else name + b" = " + literal)
     return start + b" AND ".join(conditions)
 
 

@@ -40,6 +40,7 @@ from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import Ident, TableName
 from dm.sql.json_types import types_expression
+from dm.sql.member_number import EXACT_BITS
 from dm.type_family import BYTES, FLOATS, GEOMETRIES, INTEGERS, MEMBERED, MOMENTS, TEXTS
 
 Canonical = Callable[[bytes], bytes]
@@ -47,7 +48,6 @@ Form = Literal["plain", "framed", "hashed"]
 """How a value stands in its row's text: as it is, since no comma is in it; behind its length; as its hash, since it may
 be large, and servers limit what CONCAT makes."""
 
-_EXACT_BITS: Final = 53  # of a double
 _EXACT: Final = INTEGERS | {"decimal", "year", "bit"}
 _UTF8: Final = frozenset({"ascii", "utf8", "utf8mb3", "utf8mb4"})  # each a part of the next
 _LONG: Final = GEOMETRIES | {"mediumtext", "longtext", "mediumblob", "longblob", "json", "vector"}
@@ -192,7 +192,7 @@ def _temporal(side: Side, scale: int, *, plain: bool) -> Part:
 
 
 def _wide_at_tidb(side: Side) -> bool:
-    return side.tidb and side.base == "set" and side.members.count("','") >= _EXACT_BITS
+    return side.tidb and side.base == "set" and side.members.count("','") >= EXACT_BITS
 
 
 def _members(side: Side, *, same: bool, numbered: bool) -> list[Part]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 from dm.config.subtask import SubtaskConfig
+from dm.demo.servers import ThrowawayServer
 from dm.diff.chunk import ChunkComparer, ChunkOutcome
 from dm.diff.options import DiffOptions
 from dm.diff.planner import Planner
 from dm.diff.versions import Difference
+from tests.testbed.typed_rows import session
 
 
 def compared(subtask: SubtaskConfig, *snapshots: str) -> list[ChunkOutcome]:
@@ -29,6 +32,17 @@ def _outcomes(subtask: SubtaskConfig, *snapshots: str) -> list[tuple[str, ChunkO
     planner = Planner([subtask], DiffOptions(snapshots=snapshots), threading.Event())
     planned = [each for each in planner.plan() if each.compared is not None]
     tables = tuple(each.compared for each in planned if each.compared is not None)
-    comparer = ChunkComparer(planner.endpoints, tables, readings=planner.moments())
+    # Each row is told in words.
+    comparer = ChunkComparer(planner.endpoints, tables, readings=planner.moments(), words=sys.maxsize)
     outcomes = comparer(tuple(chunk for number, each in enumerate(planned) for chunk in each.chunks(number)))
     return [(planned[outcome.chunk.table].name.table, outcome) for outcome in outcomes]
+
+
+def put_right(target: ThrowawayServer, rows: list[Difference]) -> None:
+    """Execute their statements, deletions first."""
+    statements = [each for row in rows for each in row.fix.deletions]
+    statements += [each for row in rows for each in row.fix.insertions]
+    with session(target) as cursor:
+        for statement in statements:
+            for part in statement.split(b";\n"):
+                cursor.connection.query(part)

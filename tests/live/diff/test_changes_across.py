@@ -7,10 +7,8 @@ from functools import partial
 
 import pytest
 
-from dm.demo.servers import ThrowawayServer
-from dm.diff.versions import Difference
 from dm.flavor import Flavor
-from tests.testbed.diffing import differences
+from tests.testbed.diffing import differences, put_right
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
 from tests.testbed.random_table import Table, draw_table
@@ -30,16 +28,6 @@ def drawn(number: int, source: Flavor, target: Flavor, chance: random.Random) ->
     table = draw_table(f"t{number}", source, chance, shared_dialect(source, target))
     without_negative_zeros(table)
     return table
-
-
-def execute(target: ThrowawayServer, rows: list[Difference]) -> None:
-    """Their statements, deletions first."""
-    statements = [each for row in rows for each in row.fix.deletions]
-    statements += [each for row in rows for each in row.fix.insertions]
-    with session(target) as cursor:
-        for statement in statements:
-            for part in statement.split(b";\n"):
-                cursor.connection.query(part)
 
 
 @pytest.mark.parametrize(("of", "to"), [("mysql", "mariadb"), ("mariadb", "mysql")])
@@ -64,7 +52,7 @@ def test_each_change_is_found(park: ServerPark, schema: SchemaFactory, of: Flavo
         assert wrong.keys() == {table for table, statement in statements.items() if statement}, (number, statements)
         assert all(len(rows) in (1, 2) for rows in wrong.values())
         found += len(wrong)
-        execute(target, [row for rows in wrong.values() for row in rows])
+        put_right(target, [row for rows in wrong.values() for row in rows])
         without_fix |= {table for table, rows in wrong.items() if any(row.fix.impossible for row in rows)}
         assert differences(subtask).keys() == without_fix, (number, statements)
     assert found > 0.6 * TABLES * ROUNDS
