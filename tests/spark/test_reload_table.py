@@ -131,6 +131,7 @@ def spoiled(load: FullLoad, task: Task) -> Iterator[None]:
     identical(load)
 
 
+@pytest.mark.timeout(480)  # two reloads, killed three times
 @pytest.mark.ci_flavor("mysql")
 def test_a_reload_survives_a_kill_of_each_stream(
     upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, tmp_path: Path

@@ -66,7 +66,7 @@ class LoopResult:
         lives = self.lives
         # Where so little is remembered, the lanes are drained, and all keys forgotten, before two of them can meet.
         # And the slower the machine is, the less the lanes have when a row comes that two of them hold the keys of.
-        spooled, conflicts = (self.spooled, 2 * lives), (self.conflicts, lives)
+        spooled, conflicts = (self.spooled, 2 * lives), (self.conflicts, 1 + lives // 4)
         crowded = ("spooled transactions", spooled) if self.spooling else ("conflicts", conflicts)
         wanted = {
             "strikes inside a target transaction": (self.inside_transaction, 1 + lives // 20),
