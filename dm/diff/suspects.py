@@ -10,7 +10,7 @@ that look says it all. Where they have, it has to be seen in the same way four t
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Generic, TypeVar
 
 from dm.diff.chunk import Chunk, ChunkOutcome
@@ -27,6 +27,7 @@ class Found:
     """What one look has found."""
 
     different: dict[Chunk, dict[str, Difference]] = field(default_factory=dict)  # by what a row and both versions are
+    cut: dict[Chunk, tuple[Chunk, ...]] = field(default_factory=dict)  # what differs too much, and its slices
     changed: dict[int, str] = field(default_factory=dict)  # tables that are not what was planned, in a server's words
     kept: int = 0  # the most rows that were kept at a time
     size: int = 0  # bytes that the differences take, roughly
@@ -36,6 +37,8 @@ class Found:
         self.kept = max(self.kept, outcome.kept)
         if outcome.changed:
             self.changed[outcome.chunk.table] = outcome.changed
+        elif outcome.slices:
+            self.cut[outcome.chunk] = tuple(replace(outcome.chunk, slice=some) for some in outcome.slices)
         elif outcome.differences:
             self.different[outcome.chunk] = {each.identity: each for each in outcome.differences}
             self.size += sum(each.size for each in outcome.differences)
@@ -65,6 +68,12 @@ class Suspects(Generic[Place, Told]):
             looks = {identity: self._looks[place].get(identity, 0) + 1 for identity in seen}
             known |= {identity: each for identity, each in seen.items() if rests or looks[identity] >= SAME_LOOKS}
             self._looks[place] = {identity: number for identity, number in looks.items() if identity not in known}
+
+    def forget(self, places: Iterable[Place]) -> None:
+        """These begin anew elsewhere; what was found of them is found again."""
+        for place in places:
+            self._looks.pop(place, None)
+            self._confirmed.pop(place, None)
 
     def confirmed(self) -> Iterable[tuple[Place, list[Told]]]:
         """What is different."""

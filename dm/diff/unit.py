@@ -7,7 +7,8 @@ says when a row counts as different. What never comes to rest is told as that.
 Nothing is locked, and nothing is written to any server.
 
 Differences are kept here until they are told. When they are as many as fit into the memory that rows may take, no more
-chunks are compared until these are settled and written down.
+chunks are compared until these are settled and written down. A chunk of which so much differs only when it is looked at
+again is cut then, and its slices begin with a first look.
 """
 
 from __future__ import annotations
@@ -187,14 +188,16 @@ class DiffUnit:
         while left and not stop.is_set():
             self.report.phase = "comparing rows"
             first, left = self._look(replace(comparer, cuts=True), left, with_rows, stop, count)
-            suspects = self._look_again(planner, comparer, first, with_rows, stop)
+            suspects, put_off = self._look_again(planner, replace(comparer, cuts=True), first, with_rows, stop)
             changed |= first.changed
             for chunk, differences in suspects.confirmed():
                 if chunk.table not in changed:
                     self._tell(reports[names[chunk.table]], differences)
             for chunk, number in suspects.unsettled():
                 reports[names[chunk.table]].unsettled += number
-            left = [chunk for chunk in left if chunk.table not in changed]
+            for chunk in put_off:
+                reports[names[chunk.table]].chunks += 1
+            left = [chunk for chunk in (*left, *put_off) if chunk.table not in changed]
         return {names[number]: words for number, words in changed.items()}
 
     def _forget(self, names: Collection[TableName], reports: Mapping[TableName, TableReport]) -> None:
@@ -221,8 +224,10 @@ class DiffUnit:
         planned: Sequence[PlannedTable],
         stop: threading.Event,
         count: Callable[[ChunkOutcome], None] = lambda _: None,
+        *,
+        slices: bool = True,
     ) -> tuple[Found, list[Chunk]]:
-        """What was found, and what was not looked at since it was enough."""
+        """What was found, and what was not looked at since it was enough; slices that are found only if asked for."""
         found, enough = Found(), _Enough(stop)
         left = dict.fromkeys(chunks)
 
@@ -231,8 +236,9 @@ class DiffUnit:
                 if enough.reached:
                     return  # these are compared again; what is kept stays bounded
                 del left[outcome.chunk]
-                left.update(dict.fromkeys(replace(outcome.chunk, slice=some) for some in outcome.slices))
                 found.hear(outcome)
+                if slices:
+                    left.update(dict.fromkeys(found.cut.get(outcome.chunk, ())))
                 count(outcome)
                 enough.reached = found.size >= self._options.kept_bytes
 
@@ -257,14 +263,17 @@ class DiffUnit:
         first: Found,
         planned: Sequence[PlannedTable],
         stop: threading.Event,
-    ) -> Suspects[Chunk, Difference]:
-        """What stays different, and what did not come to rest; tables that changed meanwhile are added to the first."""
-        suspects = Suspects(first.different)
+    ) -> tuple[Suspects[Chunk, Difference], list[Chunk]]:
+        """What stays different, or came to no rest; and slices, to be looked at anew, of what differs too much by now.
+
+        Tables that changed meanwhile are added to the first.
+        """
+        suspects, put_off = Suspects(first.different), list[Chunk]()
         if not suspects.open:
-            return suspects
+            return suspects, put_off
         if not self._options.follows or planner.snapshots.past:
             suspects.look(first.different, rests=True)  # what differs as of a moment that stays differs
-            return suspects
+            return suspects, put_off
         first.different.clear()  # a later look finds again what is different
         with closing(self._progress()) as progress:
             for _ in range(_LOOKS):
@@ -275,13 +284,15 @@ class DiffUnit:
                 renewed = replace(comparer, readings=planner.moments())
                 left: Sequence[Chunk] = suspects.open
                 while left and not stop.is_set():
-                    again, later = self._look(renewed, left, planned, stop)
+                    again, later = self._look(renewed, left, planned, stop, slices=False)
                     first.changed.update(again.changed)
+                    suspects.forget(again.cut)
+                    put_off += (part for parts in again.cut.values() for part in parts)
                     if not stop.is_set():
                         looked = frozenset(left).difference(later)
                         suspects.look(again.different, rests=progress.rests(), at=looked)
                     left = later
-        return suspects
+        return suspects, put_off
 
     def _tell(self, report: TableReport, differences: Sequence[Difference]) -> None:
         unique = {each.identity: each for each in differences}

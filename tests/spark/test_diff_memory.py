@@ -1,13 +1,15 @@
-"""A table without a key, of which nearly all rows differ, is compared within a bound, and all of it is found."""
+"""Tables of which nearly all rows differ, at once or from a second look on, are compared within a bound, wholly."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from dm.demo.servers import ThrowawayServer
+from dm.diff import unit as comparison
 from dm.diff.options import DiffOptions
 from dm.diff.unit import DiffUnit
 from dm.diff.versions import ROW_COST
@@ -49,3 +51,48 @@ def test_few_rows_are_kept_however_many_differ(
     execute(target, tmp_path / "fix")
     unit = compared(DiffUnit([load.subtask()], options, spark))
     assert unit.report.verdict == "equal", unit.report.tables[0].to_json()
+
+
+@pytest.mark.parametrize("key", ["", ", PRIMARY KEY (v)"])
+def test_few_rows_are_kept_where_they_differ_only_at_a_second_look(
+    key: str,
+    full_load: LoadFactory,
+    spark: SparkProvider,
+    upstream: ThrowawayServer,
+    target: ThrowawayServer,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    load = full_load(
+        upstream, target, f"CREATE TABLE t (v INT, w VARCHAR({LONG + 5}){key})",
+        f"INSERT INTO t {NUMBERS} SELECT i, REPEAT('w', {LONG}) FROM n",
+    )  # fmt: skip
+    load.dump()
+    load.load()
+    spoil = f"UPDATE `{load.target_schema}`.t SET w = CONCAT(w, 'other') WHERE CHAR_LENGTH(w) = {LONG}"
+    target.execute(f"{spoil} AND v = 1")
+    monkeypatch.setattr(comparison, "TargetProgress", lambda _: _Meanwhile(lambda: target.execute(spoil)))
+    options = DiffOptions(kept_bytes=KEPT, threads=THREADS, follows=(load.source_id,))
+    unit = compared(DiffUnit([load.subtask()], options, spark))
+    (table,) = unit.report.tables
+    assert (table.source_rows, table.target_rows, table.unsettled) == (ROWS, ROWS, 0)
+    assert table.differing == (ROWS if key else 2 * ROWS)
+    assert table.done == table.chunks > 1
+    _, size = unit.most_kept
+    assert KEPT <= size <= 2.5 * KEPT
+
+
+class _Meanwhile:
+    """A target that is past the sources at once, and at which something happens before each look but the first."""
+
+    def __init__(self, happens: Callable[[], None]) -> None:
+        self._happens = happens
+
+    def wait_past(self, stop: threading.Event) -> bool:
+        self._happens()
+        return not stop.is_set()
+
+    def rests(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass

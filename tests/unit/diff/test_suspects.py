@@ -75,6 +75,14 @@ def test_what_was_not_looked_at_waits() -> None:
     assert confirmed(suspects) == {OTHER: ["b"], CHUNK: ["a"]}
 
 
+def test_what_begins_anew_elsewhere_is_told_there_alone() -> None:
+    suspects = Suspects({CHUNK: seen("a"), OTHER: seen("b")})
+    suspects.look({CHUNK: seen("a", "c"), OTHER: seen("b")}, rests=True, at={CHUNK})
+    suspects.look({OTHER: seen("b")}, rests=False, at={OTHER})
+    suspects.forget([CHUNK, OTHER])
+    assert (confirmed(suspects), suspects.open, list(suspects.unsettled())) == ({}, [], [])
+
+
 def test_a_look_knows_how_much_it_keeps() -> None:
     fix = Fix((b"d" * 300,), (b"i" * 2000,) * 5)
     worded = Difference("a", "a", {"v": "x" * 500}, {"v": "y" * 100}, (), 5, 1, fix)
