@@ -3,14 +3,18 @@
 Both begin at a checkpoint that a short run has stored, and end with everything in the target, which `CHECKSUM TABLE`
 compares with the source. The replay's time has the start of Spark in it; the notes say how much that is, and what each
 step took. `--scale 42` of `benchmarks.run` is five million changes of A, `--scale 34` of H.
+
+`--master cluster` is a stand-alone cluster on this machine with two executors, of two cores each. It is measured beside
+the syncer, and beside a replay without the cluster.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -31,10 +35,13 @@ from dm.position import MAGIC_SIZE, Position
 from dm.relay.unit import RelayUnit
 from dm.syncer.stream.until import UntilPosition
 from dm.unit import JSON
+from tests.testbed.standalone import StandaloneCluster
 from tests.testbed.sync import RunningSync, endpoint_of, subtask_for
 
 WORKLOADS: Final = {"A": 1.0, "H": 1.5}
-"""With the goals."""
+"""With the goals, over the syncer; a cluster has to be faster than the machine alone."""
+CLUSTER: Final = "cluster"
+_EXECUTORS, _CORES = 2, 2
 _TASK: Final = "bench_replay"
 _SECONDS: Final = 3600.0
 _FILE: Final = 512 << 20  # bytes of a binlog file: a backlog has several
@@ -53,39 +60,89 @@ class Backlog:
     end: tuple[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Master:
+    """Where Spark's tasks run, and what the session is told of it."""
+
+    url: str
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One way of applying the backlog."""
+
+    series: Series
+    master: Master | None = None  # of a replay; the syncer has none
+
+
+def local_master() -> str:
+    """All cores of the machine."""
+    return f"local[{os.cpu_count()}]"
+
+
 def measure(
-    source: ThrowawayServer, target: ThrowawayServer, workload: Workload, scale: float, rounds: int
-) -> Comparison:
-    """Both in each round, in turn."""
+    source: ThrowawayServer, target: ThrowawayServer, workload: Workload, scale: float, rounds: int, master: str
+) -> Iterator[Comparison]:
+    """All sides in each round, in turn."""
     backlog = _written(source, workload, scale)
     unit = "changes per second"
-    ours, peer = Series("dmctl replay", unit), Series("the syncer", unit)
-    notes: dict[str, JSON] = {"changes": backlog.rows, "master": _master()}
-    with tempfile.TemporaryDirectory(prefix="dm-bench-") as directory:
-        relay = Path(directory) / "relay"
+    with tempfile.TemporaryDirectory(prefix="dm-bench-") as name, _master(master, Path(name)) as chosen:
+        ours = Side(Series(f"dmctl replay, {master}", unit), chosen)
+        peers = [Side(Series("the syncer", unit))]
+        if master == CLUSTER:
+            peers.append(Side(Series(f"dmctl replay, {local_master()}", unit), Master(local_master())))
+        directory, notes = Path(name), dict[str, JSON](changes=backlog.rows, master=master)
+        relay = directory / "relay"
         _pull(endpoint_of(source), backlog, relay)
         for number in range(rounds):
-            for side in in_turn((ours, peer), number):
-                work = Path(directory) / f"{side.name.split()[0]}-{number}"
-                subtask = _begin(source, target, backlog, relay, work)
-                before = server_seconds(target)
-                order: dict[str, JSON] = {
-                    "subtask": subtask.to_wire(), "relay": str(relay), "work": str(work), "master": _master(),
-                    "rows": backlog.rows,
-                }  # fmt: skip
-                answer = run_python("benchmarks.replay_ours" if side is ours else "benchmarks.catch_up_ours", order)
-                assert isinstance(answer, dict)
-                answer["server"] = round(server_seconds(target) - before, 2)
-                answer.pop("forms", None)
-                notes[f"{side.name}, round {number + 1}"] = dict(answer)
-                _compare(source, target, backlog)
-                side.values.append(backlog.rows / float(str(answer["wall" if side is ours else "seconds"])))
-    what = f"backlog {workload.name}, {backlog.rows:,} changes"
-    return Comparison(f"replay.{workload.name}", what, ours, peer, WORKLOADS[workload.name], notes=notes)
+            for side in in_turn((ours, *peers), number):
+                work = directory / f"{[ours, *peers].index(side)}-{number}"
+                answer = _applied(source, target, backlog, relay, work, side)
+                notes[f"{side.series.name}, round {number + 1}"] = answer
+    what = f"backlog {workload.name}, {backlog.rows:,} changes, {master}"
+    key = f"replay.{workload.name}" if master != CLUSTER else f"replay.{workload.name}.{CLUSTER}"
+    yield Comparison(key, what, ours.series, peers[0].series, WORKLOADS[workload.name], notes=notes)
+    for peer in peers[1:]:
+        yield Comparison(f"{key}.local", what, ours.series, peer.series, 1.0)
 
 
-def _master() -> str:
-    return f"local[{os.cpu_count()}]"
+@contextmanager
+def _master(name: str, directory: Path) -> Iterator[Master]:
+    if name != CLUSTER:
+        yield Master(name)
+        return
+    cluster = StandaloneCluster(directory / CLUSTER, cores=_CORES)
+    try:
+        cluster.start(_EXECUTORS)
+        host = "127.0.0.1"
+        yield Master(
+            cluster.url,
+            {"spark.driver.host": host, "spark.driver.bindAddress": host, "spark.executor.memory": "512m"},
+        )
+    finally:
+        cluster.close()
+
+
+def _applied(
+    source: ThrowawayServer, target: ThrowawayServer, backlog: Backlog, relay: Path, work: Path, side: Side
+) -> dict[str, JSON]:
+    """One side's turn; what its program tells."""
+    subtask = _begin(source, target, backlog, relay, work)
+    before = server_seconds(target)
+    order: dict[str, JSON] = {
+        "subtask": subtask.to_wire(), "relay": str(relay), "work": str(work), "rows": backlog.rows,
+    }  # fmt: skip
+    master = side.master
+    if master is not None:
+        order |= {"master": master.url, "conf": dict[str, JSON](master.conf)}
+    answer = run_python("benchmarks.catch_up_ours" if master is None else "benchmarks.replay_ours", order)
+    assert isinstance(answer, dict)
+    told = {name: value for name, value in answer.items() if name != "forms"}
+    told["server"] = round(server_seconds(target) - before, 2)
+    _compare(source, target, backlog)
+    side.series.values.append(backlog.rows / float(str(answer["seconds" if master is None else "wall"])))
+    return told
 
 
 def _place(source: ThrowawayServer) -> tuple[str, int]:

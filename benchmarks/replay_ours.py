@@ -25,7 +25,7 @@ def main() -> None:
     request = ReplayRequest(subtask, Path(order["relay"]), work, work / "replay")
     with tempfile.TemporaryDirectory(prefix="dm-spark-") as scratch:
         began = time.monotonic()
-        spark = SparkProvider(order["master"], scratch=Path(scratch))
+        spark = SparkProvider(order["master"], order["conf"], Path(scratch), python=sys.executable)
         try:
             spark.context()
             started = time.monotonic() - began

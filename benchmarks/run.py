@@ -39,6 +39,7 @@ from benchmarks import (
     shards,
     tables,
     tidb,
+    validator_cost,
 )
 from benchmarks.measure import Comparison, run_program, stolen_seconds
 from benchmarks.outcome import Outcome
@@ -65,7 +66,7 @@ PARTS = (
     "tables",
     "tidb",
 )
-ASKED_FOR = ("shards", "replay")
+ASKED_FOR = ("shards", "replay", "validator")
 """Parts that are measured only where they are named: they take many minutes."""
 _SAMPLES = 200
 # Parts of the scale: the peer is that slow, and the rates are those of any size. Of B ours would be over too soon.
@@ -74,6 +75,7 @@ _WHOLE_SCALE = 0.4  # from which on DDL and tables without a key are measured wi
 _FULL_ROUNDS = 2  # at most, of what is dumped and loaded: each takes a minute
 _DIFF = 0.1  # of the scale of what is loaded: a million rows
 _LARGE = 0.6  # of the scale, of what is more than a quota of memory
+_VALIDATED = 7.5  # times the scale: a shorter run is over before a validator has begun
 _IDLE_SECONDS = 10.0
 
 
@@ -88,15 +90,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--part", choices=(*PARTS, *ASKED_FOR), action="append", help="only this part; may be given again"
     )
+    parser.add_argument("--also", choices=ASKED_FOR, action="append", default=[], help="this part as well")
     parser.add_argument("--workload", choices=sorted(WORKLOADS), action="append", help="only this workload")
     parser.add_argument(
         "--row-format", choices=get_args(RowFormat), default="auto", help="dm's, where it catches up (default auto)"
+    )
+    parser.add_argument(
+        "--master",
+        default=replay.local_master(),
+        help=f"of the part replay (default {replay.local_master()}); `{replay.CLUSTER}`: two executors with two cores",
     )
     parser.add_argument("--keep", choices=sorted(report.RESULTS), help="write the figures of this make target to docs/")
     given = parser.parse_args(arguments)
     began, (stolen, all_time) = time.monotonic(), stolen_seconds()
     outcome = Outcome()
-    parts, workloads = _possible(given.part or PARTS), given.workload or sorted(WORKLOADS)
+    parts, workloads = _possible([*(given.part or PARTS), *given.also]), given.workload or sorted(WORKLOADS)
     outcome.attempt("servers", lambda: _measure_beside_servers(outcome, parts, workloads, given))
     if "diff" in parts:
         outcome.measure("diff", lambda: diff.measure(given.full_scale * _DIFF, min(given.rounds, _FULL_ROUNDS)))
@@ -141,8 +149,12 @@ def _measure_beside_servers(
     ):
         if "replay" in parts:
             for name in sorted(set(workloads) & set(replay.WORKLOADS)):
-                workload = WORKLOADS[name]
-                outcome.measure(f"replay {name}", partial(replay.measure, source, target, workload, scale, rounds))
+                workload, master = WORKLOADS[name], given.master
+                outcome.measure(
+                    f"replay {name}", partial(replay.measure, source, target, workload, scale, rounds, master)
+                )
+        if "validator" in parts and validator_cost.WORKLOAD in workloads:
+            outcome.measure("validator", lambda: _validated(source, target, scale, rounds))
         for name in workloads:
             _measure_workload(outcome, name, parts, given, (source, target))
         measured: Mapping[str, Callable[[], Comparison | Iterable[Comparison]]] = {
@@ -159,6 +171,11 @@ def _measure_beside_servers(
         for part, measuring in measured.items():
             if part in parts:
                 outcome.measure(part, measuring)
+
+
+def _validated(source: ThrowawayServer, target: ThrowawayServer, scale: float, rounds: int) -> Comparison:
+    recording = record(source, WORKLOADS[validator_cost.WORKLOAD], scale * _VALIDATED, table="validated")
+    return validator_cost.measure(source, target, recording, rounds)
 
 
 def _measure_workload(

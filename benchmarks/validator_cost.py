@@ -1,4 +1,4 @@
-"""`python -m benchmarks.validator_cost`: what a validator costs the syncer beside it.
+"""What a validator costs the syncer beside it.
 
 The syncer catches up with a workload that is in the relay already, alone and with a validator, in turn. The validator
 is a process of low priority, as the daemon has it, reads the same relay, and begins when the syncer has its first
@@ -8,20 +8,17 @@ whether it kept up.
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 import threading
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, cast
 
-from benchmarks.catch_up import run_ours, target_server
-from benchmarks.measure import Series, in_turn, run_python
+from benchmarks.catch_up import run_ours
+from benchmarks.measure import Comparison, Series, in_turn, run_python
 from benchmarks.pull import pull_ours
-from benchmarks.recording import SOURCE_OPTIONS, record
-from benchmarks.workload import WORKLOADS
+from benchmarks.recording import Recording
 from dm.config.subtask import SubtaskConfig
 from dm.config.validator import ValidatorConfig
 from dm.demo.servers import ThrowawayServer
@@ -32,6 +29,8 @@ from dm.unit import JSON
 from tests.testbed.sync import FreshProcess
 from tests.testbed.validation import ValidatorProcess
 
+WORKLOAD: Final = "A"
+GOAL: Final = 0.9
 _LOW_PRIORITY: Final = 10
 _LOOK_SECONDS: Final = 0.2
 
@@ -88,34 +87,23 @@ def _ordered(order: JSON) -> tuple[dict[str, Any], SubtaskConfig]:
     return told, subtask.model_copy(update={"syncer": syncer})
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.validator_cost", description="what a validator costs")
-    parser.add_argument("--workload", choices=sorted(WORKLOADS), default="A")
-    parser.add_argument("--scale", type=float, default=3.0, help="of the workload (default 3)")
-    parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args(arguments)
-    without, beside = Series("alone", "rows per second"), Series("with a validator", "rows per second")
-    with (
-        tempfile.TemporaryDirectory(prefix="dm-bench-") as name,
-        ThrowawayServer("mysql", Path(name) / "source", server_id=71, options=SOURCE_OPTIONS) as source,
-        target_server(Path(name)) as target,
-    ):
-        recording = record(source, WORKLOADS[given.workload], given.scale)
+def measure(source: ThrowawayServer, target: ThrowawayServer, recording: Recording, rounds: int) -> Comparison:
+    """With and without one, in each round, in turn."""
+    rate = "rows per second"
+    beside, without = Series("dm with a validator", rate), Series("dm alone", rate)
+    read: list[JSON] = []
+    with tempfile.TemporaryDirectory(prefix="dm-bench-") as name:
         relay = Path(name) / "relay"
         pull_ours(source, recording, relay)
-        for number in range(given.rounds):
-            for series in in_turn((without, beside), number):
-                work = Path(name) / f"{series.name}-{number}"
+        for number in range(rounds):
+            for series in in_turn((beside, without), number):
+                work = Path(name) / f"{number}-{series is beside}"
                 validator = BesideValidator(relay, work / "validator")
                 run = alone if series is without else validator
                 seconds, _ = run_ours(source, target, recording, work, relay, run=run)
                 series.values.append(recording.rows / seconds)
-                read = f", read {validator.processed}" if series is beside else ""
-                print(f"{series.name}: {series.values[-1]:.0f} rows per second{read}", flush=True)
-    print(f"\nof {recording.rows} rows; the syncer keeps {100 * beside.median / without.median:.0f} % of its rate")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+                if series is beside:
+                    read.append(validator.processed)
+    notes: dict[str, JSON] = {"rows": recording.rows, "the validator had read": read}
+    what = f"catch-up {recording.workload.name} with a validator"
+    return Comparison("validator", what, beside, without, GOAL, notes=notes)
