@@ -52,6 +52,14 @@ PARTS = (
     Part("tasks", 40, ("tests/live/hold", "tests/live/worker")),
     Part("concurrent-writer", 40, ("tests/spark/test_concurrent_writer.py",)),
     Part("spark", 50, ("tests/spark",)),
+    Part(
+        "joining",
+        40,
+        tuple(
+            f"tests/spark/test_{name}.py"
+            for name in ("reload_table", "added_tables", "joins_killed_in_the_copy", "lag_of_other_tables")
+        ),
+    ),
     Part("crash-loops", 10),
 )
 

@@ -149,6 +149,32 @@ def test_every_type_is_as_in_the_lake(
     assert rows(found.orderBy("id")) == rows(expected.orderBy("id"))
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+def test_the_time_of_a_commit_is_a_moment(
+    zone: str, upstream: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider, tmp_path: Path
+) -> None:
+    """Whatever zones the source and the session have."""
+    table = fed(full_load, upstream, tmp_path, *ORDERS)
+    session = spark.session().newSession()
+    session.conf.set("spark.sql.session.timeZone", zone)
+    with table.relaying():
+        for number, source in enumerate(("+00:00", "-07:00")):
+            table.execute(
+                f"SET SESSION time_zone = '{source}', timestamp = {1_700_000_000 + number}.75",
+                f"UPDATE orders SET v = '{number}' WHERE id = 1",
+            )
+    stream = changes(session, table.relay, f"{table.load.schema}.orders", dump=table.load.directory)
+    query = stream.writeStream.format("parquet").option("path", str(tmp_path / "changes"))
+    query.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
+    found = session.read.parquet(str(tmp_path / "changes")).orderBy("position")
+    assert dict(found.dtypes)["committed"] == "timestamp"
+    told = found.selectExpr("CAST(committed AS LONG)", "CAST(committed AS STRING)").collect()
+    shown = {"UTC": "2023-11-14 22:13:2", "Asia/Tokyo": "2023-11-15 07:13:2"}[zone]
+    assert [tuple(row) for row in told] == [(1_700_000_000 + number, f"{shown}{number}") for number in range(2)]
+
+
 @pytest.mark.timeout(900)
 def test_a_growing_relay_is_followed_without_a_gap_over_restarts(
     flavor: Flavor, upstream: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider, tmp_path: Path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +18,6 @@ from dm.loader.unit import LoadUnit
 from dm.task.join_requests import cancel_reload, reload
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, beside, dump_unit
-from tests.testbed.figures import record
 from tests.testbed.join_kills import OF_MAIN, OF_THE_SHARE, Death
 from tests.testbed.joining import Task
 from tests.testbed.sync import wait_until
@@ -33,11 +31,6 @@ TABLES = (
     "INSERT INTO keyed VALUES (1, 'a'), (2, 'b'), (3, 'c')",
     "INSERT INTO keyless VALUES (1), (1), (2)",
     "INSERT INTO other VALUES (1, 1)",
-)
-
-ROWS = (
-    "WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < 200), m AS (SELECT 1 i UNION ALL"
-    " SELECT i + 1 FROM m WHERE i < 100)"
 )
 
 NUMBERS = itertools.count(100_000)  # of rows, also where a test writes several times
@@ -149,40 +142,6 @@ def test_a_reload_survives_a_kill_of_each_stream(
                     assert task.phase() == "ready"
                 with task.following(), task.joining():
                     wait_until(lambda: not task.phase(), "the table has joined", 120)
-
-
-@pytest.mark.chaos
-def test_how_long_other_tables_wait(upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory) -> None:
-    """Twenty rows per second go into another table; each is looked for at the target. The figure is for a person."""
-    load = full_load(
-        upstream, target, *TABLES, f"INSERT INTO keyed {ROWS} SELECT n.i * 100 + m.i, REPEAT('x', 20) FROM n, m"
-    )
-    task, over = task_of(load), threading.Event()
-    written: dict[int, float] = {}
-
-    def write() -> None:
-        while not over.wait(0.05):
-            number = 100 + len(written)
-            upstream.execute(f"INSERT INTO `{load.schema}`.other VALUES ({number}, 0)")
-            written[number] = time.monotonic()
-
-    most = 0.0
-    with task.following() as sync:
-        sync.wait_synced()
-    reload({"source-1": task.subtask}, TableName(load.schema, "keyed"), None)
-    with task.following() as sync, beside(write):
-        try:
-            with task.joining():
-                while task.phase():
-                    over.wait(0.1)
-                    there = int(target.query(f"SELECT MAX(id) FROM `{load.target_schema}`.other")[0][0])
-                    missing = [at for number, at in list(written.items()) if number > there]
-                    most = max([most, *(time.monotonic() - at for at in missing)])
-        finally:
-            over.set()
-        sync.wait_synced()
-    identical(load)
-    record(f"joining.lag.{upstream.flavor}", {"rows loaded": 20_000, "others wait at most, s": round(most, 2)})
 
 
 @pytest.mark.chaos

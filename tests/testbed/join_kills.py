@@ -19,9 +19,14 @@ OF_THE_EMPTYING = ("join.emptying", "join.emptied", "join.loading")
 OF_THE_LOAD = (
     "dumper.after_p0", "dumper.finished", "loader.chunk_inserted", "loader.finished", "syncer.bound_persisted",
 )  # fmt: skip
+OF_THE_COPY = (  # what a load of any task passes, too
+    "dumper.chunk_written", "dumper.chunk_recorded", "dumper.before_p1", "loader.chunk_committed",
+    "loader.indexes_recorded", "loader.indexes_off", "loader.index_added",
+)  # fmt: skip
 OF_THE_SHARE = (*OF_THE_EMPTYING, *OF_THE_LOAD, "join.near", "join.before_ready", "join.ready")
 OF_MAIN = ("join.given_up", "join.called", "join.before_return", "join.returned")
 TRIED_AGAIN = 3  # the exit status
+_SECONDS = 300  # a limit for what hangs: Spark starts
 _TRIES = 3
 
 
@@ -52,12 +57,12 @@ class Death:
         """Kill the stream at the point; what is loaded beside it rests behind that."""
         if self.of_main:
             with self.main(task) as main, task.joining(ends=False):
-                wait_until(lambda: main.ended, f"{self.point} is passed", 120)
+                wait_until(lambda: main.ended, f"{self.point} is passed", _SECONDS)
         else:
             with task.following():
                 process = self._share(task, f"{self.point}=kill")
                 # A worker of Spark may be who dies: then the process ends with an error that is tried again.
-                assert process.wait(120) in (-signal.SIGKILL, TRIED_AGAIN), process.returncode
+                assert process.wait(_SECONDS) in (-signal.SIGKILL, TRIED_AGAIN), process.returncode
         assert self._struck.exists()
 
     def strikes_target(self, task: Task, target: TidbServer) -> None:

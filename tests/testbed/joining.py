@@ -68,7 +68,7 @@ class Task:
         with UnitThread(unit, "join-unit") as running:
             yield unit
             if ends:
-                running.wait_ended(120)
+                running.wait_ended(300)
 
     def phase(self) -> str:
         """What the row says; empty where there is none."""

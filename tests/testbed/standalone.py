@@ -33,9 +33,10 @@ def family(pid: int) -> list[int]:
 
 @dataclass
 class StandaloneCluster:
-    """Its workers have one core each."""
+    """Its workers have one core each, or as many as it is told."""
 
     directory: Path
+    cores: int = 1
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _master: subprocess.Popen[bytes] | None = None
     _port: int = 0
@@ -59,7 +60,7 @@ class StandaloneCluster:
     def add_worker(self) -> None:
         """One more worker."""
         name = f"worker-{len(self.workers)}"
-        work = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.directory / name)]
+        work = ["--cores", str(self.cores), "--memory", "1g", "--work-dir", str(self.directory / name)]
         worker = self._launch(name, "worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", *work, self.url)
         self.workers.append(worker)
         self._await(name, "Successfully registered with master", worker)
