@@ -1,6 +1,7 @@
 """Errors of shard merge: several source tables that go into one target table, and alter it together."""
 
 from dm.errors.kind import ErrorKind
+from dm.errors.way_out import LOAD_AGAIN
 
 KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
@@ -150,6 +151,17 @@ KINDS: tuple[ErrorKind, ...] = (
         "shard {table} is altered before it had rows, and its structure here in the binlog is not known: {statement}",
         "set the structure that it had before the statement with `dmctl binlog-schema update {task}`, and `dmctl"
         " resume-task`",
+    ),
+    ErrorKind(
+        "shard-pass-elsewhere",
+        36976,
+        "sync-unit",
+        "upstream",
+        "high",
+        "rows of shards that waited are read up to {place} of server {server}, and server {now} has transaction {gtid}"
+        " before all of these: applied with them or left out, it would come twice or never",
+        "lead the source's address back to server {server}, and `dmctl resume-task`, until no rows wait (`dmctl"
+        " query-status`); or " + LOAD_AGAIN,
     ),
     ErrorKind(
         "shard-column-kept",

@@ -291,7 +291,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "the source is now another server ({theirs}, it was {ours}), and the checkpoint has no GTID set to "
         "continue from",
-        "start the task again from an explicit position of the new server (`meta`, with --remove-meta)",
+        "lead the source's address back to the old server and `dmctl resume-task`; or start the task again from an "
+        "explicit position of the new server (`meta`, with --remove-meta). Where rows of shards wait (`dmctl "
+        "query-status`), such a start leaves them out: " + LOAD_AGAIN,
     ),
     ErrorKind(
         "spool-full",

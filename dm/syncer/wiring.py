@@ -116,11 +116,12 @@ class Wiring:
         self._shards = sides.shards
         self._ending = ending
         self._until = until
+        bound = state.checkpoint.bound if sides.shards is None else sides.shards.bound(state.checkpoint.bound)
         if until is not None:
-            until.demand_ahead(state.start, state.checkpoint.bound)
+            until.demand_ahead(state.start, bound)
         self._completions = CompletionTracker(state.start)
         self._safe_mode = SafeModeWindow(
-            state.checkpoint.bound,
+            bound,
             always=self._settings.safe_mode,
             seconds=self._settings.safe_mode_duration or 0.0,
             clock=resources.clock,

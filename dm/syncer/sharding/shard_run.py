@@ -34,6 +34,7 @@ from dm.syncer.apply.target_sessions import TargetSessions
 from dm.syncer.beside_watch import BesideWatch
 from dm.syncer.ddl.shard_gate import ShardReading
 from dm.syncer.parts import Parts
+from dm.syncer.sharding.pass_end import PassEnd
 from dm.syncer.state_found import StateFound
 from dm.syncer.stream.origin import Origin
 from dm.syncer.stream.prepared import PreparedTransactions
@@ -82,11 +83,12 @@ class Unresolved:
 
 
 class ShardRun:
-    """One reading; `main` is None for main, its claim for a second pass."""
+    """One reading; `main` is None for main, its claim for a second pass, which has an `end`."""
 
-    def __init__(self, subtask: SubtaskConfig, main: LaneClaim | None = None) -> None:
+    def __init__(self, subtask: SubtaskConfig, main: LaneClaim | None = None, end: PassEnd | None = None) -> None:
         self._subtask = subtask
         self._main = main
+        self._end = end
         self._own = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
         self.key = self._own if main is None else self._own.second
         self._groups = ShardGroups(self._own)
@@ -143,6 +145,8 @@ class ShardRun:
     def join(self, control: TargetConnection, state: StateFound, origin: Origin, clock: Clock) -> None:
         """Say which shards the source has, if that is not said, and what they are like; raises DMError."""
         if self._main is not None:
+            if self._end is not None:
+                self._end.settle(origin)
             if self.prepared is not None:
                 xids = undecided_before(control, self._own)
                 self.prepared.begin_without(xids, state.start, int(clock.time()))
@@ -196,6 +200,10 @@ class ShardRun:
             self._structures,
             strict,
         )
+
+    def bound(self, found: Position | None) -> Position | None:
+        """What runs may have done beyond the checkpoint: nothing behind the end of a pass, which all of its had."""
+        return found if found is None or self._end is None else self._end.bound(found)
 
     def _undecided(self, position: Position) -> tuple[str, ...]:
         return () if self.prepared is None else self.prepared.undecided_at(position)

@@ -13,8 +13,9 @@ from dm.config.subtask import SubtaskConfig
 from dm.errors import DMError
 from dm.relaylog.hold import Hold
 from dm.syncer.joining.joined import JoinedSync
+from dm.syncer.sharding.pass_end import PassEnd
 from dm.syncer.sharding.shard_run import ShardRun
-from dm.syncer.stream.until import Until, UntilPosition
+from dm.syncer.stream.until import Until
 from dm.syncer.unit import ASK_SECONDS, LOOK_SECONDS, SyncUnit
 from dm.unit import JSON, Unit, UnitName
 
@@ -49,8 +50,9 @@ class ShardedSync:
             run = ShardRun(self._subtask)
         else:
             assert main.place is not None
-            run = ShardRun(self._subtask, main.claim)
-            work, until = work / "second", UntilPosition(main.place)
+            end = PassEnd(main.place)
+            run = ShardRun(self._subtask, main.claim, end)
+            work, until = work / "second", end
         unit = self._make(work, until)
         unit.attend(run)
         return unit, run

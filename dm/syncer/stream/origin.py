@@ -170,18 +170,18 @@ class Origin:
         if self.facts.gtid_ordered:
             return checkpoint, taken
         start = checkpoint.position
-
-        def here(position: Position) -> Position:
-            return position if position.server_uuid == self.facts.server_uuid else self._placed(position)
-
-        beginning = here(start)
+        beginning = self.here(start)
         tables = {
-            name: replace(table, point=beginning if start.is_behind(table.point) else here(table.point))
+            name: replace(table, point=beginning if start.is_behind(table.point) else self.here(table.point))
             if table.point is not None
             else table
             for name, table in checkpoint.tables.items()
         }
-        return replace(checkpoint, position=beginning, tables=tables), taken.with_exact_lanes(here)
+        return replace(checkpoint, position=beginning, tables=tables), taken.with_exact_lanes(self.here)
+
+    def here(self, position: Position) -> Position:
+        """The same place on this server where GTIDs would not tell; raises DMError."""
+        return position if position.server_uuid == self.facts.server_uuid else self._placed(position)
 
     def _placed(self, start: Position) -> Position:
         """Without strict mode MariaDB's numbers may be out of order, so the server is asked for the position."""

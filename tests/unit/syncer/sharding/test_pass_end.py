@@ -1,0 +1,86 @@
+"""A second pass takes what main has read and nothing else, on whatever server it reads."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dm.errors import DMError
+from dm.gtid import Gtid, GtidSet
+from dm.position import Position
+from dm.syncer.sharding.pass_end import PassEnd
+from dm.syncer.stream.transaction import SourceTransaction
+
+OLD, NEW = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "bbbbbbbb-bbbb-cccc-dddd-eeeeeeeeeeee"
+START = Position(OLD, "b.000001", 4, GtidSet.parse(f"{OLD}:1"))
+PLACE = Position(OLD, "b.000001", 90, GtidSet.parse(f"{OLD}:1-3"))
+
+
+def stream(*numbers: int | None, server: str = NEW) -> list[SourceTransaction]:
+    """Transactions of these numbers, where there is one, behind the start."""
+    at, found = START, list[SourceTransaction]()
+    for number in numbers:
+        gtid = None if number is None else Gtid("mysql", OLD, number)
+        gtids = at.gtid_set if gtid is None else at.gtid_set.with_gtid(gtid)
+        end = Position(server, "b.000007", at.offset + 10, gtids)
+        found.append(SourceTransaction(at, end, gtid, 0, moves=False))
+        at = end
+    return found
+
+
+def taken(transactions: list[SourceTransaction], place: Position = PLACE) -> list[str]:
+    """What the reader hands on."""
+    end, found = PassEnd(place), list[str]()
+    for transaction in transactions:
+        if not end.admits(transaction):
+            break
+        found.append(str(transaction.gtid))
+        if end.reached(transaction.end):
+            break
+    return found
+
+
+@pytest.mark.parametrize("order", [(2, 3, 4), (3, 2, 4)])
+def test_on_another_server_gtids_tell_where_it_ends(order: tuple[int, ...]) -> None:
+    assert taken(stream(*order)) == [f"{OLD}:{number}" for number in order[:2]]
+
+
+def test_an_old_server_ends_where_main_has_read_nothing_of_the_new_one() -> None:
+    place = Position(NEW, "b.000007", 4, PLACE.gtid_set)
+    assert PassEnd(place).reached(PLACE)
+    assert taken(stream(2, 3, 4, server=OLD), place) == [f"{OLD}:2", f"{OLD}:3"]
+
+
+def test_what_a_new_file_begins_with_has_no_gtid() -> None:
+    (moved,) = stream(None)
+    moved.moves = True
+    assert PassEnd(PLACE).admits(moved)
+
+
+def test_it_begins_where_it_ends() -> None:
+    (transaction,) = stream(4)
+    transaction.begin = replace(transaction.begin, server_uuid=NEW, gtid_set=PLACE.gtid_set)
+    assert PassEnd(PLACE).reached(transaction.begin)
+    assert not PassEnd(PLACE).admits(transaction)
+
+
+@pytest.mark.parametrize("order", [(2, 4, 3), (2, None, 3)])
+def test_what_main_has_still_to_read_is_neither_applied_nor_left_out(order: tuple[int | None, ...]) -> None:
+    with pytest.raises(DMError) as raised:
+        taken(stream(*order))
+    assert raised.value.name == "shard-pass-elsewhere"
+
+
+def test_without_gtids_places_of_two_servers_are_not_compared() -> None:
+    place = replace(PLACE, gtid_set=GtidSet.empty())
+    assert not PassEnd(place).reached(replace(place, server_uuid=NEW))
+    with pytest.raises(DMError) as raised:
+        taken(stream(2), place)
+    assert raised.value.name == "shard-pass-elsewhere"
+
+
+def test_nothing_is_done_behind_the_end_wherever_a_servers_binlog_ends() -> None:
+    further = Position(NEW, "b.000009", 4, GtidSet.parse(f"{OLD}:1-9"))
+    assert PassEnd(PLACE).bound(further) == PLACE
+    assert PassEnd(PLACE).bound(START) == START
