@@ -56,6 +56,11 @@ def unfilled(table: TableSchema, extracted: frozenset[str]) -> TableSchema:
     )
 
 
+def keys_for_rows(table: TableSchema, extracted: frozenset[str]) -> TableSchema:
+    """`unfilled` but for what may be NULL: `finds_rows` has the same answer, and needs no `extracted`."""
+    return unfilled(table, extracted - {column.name.lower() for column in table.columns if column.nullable})
+
+
 def _finds(key: Index, shard: TableSchema, table: TableSchema, extracted: frozenset[str]) -> bool:
     for part in key.parts:
         there = None if part.column is None else table.column(part.column)

@@ -26,7 +26,7 @@ from dm.schema.table import Column, TableSchema
 def undergone(before: TableSchema, after: TableSchema, other: TableSchema, target: TableSchema | None) -> bool:
     """Whether `other` has all that a statement changed from `before` to `after`, and can be altered under.
 
-    `target` is their table at the target without what parts of names fill (`unfilled`), as far as it is known.
+    `target` is their table at the target without what parts of names fill (`keys_for_rows`), as far as it is known.
     """
     if not _only_columns_and_indexes(before, after):
         return False

@@ -25,7 +25,7 @@ from dm.rules.owned_tables import OwnedTables
 from dm.schema.charset import Collated
 from dm.schema.draft import Refused, renamed
 from dm.schema.interpretation import Surroundings, interpret
-from dm.schema.joined_table import unfilled
+from dm.schema.joined_table import keys_for_rows
 from dm.schema.shard_column import differing_values, other_values
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
@@ -235,9 +235,9 @@ class OptimisticGate:
         return None if before is None else self._behind(before, pieces)
 
     def target_of(self, shard: Shard) -> TableSchema | None:
-        """The target's table without what parts of names fill."""
+        """The target's table as `undergone` asks for it."""
         target = self._state.schemas.read(shard.target)
-        return None if target is None else unfilled(target, self._state.rules.filled(shard.table))
+        return None if target is None else keys_for_rows(target, self._state.rules.filled(shard.table))
 
     def _behind(self, before: TableSchema, pieces: list[Piece]) -> TableSchema | None:
         table = before.name

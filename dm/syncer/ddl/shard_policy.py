@@ -30,7 +30,7 @@ from dm.ident import Ident
 from dm.schema.charset import Collated
 from dm.schema.draft import Refused
 from dm.schema.interpretation import Surroundings, interpret, untrackable
-from dm.schema.joined_table import finds_rows, lacking, unfilled, untaken
+from dm.schema.joined_table import finds_rows, keys_for_rows, lacking, unfilled, untaken
 from dm.schema.normal import index_form, same_column, same_structure
 from dm.schema.shard_change import undergone
 from dm.schema.shard_column import column_change, filling, fits, implicit_default, needs_value
@@ -103,7 +103,7 @@ def alone(pieces: Sequence[Piece], before: TableSchema, around: Surrounding, dat
     after = before
     for piece in pieces:
         after = _followed(piece, after, databases)
-    target = None if around.target is None else unfilled(around.target, around.extracted)
+    target = None if around.target is None else keys_for_rows(around.target, around.extracted)
     if not around.others or not all(undergone(before, after, other.schema, target) for other in around.others):
         return None
     return Verdict("", tuple((piece.text,) for piece in pieces), (), around.loose, around.loose, around.kept)

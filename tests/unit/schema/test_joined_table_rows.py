@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.changes.identity import is_keyed
-from dm.schema.joined_table import finds_rows, unfilled
+from dm.schema.joined_table import finds_rows, keys_for_rows, unfilled
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
@@ -47,3 +47,12 @@ def test_columns_that_parts_of_names_fill_complete_a_key() -> None:
     left = unfilled(there, frozenset({"whose"}))
     assert finds_rows(shard, left)
     assert [index.columns for index in left.indexes] == [("id",)], "no key is left of one that has no other column"
+
+
+@pytest.mark.parametrize(("null", "finds"), [("NOT NULL", True), ("NULL", False)])
+def test_a_filled_column_that_may_be_null_is_no_part_of_a_key_that_finds_rows(null: str, finds: bool) -> None:
+    whose = frozenset({"whose"})
+    shard, there = table("id INT"), table(f"id INT NOT NULL, Whose VARCHAR(9) {null}, UNIQUE (id, Whose)")
+    assert finds_rows(shard, there, whose) is finds
+    assert finds_rows(shard, keys_for_rows(there, whose)) is finds
+    assert {"id"} <= {name for index in keys_for_rows(there, whose).unique_indexes for name in index.columns}

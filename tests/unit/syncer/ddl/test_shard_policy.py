@@ -398,6 +398,18 @@ def test_a_shard_that_all_others_are_ahead_of_waits_for_nobody() -> None:
     assert alone(pieces, merge.shards["b"].schema, Merge("b").around("b"), lambda _: WORDS) is None
 
 
+def test_rows_are_looked_for_by_all_values_where_a_filled_column_of_the_key_may_be_null() -> None:
+    """As the plan of the rows does it: so all shards have to come to the statement."""
+    merge = Merge("ab", f"{FIRST}, KEY by_n (n)")
+    for part in ("DROP INDEX by_n", "DROP COLUMN n"):
+        merge.run("a", f"ALTER TABLE @ {part}")
+    pieces = split("ALTER TABLE d.b DROP COLUMN n", CONTEXT)
+    for null, waits in (("NOT NULL", False), ("NULL", True)):
+        key = f"{FIRST.replace('PRIMARY KEY', 'NOT NULL')}, shard VARCHAR(9) {null}, UNIQUE (id, shard)"
+        around = replace(merge.around("b"), target=table(TARGET, key), extracted=frozenset({"shard"}))
+        assert (alone(pieces, merge.shards["b"].schema, around, lambda _: WORDS) is None) is waits
+
+
 def test_the_last_shard_leaves_the_target_as_it_is() -> None:
     assert Merge("a").leave("a").narrowing == ()
 
