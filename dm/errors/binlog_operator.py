@@ -79,4 +79,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "the {role} has no table {table}",
         "take the structure from a file, or from the other side (`--from-source`, `--from-target`)",
     ),
+    ErrorKind(
+        "structure-order-differs", 44015, "schema-tracker", "internal", "medium",
+        "the target has the columns of {table} in another order ({theirs}) than the source ({ours}), and rows in the "
+        "binlog name no columns: values would go into the wrong ones",
+        "`--from-source`; or, where the source's table was another one at the task's position, a file with its CREATE "
+        "TABLE",
+    ),
 )  # fmt: skip

@@ -57,6 +57,8 @@ def operate(config: SubtaskConfig, request: StructureRequest) -> str:
     with _progress(config, request.table) as (connection, key, checkpoint):
         known = checkpoint.tables.get(request.table)
         if new is not None:
+            if request.origin == "target":
+                _demand_order(new, _present(config, request.table) or (known.schema if known else None))
             connection.begin()
             write_table(connection, key, request.table, TablePoint(new, known.point if known else None))
             if request.sync and config.shard_mode == "optimistic":
@@ -104,10 +106,15 @@ def _wanted(config: SubtaskConfig, request: StructureRequest) -> TableSchema:
     """The new structure, under the name that the source has."""
     if request.origin == "target":
         return replace(_at_target(config, request.table), name=request.table)
-    context = replace(plain_context(config.source), schema=request.table.schema)
-    text = request.text if request.origin == "file" else _at_source(config, request.table)
+    return _parsed(
+        config, request.table, request.text if request.origin == "file" else _at_source(config, request.table)
+    )
+
+
+def _parsed(config: SubtaskConfig, table: TableName, text: str) -> TableSchema:
+    context = replace(plain_context(config.source), schema=table.schema)
     try:
-        return replace(parse_create_table(text, context), name=request.table)
+        return replace(parse_create_table(text, context), name=table)
     except DMError as error:
         why = error.details.get("why", error.message)
         raise DMError("structure-statement-invalid", why=why, statement=text) from error
@@ -121,6 +128,26 @@ def _at_source(config: SubtaskConfig, table: TableName) -> str:
             if error.server_errno not in _NO_SUCH_TABLE:
                 raise
             raise DMError("structure-not-there", role="source", table=table) from error
+
+
+def _present(config: SubtaskConfig, table: TableName) -> TableSchema | None:
+    """The source's present structure; None where it has no such table any more."""
+    try:
+        return _parsed(config, table, _at_source(config, table))
+    except DMError as error:
+        if error.name != "structure-not-there":
+            raise
+        return None
+
+
+def _demand_order(new: TableSchema, source: TableSchema | None) -> None:
+    """Raise DMError where rows, whose columns have numbers, would be read by the order of another server's table."""
+    if source is None:
+        return
+    ours, theirs = ([column.name.lower() for column in schema.columns] for schema in (source, new))
+    ours, theirs = [name for name in ours if name in theirs], [name for name in theirs if name in ours]
+    if ours != theirs:
+        raise DMError("structure-order-differs", table=new.name, ours=", ".join(ours), theirs=", ".join(theirs))
 
 
 def _at_target(config: SubtaskConfig, table: TableName) -> TableSchema:

@@ -279,6 +279,36 @@ def test_the_targets_structure_is_none_of_a_shard_that_lacks_its_columns(
 
 
 @pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("there", [True, False])
+def test_the_targets_structure_is_refused_where_its_columns_are_in_another_order(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, there: bool
+) -> None:
+    """Rows of the binlog have their columns by number, and both are INT: nobody would notice."""
+    name = schema(upstream, target)
+    subtask = merging("pessimistic", name, upstream, target)
+    target.execute(f"ALTER TABLE {name}.t MODIFY v INT FIRST")
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"INSERT INTO {name}.s1 VALUES (1, 5)", f"INSERT INTO {name}.s2 VALUES (11, 15)")
+        wait_for_rows(target, name, 2, sync)
+        sync.wait_synced()
+    table = TableName(name, "s2")
+    upstream.execute(f"INSERT INTO {name}.s2 VALUES (12, 2)")
+    if not there:
+        upstream.execute(f"RENAME TABLE {name}.s2 TO {name}.gone")
+    with pytest.raises(DMError) as refused:
+        change_structure(subtask, StructureRequest("update", table, origin="target"))
+    assert refused.value.name == "structure-order-differs"
+    if not there:
+        return
+    change_structure(subtask, StructureRequest("update", table, origin="source"))
+    with running_sync(subtask) as sync:
+        wait_for_rows(target, name, 3, sync)
+        sync.wait_synced()
+    assert rows_of(target, name, "t") == [(1, 5), (11, 15), (12, 2)]
+
+
+@pytest.mark.ci_flavor("mysql")
 @BOTH_MODES
 def test_the_targets_structure_is_that_of_a_shard_that_waits(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: ShardMode
