@@ -173,6 +173,29 @@ def test_a_default_of_the_moment_is_made_by_hand(
     merged([upstream], target, name)
 
 
+@pytest.mark.ci_flavor("mariadb")
+def test_a_time_that_all_sessions_read_in_one_zone_is_given_to_the_target_in_that_zone(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    subtask = merging("pessimistic", name, upstream, target)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"INSERT INTO {name}.s1 VALUES (1, 1)", f"INSERT INTO {name}.s2 VALUES (11, 2)")
+        wait_for_rows(target, name, 2, sync)
+    zone, new = "SET SESSION time_zone = '+05:00'", "ADD COLUMN m TIMESTAMP NULL DEFAULT '2020-01-01 00:00:00'"
+    upstream.execute(zone, *(f"ALTER TABLE {name}.{shard} {new}" for shard in ("s1", "s2")))
+    upstream.execute(f"INSERT INTO {name}.s2 (id, v) VALUES (12, 3)")
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "ddl-values-differ"
+    target.execute(zone, f"ALTER TABLE {name}.t {new}")
+    with running_sync(subtask) as sync:
+        wait_for_rows(target, name, 3, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)
+
+
 @pytest.mark.ci_flavor("mysql")
 @BOTH_MODES
 def test_an_expression_that_is_the_same_for_all_shards_fills_their_rows(
