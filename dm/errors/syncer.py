@@ -229,8 +229,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "the target's rows would get other values than the source's rows ({what}): {statement}",
         "make the change at the target by hand with the source's values and `dmctl resume-task` (an effect that is "
-        "already there counts as done); or `dmctl binlog replace` with the same statement, if the values may "
-        "differ; or " + LOAD_AGAIN,
+        "already there counts as done); or `dmctl binlog replace` with the same statement (it is executed in "
+        "UTC), if the values may differ; or " + LOAD_AGAIN,
     ),
     ErrorKind(
         "ddl-constraint-unclear",
