@@ -1,0 +1,45 @@
+-- Each type that MySQL and MariaDB both have, with collations that both have.
+CREATE DATABASE shop CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci;
+SET sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO';
+SET time_zone = '+05:30';
+CREATE TABLE shop.numbers (
+  id BIGINT UNSIGNED PRIMARY KEY, t TINYINT, tu TINYINT UNSIGNED, s SMALLINT, su SMALLINT UNSIGNED, m MEDIUMINT,
+  mu MEDIUMINT UNSIGNED, i INT, iu INT UNSIGNED ZEROFILL, b BIGINT, d DECIMAL(65,30), d2 DECIMAL(10,0) UNSIGNED,
+  f FLOAT, f2 DOUBLE, f3 DOUBLE(10,3), bits BIT(13), b64 BIT(64), y YEAR, bo BOOLEAN);
+INSERT INTO shop.numbers VALUES
+  (0, -128, 255, -32768, 65535, -8388608, 16777215, -2147483648, 4294967295, -9223372036854775808,
+   -12345678901234567890123456789012345.123456789012345678901234567891, 9999999999, 16777218, 1.7976931348623157e308, 1.5,
+   b'1000000000001', b'1111111111111111111111111111111111111111111111111111111111111111', 1901, TRUE),
+  (18446744073709551615, 127, 0, 32767, 0, 8388607, 0, 2147483647, 7, 9223372036854775807, 0, 0, -0.1, 5e-324, -99.999,
+   0, 0, 0, FALSE),
+  (1, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+CREATE TABLE shop.texts (
+  k VARCHAR(40) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PRIMARY KEY, c CHAR(10),
+  l VARCHAR(40) CHARACTER SET latin1 COLLATE latin1_bin, g VARCHAR(40) CHARACTER SET gbk COLLATE gbk_bin,
+  a VARCHAR(40) CHARACTER SET ascii COLLATE ascii_bin, bi BINARY(5), vb VARBINARY(40), tt TINYTEXT, mt MEDIUMTEXT,
+  lt LONGTEXT, bl BLOB, lb LONGBLOB, e ENUM('a', 'b''c', ''), s SET('x', 'y', 'z'), j JSON,
+  u VARCHAR(40) COLLATE utf8mb4_unicode_ci, h VARCHAR(40) CHARACTER SET utf16 COLLATE utf16_bin,
+  o TEXT CHARACTER SET ucs2 COLLATE ucs2_general_ci, w CHAR(9) CHARACTER SET utf32 COLLATE utf32_bin,
+  z VARCHAR(40) CHARACTER SET sjis COLLATE sjis_bin, tb TINYBLOB, mb MEDIUMBLOB);
+INSERT INTO shop.texts VALUES
+  ('it''s "quoted" \\ back', 'pad ', 'Müller €', '中文', 'ascii', 'ab', 0x00FF5C270A, '', 'm', REPEAT('ä', 40000), 0x000102,
+   REPEAT(0x00FF, 40000), 'b''c', 'x,z', '{"k": [1, -2.5, true, null, "ä\\"\\n"], "": {}}', '𝄞',
+   '𝄞', 'ä中', '𝄞', '表', 0x00, REPEAT(0x00FF, 40000)),
+  ('NULLs', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+   NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+  ('Case', '', '', '', '', '', '', 'tab\tnl\ncr\rnul\0', '', 'x', '', '', '', '', '[]', '', '', '', '', '', '', ''),
+  ('case', 'A', 'a', 'b', 'c', 'd', 'e', '%s %d {}', 'ß ', ';--', '\'', 'x', 'a', 'x,y,z', '"string"', 'ß ',
+   'h ', 'o ', 'w', 'z ', '\\', ' ');
+CREATE TABLE shop.times (
+  id INT AUTO_INCREMENT PRIMARY KEY, d DATE, t TIME, t6 TIME(6), dt DATETIME, dt6 DATETIME(6),
+  ts TIMESTAMP NULL, ts6 TIMESTAMP(6) NULL DEFAULT NULL);
+INSERT INTO shop.times VALUES
+  (1, '2024-02-29', '-838:59:59', '838:59:58.999999', '1000-01-01 00:00:00', '9999-12-31 23:59:59.999999',
+   '1970-01-02 00:00:01', '2038-01-18 00:00:00.999999'),
+  (2, '0000-00-00', '00:00:00', '-00:00:00.000001', '0000-00-00 00:00:00', '0000-00-00', NULL, NULL),
+  (3, '2024-02-31', NULL, NULL, '2024-00-00 00:00:00', NULL, NULL, NULL);
+CREATE TABLE shop.shapes (id INT PRIMARY KEY, g GEOMETRY, p POINT, l LINESTRING, s POLYGON, m MULTIPOINT);
+INSERT INTO shop.shapes VALUES
+  (1, ST_GeomFromText('POINT(1 2)'), ST_GeomFromText('POINT(-1.5 1e300)'), ST_GeomFromText('LINESTRING(0 0, 1 1)'),
+   ST_GeomFromText('POLYGON((0 0, 4 0, 4 4, 0 0))'), ST_GeomFromText('MULTIPOINT(0 0, 1 1)')),
+  (2, ST_GeomFromText('GEOMETRYCOLLECTION(POINT(1 1), LINESTRING(0 0, 2 2))'), NULL, NULL, NULL, NULL);
