@@ -42,18 +42,18 @@ CHANGES = (
 
 
 def test_a_load_and_what_follows(
-    mariadb: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider, tmp_path: Path
+    upstream: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider, tmp_path: Path
 ) -> None:
     with TidbServer(tmp_path / "tidb", new_collations_enabled_on_first_bootstrap=False) as old:
-        load = full_load(mariadb, old, *TABLES)
-        mariadb.execute(f"ALTER DATABASE `{load.schema}` CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
+        load = full_load(upstream, old, *TABLES)
+        upstream.execute(f"ALTER DATABASE `{load.schema}` CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
         load.dump()
         load.load()
         report = load.report()
         assert report.identical, str(report)
         with running_sync(load.subtask(), work_directory=tmp_path / "sync") as sync:
             sync.wait_synced()
-            mariadb.execute(f"USE `{load.schema}`", *CHANGES)
+            upstream.execute(f"USE `{load.schema}`", *CHANGES)
             sync.wait_synced()
         report = load.report()
         assert report.identical, str(report)
