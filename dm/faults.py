@@ -40,6 +40,7 @@ POINTS: frozenset[str] = frozenset(
         "syncer.bound_persisted",
         "validator.before_checkpoint",
         "validator.after_checkpoint",
+        "diff.session_open",
         "diff.chunk_equal",
         "shard.joined",
         "shard.ready",

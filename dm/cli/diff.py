@@ -12,10 +12,12 @@ import typer
 from dm.cli import output as printer
 from dm.cli.client import read_config_file
 from dm.cli.errand import wait_for
+from dm.cli.exit_status import errors_end_with
 from dm.cli.invocation import AddrOption, OutputOption, TaskArgument, as_json, client_of, is_file
 from dm.plural import counted
 
 STATUSES = {"equal": 0, "different": 1, "not compared": 2}
+_BROKEN = STATUSES["not compared"]  # of a comparison that ends with an error: the usual 1 says here that rows differ
 
 Answer = dict[str, Any]
 
@@ -55,22 +57,23 @@ def diff(
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
-    """Compare sources and target. Exit status 0 equal, 1 different, 2 not everything could be compared."""
-    client = client_of(addr)
+    """Compare sources and target. Exit status 0 equal, 1 different, 2 not everything could be compared, or an error."""
     body: Answer = {
         "tables": tables or [], "where": where, "ignore_columns": ignore_columns or [], "rows": rows,
         "threads": threads, "max_load": max_load, "kept_bytes": memory << 20, "shown": shown,
         "resume": resume, "snapshots": snapshot or [],
         "fix_sql": str(Path(fix_sql).absolute()) if fix_sql else "",
     }  # fmt: skip
-    body |= {"file": read_config_file(task)} if is_file(task) else {"task": task}
-    begun = client.post("/api/v1/diffs", body)
-    for source, stage in begun["behind"].items():
-        printer.say(
-            f"warning: {begun['task']} on {source} is {stage}: what it has not applied yet counts as a difference"
-        )
-    address = f"/api/v1/diffs/{begun['number']}"
-    answer = wait_for(client, address, "comparison", None if as_json(output) else progress)
+    with errors_end_with(_BROKEN):
+        client = client_of(addr)
+        body |= {"file": read_config_file(task)} if is_file(task) else {"task": task}
+        begun = client.post("/api/v1/diffs", body)
+        for source, stage in begun["behind"].items():
+            printer.say(
+                f"warning: {begun['task']} on {source} is {stage}: what it has not applied yet counts as a difference"
+            )
+        address = f"/api/v1/diffs/{begun['number']}"
+        answer = wait_for(client, address, "comparison", None if as_json(output) else progress)
     if as_json(output):
         printer.print_json(answer)
     else:

@@ -11,7 +11,7 @@ import typer
 from dm.cli import output as printer
 from dm.cli.client import Refused
 from dm.cli.completion import be_ready
-from dm.cli.exit_status import BAD_USAGE, FAILED, OK, PRECHECK_FAILED
+from dm.cli.exit_status import BAD_USAGE, FAILED, OK, PRECHECK_FAILED, EndedWithError
 from dm.cli.invocation import AddrOption, OutputOption, RpcTimeoutOption, settings
 from dm.cli.older_verbs import Verbs
 from dm.cli.output import Format
@@ -61,6 +61,7 @@ def start(
 
 
 def _exit_status(report: ErrorReport) -> int:
+    """What an error ends with, unless its verb says otherwise."""
     if report["ErrCode"] in _PRECHECK_CODES:
         return PRECHECK_FAILED
     return BAD_USAGE if report["ErrClass"] == "config" else FAILED
@@ -74,20 +75,28 @@ def execute(arguments: Sequence[str]) -> int:
         app(list(arguments), prog_name="dmctl")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else OK
-    except Refused as refused:
-        if wants_json:
-            printer.print_json(refused.answer)
-        if "checkResult" in refused.answer and not wants_json:
-            printer.failed_checks(refused.report, refused.answer["checkResult"])
-        else:
-            printer.print_error(refused.report)
-        return _exit_status(refused.report)
-    except DMError as error:
+    except EndedWithError as ended:
+        _say(ended.error, wants_json=wants_json)
+        return ended.status
+    except (Refused, DMError) as error:
+        return _exit_status(_say(error, wants_json=wants_json))
+    return OK
+
+
+def _say(error: Refused | DMError, *, wants_json: bool) -> ErrorReport:
+    """Print it, as JSON too where that is wanted."""
+    if isinstance(error, DMError):
         if wants_json:
             printer.print_json({"result": False, "msg": str(error), "error": error.report()})
         printer.print_error(error.report())
-        return _exit_status(error.report())
-    return OK
+        return error.report()
+    if wants_json:
+        printer.print_json(error.answer)
+    if "checkResult" in error.answer and not wants_json:
+        printer.failed_checks(error.report, error.answer["checkResult"])
+    else:
+        printer.print_error(error.report)
+    return error.report
 
 
 def main() -> None:

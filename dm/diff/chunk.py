@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Final
 
+from dm import faults
 from dm.config.endpoint import Endpoint
 from dm.diff.pace import wait_for_rest
 from dm.diff.shape import shape_of
@@ -180,7 +181,9 @@ class _Comparison:
         return ""
 
     def _ask(self, side: TableAt, sql: str) -> tuple[tuple[Any, ...], ...]:
-        return fetch(self.sessions.at(side.place), sql, role=role_at(side.place))
+        session = self.sessions.at(side.place)
+        faults.hit("diff.session_open")
+        return fetch(session, sql, role=role_at(side.place))
 
     def _in_order(self) -> _Asked | None:
         """What the servers say of the rows in their order; None where one can't, or there are several sources."""

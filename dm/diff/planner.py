@@ -211,9 +211,12 @@ class Planner:
             if self.readings[TARGET].once:
                 fetch(session, self.readings[TARGET].once, role=role_at(TARGET))
             walk = KeyWalk(planned.name, key, rows, planned.estimated_rows)
-            bounds = find_bounds(session, walk, self._stop.is_set).bounds or ()
+            found = find_bounds(session, walk, self._stop.is_set)
         finally:
             session.close()
+        bounds = found.bounds or ()
+        if found.counted:  # the server's number may be of a time before the load, when there were none
+            planned.estimated_rows = max(planned.estimated_rows, rows * len(bounds))
         planned.conditions = conditions(key if bounds else None, bounds)
 
     def _cuttable(self, key: WalkedKey, schemas: Sequence[TableSchema], *, one_flavor: bool) -> bool:
