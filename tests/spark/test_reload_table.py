@@ -45,12 +45,12 @@ def task_of(load: FullLoad, subtask: SubtaskConfig | None = None) -> Task:
 
 
 @contextmanager
-def writing(load: FullLoad) -> Iterator[None]:
+def writing(load: FullLoad, pause: float = 0.01) -> Iterator[None]:
     """A workload on all tables until the block is over."""
     over = threading.Event()
 
     def write() -> None:
-        while not over.wait(0.01):
+        while not over.wait(pause):
             number = next(NUMBERS)
             load.upstream.execute(
                 f"USE `{load.schema}`",
