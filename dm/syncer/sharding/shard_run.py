@@ -253,11 +253,12 @@ class ShardRun:
         """Run, then give tables to a second pass or back to main; raises DMError."""
         control = state.writer.connection
         if self._main is not None:
-            self._finish = parts.reader.queue.finish
+            queue = parts.reader.queue
+            self._finish = queue.break_off  # nothing is left to be done up to its end, whatever runs may have done
             if not self.rules.left:
                 self._finish()
             run()
-            if parts.reader.queue.exhausted and parts.completions.under_way == 0:
+            if (queue.exhausted or queue.broken_off) and parts.completions.under_way == 0:
                 self._return(control, state.claims[CONTROL])
             return
 
