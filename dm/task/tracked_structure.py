@@ -29,7 +29,7 @@ from dm.schema.table import TableSchema
 from dm.task.operators import plain_context
 from dm.task.progress import key_of, reading_key
 from dm.upstream.connection import connect
-from dm.upstream.facts import read_structure
+from dm.upstream.facts import has_view, read_structure
 
 Origin = Literal["file", "source", "target"]
 _NO_SUCH_TABLE = (1146, 1049)
@@ -122,6 +122,8 @@ def _parsed(config: SubtaskConfig, table: TableName, text: str) -> TableSchema:
 
 def _at_source(config: SubtaskConfig, table: TableName) -> str:
     with closing(connect(config.source.endpoint)) as connection:
+        if has_view(connection, table):  # in the table's place by now
+            raise DMError("structure-not-there", role="source", table=table)
         try:
             return read_structure(connection, table)
         except DMError as error:
