@@ -158,8 +158,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "upstream",
         "high",
-        "rows of shards that waited are read up to {place} of server {server}, and server {now} has transaction {gtid}"
-        " before all of these: applied with them or left out, it would come twice or never",
+        "rows of shards that waited are read up to {place} of server {server}, and on server {now} transaction {gtid}"
+        " stands in another order: applied with them or left out, it would come twice or never",
         "lead the source's address back to server {server}, and `dmctl resume-task`, until no rows wait (`dmctl"
         " query-status`); or " + LOAD_AGAIN,
     ),

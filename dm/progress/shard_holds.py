@@ -19,11 +19,12 @@ and no safe mode is needed beyond that of any restart.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint, read_checkpoint, write_global, write_table
@@ -50,6 +51,21 @@ class HeldTable:
 def earliest(places: Iterable[Position]) -> Position:
     """The one that all others are behind."""
     return reduce(lambda one, other: other if one.covers(other) else one, places)
+
+
+def pass_start(places: Sequence[Position]) -> Position:
+    """Where the rows behind each of these places are read from; raises DMError.
+
+    Two servers may have two orders. Then a place of one may have a transaction that a place of the other has not, and
+    the reverse: from neither of them all is read.
+    """
+    start = earliest(places)
+    for place in places:
+        if not place.covers(start):
+            missing = start.gtid_set - place.gtid_set
+            now = place.server_uuid
+            raise DMError("shard-pass-elsewhere", place=start, server=start.server_uuid, now=now, gtid=missing)
+    return start
 
 
 def read_held(connection: TargetConnection, key: SubtaskKey) -> tuple[HeldTable, ...]:
@@ -117,6 +133,7 @@ def begin_second(
 ) -> None:
     """Give held tables to a second pass; main's lanes are drained, and its L is stored. Raises DMError."""
     going = tuple(going)
+    start = pass_start([each.place for each in going])
     key, second = main.key, main.key.second
     with claimed(connection, main):
         for table in (second.checkpoint, second.intent, second.undone, second.ordered, second.online):
@@ -130,7 +147,7 @@ def begin_second(
         )
         tables = {each.table for each in going}
         hand_over(connection, key, second, lambda name: real(name) in tables and real(name) != name)
-        write_global(connection, second, earliest(each.place for each in going), None)
+        write_global(connection, second, start, None)
         undecided = sorted({xid for each in going for xid in each.undecided})
         connection.execute(
             f"UPDATE {ShardTables.of(key).source.sql} SET undecided = %s WHERE id = %s",

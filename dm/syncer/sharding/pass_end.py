@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dm.errors import DMError
+from dm.gtid import Gtid, GtidSet
 from dm.position import Position
 from dm.syncer.stream.origin import Origin
 from dm.syncer.stream.transaction import SourceTransaction
@@ -22,15 +23,25 @@ class PassEnd:
     """Main's place, as an end of what is read (`dm.syncer.stream.until`)."""
 
     place: Position
+    told: bool = True  # whether GTIDs tell what is read: MariaDB's may be out of order without its strict mode
+    crossed: bool = False  # whether it began on another server than it ends on
 
-    def settle(self, origin: Origin) -> None:
-        """Check that the server has all up to the place, before anything is read; raises DMError."""
+    def settle(self, origin: Origin, start: Position) -> None:
+        """Check that the server has all up to the place, before anything is read from `start`; raises DMError."""
         origin.switch_bound(self.place)
+        self.told = origin.facts.gtid_ordered
+        self.crossed = self.told and bool(self.place.gtid_set) and start.server_uuid != self.place.server_uuid
         self.place = origin.here(self.place)
 
     def reached(self, position: Position) -> bool:
-        """At the place or behind it."""
-        return position.reaches(self.place) or (not position.same_files(self.place) and self._has_all(position))
+        """At the place or behind it, with all that main has read; raises DMError where that is read by then only."""
+        if not position.same_files(self.place):
+            return self._has_all(position)
+        if not position.reaches(self.place):
+            return False
+        if self.crossed and not self._has_all(position):
+            raise self._elsewhere(position, self.place.gtid_set - position.gtid_set)
+        return True
 
     def admits(self, transaction: SourceTransaction) -> bool:
         """What main has read; raises DMError where a server has something else in between."""
@@ -39,9 +50,9 @@ class PassEnd:
             return end.order <= self.place.order
         if self._has_all(transaction.begin):
             return False
-        if transaction.moves or (gtid is not None and gtid.ordered and gtid in self.place.gtid_set):
+        if transaction.moves or (self.told and gtid is not None and gtid.ordered and gtid in self.place.gtid_set):
             return True
-        raise DMError("shard-pass-elsewhere", place=self, server=self.place.server_uuid, now=end.server_uuid, gtid=gtid)
+        raise self._elsewhere(end, gtid)
 
     def bound(self, found: Position) -> Position:
         """The earlier of both: after a switch to another server `found` is that server's end."""
@@ -60,7 +71,12 @@ class PassEnd:
         return {"kind": "position", "server": place.server_uuid, "file": place.file, "offset": place.offset}
 
     def _has_all(self, position: Position) -> bool:
-        return bool(self.place.gtid_set) and position.gtid_set >= self.place.gtid_set
+        return self.told and bool(self.place.gtid_set) and position.gtid_set >= self.place.gtid_set
+
+    def _elsewhere(self, now: Position, gtids: Gtid | GtidSet | None) -> DMError:
+        return DMError(
+            "shard-pass-elsewhere", place=self, server=self.place.server_uuid, now=now.server_uuid, gtid=gtids
+        )
 
     def __str__(self) -> str:
         return str(self.place)

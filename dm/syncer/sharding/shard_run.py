@@ -146,7 +146,7 @@ class ShardRun:
         """Say which shards the source has, if that is not said, and what they are like; raises DMError."""
         if self._main is not None:
             if self._end is not None:
-                self._end.settle(origin)
+                self._end.settle(origin, state.start)
             if self.prepared is not None:
                 xids = undecided_before(control, self._own)
                 self.prepared.begin_without(xids, state.start, int(clock.time()))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -10,6 +12,7 @@ from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
 from dm.position import Position
 from dm.syncer.sharding.pass_end import PassEnd
+from dm.syncer.stream.origin import Origin
 from dm.syncer.stream.transaction import SourceTransaction
 
 OLD, NEW = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "bbbbbbbb-bbbb-cccc-dddd-eeeeeeeeeeee"
@@ -84,3 +87,46 @@ def test_nothing_is_done_behind_the_end_wherever_a_servers_binlog_ends() -> None
     further = Position(NEW, "b.000009", 4, GtidSet.parse(f"{OLD}:1-9"))
     assert PassEnd(PLACE).bound(further) == PLACE
     assert PassEnd(PLACE).bound(START) == START
+
+
+class _Server:
+    """A server that has everything, as an origin shows it."""
+
+    def __init__(self, *, ordered: bool) -> None:
+        self.facts = SimpleNamespace(gtid_ordered=ordered)
+
+    def switch_bound(self, start: Position) -> None:
+        """Nothing lacks."""
+
+    def here(self, position: Position) -> Position:
+        return position if self.facts.gtid_ordered else replace(position, server_uuid=NEW, file="b.000007", offset=24)
+
+
+def settled(place: Position, start: Position, *, ordered: bool = True) -> PassEnd:
+    """The end of a pass, before anything is read."""
+    end = PassEnd(place)
+    end.settle(cast("Origin", _Server(ordered=ordered)), start)
+    return end
+
+
+def test_a_place_of_a_server_with_another_order_is_no_end_before_all_of_mains_is_read() -> None:
+    # Main read 2 on the old server and 3 on the new one, where 2 comes behind it.
+    *_, third = stream(3)
+    place = replace(third.end, gtid_set=GtidSet.parse(f"{OLD}:1-3"))
+    end = settled(place, START)
+    assert end.admits(third)
+    with pytest.raises(DMError) as raised:
+        end.reached(third.end)
+    assert raised.value.name == "shard-pass-elsewhere"
+    assert settled(place, replace(START, server_uuid=NEW)).reached(third.end), "one server: its places tell"
+
+
+def test_numbers_out_of_order_tell_nothing() -> None:
+    end = settled(PLACE, START, ordered=False)
+    *_, last = stream(2, 3)
+    assert end.place.offset == last.end.offset, "the server was asked"
+    assert end.reached(last.end)
+    renamed = replace(last.end, file="other.000001")
+    assert not end.reached(renamed)
+    with pytest.raises(DMError):
+        end.admits(replace(last, end=renamed))
