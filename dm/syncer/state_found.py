@@ -76,7 +76,11 @@ def find_state(
     checkpoint = taken.checkpoint or first.make(control, claim, origin)
     resources.record.put(first.subtask.meta)
     writer = CheckpointWriter(control, claim)
-    bound = origin.switch_bound(checkpoint.position, taken.bound(), taken.keyless_done()) or taken.bound()
+    beyond = (taken.bound(), taken.keyless_done())
+    switched = origin.switch_bound(checkpoint.position, *beyond)
+    # Behind a stop that was clean nothing lies beyond L: there is nothing to find on another server, nor to do again.
+    unsure = taken.intent is not None or any(each is not None for each in beyond)
+    bound = (switched if unsure else None) or taken.bound()
     ordered = read_ordered(control, key)
     reached = taken.reached(ordered.reached) if ordered.kept else None
     checkpoint, taken = origin.continued(checkpoint, taken)

@@ -165,6 +165,15 @@ def test_behind_a_switch_the_end_of_the_other_server_is_the_bound(stored: Stored
     assert found.dumped_until == at(300)
 
 
+def test_behind_a_clean_stop_and_a_switch_there_is_no_bound(stored: Stored) -> None:
+    stored.switched = at(900)
+    found = stored.found(Checkpoint(L), LaneRow(worker_lane(0), 6, 1, L))
+    assert (found.checkpoint.bound, stored.bound) == (None, None)
+    assert "switch_bound" in stored.steps, "whether the server has everything is asked all the same"
+    by_keyless = stored.found(Checkpoint(L), LaneRow(KEYLESS, 6, 1, at(300)))
+    assert by_keyless.checkpoint.bound == at(900)
+
+
 def test_what_the_ordered_lane_has_done_is_exact_and_not_a_part_of_the_bound(stored: Stored) -> None:
     found = stored.found(Checkpoint(L), LaneRow(KEYLESS, 6, 1, at(300)))
     assert (found.done.keyless, found.done.atomic) == (at(300), None)
