@@ -121,6 +121,18 @@ KINDS: tuple[ErrorKind, ...] = (
         " executes another statement in place of this one, `dmctl binlog skip` none",
     ),
     ErrorKind(
+        "shard-target-behind",
+        36988,
+        "sync-unit",
+        "internal",
+        "high",
+        "new shard {shard} has columns that the target's table does not have: {columns}",
+        "if another source has brought them to its shards, nothing: the task goes on when that source's stream has come"
+        " there (`dmctl query-status`); else add them at the target or to the other shards, and `dmctl resume-task`;"
+        " `dmctl binlog replace` executes another statement in place of this one, `dmctl binlog skip` none",
+        retryable=True,
+    ),
+    ErrorKind(
         "shard-rows-alike",
         36987,
         "sync-unit",

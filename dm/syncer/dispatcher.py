@@ -25,6 +25,8 @@ from dm.syncer.stream.reader import OF_THE_RUN
 from dm.syncer.stream.transaction import PlainItems, RowsItem, SourceTransaction, StatementItem
 
 PART_BYTES: Final = 256 << 10  # of row events
+# Tried again by itself, and yet of one event, which a person may replace or leave out.
+_OF_THE_EVENT: Final = ("shard-target-behind",)
 
 
 class Dispatcher:
@@ -57,7 +59,7 @@ class Dispatcher:
                 self._ddl.forget_intent()
             self._dispatch(transaction, self._prepare(operators, transaction) if operators else {})
         except DMError as error:
-            if not error.retryable and error.name not in OF_THE_RUN:
+            if (not error.retryable and error.name not in OF_THE_RUN) or error.name in _OF_THE_EVENT:
                 # The start of the event: the position for `dmctl binlog --binlog-pos` and mysqlbinlog.
                 place = self._place(transaction)
                 error.place = place.to_json()

@@ -339,9 +339,14 @@ class _Joining:
 
     def admit(self, created: TableSchema) -> Iterable[str]:
         """What lets the target take the rows of a new shard; raises DMError where nothing does."""
-        for one in untaken(created, self.target):
-            shown = ((str(created.name), one.column), ("the target", one.there))
-            raise self.conflict("the target's table does not take the rows of the new shard", *shown)
+        refused = list(untaken(created, self.target))
+        for one in refused:
+            if one.there is not None:
+                shown = ((str(created.name), one.column), ("the target", one.there))
+                raise self.conflict("the target's table does not take the rows of the new shard", *shown)
+        if refused:  # another source may bring them, whose stream has not come there
+            columns = ", ".join(column_text(one.column) for one in refused)
+            raise DMError("shard-target-behind", shard=created.name, columns=columns)
         if not finds_rows(created, self.target, self.around.extracted):
             self._demand_all_columns(created)
         # Other keys may be those that a statement brings which all have to come to: it waits for that.

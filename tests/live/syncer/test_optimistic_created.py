@@ -90,7 +90,7 @@ def test_a_create_table_that_waited_and_is_left_out_is_a_shard_from_there_on(
     # What it needs comes never; a person alters the target, and leaves the CREATE TABLE out.
     ended = RunningSync(subtask, None).wait_ended()
     assert isinstance(ended, DMError)
-    assert ended.name == "shard-structures-differ"
+    assert ended.name == "shard-target-behind"
     assert ended.place is not None
     target.execute(f"ALTER TABLE {name}.t ADD COLUMN c INT")
     operate(subtask, Request("skip", name, "source-0", "", ()), EventPlace.from_json(ended.place))
@@ -109,3 +109,27 @@ def test_a_create_table_that_waited_and_is_left_out_is_a_shard_from_there_on(
     assert target.query(f"SELECT id, v, c, w FROM {name}.t ORDER BY id") == (
         (1, 1, None, None), (11, 2, None, 2), (31, 3, 3, None)
     )  # fmt: skip
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_a_table_with_what_another_source_brings_is_tried_again_until_that_source_is_there(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(*upstreams, target)
+    ahead, behind = optimistic(name, upstreams, target, KEYED)
+    with running_sync(ahead) as one, running_sync(behind) as two:
+        one.wait_synced()
+        two.wait_synced()
+    upstreams[1].execute(f"ALTER TABLE {name}.s1 ADD COLUMN c INT")
+    upstreams[0].execute(
+        f"CREATE TABLE {name}.s5 (id INT PRIMARY KEY, v INT, c INT)", f"INSERT INTO {name}.s5 VALUES (51, 5, 6)"
+    )
+    ended = RunningSync(ahead, None).wait_ended()
+    assert isinstance(ended, DMError)
+    assert (ended.name, ended.retryable) == ("shard-target-behind", True)
+    with running_sync(behind) as two:
+        two.wait_synced()
+    with running_sync(ahead) as one:
+        wait_for_rows(target, name, 1, one)
+        one.wait_synced()
+    assert target.query(f"SELECT id, v, c FROM {name}.t") == ((51, 5, 6),)

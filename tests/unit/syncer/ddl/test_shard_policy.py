@@ -433,6 +433,11 @@ def test_a_new_shard_may_lack_columns_and_must_not_have_others() -> None:
         with pytest.raises(DMError) as caught:
             admit(table(TableName("d", "c"), columns), around)
         assert caught.value.name == "shard-structures-differ"
+    with pytest.raises(DMError) as caught:
+        admit(table(TableName("d", "c"), "id INT PRIMARY KEY, x INT, y INT"), around)
+    assert caught.value.name == "shard-target-behind"
+    assert caught.value.retryable
+    assert "`x` int, `y` int" in str(caught.value)
 
 
 @pytest.mark.parametrize(
