@@ -108,7 +108,6 @@ class ChunkComparer:
     max_load: int = 0  # threads that run at a server; more let a chunk wait, and 0 is any number
     readings: Mapping[int, Reading] = field(default_factory=dict)
     kept_bytes: int = KEPT_BYTES  # of rows that are kept at a time
-    cuts: bool = False  # whether the slices of a chunk with many differences are left to others
     words: int = WORDED  # rows of a chunk that are told in words
     fixes: bool = True  # whether statements are made
 
@@ -155,7 +154,7 @@ class _Comparison:
 
     def outcome(self) -> ChunkOutcome:
         if self.chunk.slice is not None:
-            return self._read([self.chunk.slice], 0, 0)
+            return self._read(self.chunk.slice, 0, 0)
         asked = (self._in_order() or self._in_sum()) if self.table.computed_by_servers else None
         if asked is not None and asked.equal:
             return ChunkOutcome(self.chunk, asked.source_rows, asked.target_rows)
@@ -169,9 +168,9 @@ class _Comparison:
         rows = {each: ours_by[each].rows + theirs_by[each].rows for each in numbers if ours_by[each] != theirs_by[each]}
         row_bytes = ROW_COST + 2 * self.table.row_bytes
         slices = tuple(cut(rows, max(1, self.options.kept_bytes // row_bytes)))
-        if len(slices) > 1 and self.options.cuts:
-            return ChunkOutcome(self.chunk, source_rows, target_rows, slices=slices)
-        return self._read(slices, source_rows, target_rows)
+        if len(slices) == 1:
+            return self._read(slices[0], source_rows, target_rows)
+        return ChunkOutcome(self.chunk, source_rows, target_rows, slices=slices)
 
     def altered(self) -> str:
         """Which table has not the columns any more that this was planned with; "" where all have. Raises DMError."""
@@ -239,26 +238,14 @@ class _Comparison:
         for batch in read_batches(self.sessions.at(side.place), query, repeat(_BATCH)):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
-    def _read(self, slices: Iterable[Slice], source_rows: int, target_rows: int) -> ChunkOutcome:
-        differences: list[Difference] = []
-        kept, left, asked = 0, list(slices), False
-        while left:
-            some = left.pop(0)
-            versions = self._versions(some)
-            kept = max(kept, versions.kept)
-            if versions.size > self.options.kept_bytes and some.halves:
-                if self.options.cuts:
-                    assert not differences  # others have cut the chunk, so this was all of it
-                    return ChunkOutcome(self.chunk, source_rows, target_rows, slices=some.halves, kept=kept)
-                left[:0] = some.halves
-                continue
-            if not versions.equal and not asked:
-                if changed := self.altered():
-                    return ChunkOutcome(self.chunk, changed=changed)
-                asked = True
-            words = self.options.words - len(differences)
-            differences += versions.differences(words, fixes=self.options.fixes)
-        return ChunkOutcome(self.chunk, source_rows, target_rows, tuple(differences), kept=kept)
+    def _read(self, some: Slice, source_rows: int, target_rows: int) -> ChunkOutcome:
+        versions = self._versions(some)
+        if versions.size > self.options.kept_bytes and some.halves:
+            return ChunkOutcome(self.chunk, source_rows, target_rows, slices=some.halves, kept=versions.kept)
+        if not versions.equal and (changed := self.altered()):
+            return ChunkOutcome(self.chunk, changed=changed)
+        differences = versions.differences(self.options.words, fixes=self.options.fixes)
+        return ChunkOutcome(self.chunk, source_rows, target_rows, tuple(differences), kept=versions.kept)
 
     def _versions(self, some: Slice) -> Versions:
         """The rows of a slice; where they are too many and it can be cut, not all."""

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from dm.clock import Clock, SystemClock
@@ -171,7 +172,6 @@ class DiffUnit:
         def count(outcome: ChunkOutcome) -> None:
             report = reports[names[outcome.chunk.table]]
             report.done += 1
-            report.chunks += len(outcome.slices)
             report.source_rows += outcome.source_rows
             report.target_rows += outcome.target_rows
             if outcome.equal and outcome.chunk.slice is None:
@@ -187,17 +187,18 @@ class DiffUnit:
         left: Sequence[Chunk] = chunks
         while left and not stop.is_set():
             self.report.phase = "comparing rows"
-            first, left = self._look(replace(comparer, cuts=True), left, with_rows, stop, count)
-            suspects, put_off = self._look_again(planner, replace(comparer, cuts=True), first, with_rows, stop)
+            first, left = self._look(comparer, left, with_rows, stop, count)
+            suspects = self._look_again(planner, comparer, first, with_rows, stop)
             changed |= first.changed
             for chunk, differences in suspects.confirmed():
                 if chunk.table not in changed:
                     self._tell(reports[names[chunk.table]], differences)
             for chunk, number in suspects.unsettled():
                 reports[names[chunk.table]].unsettled += number
-            for chunk in put_off:
+            slices = list(chain.from_iterable(first.cut.values()))
+            for chunk in slices:
                 reports[names[chunk.table]].chunks += 1
-            left = [chunk for chunk in (*left, *put_off) if chunk.table not in changed]
+            left = [chunk for chunk in (*left, *slices) if chunk.table not in changed]
         return {names[number]: words for number, words in changed.items()}
 
     def _forget(self, names: Collection[TableName], reports: Mapping[TableName, TableReport]) -> None:
@@ -224,10 +225,8 @@ class DiffUnit:
         planned: Sequence[PlannedTable],
         stop: threading.Event,
         count: Callable[[ChunkOutcome], None] = lambda _: None,
-        *,
-        slices: bool = True,
     ) -> tuple[Found, list[Chunk]]:
-        """What was found, and what was not looked at since it was enough; slices that are found only if asked for."""
+        """What was found, and what was not looked at since it was enough."""
         found, enough = Found(), _Enough(stop)
         left = dict.fromkeys(chunks)
 
@@ -237,8 +236,6 @@ class DiffUnit:
                     return  # these are compared again; what is kept stays bounded
                 del left[outcome.chunk]
                 found.hear(outcome)
-                if slices:
-                    left.update(dict.fromkeys(found.cut.get(outcome.chunk, ())))
                 count(outcome)
                 enough.reached = found.size >= self._options.kept_bytes
 
@@ -263,17 +260,14 @@ class DiffUnit:
         first: Found,
         planned: Sequence[PlannedTable],
         stop: threading.Event,
-    ) -> tuple[Suspects[Chunk, Difference], list[Chunk]]:
-        """What stays different, or came to no rest; and slices, to be looked at anew, of what differs too much by now.
-
-        Tables that changed meanwhile are added to the first.
-        """
-        suspects, put_off = Suspects(first.different), list[Chunk]()
+    ) -> Suspects[Chunk, Difference]:
+        """What stays different, or came to no rest; what changed or was cut meanwhile is added to the first."""
+        suspects = Suspects(first.different)
         if not suspects.open:
-            return suspects, put_off
+            return suspects
         if not self._options.follows or planner.snapshots.past:
             suspects.look(first.different, rests=True)  # what differs as of a moment that stays differs
-            return suspects, put_off
+            return suspects
         first.different.clear()  # a later look finds again what is different
         with closing(self._progress()) as progress:
             for _ in range(_LOOKS):
@@ -284,15 +278,15 @@ class DiffUnit:
                 renewed = replace(comparer, readings=planner.moments())
                 left: Sequence[Chunk] = suspects.open
                 while left and not stop.is_set():
-                    again, later = self._look(renewed, left, planned, stop, slices=False)
+                    again, later = self._look(renewed, left, planned, stop)
                     first.changed.update(again.changed)
+                    first.cut.update(again.cut)
                     suspects.forget(again.cut)
-                    put_off += (part for parts in again.cut.values() for part in parts)
                     if not stop.is_set():
                         looked = frozenset(left).difference(later)
                         suspects.look(again.different, rests=progress.rests(), at=looked)
                     left = later
-        return suspects, put_off
+        return suspects
 
     def _tell(self, report: TableReport, differences: Sequence[Difference]) -> None:
         unique = {each.identity: each for each in differences}

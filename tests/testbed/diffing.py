@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from dataclasses import replace
 
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
@@ -34,7 +35,12 @@ def _outcomes(subtask: SubtaskConfig, *snapshots: str) -> list[tuple[str, ChunkO
     tables = tuple(each.compared for each in planned if each.compared is not None)
     # Each row is told in words.
     comparer = ChunkComparer(planner.endpoints, tables, readings=planner.moments(), words=sys.maxsize)
-    outcomes = comparer(tuple(chunk for number, each in enumerate(planned) for chunk in each.chunks(number)))
+    outcomes = list[ChunkOutcome]()
+    left = [chunk for number, each in enumerate(planned) for chunk in each.chunks(number)]
+    while left:
+        found = comparer(tuple(left))
+        outcomes += found
+        left = left[len(found) :] + [replace(one.chunk, slice=some) for one in found for some in one.slices]
     return [(planned[outcome.chunk.table].name.table, outcome) for outcome in outcomes]
 
 
