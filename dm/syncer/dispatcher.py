@@ -21,12 +21,10 @@ from dm.syncer.apply.row_placing import RowPlacing
 from dm.syncer.ddl.barrier import DdlBarrier
 from dm.syncer.ddl.known import StatementEvent
 from dm.syncer.stream.operators import EventPlace, Operators, first_byte
-from dm.syncer.stream.reader import OF_THE_RUN
+from dm.syncer.stream.reader import concerns_event
 from dm.syncer.stream.transaction import PlainItems, RowsItem, SourceTransaction, StatementItem
 
 PART_BYTES: Final = 256 << 10  # of row events
-# Tried again by itself, and yet of one event, which a person may replace or leave out.
-_OF_THE_EVENT: Final = ("shard-target-behind",)
 
 
 class Dispatcher:
@@ -59,7 +57,7 @@ class Dispatcher:
                 self._ddl.forget_intent()
             self._dispatch(transaction, self._prepare(operators, transaction) if operators else {})
         except DMError as error:
-            if (not error.retryable and error.name not in OF_THE_RUN) or error.name in _OF_THE_EVENT:
+            if concerns_event(error):
                 # The start of the event: the position for `dmctl binlog --binlog-pos` and mysqlbinlog.
                 place = self._place(transaction)
                 error.place = place.to_json()

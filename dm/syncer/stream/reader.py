@@ -29,7 +29,13 @@ from dm.syncer.stream.until import Until
 
 # How often the run takes back its identity at the source.
 TAKINGS = 4
-OF_THE_RUN: Final = ("fenced", "replica-id-taken")  # errors that no position in the source causes
+_OF_THE_RUN: Final = ("fenced", "replica-id-taken")  # errors that no position in the source causes
+_TRIED_AGAIN: Final = ("shard-target-behind",)  # errors of one event that pass by themselves, or by a person's decision
+
+
+def concerns_event(error: DMError) -> bool:
+    """Whether a person may decide on the error by the event that it comes from."""
+    return error.name in _TRIED_AGAIN or not (error.retryable or error.name in _OF_THE_RUN)
 
 
 class Reader:
@@ -115,7 +121,7 @@ class Reader:
         except BaseException as error:  # handed to the owner, which raises it in the unit's own thread
             if self._stop.is_set():
                 pass
-            elif isinstance(error, DMError) and not error.retryable and error.name not in OF_THE_RUN:
+            elif isinstance(error, DMError) and concerns_event(error):
                 # A person has to act. Everything before it is applied first: the person may act at the target, and the
                 # next run, which ends at the same place, would not get further than this one.
                 error.position = error.position or str(self._assembler.position)
