@@ -33,11 +33,21 @@ def changes(
     given |= {} if dump is None else {"dump": str(dump)}
     given |= {} if structure is None else {"structure": structure}
     (schema,) = FeedOptions.of(given).structures.values()
-    spark.dataSource.register(RelayDataSource)
+    _register(spark)
     rows = spark.readStream.format(RelayDataSource.name()).options(**given).load()
     fields = lake.stored(schema)
     images = [_image(name, fields).alias(name) for name in ("before", "after")]
     return rows.select(*(name for name in rows.columns if name not in ("before", "after")), *images)
+
+
+def _register(spark: SparkSession) -> None:
+    """Make the format known to this session.
+
+    Spark asks the active session whether the name is taken. Where that is another one, which has the feed already, this
+    one is refused (DATA_SOURCE_ALREADY_EXISTS), and has it no more for that. So it becomes the active one first.
+    """
+    spark.createDataFrame([], "nothing int")  # no other call of PySpark's own makes a session active
+    spark.dataSource.register(RelayDataSource)
 
 
 def _image(name: str, fields: list[Field]) -> Column:
