@@ -15,6 +15,7 @@ from dm.config.start_point import StartPoint
 from dm.downstream.connection import TargetConnection
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint
+from dm.progress.intent import Intent
 from dm.progress.lane_rows import CONTROL, KEYLESS, LaneClaim, LaneRow, worker_lane
 from dm.progress.ordered_tables import OrderedRecord
 from dm.progress.tables import SubtaskKey
@@ -44,6 +45,7 @@ class Stored:
         self.steps: list[str] = []
         self.ordered = OrderedRecord()
         self.switched: Position | None = None
+        self.asked: tuple[Position | None, ...] = ()  # the source, whether it has all of this
         self.begun: OrderedRecord | None = None
         self.bound: Position | None = None
         self._stand_in(monkeypatch, "read_ordered", lambda *_: self.ordered)
@@ -62,8 +64,9 @@ class Stored:
 
     # -- Of the source
 
-    def switch_bound(self, *_: Position | None) -> Position | None:
+    def switch_bound(self, *positions: Position | None) -> Position | None:
         self.steps.append("switch_bound")
+        self.asked = positions
         return self.switched
 
     def continued(self, checkpoint: Checkpoint, taken: Takeover) -> tuple[Checkpoint, Takeover]:
@@ -111,9 +114,9 @@ class Stored:
         self.steps.append("first checkpoint")
         return Checkpoint(L)
 
-    def found(self, checkpoint: Checkpoint | None, *rows: LaneRow) -> StateFound:
+    def found(self, checkpoint: Checkpoint | None, *rows: LaneRow, intent: Intent | None = None) -> StateFound:
         """What a run finds."""
-        taken = Takeover({CONTROL: LaneClaim(KEY, CONTROL, 7)}, checkpoint, None, rows)
+        taken = Takeover({CONTROL: LaneClaim(KEY, CONTROL, 7)}, checkpoint, intent, rows)
         control, origin = cast(TargetConnection, object()), cast(Origin, self)
         return find_state(taken, control, origin, cast(Resources, self), cast(FirstCheckpoint, self))
 
@@ -163,6 +166,7 @@ def test_behind_a_switch_the_end_of_the_other_server_is_the_bound(stored: Stored
     found = stored.found(Checkpoint(L), LaneRow(worker_lane(0), 6, 1, at(300)))
     assert (found.checkpoint.bound, stored.bound) == (at(900), at(900))
     assert found.dumped_until == at(300)
+    assert stored.asked == (L, at(300), None), "the other server has to have what is applied"
 
 
 def test_behind_a_clean_stop_and_a_switch_there_is_no_bound(stored: Stored) -> None:
@@ -170,8 +174,17 @@ def test_behind_a_clean_stop_and_a_switch_there_is_no_bound(stored: Stored) -> N
     found = stored.found(Checkpoint(L), LaneRow(worker_lane(0), 6, 1, L))
     assert (found.checkpoint.bound, stored.bound) == (None, None)
     assert "switch_bound" in stored.steps, "whether the server has everything is asked all the same"
+
+
+def test_behind_a_switch_what_the_ordered_lane_or_a_ddl_may_have_done_has_the_other_servers_end_as_bound(
+    stored: Stored,
+) -> None:
+    stored.switched = at(900)
     by_keyless = stored.found(Checkpoint(L), LaneRow(KEYLESS, 6, 1, at(300)))
-    assert by_keyless.checkpoint.bound == at(900)
+    assert (by_keyless.checkpoint.bound, stored.bound) == (at(900), at(900))
+    assert stored.asked == (L, None, at(300))
+    by_ddl = stored.found(Checkpoint(L), intent=Intent(at(300), 0, "ALTER TABLE t ADD COLUMN w INT", 5, {}, {}))
+    assert (by_ddl.checkpoint.bound, stored.bound) == (at(900), at(900))
 
 
 def test_what_the_ordered_lane_has_done_is_exact_and_not_a_part_of_the_bound(stored: Stored) -> None:

@@ -8,12 +8,19 @@ from typing import cast
 
 import pytest
 
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
 from dm.position import Position
+from dm.progress.lane_rows import CONTROL, LaneClaim
+from dm.progress.tables import SubtaskKey
 from dm.syncer.sharding.pass_end import PassEnd
+from dm.syncer.sharding.shard_run import ShardRun
+from dm.syncer.state_found import StateFound
 from dm.syncer.stream.origin import Origin
 from dm.syncer.stream.transaction import SourceTransaction
+from tests.testbed.fake_clock import FakeClock
+from tests.unit.rules.subtasks import subtask
 
 OLD, NEW = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee", "bbbbbbbb-bbbb-cccc-dddd-eeeeeeeeeeee"
 START = Position(OLD, "b.000001", 4, GtidSet.parse(f"{OLD}:1"))
@@ -42,6 +49,13 @@ def taken(transactions: list[SourceTransaction], place: Position = PLACE) -> lis
         if end.reached(transaction.end):
             break
     return found
+
+
+def test_on_one_server_its_places_tell_where_it_ends() -> None:
+    transactions = stream(2, 3, 4, server=OLD)
+    place = replace(transactions[1].end, gtid_set=GtidSet.empty())
+    assert taken(transactions, place) == [f"{OLD}:2", f"{OLD}:3"]
+    assert not PassEnd(place).admits(transactions[2]), "what ends behind the place is main's to read"
 
 
 @pytest.mark.parametrize("order", [(2, 3, 4), (3, 2, 4)])
@@ -75,6 +89,15 @@ def test_what_main_has_still_to_read_is_neither_applied_nor_left_out(order: tupl
     assert raised.value.name == "shard-pass-elsewhere"
 
 
+def test_a_number_that_may_be_out_of_order_does_not_tell_that_main_has_read_it() -> None:
+    (transaction,) = stream(2)
+    assert transaction.gtid is not None
+    transaction.gtid = transaction.gtid._replace(ordered=False)
+    with pytest.raises(DMError) as raised:
+        PassEnd(PLACE).admits(transaction)
+    assert raised.value.name == "shard-pass-elsewhere"
+
+
 def test_without_gtids_places_of_two_servers_are_not_compared() -> None:
     place = replace(PLACE, gtid_set=GtidSet.empty())
     assert not PassEnd(place).reached(replace(place, server_uuid=NEW))
@@ -94,9 +117,10 @@ class _Server:
 
     def __init__(self, *, ordered: bool) -> None:
         self.facts = SimpleNamespace(gtid_ordered=ordered)
+        self.asked = list[Position]()  # whether it has all up to there
 
     def switch_bound(self, start: Position) -> None:
-        """Nothing lacks."""
+        self.asked.append(start)
 
     def here(self, position: Position) -> Position:
         return position if self.facts.gtid_ordered else replace(position, server_uuid=NEW, file="b.000007", offset=24)
@@ -104,8 +128,9 @@ class _Server:
 
 def settled(place: Position, start: Position, *, ordered: bool = True) -> PassEnd:
     """The end of a pass, before anything is read."""
-    end = PassEnd(place)
-    end.settle(cast("Origin", _Server(ordered=ordered)), start)
+    end, server = PassEnd(place), _Server(ordered=ordered)
+    end.settle(cast("Origin", server), start)
+    assert server.asked == [place], "a server that lacks something of main's is refused before anything is read"
     return end
 
 
@@ -121,8 +146,9 @@ def test_a_place_of_a_server_with_another_order_is_no_end_before_all_of_mains_is
     assert settled(place, replace(START, server_uuid=NEW)).reached(third.end), "one server: its places tell"
 
 
-def test_numbers_out_of_order_tell_nothing() -> None:
-    end = settled(PLACE, START, ordered=False)
+@pytest.mark.parametrize("begun", [OLD, NEW])
+def test_numbers_out_of_order_tell_nothing(begun: str) -> None:
+    end = settled(PLACE, replace(START, server_uuid=begun), ordered=False)
     *_, last = stream(2, 3)
     assert end.place.offset == last.end.offset, "the server was asked"
     assert end.reached(last.end)
@@ -130,3 +156,14 @@ def test_numbers_out_of_order_tell_nothing() -> None:
     assert not end.reached(renamed)
     with pytest.raises(DMError):
         end.admits(replace(last, end=renamed))
+
+
+def test_a_run_of_a_pass_asks_the_server_first_and_has_no_bound_behind_the_end() -> None:
+    config, end = subtask("syncer-config-name: s", "syncers:\n  s: {}\n"), PassEnd(PLACE)
+    run = ShardRun(config, LaneClaim(SubtaskKey("dm_meta", "shop", "mysql-01"), CONTROL, 7), end)
+    state = SimpleNamespace(start=START, checkpoint=SimpleNamespace(tables={}))
+    server, nobody = _Server(ordered=False), cast("TargetConnection", None)
+    run.join(nobody, cast("StateFound", state), cast("Origin", server), FakeClock())
+    assert server.asked == [PLACE]
+    assert not end.told
+    assert run.bound(replace(end.place, offset=end.place.offset + 1)) == end.place

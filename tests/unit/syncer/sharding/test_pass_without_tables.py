@@ -35,13 +35,14 @@ TABLE = TableName("shop", "s1")
 class Pass:
     """A run of a pass, whose bound after the switch is its end; nothing is read, and no lane has work."""
 
-    def __init__(self, *tables: TableName) -> None:
+    def __init__(self, *tables: TableName, commits: bool = True) -> None:
         config = subtask("syncer-config-name: s", "syncers:\n  s: {}\n")
         self.end = PassEnd(PLACE)
         self.run = ShardRun(config, CLAIM, self.end)
         self.run.rules = OwnedTables(config, only=tables)
         self.queue = TransactionQueue(MemoryQuota(1 << 20))
         self.completions = CompletionTracker(START)
+        self.commits = commits
 
     def follow(self) -> None:
         bound = self.run.bound(Position(NEW, "b.000009", 4, GtidSet.parse(f"{OLD}:1-9")))
@@ -67,7 +68,9 @@ class Pass:
         """The statement at which the table waits again (`ShardGate.hold`)."""
         self.run.rules.hold(TABLE)
         self.run.reading().holding()
-        self.completions.close(self.completions.open(transaction.end, 0, transaction.begin, 0), 0)
+        opened = self.completions.open(transaction.end, 0, transaction.begin, 0)
+        if self.commits:
+            self.completions.close(opened, 0)
 
 
 def _nothing(*_: object) -> None:
@@ -86,9 +89,13 @@ def given_back(monkeypatch: pytest.MonkeyPatch) -> list[LaneClaim]:
     return found
 
 
+# With the statement at which the table waits again.
+LAST = SourceTransaction(START, Position(NEW, "b.000007", 50, START.gtid_set), None, 0)
+
+
 def test_where_its_last_table_waits_again(given_back: list[LaneClaim]) -> None:
     reading = Pass(TABLE)
-    reading.queue.put(SourceTransaction(START, Position(NEW, "b.000007", 50, START.gtid_set), None, 0))
+    reading.queue.put(LAST)
     reading.follow()
     assert reading.run.returned
     assert given_back == [CLAIM]
@@ -105,5 +112,14 @@ def test_a_pass_that_is_stopped_keeps_its_tables(given_back: list[LaneClaim]) ->
     reading = Pass(TABLE)
     reading.queue.close()
     reading.follow()
+    assert not reading.run.returned
+    assert not given_back
+
+
+def test_a_pass_that_has_still_to_commit_keeps_its_tables(given_back: list[LaneClaim]) -> None:
+    reading = Pass(TABLE, commits=False)
+    reading.queue.put(LAST)
+    reading.follow()
+    assert reading.queue.broken_off
     assert not reading.run.returned
     assert not given_back
