@@ -259,6 +259,8 @@ def test_no_daemon_at_an_address_is_one_clear_message(one: TestHome) -> None:
     assert done.status == FAILED
     assert "no dm-worker answers at 127.0.0.1:1" in done.err
     assert one.dmctl("query-status", DM_ADDR="127.0.0.1:1").status == FAILED
+    done = one.dmctl("diff", "t", "--addr", "127.0.0.1:1")
+    assert (done.status, "no dm-worker answers" in done.err) == (2, True), "1 would say that rows differ"
 
 
 def test_no_password_in_any_answer_file_or_process(one: TestHome) -> None:
