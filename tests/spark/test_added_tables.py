@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +38,25 @@ def grown(load: FullLoad, task: Task) -> tuple[SubtaskConfig, Added]:
     """The task that wants all tables, and what it adds."""
     after = with_list(load, "other", "key*", "later")
     return after, added_tables(task.subtask, after, {})
+
+
+def add_in_spite_of(
+    load: FullLoad, death: Death, strikes: Callable[[Task], None] | None = None, pause: float = 0.01
+) -> None:
+    """Tables are added to a task, and whatever dies meanwhile, in the end all is identical; `strikes` is of `death`."""
+    task = task_of(load, with_list(load, "other"))
+    with task.following() as sync:
+        sync.wait_synced()
+    after, added = grown(load, task)
+    add(task.subtask, added)
+    longer = replace(task, subtask=after)
+    with writing(load, pause):
+        (strikes or death.strikes)(longer)
+        death.goes_on(longer)
+    assert not task.phase()
+    with longer.following() as sync:
+        sync.wait_synced()
+    identical(load)
 
 
 def test_added_tables_join_the_stream(
@@ -91,20 +111,7 @@ def test_added_tables_are_taken_back(
 def test_an_addition_survives_a_kill_at_each_point(
     point: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
 ) -> None:
-    load = full_load(upstream, target, *TABLES)
-    task, death = task_of(load, with_list(load, "other")), Death(point, tmp_path)
-    with task.following() as sync:
-        sync.wait_synced()
-    after, added = grown(load, task)
-    add(task.subtask, added)
-    longer = replace(task, subtask=after)
-    with writing(load):
-        death.strikes(longer)
-        death.goes_on(longer)
-    assert not task.phase()
-    with longer.following() as sync:
-        sync.wait_synced()
-    identical(load)
+    add_in_spite_of(full_load(upstream, target, *TABLES), Death(point, tmp_path))
 
 
 @pytest.mark.chaos

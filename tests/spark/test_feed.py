@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from dm.flavor import Flavor
 from dm.spark.session import SparkProvider
 from tests.live.relay.relaying import end_of, has_reached, relaying, source_of, wait_until
 from tests.spark.conftest import LoadFactory
-from tests.spark.full_load import FullLoad
+from tests.spark.full_load import FullLoad, beside
 from tests.spark.test_lake import TYPES
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos]
@@ -65,6 +66,44 @@ class FedTable:
         ):  # fmt: skip
             code = code.replace(name, str(value))
         return code
+
+
+class OrdersWritten:
+    """Orders that come and change once, beside whoever follows them; the binlog changes its file now and then."""
+
+    def __init__(self, table: FedTable, pause: float) -> None:
+        self._table, self._pause = table, pause
+        self._number = 0
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Until the block is over."""
+        over = threading.Event()
+        with beside(partial(self._write, over)):
+            try:
+                yield
+            finally:
+                over.set()
+
+    def _write(self, over: threading.Event) -> None:
+        load = self._table.load
+        with closing(load.upstream.connect(autocommit=True, database=load.schema)) as connection:
+            cursor = connection.cursor()
+            while not over.wait(self._pause):
+                self._number += 1
+                cursor.execute(f"INSERT INTO orders (id, v) VALUES ({100 + self._number}, 'w')")
+                cursor.execute(f"UPDATE orders SET v = 'x' WHERE id = {100 + self._number}")
+                if self._number % 50 == 0:
+                    cursor.execute("FLUSH BINARY LOGS")
+
+    def demand_once(self, found: DataFrame) -> None:
+        """Each change is among what a query has written, and none twice."""
+        rows = found.orderBy("after.id", "op").select("op", "after.id", "after.v").collect()
+        assert [tuple(row) for row in rows] == [
+            change
+            for number in range(101, 101 + self._number)
+            for change in (("insert", number, "w"), ("update", number, "x"))
+        ]
 
 
 def fed(full_load: LoadFactory, upstream: ThrowawayServer, tmp_path: Path, *statements: str) -> FedTable:
@@ -181,19 +220,7 @@ def test_a_growing_relay_is_followed_without_a_gap_over_restarts(
 ) -> None:
     table = fed(full_load, upstream, tmp_path, *ORDERS)
     session = spark.session()
-    name, over, written = f"{table.load.schema}.orders", threading.Event(), 0
-
-    def write() -> None:
-        nonlocal written
-        connection = upstream.connect(autocommit=True, database=table.load.schema)
-        with connection.cursor() as cursor:
-            while not over.wait(0.01):
-                written += 1
-                cursor.execute(f"INSERT INTO orders (id, v) VALUES ({100 + written}, 'w')")
-                cursor.execute(f"UPDATE orders SET v = 'x' WHERE id = {100 + written}")
-                if written % 50 == 0:
-                    cursor.execute("FLUSH BINARY LOGS")
-        connection.close()
+    name, orders = f"{table.load.schema}.orders", OrdersWritten(table, 0.01)
 
     def follow(**trigger: Any) -> StreamingQuery:
         stream = changes(session, table.relay, name, dump=table.load.directory, batchBytes=20_000, taskBytes=6_000)
@@ -202,23 +229,13 @@ def test_a_growing_relay_is_followed_without_a_gap_over_restarts(
 
     with table.relaying():
         table.wait()
-        writer = threading.Thread(target=write)
-        writer.start()
-        try:
+        with orders.writing():
             for batches in (2, 5, 9):
                 query = follow(processingTime="0 seconds")
                 wait_until(lambda query=query, batches=batches: batch_of(query) >= batches, f"batch {batches}")  # type: ignore[misc]
                 query.stop()
-        finally:
-            over.set()
-            writer.join()
     follow(availableNow=True).awaitTermination()
-    found = (
-        session.read.parquet(str(tmp_path / "changes")).orderBy("after.id", "op").select("op", "after.id", "after.v")
-    )
-    assert [tuple(row) for row in found.collect()] == [
-        change for number in range(101, 101 + written) for change in (("insert", number, "w"), ("update", number, "x"))
-    ]
+    orders.demand_once(session.read.parquet(str(tmp_path / "changes")))
 
 
 def batch_of(query: StreamingQuery) -> int:

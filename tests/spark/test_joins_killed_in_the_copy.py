@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
-from dm.task.join_requests import add, reload
+from dm.task.join_requests import reload
 from tests.spark.conftest import LoadFactory
-from tests.spark.test_added_tables import grown, with_list
-from tests.spark.test_reload_table import TABLES, identical, spoiled, task_of, writing
+from tests.spark.test_added_tables import add_in_spite_of
+from tests.spark.test_reload_table import TABLES, spoiled, task_of, writing
 from tests.testbed.join_kills import OF_THE_COPY, Death
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(1200)]
@@ -43,16 +42,4 @@ def test_an_addition_survives_a_kill_in_the_copy(
     point: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
 ) -> None:
     load = full_load(upstream, target, *INDEXED, defer_indexes=True)
-    task, death = task_of(load, with_list(load, "other")), Death(point, tmp_path)
-    with task.following() as sync:
-        sync.wait_synced()
-    after, added = grown(load, task)
-    add(task.subtask, added)
-    longer = replace(task, subtask=after)
-    with writing(load):
-        death.strikes(longer)
-        death.goes_on(longer)
-    assert not task.phase()
-    with longer.following() as sync:
-        sync.wait_synced()
-    identical(load)
+    add_in_spite_of(load, Death(point, tmp_path))

@@ -11,11 +11,11 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
-from dm.task.join_requests import add, reload
+from dm.task.join_requests import reload
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import rows
 from tests.spark.kill import TRIED_AGAIN
-from tests.spark.test_added_tables import grown, with_list
+from tests.spark.test_added_tables import add_in_spite_of
 from tests.spark.test_reload_table import TABLES, identical, task_of, writing
 from tests.testbed.join_kills import OF_MAIN, Death
 from tests.testbed.tidb import TidbServer
@@ -96,16 +96,5 @@ def test_tables_that_are_added(
     point: str, upstream: ThrowawayServer, own_tidb: TidbServer, full_load: LoadFactory, tmp_path: Path
 ) -> None:
     load = full_load(upstream, own_tidb, *TABLES)
-    task, death = task_of(load, with_list(load, "other")), Death(point, tmp_path)
-    with task.following() as sync:
-        sync.wait_synced()
-    after, added = grown(load, task)
-    add(task.subtask, added)
-    longer = type(task)(after, task.directory, task.spark)
-    with writing(load, PAUSE):
-        death.strikes_target(longer, own_tidb)
-        death.goes_on(longer)
-    assert not task.phase()
-    with longer.following() as sync:
-        sync.wait_synced()
-    identical(load)
+    death = Death(point, tmp_path)
+    add_in_spite_of(load, death, lambda task: death.strikes_target(task, own_tidb), PAUSE)
