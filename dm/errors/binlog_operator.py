@@ -82,8 +82,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "structure-order-differs", 44015, "schema-tracker", "internal", "medium",
         "the target has the columns of {table} in another order ({theirs}) than the source ({ours}), and rows in the "
-        "binlog name no columns: values would go into the wrong ones",
-        "`--from-source`; or, where the source's table was another one at the task's position, a file with its CREATE "
-        "TABLE",
+        "binlog have the source's order: values would go into the wrong columns",
+        "take the structure from the source (`--from-source`); or, if the source's table had another structure at the "
+        "task's position, from a file with that CREATE TABLE",
     ),
 )  # fmt: skip

@@ -127,8 +127,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "new shard {shard} has columns that the target's table does not have: {columns}",
-        "if another source has brought them to its shards, nothing: the task goes on when that source's stream has come"
-        " there (`dmctl query-status`); else add them at the target or to the other shards, and `dmctl resume-task`;"
+        "wait if shards of another source have them: the task goes on by itself when their ALTER is applied (`dmctl"
+        " query-status`); else add them at the target or to the other shards, and `dmctl resume-task`;"
         " `dmctl binlog replace` executes another statement in place of this one, `dmctl binlog skip` none",
         retryable=True,
     ),
@@ -170,10 +170,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "upstream",
         "high",
-        "rows of shards that waited are read up to {place} of server {server}, and on server {now} transaction {gtid}"
-        " stands in another order: applied with them or left out, it would come twice or never",
-        "lead the source's address back to server {server}, and `dmctl resume-task`, until no rows wait (`dmctl"
-        " query-status`); or " + LOAD_AGAIN,
+        "rows of shards that waited are read again, and server {now} has transaction {gtid} in another order than they"
+        " were first read in, up to {place} of server {server}: it would be applied twice or never",
+        "lead the source's address back to the server that it led to before, and `dmctl resume-task`,"
+        " until no rows wait (`dmctl query-status`); if the task pauses again, " + LOAD_AGAIN,
     ),
     ErrorKind(
         "shard-column-kept",

@@ -229,8 +229,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "the target's rows would get other values than the source's rows ({what}): {statement}",
         "make the change at the target by hand with the source's values and `dmctl resume-task` (an effect that is "
-        "already there counts as done); or `dmctl binlog replace` with the same statement (it is executed in "
-        "UTC), if the values may differ; or " + LOAD_AGAIN,
+        "already there counts as done); or, if the values may differ, `dmctl binlog replace` with the same "
+        "statement, which is then executed in UTC; or " + LOAD_AGAIN,
     ),
     ErrorKind(
         "ddl-constraint-unclear",
@@ -292,8 +292,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "the source is now another server ({theirs}, it was {ours}), and the checkpoint has no GTID set to "
         "continue from",
         "lead the source's address back to the old server and `dmctl resume-task`; or start the task again from an "
-        "explicit position of the new server (`meta`, with --remove-meta). Where rows of shards wait (`dmctl "
-        "query-status`), such a start leaves them out: " + LOAD_AGAIN,
+        "explicit position of the new server (`meta`, with --remove-meta). If rows of shards wait (`dmctl "
+        "query-status`), such a start leaves them out: lead the address back, or " + LOAD_AGAIN,
     ),
     ErrorKind(
         "spool-full",

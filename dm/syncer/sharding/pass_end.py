@@ -24,33 +24,33 @@ class PassEnd:
 
     place: Position
     told: bool = True  # whether GTIDs tell what is read: MariaDB's may be out of order without its strict mode
-    crossed: bool = False  # whether it began on another server than it ends on
 
     def settle(self, origin: Origin, start: Position) -> None:
         """Check that the server has all up to the place, before anything is read from `start`; raises DMError."""
         origin.switch_bound(self.place)
-        self.told = origin.facts.gtid_ordered
-        self.crossed = self.told and bool(self.place.gtid_set) and start.server_uuid != self.place.server_uuid
+        self.told = origin.facts.gtid_ordered and bool(start.gtid_set)
         self.place = origin.here(self.place)
 
     def reached(self, position: Position) -> bool:
-        """At the place or behind it, with all that main has read; raises DMError where that is read by then only."""
-        if not position.same_files(self.place):
-            return self._has_all(position)
-        if not position.reaches(self.place):
-            return False
-        if self.crossed and not self._has_all(position):
-            raise self._elsewhere(position, self.place.gtid_set - position.gtid_set)
-        return True
+        """At the place or behind it, with all that main has read.
+
+        Main may have read some of it on another server, and this one may have that behind the place. An earlier run of
+        the pass may have come to the place, so where the pass began does not tell.
+        """
+        if position.same_files(self.place) and (not position.reaches(self.place) or not self._tells):
+            return position.reaches(self.place)
+        return self._has_all(position)
 
     def admits(self, transaction: SourceTransaction) -> bool:
         """What main has read; raises DMError where a server has something else in between."""
         end, gtid = transaction.end, transaction.gtid
-        if end.same_files(self.place):
+        if end.same_files(self.place) and (end.order <= self.place.order or not self._tells):
             return end.order <= self.place.order
         if self._has_all(transaction.begin):
             return False
-        if transaction.moves or (self.told and gtid is not None and gtid.ordered and gtid in self.place.gtid_set):
+        if end.same_files(self.place):
+            raise self._elsewhere(end, self.place.gtid_set - transaction.begin.gtid_set)
+        if transaction.moves or (self._tells and gtid is not None and gtid.ordered and gtid in self.place.gtid_set):
             return True
         raise self._elsewhere(end, gtid)
 
@@ -71,11 +71,19 @@ class PassEnd:
         return {"kind": "position", "server": place.server_uuid, "file": place.file, "offset": place.offset}
 
     def _has_all(self, position: Position) -> bool:
-        return self.told and bool(self.place.gtid_set) and position.gtid_set >= self.place.gtid_set
+        return self._tells and position.gtid_set >= self.place.gtid_set
+
+    @property
+    def _tells(self) -> bool:
+        return self.told and bool(self.place.gtid_set)
 
     def _elsewhere(self, now: Position, gtids: Gtid | GtidSet | None) -> DMError:
         return DMError(
-            "shard-pass-elsewhere", place=self, server=self.place.server_uuid, now=now.server_uuid, gtid=gtids
+            "shard-pass-elsewhere",
+            place=self,
+            server=self.place.server_uuid,
+            now=now.server_uuid,
+            gtid=gtids or "without a GTID",
         )
 
     def __str__(self) -> str:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.progress.tables import SubtaskKey
 from tests.live.relay.relaying import newest
 from tests.live.syncer.test_shards import KEYED, KEYLESS, held, merged, subtasks_of, wait_for_rows
-from tests.live.upstream.group import endpoint_at, replicate, source_at, wait_caught_up
+from tests.live.upstream.group import endpoint_at, executed, replicate, source_at, wait_caught_up
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.proxy import FaultProxy
 from tests.testbed.sync import RelayProcess, SyncProcess, running_sync, wait_until
@@ -135,3 +137,61 @@ def test_a_shard_held_at_the_old_server_goes_on_at_the_new_one(
         shards.killed("shard.pass_begun")
         shards.write_more(shards.second, 11)
         shards.complete(6)
+
+
+def in_order(server: ThrowawayServer, before: str, statements: dict[int, str]) -> None:
+    """Execute these as the transactions with these numbers behind a GTID set of one server."""
+    uuid, _, numbers = before.partition(":")
+    last = int(numbers.rpartition("-")[2])
+    for number, statement in statements.items():
+        server.execute(f"SET gtid_next = '{uuid}:{last + number}'", statement, "SET gtid_next = 'AUTOMATIC'")
+
+
+@pytest.mark.parametrize("flavor", ["mysql"])
+@pytest.mark.parametrize("columns", [KEYED, KEYLESS])
+def test_what_main_has_read_is_behind_its_place_at_the_new_server(
+    server: ServerFactory, target: ThrowawayServer, schema: SchemaFactory, columns: str
+) -> None:
+    """A pass pauses there however often it begins again, and goes on where the address leads back.
+
+    A relay has what main has read, in the same order.
+    """
+    with made(server, schema, target, columns, None) as shards:
+        name, first, second, subtask = shards.name, shards.first, shards.second, shards.subtask
+        wait_caught_up(first, second)
+        second.execute("STOP REPLICA")
+        before = executed(first)
+        shards.hold_first()
+        first.execute(f"INSERT INTO {name}.s2 VALUES (3, 3)", f"ALTER TABLE {name}.s2 ADD COLUMN w INT DEFAULT 7")
+        shards.killed("shard.pass_begun")
+        in_order(
+            second,
+            before,
+            {
+                1: f"INSERT INTO {name}.s1 VALUES (1, 1)",
+                2: f"ALTER TABLE {name}.s1 ADD COLUMN w INT DEFAULT 7",
+                4: f"INSERT INTO {name}.u VALUES (1)",
+                5: f"INSERT INTO {name}.s2 VALUES (3, 3)",
+                6: f"ALTER TABLE {name}.s2 ADD COLUMN w INT DEFAULT 7",
+            },
+        )
+        # Main has read the third transaction at the old server, and came to wait at the new one before it.
+        file, offset, *_ = second.query("SHOW BINARY LOG STATUS")[0]
+        ((uuid,),) = second.query("SELECT @@server_uuid")
+        key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
+        target.execute(
+            f"UPDATE {key.checkpoint.sql} SET server_uuid = '{uuid}', binlog_name = '{file}', binlog_pos = {offset}"
+            f" WHERE id = '{key.source_id}' AND is_global"
+        )
+        in_order(second, before, {3: f"INSERT INTO {name}.s1 VALUES (2, 2, 2)"})
+        shards.way.lead_to(second.host, second.port)
+        for _ in range(2):
+            error = running_sync(subtask).wait_ended()
+            assert isinstance(error, DMError), error
+            assert error.name == "shard-pass-elsewhere"
+        shards.way.lead_to(first.host, first.port)
+        first.execute(f"INSERT INTO {name}.s1 VALUES (4, 4, 4)")
+        with running_sync(subtask) as sync:
+            wait_for_rows(target, name, 4, sync)
+            sync.wait_synced()
+        merged([first], target, name)

@@ -134,16 +134,34 @@ def settled(place: Position, start: Position, *, ordered: bool = True) -> PassEn
     return end
 
 
-def test_a_place_of_a_server_with_another_order_is_no_end_before_all_of_mains_is_read() -> None:
-    # Main read 2 on the old server and 3 on the new one, where 2 comes behind it.
-    *_, third = stream(3)
+@pytest.mark.parametrize("begun", [OLD, NEW])
+def test_a_place_of_a_server_with_another_order_is_no_end_before_all_of_mains_is_read(begun: str) -> None:
+    # Main read 2 on the old server and 3 on the new one, where 2 comes behind it. A pass that has paused begins there.
+    third, second = stream(3, 2)
     place = replace(third.end, gtid_set=GtidSet.parse(f"{OLD}:1-3"))
-    end = settled(place, START)
+    end = settled(place, replace(START, server_uuid=begun))
     assert end.admits(third)
+    assert not end.reached(third.end)
     with pytest.raises(DMError) as raised:
-        end.reached(third.end)
+        end.admits(second)
     assert raised.value.name == "shard-pass-elsewhere"
-    assert settled(place, replace(START, server_uuid=NEW)).reached(third.end), "one server: its places tell"
+    assert f"{OLD}:2 " in raised.value.message
+
+
+def test_from_there_the_old_server_goes_on() -> None:
+    third, _ = stream(3, 2)
+    place = replace(third.end, gtid_set=GtidSet.parse(f"{OLD}:1-3"))
+    end, (at_old,) = settled(place, third.end), stream(2, server=OLD)
+    at_old.begin = third.end
+    at_old.end = replace(at_old.end, gtid_set=place.gtid_set)
+    assert end.admits(at_old)
+    assert end.reached(at_old.end)
+
+
+def test_a_start_without_gtids_ends_by_its_servers_places() -> None:
+    (third,) = stream(3)
+    place = replace(third.end, gtid_set=GtidSet.parse(f"{OLD}:1-3"))
+    assert settled(place, replace(START, server_uuid=NEW, gtid_set=GtidSet.empty())).reached(third.end)
 
 
 @pytest.mark.parametrize("begun", [OLD, NEW])
