@@ -57,7 +57,7 @@ def diff(
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
-    """Compare sources and target. Exit status 0 equal, 1 different, 2 not everything could be compared, or an error."""
+    """Compare sources and target. Exit status 0 equal, 1 different, 2 not all compared, or an error."""
     body: Answer = {
         "tables": tables or [], "where": where, "ignore_columns": ignore_columns or [], "rows": rows,
         "threads": threads, "max_load": max_load, "kept_bytes": memory << 20, "shown": shown,
