@@ -39,6 +39,7 @@ PARTS = (
             "shard_keyless",
             "shard_persons",
             "shard_traps",
+            "shard_safeguards",
             "online_shards",
             "optimistic_shards",
             "optimistic_persons",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from dm.config.choices import ShardMode
 from dm.config.merge_order import CommitTimeOrder, SilentSource
 from dm.config.start_point import StartPoint
 from dm.config.subtask import SubtaskConfig
@@ -237,15 +238,18 @@ def test_a_thousand_moves_between_kills(
 
 
 @pytest.mark.ci_flavor("mariadb")
+@pytest.mark.parametrize("mode", ["", "pessimistic", "optimistic"])
 def test_without_an_order_a_key_of_two_sources_is_counted(
-    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory, mode: ShardMode
 ) -> None:
     name = schema(*upstreams, target)
     upstreams[1].execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT)", f"INSERT INTO {name}.t VALUES (1, 0)")
     upstreams[0].execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT)")
     target.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT)")
     one, other = (
-        subtask_for(server, target, name, task=name, source_id=source).model_copy(update={"neighbours": (neighbour,)})
+        subtask_for(server, target, name, task=name, source_id=source).model_copy(
+            update={"neighbours": (neighbour,), "shard_mode": mode, "shard_sources": ("a", "b") if mode else ()}
+        )
         for server, source, neighbour in zip(upstreams, ("a", "b"), ("b", "a"), strict=True)
     )
     with running_sync(one) as first, running_sync(other) as second:

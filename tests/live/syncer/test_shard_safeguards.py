@@ -1,0 +1,234 @@
+"""Each trap of `test_shard_traps.py` is one again where its safeguard is taken away, here in the code itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from dm.changes.column_map import map_columns
+from dm.config.choices import ShardMode
+from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.progress import shard_holds
+from dm.progress.checkpoint import TablePoint, write_table
+from dm.progress.lane_rows import CONTROL, claimed
+from dm.progress.shard_group import Group, Member, Shard
+from dm.progress.shard_groups import ShardGroups
+from dm.progress.shard_structures import Survey
+from dm.progress.shard_tables import ShardTables
+from dm.progress.tables import SubtaskKey
+from dm.progress.takeover import Takeover
+from dm.schema.table import Column, TableSchema
+from dm.sql.piece import Piece
+from dm.syncer.ddl import optimistic_gate, shard_gate
+from dm.syncer.ddl.optimistic_gate import OptimisticGate
+from dm.syncer.ddl.shard_policy import Surrounding
+from dm.syncer.sharding import shard_run
+from dm.syncer.sharding.shard_run import ShardRun
+from tests.live.syncer.test_shard_traps import after_a_pass_that_died
+from tests.live.syncer.test_shards import KEYED, KEYLESS
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.shard_traps import (
+    BACKWARD,
+    COMES_BACK,
+    CROSSED,
+    FORGOTTEN,
+    MOVES,
+    MOVES_AT_A_KEY,
+    NOW,
+    NOW_EACH,
+    ON_ITS_WAY,
+    OTHER_ORDER,
+    REFUSED_BY_DM,
+    ROW_BETWEEN,
+    TABLES_COME_AND_GO,
+    TWICE,
+    Scene,
+    Trap,
+    scene_of,
+)
+from tests.testbed.sync import running_sync
+
+pytestmark = [pytest.mark.live, pytest.mark.chaos]
+
+TakeAway = Callable[[pytest.MonkeyPatch, Scene], None]
+
+
+def no_numbers(patch: pytest.MonkeyPatch, _: Scene) -> None:
+    """A shard that has come to some DDL has come to each."""
+
+    def missing(group: Group, number: int) -> list[Member]:
+        return [each for each in group.members if max(each.ready, each.waived) < number and each.ready <= each.passed]
+
+    patch.setattr(Group, "missing", missing)
+
+
+def only_who_runs(patch: pytest.MonkeyPatch, scene: Scene) -> None:
+    """The shards of a source that does not run are not waited for."""
+    stored = ShardGroups.group
+
+    def group(
+        groups: ShardGroups, connection: TargetConnection, target: TableName, executed: int | None = None
+    ) -> Group:
+        found = stored(groups, connection, target, executed)
+        return replace(found, members=tuple(each for each in found.members if each.source_id in scene.running))
+
+    patch.setattr(ShardGroups, "group", group)
+
+
+def no_forms(patch: pytest.MonkeyPatch, _: Scene) -> None:
+    """Statements are not compared number by number."""
+    patch.setattr(ShardGroups, "_agree", lambda groups, connection, ddl, number: True)
+
+
+def forgotten_by_a_start(patch: pytest.MonkeyPatch, _: Scene) -> None:
+    """What shards have come to is in memory, and not stored."""
+    begin = ShardRun.begin
+
+    def begin_anew(run: ShardRun, control: TargetConnection, taken: Takeover) -> bool:
+        with claimed(control, taken.claims[CONTROL]):
+            control.execute(f"DELETE FROM {ShardTables.of(run.source_key).ddl.sql} WHERE state = 'open'")
+        return begin(run, control, taken)
+
+    patch.setattr(ShardRun, "begin", begin_anew)
+
+
+def nothing_kept(patch: pytest.MonkeyPatch, _: Scene) -> None:
+    """Nobody remembers whose old values a column has."""
+    around = OptimisticGate._around
+
+    def forgetful(gate: OptimisticGate, survey: Survey, target: TableSchema | None, shard: Shard) -> Surrounding:
+        return replace(around(gate, survey, target, shard), kept=frozenset(), left=frozenset())
+
+    patch.setattr(OptimisticGate, "_around", forgetful)
+
+
+def nothing_held(patch: pytest.MonkeyPatch, _: Scene) -> None:
+    """The source of a shard that waits stands still."""
+    patch.setattr(shard_gate, "WAIT_SECONDS", float("inf"))
+
+
+def safe_mode(_: pytest.MonkeyPatch, scene: Scene) -> None:
+    """Rows are written with REPLACE."""
+    for subtask in scene.subtasks:
+        object.__setattr__(subtask, "syncer", subtask.syncer.model_copy(update={"safe_mode": True}))
+
+
+def no_places(patch: pytest.MonkeyPatch, _: Scene) -> None:
+    """All tables of a second pass begin where the first one does."""
+
+    def write(connection: TargetConnection, key: SubtaskKey, table: TableName, point: TablePoint) -> None:
+        write_table(connection, key, table, TablePoint(point.schema))
+
+    patch.setattr(shard_holds, "write_table", write)
+
+
+def values_not_compared(patch: pytest.MonkeyPatch, _: Scene) -> None:
+    """A DEFAULT counts as the same for all shards."""
+    for module in (shard_gate, optimistic_gate):
+        patch.setattr(module, "differing_values", lambda column: "")
+
+
+def columns_by_place(patch: pytest.MonkeyPatch, _: Scene) -> None:
+    """The first column of a row is the first one of the target, and so on."""
+
+    def by_place(source: TableName, wire: Sequence[Column], target: TableSchema, **kind: Any) -> Any:
+        named = [replace(own, name=there.name) for own, there in zip(wire, target.columns, strict=False)]
+        return map_columns(source, named, target, **kind)
+
+    patch.setattr("dm.changes.plan.map_columns", by_place)
+
+
+def places_compared(patch: pytest.MonkeyPatch, _: Scene) -> None:
+    """Statements that differ in a column's place differ."""
+
+    def form(pieces: Iterable[Piece]) -> str:
+        return "; ".join(piece.text for piece in pieces)
+
+    patch.setattr(shard_gate, "form_of", form)
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """A trap without its safeguard, and what is to be seen then.
+
+    `goes on`: no pause where there has to be one. Nothing: who comes first decides what is wrong.
+    """
+
+    mode: ShardMode
+    trap: Trap
+    take_away: TakeAway
+    seen: str = ""
+
+
+LACKS: dict[str, Lack] = {
+    "a row between": Lack("pessimistic", ROW_BETWEEN, no_numbers, "altered before"),
+    "twice": Lack("pessimistic", TWICE, no_numbers, "altered before"),
+    "on its way": Lack("pessimistic", ON_ITS_WAY, only_who_runs, "altered before"),
+    "tables come and go": Lack("pessimistic", TABLES_COME_AND_GO, only_who_runs, "altered before"),
+    "another order": Lack("pessimistic", Trap(OTHER_ORDER.runs[:2], "shard-ddl-conflict"), no_forms, "goes on"),
+    "a conflict is forgotten": Lack("pessimistic", FORGOTTEN, forgotten_by_a_start, "goes on"),
+    "a column comes back": Lack("optimistic", COMES_BACK, nothing_kept, "goes on"),
+    "crossed": Lack("pessimistic", CROSSED, nothing_held, "never happened"),
+    "a row moves": Lack("pessimistic", MOVES, safe_mode, "goes on"),
+    "a row moves, optimistic": Lack("optimistic", MOVES_AT_A_KEY, safe_mode, "goes on"),
+    "a table's checkpoint": Lack("pessimistic", BACKWARD, no_places, "duplicate-key"),
+    "a default of the moment": Lack("pessimistic", NOW, values_not_compared, "goes on"),
+    "a default of the moment, optimistic": Lack("optimistic", NOW_EACH, values_not_compared, "goes on"),
+    "places of columns": Lack("pessimistic", REFUSED_BY_DM, columns_by_place),
+    "places of columns, optimistic": Lack("optimistic", REFUSED_BY_DM, columns_by_place),
+    "places in statements": Lack("pessimistic", REFUSED_BY_DM, places_compared),
+}
+
+
+def seen(scene: Scene, trap: Trap) -> str:
+    """How a trap ends: the error's name, what is not as it has to be, or nothing."""
+    try:
+        for number, run in enumerate(trap.runs):
+            scene.play(run, number)
+        if trap.error:
+            return "goes on"
+        scene.finish()
+    except DMError as error:
+        return error.name
+    except AssertionError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.ci_flavor("mariadb")
+@pytest.mark.parametrize("name", LACKS)
+def test_without_its_safeguard_it_is_a_trap(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer],
+    target: ThrowawayServer,
+    schema: SchemaFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+) -> None:
+    lack = LACKS[name]
+    scene = scene_of(schema(*upstreams, target), upstreams, target, lack.mode)
+    lack.take_away(monkeypatch, scene)
+    found = seen(scene, lack.trap)
+    assert found != lack.trap.error
+    assert lack.seen in found
+
+
+@pytest.mark.parametrize("columns", [KEYLESS, KEYED])
+def test_rows_of_a_pass_that_died_are_lost_where_the_next_run_does_not_finish_it(
+    upstream: ThrowawayServer,
+    target: ThrowawayServer,
+    schema: SchemaFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    columns: str,
+) -> None:
+    name = schema(upstream, target)
+    subtask = after_a_pass_that_died(upstream, target, name, columns)
+    monkeypatch.setattr(shard_run, "has_checkpoint", lambda *_: False)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    assert target.query(f"SELECT id FROM {name}.t") == ((10,),)
