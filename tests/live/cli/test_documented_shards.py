@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.daemon import Daemon
+from tests.testbed.fixtures import ServerFactory
 from tests.testbed.sync import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb"), pytest.mark.timeout(300)]
@@ -17,20 +20,26 @@ pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb"), pytest.mark.ti
 FOLDER = Path(__file__).parents[2] / "unit" / "config" / "documented"
 PASSWORD = "canary-31e7"
 ADDRESS = '  port: 4000\n  user: "root"\n  password: ""\n'
-SOURCES = ("mysql-01", "mysql-02")
 SHARDS = ((0, "mall_1.orders_1"), (0, "mall_1.orders_2"), (1, "mall_2.orders_1"))  # all have the same keys
+BRANCHES = tuple((number, f"branch_{number + 1}.sales_1") for number in range(3))
 ROWS = "SELECT c_source, c_table, id, item, note FROM mall.orders ORDER BY c_source, c_table, id"
 
 
 class Site:
-    """Two sources with three shards, their target, and a daemon with the files."""
+    """Sources with shards, their target, and a daemon with the files."""
 
-    def __init__(self, sources: Sequence[ThrowawayServer], target: ThrowawayServer, daemon: Daemon) -> None:
-        self.sources, self.target, self.daemon = sources, target, daemon
+    def __init__(
+        self,
+        sources: Sequence[ThrowawayServer],
+        target: ThrowawayServer,
+        shards: Sequence[tuple[int, str]],
+        daemon: Daemon,
+    ) -> None:
+        self.sources, self.target, self.daemon, self.shards = sources, target, daemon, shards
 
     def write(self, *statements: str) -> None:
         """Do it in every shard, one shard after the other."""
-        for source, table in SHARDS:
+        for source, table in self.shards:
             self.sources[source].execute(*(statement.format(t=table) for statement in statements))
 
     def start(self, name: str) -> None:
@@ -38,7 +47,8 @@ class Site:
         text = (FOLDER / f"{name}.yaml").read_text()
         assert ADDRESS in text
         address = f"  port: {self.target.port}\n  user: dm\n  password: {PASSWORD}\n"
-        (self.daemon.directory / "task.yaml").write_text(text.replace(ADDRESS, address))
+        text = text.replace(ADDRESS, address).replace('"192.0.2.1"', '"127.0.0.1"')
+        (self.daemon.directory / "task.yaml").write_text(text)
         self.daemon.must("start-task", "task.yaml")
 
     @property
@@ -47,35 +57,50 @@ class Site:
         return bool(self.target.query("SHOW COLUMNS FROM mall.orders LIKE 'note'"))
 
 
-@pytest.fixture
-def site(upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, tmp_path: Path) -> Iterator[Site]:
-    servers = (*upstreams, target)
+@contextmanager
+def prepared(
+    sources: Sequence[ThrowawayServer],
+    target: ThrowawayServer,
+    shards: Sequence[tuple[int, str]],
+    merged: str,
+    directory: Path,
+) -> Iterator[Site]:
+    """Shards, the table that they go into (with what parts of names fill), and a daemon that knows the sources."""
+    servers = (*sources, target)
+    schemas = {table.partition(".")[0] for _, table in shards} | {merged.partition(".")[0], "dm_meta"}
 
     def clean() -> None:
         for each in servers:
-            each.execute(*(f"DROP DATABASE IF EXISTS {name}" for name in ("mall", "mall_1", "mall_2", "dm_meta")))
+            each.execute(*(f"DROP DATABASE IF EXISTS {name}" for name in schemas))
 
     clean()
     for each in servers:
         each.execute("DROP USER IF EXISTS dm@'%'")
         each.create_user("dm", PASSWORD, "ALL PRIVILEGES ON *.*")
-    for source, table in SHARDS:
-        upstreams[source].execute(
+    for source, table in shards:
+        sources[source].execute(
             f"CREATE DATABASE IF NOT EXISTS {table.partition('.')[0]}",
             f"CREATE TABLE {table} (id INT PRIMARY KEY, item VARCHAR(20))",
         )
-    target.execute(
-        "CREATE DATABASE mall",
-        "CREATE TABLE mall.orders (id INT NOT NULL, item VARCHAR(20), c_table VARCHAR(9) NOT NULL,"
-        " c_source VARCHAR(9) NOT NULL, PRIMARY KEY (id, c_table, c_source))",
-    )
-    with Daemon(tmp_path, {}) as daemon:
-        for name, one in zip(SOURCES, upstreams, strict=True):
+    target.execute(f"CREATE DATABASE {merged.partition('.')[0]}", f"CREATE TABLE {merged}")
+    with Daemon(directory, {}) as daemon:
+        for number, one in enumerate(sources, 1):
+            name = f"mysql-0{number}"
             text = f"source-id: {name}\nfrom: {{host: 127.0.0.1, port: {one.port}, user: dm, password: {PASSWORD}}}\n"
-            (tmp_path / f"{name}.yaml").write_text(text)
+            (directory / f"{name}.yaml").write_text(text)
             daemon.must("operate-source", "create", f"{name}.yaml")
-        yield Site(upstreams, target, daemon)
+        yield Site(sources, target, shards, daemon)
     clean()
+
+
+@pytest.fixture
+def site(upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, tmp_path: Path) -> Iterator[Site]:
+    merged = (
+        "mall.orders (id INT NOT NULL, item VARCHAR(20), c_table VARCHAR(9) NOT NULL,"
+        " c_source VARCHAR(9) NOT NULL, PRIMARY KEY (id, c_table, c_source))"
+    )
+    with prepared(upstreams, target, SHARDS, merged, tmp_path) as made:
+        yield made
 
 
 def synced(status: dict[str, dict[str, Any]]) -> bool:
@@ -129,3 +154,40 @@ def test_a_documented_file_merges_shards_that_are_altered_in_turn(
     )
     wait_until(lambda: site.altered and site.target.query(ROWS) == expected, "all rows are merged")
     site.daemon.wait(task, synced, "synced")
+
+
+@pytest.mark.chaos
+def test_a_documented_file_whose_shards_wait_for_nobody_merges_three_sources(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, server: ServerFactory, tmp_path: Path
+) -> None:
+    key = "(id INT NOT NULL, item VARCHAR(20), c_table VARCHAR(9) NOT NULL, c_schema VARCHAR(9) NOT NULL,"
+    merged = f"branch.sales {key} c_source VARCHAR(9) NOT NULL, PRIMARY KEY (id, c_table, c_schema, c_source))"
+    sources = (*upstreams, server(target.flavor))
+    with prepared(sources, target, BRANCHES, merged, tmp_path) as branches:
+        branches.write("INSERT INTO {t} VALUES (1, 'there before')")
+        branches.start("strict-shards")
+        branches.daemon.wait("branches", synced, "synced")
+        rows = "SELECT c_source, c_schema, c_table, id, item, note FROM branch.sales ORDER BY c_source, id"
+        for done, (source, table) in enumerate(BRANCHES, 1):
+            sources[source].execute(
+                f"ALTER TABLE {table} ADD COLUMN note VARCHAR(20)",
+                f"INSERT INTO {table} VALUES (2, 'behind it', 'yes')",
+                f"UPDATE {table} SET item = 'changed' WHERE id = 1",
+            )
+            expected = tuple(
+                row
+                for number in range(3)
+                for row in (
+                    ((f"mysql-0{number + 1}", str(number + 1), "1", 1, "changed", None),
+                     (f"mysql-0{number + 1}", str(number + 1), "1", 2, "behind it", "yes"))
+                    if number < done
+                    else ((f"mysql-0{number + 1}", str(number + 1), "1", 1, "there before", None),)
+                )
+            )  # fmt: skip
+            wait_until(partial(_is, target, rows, expected), "rows of the shard that is altered wait for no other")
+        branches.daemon.wait("branches", synced, "synced")
+
+
+def _is(target: ThrowawayServer, rows: str, expected: object) -> bool:
+    altered = target.query("SHOW COLUMNS FROM branch.sales LIKE 'note'")
+    return bool(altered) and target.query(rows) == expected
