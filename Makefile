@@ -15,7 +15,7 @@ help:
 	@echo "make test      linters, types, layers, all tests but the long ones"
 	@echo "make tidb      TiDB's server, built once per machine in some minutes; needs Go (make test-tidb: the tests on it)"
 	@echo "make test-mariadb   the end-to-end cases on a MariaDB 11.8, unpacked from Debian unstable (MARIADB=10.5: Debian 11,"
-	@echo "               MARIADB=11.4.5: Maven Central)"
+	@echo "               MARIADB=11.4.5, 10.2.11 or 10.1.23: Maven Central)"
 	@echo "make chaos     the long tests and crash loops, the parts that have not passed on this code (PART=n runs one,"
 	@echo "               PART=state tells how they stand; CHAOS_FLAGS=--minutes=60 is for the crash loops)"
 	@echo "make bench     dm beside its peers; writes docs/performance.md (make bench-quick: two minutes, writes nothing)"
@@ -59,6 +59,8 @@ test-tidb: install tidb
 MARIADB ?= 11.8
 MARIADB_TREE_11.8 = mariadb
 MARIADB_TREE_11.4.5 = mariadb-11.4.5
+MARIADB_TREE_10.2.11 = mariadb-10.2.11
+MARIADB_TREE_10.1.23 = mariadb-10.1.23
 MARIADB_TREE_10.5 = 10.5/mariadb
 test-mariadb: install
 	scripts/fetch_mariadb.sh $(MARIADB)

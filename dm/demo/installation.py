@@ -32,6 +32,7 @@ _SYSTEM_TABLES: Final = (
     "maria_add_gis_sp_bootstrap.sql",
     "mariadb_sys_schema.sql",
 )
+_FORMER_NAMES: Final = {"mariadbd": "mysqld"}  # of MariaDB's programs before 10.5, which has links
 _DEBIAN_PROGRAMS = (Path("/usr/sbin"), Path("/usr/bin"))
 
 
@@ -52,12 +53,19 @@ class Installation:
     server_options: tuple[str, ...]  # paths the server must be told
     system_tables: tuple[Path, ...] = ()  # scripts that make them, where no program does
 
+    @property
+    def release(self) -> tuple[int, int]:
+        """The first two numbers of the version."""
+        major, minor = self.version.split(".")[:2]
+        return int(major), int(minor)
+
     def command(self, program: str) -> list[str]:
         """The beginning of a command line that runs one of the programs, `mysqlbinlog` for example."""
-        for directory in self.directories:
-            path = directory / program
-            if path.exists():
-                return [*self.launcher, str(path)]
+        for name in (program, _FORMER_NAMES.get(program, program)):
+            for directory in self.directories:
+                path = directory / name
+                if path.exists():
+                    return [*self.launcher, str(path)]
         raise DMError("server-not-installed", flavor=self.flavor, missing=f"no program {program}")
 
 

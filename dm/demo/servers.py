@@ -140,19 +140,21 @@ class ThrowawayServer(PrivateServer):
 
     def _write_first_statements(self) -> None:
         password = self.password.replace("\\", "\\\\").replace("'", "''")
-        # mariadb-install-db makes root@127.0.0.1 and others without a password; they would win over root@'%'.
-        accounts = (
-            ""
-            if self.flavor == "mysql"
-            else (
-                "DELETE FROM mysql.global_priv WHERE Host <> 'localhost' OR User NOT IN ('root', 'mariadb.sys');\n"
+        accounts, own = "", f"ALTER USER root@localhost IDENTIFIED BY '{password}'"
+        if self.flavor == "mariadb":
+            # MariaDB 10.4 made mysql.user a view of another table (its release notes); 10.1 has no ALTER USER.
+            table = "global_priv"
+            if self.installation.release < (10, 4):
+                table, own = "user", f"SET PASSWORD FOR root@localhost = PASSWORD('{password}')"
+            # mariadb-install-db makes root@127.0.0.1 and others without a password; they would win over root@'%'.
+            accounts = (
+                f"DELETE FROM mysql.{table} WHERE Host <> 'localhost' OR User NOT IN ('root', 'mariadb.sys');\n"
                 "FLUSH PRIVILEGES;\n"
             )
-        )
         self._first_statements.touch(mode=0o600)
         self._first_statements.write_text(
             # Not into the binlog: a new server's binlog and GTID set are empty.
-            "SET SESSION sql_log_bin=0;\n" + accounts + f"ALTER USER root@localhost IDENTIFIED BY '{password}';\n"
+            f"SET SESSION sql_log_bin=0;\n{accounts}{own};\n"
             f"CREATE USER root@'%' IDENTIFIED BY '{password}';\n"
             "GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;\n",
             encoding="utf-8",

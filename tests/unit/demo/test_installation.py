@@ -33,3 +33,15 @@ def test_scripts_are_found_under_both_names(
     installation = find("mariadb")
     assert [path.name for path in installation.system_tables] == scripts
     assert f"--character-sets-dir={tree / shared / 'charsets'}" in installation.server_options
+
+
+@pytest.mark.parametrize("program", ["mariadbd", "mysqld"])
+def test_the_server_is_found_under_both_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str) -> None:
+    tree = unpacked(tmp_path / "tree", "share", [])
+    (tree / "VERSION").write_text("10.2.11\n")
+    (tree / "LAYOUT").write_text(f"mysqld=bin/{program}\nbase=.\nshared=share\n")
+    (tree / "bin").mkdir()
+    (tree / "bin" / program).touch()
+    monkeypatch.setenv(MARIADB_VARIABLE, str(tree))
+    assert find("mariadb").command("mariadbd") == [str(tree / "bin" / program)]
+    assert find("mariadb").release == (10, 2)
