@@ -65,8 +65,8 @@ MARIADB_TREE_10.5 = 10.5/mariadb
 test-mariadb: install
 	scripts/fetch_mariadb.sh $(MARIADB)
 	DM_MARIADB=$(or $(DM_CACHE),$(CURDIR)/.cache)/$(MARIADB_TREE_$(MARIADB)) \
-		$(BIN)/pytest tests/cases tests/live/upstream/test_other_server.py \
-		-k "mariadb and (test_cases or switched_under_load)" $(PYTEST_FLAGS)
+		$(BIN)/pytest tests/cases tests/live/upstream/test_other_server.py tests/live/syncer/test_older_source.py \
+		-k "mariadb and (test_cases or switched_under_load or test_older_source)" $(PYTEST_FLAGS)
 
 # Parts of at most an hour; docs/chaos-result.json keeps what passed on which commit. Without PART all run that have not
 # passed on this code; PART=state only tells. What tests measured goes to docs/chaos-figures.json, also when one failed.

@@ -11,8 +11,8 @@ from benchmarks.measure import Comparison, Series, in_turn, run_python
 from benchmarks.recording import SCHEMA, Recording
 from dm.accelerator import switch
 from dm.demo.servers import ThrowawayServer
+from dm.sql.server_version import version_number
 from dm.unit import JSON
-from dm.upstream.facts import version_number
 
 # Design's table, per workload, compiled and in Python alone (DM_ACCELERATOR=off); H is not among them.
 COMPILED_GOALS = {"A": 40.0, "B": 50.0, "C": 40.0}

@@ -28,8 +28,9 @@ from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
 from dm.sql.json_types import tells_types
 from dm.sql.literal import quoted
+from dm.sql.server_version import version_number
 from dm.upstream.connection import Connection, fetch
-from dm.upstream.facts import list_tables, show_create_table, version_number
+from dm.upstream.facts import list_tables, show_create_table
 from dm.upstream.row_session import question_session, row_session
 
 _EVENTS: tuple[RowEvent, ...] = ("insert", "update", "delete")

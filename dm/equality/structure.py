@@ -12,6 +12,10 @@ and from then on with its literals in the character set that they are evaluated 
 It also tells a TIMESTAMP's default in the zone of who asks, information_schema as the session wrote it that altered the
 table last. And it tells all bytes of a BINARY's default, where information_schema leaves out zeros at the end.
 MariaDB's information_schema tells such a default as text, with a question mark for what is none.
+
+Older servers tell less: MariaDB 10.1 no expressions of generated columns, of which only the kind is compared then, and
+MySQL before 8.0.13 none of indexes, which it does not have. They call utf8mb3 and its collations utf8, and mark no
+default as an expression; of those they have CURRENT_TIMESTAMP only. MariaDB writes defaults as SQL since 10.2.7.
 """
 
 from __future__ import annotations
@@ -20,13 +24,14 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
-from typing import Any
+from typing import Any, cast
 
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from dm.flavor import Flavor
+from dm.flavor import Flavor, is_tidb
 from dm.ident import Ident, TableName
+from dm.sql.server_version import tells_generation_expressions, version_number
 
 Rename = Callable[[TableName], TableName]
 
@@ -46,6 +51,10 @@ _WITHOUT_SPACES = frozenset({"char", "enum", "set"})  # at their end
 _MOMENTS = frozenset({"date", "time", "datetime", "timestamp"})
 _SCALE = re.compile(r"\(\d+,(\d+)\)")
 _DIGITS = Context(prec=100)
+_KINDS = frozenset({"stored", "virtual"})
+_NOW_BY_DEFAULT = frozenset({"timestamp", "datetime"})
+_DEFAULTS_AS_SQL = 100207
+_INDEX_EXPRESSIONS = 80013
 _IMPLIED = ("default_generated", "invisible", "virtual generated", "stored generated")
 
 
@@ -60,7 +69,7 @@ class ColumnFacts:
     charset: str | None
     collation: str | None
     extra: str
-    generated: str  # the expression, with its kind; empty for an ordinary column
+    generated: str  # its kind with the expression, where the server tells it; empty for an ordinary column
     comment: str
 
     @property
@@ -149,6 +158,8 @@ def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor
             ours, theirs = (_plain_default(source, each) for each in (ours, theirs))
         elif not same_flavor and field == "default" and source.data_type in _BYTES:
             ours, theirs = (each and _BEYOND_ASCII.sub("?", each) for each in (ours, theirs))
+        elif field == "generated" and {ours, theirs} & _KINDS:  # one side does not tell the expression
+            ours, theirs = (each.partition(" ")[0] for each in (ours, theirs))
         elif tidb and field == "extra":
             ours = ours.removesuffix("invisible").rstrip()
         if ours != theirs:
@@ -193,14 +204,18 @@ def _rows(connection: Connection[Cursor], query: str, table: TableName) -> Seque
 
 
 def _columns(connection: Connection[Cursor], flavor: Flavor, table: TableName) -> tuple[ColumnFacts, ...]:
+    version = version_number(_version(connection))
+    expressions = "generation_expression" if tells_generation_expressions(flavor, version) else "NULL"
     rows = _rows(
         connection,
         "SELECT column_name, column_type, is_nullable, column_default, character_set_name, collation_name, extra,"
-        " generation_expression, column_comment FROM information_schema.columns"
+        f" {expressions}, column_comment FROM information_schema.columns"
         " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
         table,
     )
     printed = _printed(connection, table) if rows and flavor == "mysql" else []
+    # A default that is the value itself: what looks like one of these words is none, in these types.
+    plain = flavor == "mysql" or version < _DEFAULTS_AS_SQL
     columns = []
     for name, type_, nullable, default, charset, collation, extra, expression, comment in rows:
         traits = extra.lower()
@@ -213,21 +228,30 @@ def _columns(connection: Connection[Cursor], flavor: Flavor, table: TableName) -
         elif default is not None and printed and _bare(type_) in _BYTES:
             told = _printed_bytes(printed, name)
             default = default if told is None else told
-        kind = "stored" if "stored" in traits or "persistent" in traits else "virtual"
+        stored = "stored" in traits or "persistent" in traits
+        generated = "stored" if stored else "virtual" if "virtual" in traits else ""
+        as_expression = "default_generated" in traits or (
+            plain and default is not None and _bare(type_) in _NOW_BY_DEFAULT and _NOW.fullmatch(default) is not None
+        )
         columns.append(
             ColumnFacts(
                 name=name,
                 type=_INTEGER_WIDTH.sub(r"\1", type_),
                 nullable=nullable == "YES",
-                default=_default(flavor, default, expression="default_generated" in traits),
+                default=_default(default, plain=plain, expression=as_expression),
                 charset="utf8mb3" if charset == "utf8" else charset,
-                collation=collation,
+                collation=collation and re.sub("^utf8_", "utf8mb3_", collation),
                 extra=_extra(traits),
-                generated=f"{kind} {expression}" if expression else "",
+                generated=f"{generated} {expression or ''}".strip(),
                 comment=comment,
             )
         )
     return tuple(columns)
+
+
+def _version(connection: Connection[Cursor]) -> str:
+    """As the server's greeting tells it."""
+    return str(cast(Any, connection).get_server_info())
 
 
 def _printed(connection: Connection[Cursor], table: TableName) -> list[str]:
@@ -253,11 +277,11 @@ def _printed_literal(printed: Sequence[str], name: str) -> str | None:
     return None if found is None else found[1]
 
 
-def _default(flavor: Flavor, default: str | None, *, expression: bool) -> str | None:
-    """MariaDB writes a default as SQL, MySQL as the value, or as SQL when it is an expression."""
+def _default(default: str | None, *, plain: bool, expression: bool) -> str | None:
+    """The value of a default that is `plain`, or else SQL, which an `expression` always is."""
     if default is None:
         return None
-    if flavor == "mariadb":
+    if not plain:
         if default == "NULL":
             return None
         if default.startswith("'"):
@@ -298,7 +322,9 @@ def _extra(traits: str) -> str:
 
 
 def _indexes(connection: Connection[Cursor], flavor: Flavor, table: TableName) -> frozenset[str]:
-    expression = "expression" if flavor == "mysql" else "NULL"
+    version = _version(connection)
+    told = flavor == "mysql" and (is_tidb(version) or version_number(version) >= _INDEX_EXPRESSIONS)
+    expression = "expression" if told else "NULL"
     rows = _rows(
         connection,
         f"SELECT index_name, non_unique, index_type, column_name, sub_part, collation, {expression}"

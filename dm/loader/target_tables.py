@@ -26,8 +26,8 @@ from dm.schema.visibility import with_visibility
 from dm.schema.widening import widens
 from dm.sql.context import SourceContext
 from dm.sql.piece import Piece
+from dm.sql.server_version import version_number
 from dm.type_family import FLOATS, INTEGERS
-from dm.upstream.facts import version_number
 
 Route = Callable[[TableName], TableName]
 

@@ -14,9 +14,9 @@ from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
 from dm.schema.charset import collations_query
+from dm.sql.server_version import version_number
 from dm.upstream.connection import Connection, fetch
 
-_VERSION = re.compile(r"^(?:5\.5\.5-)?(\d+)\.(\d+)\.(\d+)")
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _Arguments = ParamSpec("_Arguments")
@@ -59,21 +59,13 @@ class ServerFacts:
     system_time_zone: str  # the server's name for the zone SYSTEM, determined at its start
     sql_mode: str
     utf8_is_utf8mb3: bool  # of its global old_mode; a session's own choice is not logged
+    explicit_timestamps: bool  # explicit_defaults_for_timestamp of the server, for events that do not tell it
     logs_cascades: bool  # the binlog contains what foreign keys do
 
     @property
     def base_flavor(self) -> str:
         """The name for people."""
         return "MariaDB" if self.flavor == "mariadb" else "MySQL"
-
-
-def version_number(text: str) -> int:
-    """A version text as the number in executable comments: 8.0.36 is 80036, 10.11.19 is 101119."""
-    match = _VERSION.match(text)
-    if match is None:
-        raise DMError("server-version-unknown", version=text)
-    major, minor, patch = (int(part) for part in match.groups())
-    return major * 10000 + minor * 100 + patch
 
 
 _WANTED = (
@@ -93,6 +85,7 @@ _WANTED = (
     "system_time_zone",
     "sql_mode",
     "old_mode",
+    "explicit_defaults_for_timestamp",
     "innodb_native_foreign_keys",
 )
 
@@ -154,6 +147,8 @@ def read_facts(connection: Connection) -> ServerFacts:
         utf8_is_utf8mb3=flavor == "mysql"
         or version < UTF8_CHOSEN_SINCE
         or UTF8_IS_UTF8MB3 in found.get("old_mode", UTF8_IS_UTF8MB3),
+        # Servers that have no such variable know one way only.
+        explicit_timestamps=found.get("explicit_defaults_for_timestamp", "OFF") == "ON",
         logs_cascades=flavor == "mysql"
         and version >= _SQL_FOREIGN_KEYS
         and found.get("innodb_native_foreign_keys", "OFF") != "ON",

@@ -58,6 +58,7 @@ class Expectation:
     tidb: list[str] = field(default_factory=list)  # flavors of sources from which it is played to a TiDB, too
     chaos: list[str] = field(default_factory=list)  # those of them that run in `make chaos` only
     mariadb_collation: str = ""  # a pattern; where a MariaDB as the target has none like it, the case is left out
+    mariadb_since: list[int] = field(default_factory=list)  # before this release its statements are not understood
     start: int = 0  # exit status of start-task
     says: str = ""  # what a start that fails says, a part of it
     end: str = "synced"  # synced, finished, paused
@@ -110,6 +111,12 @@ class Case:
         wanted = self.expectation.mariadb_collation if self._target.flavor == "mariadb" else ""
         if wanted and not self._target.query("SHOW COLLATION LIKE %s", (wanted,)):
             pytest.skip(f"the target has no collation like {wanted}")
+        target = self._target
+        if isinstance(target, ThrowawayServer) and target.flavor == "mariadb" and target.installation.release < (10, 2):
+            pytest.skip(f"{target.installation.version} is no target: see the check `version`")
+        for server in self._sources:
+            if server.flavor == "mariadb" and [*server.installation.release] < self.expectation.mariadb_since:
+                pytest.skip(f"{server.installation.version} does not understand its statements")
         self._prepare_servers()
         self._run_before("target.sql", "target")
         for name in self._servers:
@@ -139,7 +146,7 @@ class Case:
                 server.execute("RESET MASTER" if server.flavor == "mariadb" else "RESET BINARY LOGS AND GTIDS")
             server.execute("DROP USER IF EXISTS dm@'%'")
             password = PASSWORDS["DM_TARGET_PASSWORD" if target else "DM_SOURCE_PASSWORD"]
-            at_target = (TARGET_GRANTS,) if server.tidb else (TARGET_GRANTS, APPLIER_GRANTS[server.flavor])
+            at_target = (TARGET_GRANTS, *_applier_grants(server))
             server.create_user("dm", password, *(at_target if target else (SOURCE_GRANTS[server.flavor],)))
             self._values |= {f"{name}.host": server.host, f"{name}.port": str(server.port)}
             self._values[f"{name}.flavor"] = server.flavor
@@ -257,6 +264,14 @@ class Case:
 
     def _route(self, _: ComparedServer, table: TableName) -> TableName | None:
         return self.expectation.route(table)
+
+
+def _applier_grants(server: PrivateServer) -> tuple[str, ...]:
+    if not isinstance(server, ThrowawayServer):  # TiDB has none
+        return ()
+    # MariaDB's came with 10.5 (its documentation, "GRANT"); before, row events need SUPER.
+    without = server.flavor == "mariadb" and server.installation.release < (10, 5)
+    return () if without else (APPLIER_GRANTS[server.flavor],)
 
 
 def _shared(park: ServerPark, flavor: str, role: str) -> ThrowawayServer:

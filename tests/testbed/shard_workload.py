@@ -125,6 +125,8 @@ class ShardWorkload:
             self.result.problem = self.result.problem or str(error)
         finally:
             self._lives.end()
+            if self.result.problem:
+                self._keep_progress()
             self._log.close()
             for session in self._sessions.values():
                 session.close()
@@ -137,6 +139,14 @@ class ShardWorkload:
             for (schema,) in server.query("SELECT schema_name FROM information_schema.schemata"):
                 if str(schema) in (self._name, f"meta_{self._name}") or str(schema).startswith(f"{self._name}_"):
                     server.execute(f"DROP DATABASE `{schema}`")
+
+    def _keep_progress(self) -> None:
+        """What the syncers have stored, for who looks for the fault: behind the statements."""
+        meta = f"meta_{self._name}"
+        tables = self._target.query("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (meta,))
+        for table in sorted(str(name) for (name,) in tables):
+            for row in self._target.query(f"SELECT * FROM `{meta}`.`{table}`"):
+                self._log.write(f"-- {table}: {row}\n")
 
     # -- The scene
 

@@ -9,12 +9,15 @@ from typing import Final
 from dm.binlog.charset import charset_of
 from dm.binlog.reader import Query
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.sql.context import SourceContext
 from dm.upstream.facts import ServerFacts
 
 # MariaDB's OPTION_EXPLICIT_DEF_TIMESTAMP, logged since the variable is a session variable (10.10; sql/sql_priv.h).
+# MySQL logs it since 5.7 where it matters (Q_EXPLICIT_DEFAULTS_FOR_TIMESTAMP). Before, it is one for the whole server,
+# and OFF by default.
 _EXPLICIT_TIMESTAMP: Final = 1 << 24
-_EXPLICIT_LOGGED: Final = 101000
+_EXPLICIT_LOGGED: Final[dict[Flavor, int]] = {"mysql": 50700, "mariadb": 101000}
 # The only values default_collation_for_utf8mb4 can have (MySQL Reference Manual).
 UTC: Final = ("UTC", "GMT", "Etc/UTC")
 """Names under which a server has the time zone +00:00."""
@@ -24,7 +27,9 @@ _OF_UTF8MB4: Final = {45: "utf8mb4_general_ci", 255: "utf8mb4_0900_ai_ci"}
 def explicit_defaults_for_timestamp(facts: ServerFacts, query: Query) -> bool | None:
     """The session's variable; None if the event does not tell, because it made no difference."""
     flags = query.session.flags2
-    if facts.flavor == "mariadb" and facts.version >= _EXPLICIT_LOGGED and flags is not None:
+    if facts.version < _EXPLICIT_LOGGED[facts.flavor]:
+        return facts.explicit_timestamps
+    if facts.flavor == "mariadb" and flags is not None:
         return bool(flags & _EXPLICIT_TIMESTAMP)
     return query.session.explicit_defaults_for_timestamp
 

@@ -13,17 +13,7 @@ from dm.upstream.dump_stream import DumpStart, DumpStream
 from dm.upstream.facts import binlog_files, purged_gtids
 from dm.upstream.replica_identity import identity_for
 
-_OLDEST_MYSQL, _NEWEST_MYSQL = 50600, 90800
 _START_SECONDS = 15.0  # as long as DM waits for the first event
-
-
-def version(context: Context, answers: Answers) -> Iterator[CheckResult]:
-    """Whether the source is of a version this program knows."""
-    facts = context.source.facts
-    if facts.flavor == "mysql" and not _OLDEST_MYSQL <= facts.version < _NEWEST_MYSQL:
-        yield answers.warning(f"MySQL {facts.version_text} was never tried", "compare the data after the first load")
-    else:
-        yield answers.success(f"{facts.base_flavor} {facts.version_text}")
 
 
 def server_id(context: Context, answers: Answers) -> Iterator[CheckResult]:

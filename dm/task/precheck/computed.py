@@ -8,12 +8,16 @@ print equal expressions alike; those of different flavours can't be compared.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from dm.flavor import is_tidb
 from dm.ident import Ident, TableName
+from dm.sql.server_version import tells_generation_expressions
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
+
+_UNTOLD: Final = "an expression that the server does not tell"
 
 
 def computed_values(context: Context, answers: Answers) -> Iterator[CheckResult]:
@@ -68,7 +72,8 @@ def _generated(context: Context, answers: Answers) -> Iterator[CheckResult]:
         own = here.get(table, {})
         for column, expression in there.get(target, {}).items():
             of = own.get(column)
-            if of is not None and expression and (not of or (comparable and of != expression)):
+            differs = comparable and _UNTOLD not in (of, expression) and of != expression
+            if of is not None and expression and (not of or differs):
                 others.append(f"{target}.{column} is {expression}, and {of or 'stored'} at the source")
     if others:
         yield answers.warning(
@@ -83,10 +88,9 @@ def _target_schemas(context: Context) -> tuple[str, ...]:
 
 def _expressions(server: Server, schemas: tuple[str, ...]) -> dict[TableName, dict[str, str]]:
     """By table and column; empty for a column that is not generated."""
-    query = (
-        "SELECT table_schema, table_name, column_name, generation_expression FROM information_schema.columns"
-        " WHERE 1 = 1"
-    )
+    told = tells_generation_expressions(server.facts.flavor, server.facts.version)
+    expression = "generation_expression" if told else f"IF(extra IN ('VIRTUAL', 'PERSISTENT'), '{_UNTOLD}', '')"
+    query = f"SELECT table_schema, table_name, column_name, {expression} FROM information_schema.columns WHERE 1 = 1"
     tables: dict[TableName, dict[str, str]] = {}
     for schema, table, column, expression in server.of_schemas(query, "table_schema", schemas):
         tables.setdefault(TableName(str(schema), str(table)), {})[str(column).lower()] = str(expression or "")

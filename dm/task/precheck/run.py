@@ -12,7 +12,7 @@ from typing import Literal
 from dm.config import Endpoint, SubtaskConfig, TaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.task.precheck import access, binlog, online, row_events, session, tables, validators
+from dm.task.precheck import access, binlog, online, row_events, session, tables, validators, versions
 from dm.task.precheck import standby as second_address
 from dm.task.precheck.context import Answers, Check, Context
 from dm.task.precheck.dump_selection import dump_and_lists
@@ -39,7 +39,8 @@ class Item:
 
 
 ITEMS: tuple[Item, ...] = (
-    Item("version", "always", binlog.version),
+    Item("version", "always", versions.of_source),
+    Item("version", "always", versions.of_target, "target"),
     Item("server_id", "sync", binlog.server_id),
     Item("binlog_enable", "dump or sync", binlog.enabled),
     Item("binlog_format", "sync", binlog.row_format),
@@ -145,7 +146,7 @@ def _standby(stack: ExitStack, endpoint: Endpoint, context: Context) -> Iterator
         yield server
         return
     there = replace(context, source=server)
-    items = [item for item in ITEMS if item.name in _OF_A_STANDBY]
+    items = [item for item in ITEMS if item.name in _OF_A_STANDBY and item.where == "source"]
     for item in [*items, Item("standby", "sync", partial(second_address.group, context.source))]:
         if _applies(item, there):
             yield from _run(item, there)

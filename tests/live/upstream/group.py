@@ -56,7 +56,12 @@ def replicate(source: ThrowawayServer, replica: ThrowawayServer, *, fresh: bool)
         replica.execute(
             "CHANGE MASTER TO MASTER_HOST = " + login.replace("{}", "MASTER") + ", MASTER_USE_GTID = current_pos"
         )
-    replica.execute("START REPLICA")
+    replica.execute(replicating("START", replica))
+
+
+def replicating(verb: str, replica: ThrowawayServer) -> str:
+    """The statement that starts or stops it; MariaDB knows the new word since 10.5.1 only."""
+    return f"{verb} REPLICA" if replica.flavor == "mysql" else f"{verb} SLAVE"
 
 
 def wait_caught_up(source: ThrowawayServer, replica: ThrowawayServer) -> None:

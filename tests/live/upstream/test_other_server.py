@@ -25,6 +25,7 @@ from tests.live.upstream.group import (
     endpoint_at,
     executed,
     replicate,
+    replicating,
     source_at,
     subtask_of,
     wait_caught_up,
@@ -68,7 +69,7 @@ def promote(first: ThrowawayServer, second: ThrowawayServer) -> None:
     """A planned switch: nothing is written any more, and the other server has everything."""
     first.execute("SET GLOBAL read_only = ON")
     wait_caught_up(first, second)
-    second.execute("STOP REPLICA")
+    second.execute(replicating("STOP", second))
 
 
 @WAYS
@@ -165,7 +166,7 @@ def test_a_standby_that_lacks_something_is_not_followed(
     with Following(subtask, emptied, tmp_path if relay else None) as following:
         following.wait_applied(first)
         wait_caught_up(first, second)
-        second.execute("STOP REPLICA")
+        second.execute(replicating("STOP", second))
         following.wait_applied(first)
         first.kill()
         following.wait_until(lambda: "can't take over: it lacks" in following.says, "the standby to be refused")
@@ -185,7 +186,7 @@ def test_a_server_that_lacks_what_was_applied_pauses_the_task(
     with Following(subtask, emptied, tmp_path) as following:
         following.wait_applied(first)
         wait_caught_up(first, second)
-        second.execute("STOP REPLICA")
+        second.execute(replicating("STOP", second))
         following.wait_applied(first)
     second.execute(f"INSERT INTO {SCHEMA}.keyed VALUES (-1, 'of its own')")
     moved = subtask.model_copy(update={"source": source_at(endpoint_at(second))})
@@ -218,7 +219,7 @@ def test_check_task_looks_at_the_standby(group: Pair, emptied: ThrowawayServer) 
         return result
 
     assert found(endpoint_at(second)).state == "success"
-    second.execute("STOP REPLICA")
+    second.execute(replicating("STOP", second))
     first.execute(f"INSERT INTO {SCHEMA}.keyless VALUES (7, 'late')")
     lagging = found(endpoint_at(second))
     assert (lagging.state, "can't take over" in lagging.message) == ("warning", True)

@@ -33,6 +33,7 @@ MYSQL = ServerFacts(
     system_time_zone="UTC",
     sql_mode="",
     utf8_is_utf8mb3=True,
+    explicit_timestamps=True,
     logs_cascades=True,
 )
 MARIADB = replace(MYSQL, flavor="mariadb", server_uuid="0-2")

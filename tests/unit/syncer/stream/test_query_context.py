@@ -8,6 +8,7 @@ import pytest
 
 from dm.binlog.query import Query, parse_session
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.schema.parse import parse_create_table
 from dm.syncer.stream.query_context import query_context
 from tests.unit.upstream.test_address import MARIADB, MYSQL
@@ -20,6 +21,7 @@ NAMES = {
     2308: "utf8mb4_uca1400_nopad_ai_ci",
 }
 _CHARSET = b"\x04" + b"\x2d\x00" * 2 + b"\x08\x00"  # collation_server is latin1_swedish_ci
+_FLAGS = b"\x00"  # Q_FLAGS2_CODE
 STATEMENT = (
     "CREATE TABLE t (a CHAR(3), b CHAR(3) CHARSET latin1, c CHAR(3) COLLATE utf8mb4_bin, d CHAR(3) CHARSET utf8mb3)"
     " CHARSET utf8mb4"
@@ -67,3 +69,22 @@ def test_what_the_server_s_collation_is_called_is_the_source_s_word() -> None:
     assert query_context(MYSQL, _query(b"\x04" + b"\x2d\x00" * 3), NAMES).server_collation == "utf8mb4_general_ci"
     assert query_context(MYSQL, _query(b"\x04" + b"\x2d\x00" * 2 + b"\xff\x01"), NAMES).server_collation is None
     assert query_context(MYSQL, _query(b""), NAMES).server_collation is None
+
+
+@pytest.mark.parametrize(
+    ("flavor", "version", "status", "explicit"),
+    [
+        ("mariadb", 100611, b"", False),
+        ("mariadb", 100611, _FLAGS + (1 << 24).to_bytes(4, "little"), False),
+        ("mariadb", 101000, _FLAGS + bytes(4), False),
+        ("mariadb", 101000, _FLAGS + (1 << 24).to_bytes(4, "little"), True),
+        ("mysql", 50651, b"", False),
+        ("mysql", 50744, b"", True),
+        ("mysql", 50744, b"\x10\x00", False),
+    ],
+)
+def test_what_a_timestamp_is_by_default_is_told_by_the_event_or_by_the_server(
+    flavor: Flavor, version: int, status: bytes, explicit: bool
+) -> None:
+    facts = replace(MYSQL if flavor == "mysql" else MARIADB, version=version, explicit_timestamps=False)
+    assert query_context(facts, _query(status), NAMES).explicit_defaults_for_timestamp is explicit

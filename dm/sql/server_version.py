@@ -1,0 +1,27 @@
+"""A server's version as one number, in the form of executable comments."""
+
+from __future__ import annotations
+
+import re
+
+from dm.errors import DMError
+from dm.flavor import Flavor
+
+_VERSION = re.compile(r"^(?:5\.5\.5-)?(\d+)\.(\d+)\.(\d+)")
+
+
+def version_number(text: str) -> int:
+    """A version text as the number in executable comments: 8.0.36 is 80036, 10.11.19 is 101119.
+
+    Raises DMError where a text does not begin with a version. A MariaDB's greeting begins with `5.5.5-`.
+    """
+    match = _VERSION.match(text)
+    if match is None:
+        raise DMError("server-version-unknown", version=text)
+    major, minor, patch = (int(part) for part in match.groups())
+    return major * 10000 + minor * 100 + patch
+
+
+def tells_generation_expressions(flavor: Flavor, version: int) -> bool:
+    """Whether information_schema.columns has generation_expression; MySQL 5.6 has no generated columns either."""
+    return version >= (100200 if flavor == "mariadb" else 50700)
