@@ -17,7 +17,7 @@ from dm.errors import DMError
 from dm.flavor import flavor_of, is_tidb
 from dm.ident import Ident, TableName
 from dm.rules.router import ExtractedColumn, table_missing
-from dm.schema.charset import collations_query
+from dm.schema.charset import collations_query, utf8mb3_name
 from dm.schema.collation_text import with_collations
 from dm.schema.parse import parse_create_table
 from dm.schema.table import Column, TableSchema
@@ -71,16 +71,16 @@ class TargetTables:
     def create_schemas(self, schemas: Mapping[str, tuple[str, str]], source: SourceContext) -> None:
         """Create what is missing, with the source's character set, and its collation where the target has it."""
         query = collations_query(self.context.flavor, self.context.version)
-        known = {str(name) for _, name in self.connection.query(query)}
+        known = {utf8mb3_name(str(name)): str(name) for _, name in self.connection.query(query)}
         present = {str(row[0]) for row in self.connection.query("SELECT schema_name FROM information_schema.schemata")}
         for name, (charset, collation) in schemas.items():
             if name in present:
                 continue
             # The set decides what is stored; a collation that only the source has can't be the default here. Tables
             # that were made under it name it themselves.
-            collation = self.translation.collation(collation, source, self.context)
-            suffix = f" COLLATE {collation}" if collation in known else ""
-            self.connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(name).sql} CHARACTER SET {charset}{suffix}")
+            here = known.get(utf8mb3_name(self.translation.collation(collation, source, self.context)))
+            named = f"CHARACTER SET {utf8mb3_name(charset)}" + ("" if here is None else f" COLLATE {here}")
+            self.connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(name).sql} {named}")
 
     def create(
         self,

@@ -61,6 +61,11 @@ def charset_name(name: str, context: SourceContext) -> str:
     return context.utf8 if lowered == "utf8" else lowered
 
 
+def utf8mb3_name(name: str) -> str:
+    """A stored character set or collation by the name that it has since MySQL 8.0.30 and MariaDB 10.6."""
+    return f"utf8mb3{name[4:]}" if name == "utf8" or name.startswith("utf8_") else name
+
+
 def default_collation(charset: str, context: SourceContext) -> str:
     """The collation of a character set when none is named."""
     if context.charset_collations is not None:  # others keep the server's built-in collation

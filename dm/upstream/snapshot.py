@@ -7,8 +7,8 @@ rows.
 - **Lower bound** (P0): everything up to it is visible to any read that starts later. MySQL with GTIDs: `gtid_executed`,
   which includes a transaction after its engine commit. The file is asked for first, and the syncer reads from its
   start. (A transaction that is flushed but not committed is never in an older file: a rotation waits for it.) MariaDB:
-  a consistent snapshot knows its own place (`binlog_snapshot_file`, `_position`). MySQL without GTIDs: the end under a
-  global read lock, held for milliseconds, because the lock blocks commits.
+  a consistent snapshot knows its own place (`binlog_snapshot_file`, `_position`). MySQL without GTIDs, and
+  MySQL 5.6: the end under a global read lock, held for milliseconds, because the lock blocks commits.
 - **Upper bound** (P1): no finished read saw more than this: the binlog end, asked for afterwards.
 - **Exact point** of one table: LOCK TABLES .. READ waits for every transaction that has touched the table, its engine
   commit included (metadata locks live that long). So under the lock the binlog end is exact for the table's own
@@ -45,6 +45,7 @@ _LOCK_WAIT_TIMEOUT = 1205
 _DEADLOCK = 1213
 _XA_REFUSED = 1401
 _SYNTAX = 1064
+_GTIDS_COMMITTED = 50700
 
 Connect = Callable[[], Connection]
 
@@ -89,6 +90,14 @@ def _locked(
         (stop or threading.Event()).wait(pause * random.uniform(0.5, 1.5))
 
 
+def gtids_are_committed(facts: ServerFacts) -> bool:
+    """Whether what gtid_executed has can be read; MySQL 5.6 adds a GTID when the binlog is flushed, before the commit.
+
+    Source: `MYSQL_BIN_LOG::ordered_commit`, where 5.7 moved it behind the engines' commit.
+    """
+    return facts.gtid_mode and (facts.flavor == "mariadb" or facts.version >= _GTIDS_COMMITTED)
+
+
 def lower_bound(connect: Connect, facts: ServerFacts, stop: threading.Event | None = None) -> Position:
     """A point up to which every read that starts from now on sees everything."""
     connection = connect()
@@ -105,7 +114,7 @@ def lower_bound(connect: Connect, facts: ServerFacts, stop: threading.Event | No
             if not file:
                 raise DMError("binlog-disabled", address=f"{connection.host}:{connection.port}")
             return Position(facts.server_uuid, file, offset, _gtids_at(connection, file, offset))
-        if facts.gtid_mode:
+        if gtids_are_committed(facts):
             file = _status(connection, facts).file
             executed = str(fetch(connection, "SELECT @@global.gtid_executed")[0][0])
             return Position(facts.server_uuid, file, MAGIC_SIZE, GtidSet.parse(executed, "mysql"))

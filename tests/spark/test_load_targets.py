@@ -115,6 +115,21 @@ def test_a_table_of_an_older_server_keeps_its_collation_if_that_is_asked_for(
     assert rows(mysql, query) == [(collation,)]
 
 
+@pytest.mark.parametrize("server", ["mysql", "mariadb"])
+def test_a_schema_of_an_older_server_keeps_its_collation_under_the_new_name(
+    server: str, mysql: ThrowawayServer, mariadb: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    """Before MySQL 8.0.30 and MariaDB 10.6 it is called utf8_unicode_ci."""
+    at: ThrowawayServer = {"mysql": mysql, "mariadb": mariadb}[server]
+    name = schema(at)
+    at.execute(f"DROP DATABASE `{name}`")
+    with TargetConnection(endpoint(at)) as connection:
+        source = SourceContext(at.flavor, 50744 if server == "mysql" else 100500, name)
+        TargetTables.at(connection).create_schemas({name: ("utf8", "utf8_unicode_ci")}, source)
+    query = "SELECT default_collation_name FROM information_schema.schemata WHERE schema_name"
+    assert rows(at, f"{query} = '{name}'") == [("utf8mb3_unicode_ci",)]
+
+
 @pytest.mark.parametrize(
     ("definition", "why"),
     [

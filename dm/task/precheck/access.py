@@ -10,6 +10,7 @@ from dm.ident import Ident
 from dm.task.precheck.context import Answers, Context, OfSource, some
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
+from dm.upstream.snapshot import gtids_are_committed
 
 _OWN_CONNECTIONS = 3  # of a syncer besides its workers: progress, DDL, the lane of tables without a key
 
@@ -130,8 +131,8 @@ def _global_lock(context: Context) -> str:
     """Why the dump locks the whole server for a moment; empty when it does not."""
     if context.config.dump_of_one_moment:
         return "all rows are read as of one moment"
-    if not context.source.facts.gtid_mode:  # MariaDB has them always
-        return "without GTIDs the place in the binlog is read under it"
+    if not gtids_are_committed(context.source.facts):  # MariaDB has them always
+        return "without GTIDs, and of MySQL 5.6, the place in the binlog is read under it"
     return ""
 
 

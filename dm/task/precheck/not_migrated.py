@@ -14,6 +14,7 @@ from dm.plural import counted
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
+from dm.upstream.facts import ServerFacts
 
 _OWN_ACCOUNTS = ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys")  # every server has them
 _OF_SCHEMAS = {
@@ -60,17 +61,24 @@ def _hidden(context: Context, answers: Answers) -> Iterator[CheckResult]:
         for schema in lacking.get(kind, ())
     ]
     if "routines" in lacking:
-        privilege, on = ("SELECT", _PROC.sql) if source.facts.flavor == "mariadb" else ("SHOW_ROUTINE", "*.*")
+        privilege, on = seeing_routines(source.facts)
         statements.append(grant((privilege,), on, source.account))
     yield answers.warning(
         f"{source.account} can't see whether there are {listed}; they are not migrated", "; ".join(statements)
     )
 
 
+def seeing_routines(facts: ServerFacts) -> tuple[str, str]:
+    """The privilege that shows all routines, and on what; MySQL has no mysql.proc since 8.0."""
+    if facts.flavor == "mariadb" or facts.version < 80000:
+        return "SELECT", _PROC.sql
+    return ("SHOW_ROUTINE" if facts.version >= 80020 else "SELECT"), "*.*"
+
+
 def _unseen(context: Context, kind: str) -> list[str]:
     grants = context.source.grants
     if kind == "routines":
-        if context.source.facts.flavor == "mariadb":
+        if seeing_routines(context.source.facts)[1] == _PROC.sql:
             every = grants.on_table("SELECT", _PROC)
         else:
             every = grants.globally("SHOW_ROUTINE") or grants.globally("SELECT")

@@ -8,8 +8,10 @@ import pytest
 
 from dm.flavor import flavor_of
 from dm.sql.server_version import tells_generation_expressions, version_number
+from dm.task.precheck.not_migrated import seeing_routines
 from dm.task.precheck.versions import never_tried, too_old_a_target
 from dm.upstream.facts import ServerFacts
+from dm.upstream.snapshot import gtids_are_committed
 from tests.unit.upstream.test_address import MYSQL
 
 
@@ -39,3 +41,19 @@ def test_what_a_version_is_good_for(text: str, untried: bool, no_target: bool, t
     assert never_tried(facts) is untried
     assert too_old_a_target(facts) is no_target
     assert tells_generation_expressions(facts.flavor, facts.version) is tells
+
+
+@pytest.mark.parametrize(
+    ("text", "committed", "privilege"),
+    [
+        ("5.6.51-log", False, ("SELECT", "`mysql`.`proc`")),
+        ("5.7.44-log", True, ("SELECT", "`mysql`.`proc`")),
+        ("8.0.19", True, ("SELECT", "*.*")),
+        ("8.0.20", True, ("SHOW_ROUTINE", "*.*")),
+        ("10.11.19-MariaDB", True, ("SELECT", "`mysql`.`proc`")),
+    ],
+)
+def test_what_older_servers_do_otherwise(text: str, committed: bool, privilege: tuple[str, str]) -> None:
+    """When a GTID is told of a transaction, and what shows all routines."""
+    assert gtids_are_committed(server(text)) is committed
+    assert seeing_routines(server(text)) == privilege
