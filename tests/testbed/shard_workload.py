@@ -159,6 +159,9 @@ class ShardWorkload:
     def _table(self, shard: Shard) -> str:
         return f"{self._schema(shard.source)}.{shard.name}"
 
+    def _member(self, shard: Shard) -> tuple[str, TableName]:
+        return f"source-{shard.source}", TableName(self._schema(shard.source), shard.name)
+
     def _subtask(self, source: int) -> SubtaskConfig:
         shards = RouteRule(
             schema_pattern=f"{self._name}_*", table_pattern="s*", target_schema=self._name, target_table="t"
@@ -353,7 +356,7 @@ class ShardWorkload:
         self._execute(source, text.replace(f"`{like.name}`", self._table(new), 1))
         if self._ahead(like):
             self._expected.add(_CONFLICT["pessimistic"])
-            self._further_on.add((f"source-{new.source}", TableName(self._schema(new.source), new.name)))
+            self._further_on.add(self._member(new))
         self._shards.append(new)
         self.result.counts["created" if source == like.source else "created like one of another source"] += 1
 
@@ -375,7 +378,7 @@ class ShardWorkload:
         new = f"{self._schema(shard.source)}.{name}"
         words = self._chance.choice(("RENAME TABLE {} TO {}", "ALTER TABLE {} RENAME {}"))
         self._execute(shard.source, words.format(self._table(shard), new))
-        member = (f"source-{shard.source}", TableName(self._schema(shard.source), shard.name))
+        member = self._member(shard)
         if member in self._further_on:
             self._further_on ^= {member, (member[0], TableName(member[1].schema, name))}
         shard.name = name
@@ -386,7 +389,9 @@ class ShardWorkload:
         if not self._keyed or self.result.counts["unlocked"] or any(each.odd for each in self._shards):
             return
         self._without, self._conflict = True, False
-        self.result.counts["unlocked"] += self._unlocks.go_on(self._ddls, by_state=self._joining.by_state)
+        shards = {self._member(each) for each in self._shards if not each.left}
+        unlocked = self._unlocks.go_on(self._ddls, by_state=self._joining.by_state, shards=shards)
+        self.result.counts["unlocked"] += unlocked
 
     def _ahead(self, like: Shard) -> bool:
         """Whether a table that is made like this shard may come to a numbered DDL before others are where it begins."""
