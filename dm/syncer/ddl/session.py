@@ -28,6 +28,7 @@ from dm.ident import TableName
 from dm.schema.interpretation import database_schema
 from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
+from dm.sql.implicit_timestamps import has_implicit_timestamps
 from dm.sql.token import tokenize
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.stream.query_context import UTC, explicit_defaults_for_timestamp
@@ -277,8 +278,9 @@ class DdlSession:
             if _DATABASE.match(statement):
                 values["collation_server"] = self._here(server) or self._collation_server
         explicit = explicit_defaults_for_timestamp(self._facts, query)
-        if explicit is not None and self._explicit_timestamps != str(int(explicit)):
-            # Only where it differs: MariaDB before 10.10 has it for the whole server.
+        differs = explicit is not None and self._explicit_timestamps != str(int(explicit))
+        if explicit is not None and differs and has_implicit_timestamps(statement, self.context):
+            # Only where it matters: MariaDB before 10.10 and TiDB have it for the whole server.
             self._explicit_timestamps = str(int(explicit))
             values["explicit_defaults_for_timestamp"] = int(explicit)
         if self._tidb:
