@@ -74,8 +74,11 @@ class Installation:
 def find(flavor: Flavor) -> Installation:
     """The installed server of this flavour; raises DMError where there is none."""
     named = os.environ.get(VARIABLES[flavor])
-    if named:
-        return _unpacked(flavor, Path(named))
+    return _unpacked(flavor, Path(named)) if named else usual(flavor)
+
+
+def usual(flavor: Flavor) -> Installation:
+    """The same, whatever the variables name."""
     return _unpacked("mysql", cache_directory() / "mysql") if flavor == "mysql" else _find_mariadb()
 
 

@@ -110,6 +110,7 @@ class FullLoad:
             clean_dump_file=self.settings.get("clean_dump_file", False),
             sole_source=self.settings.get("sole_source", True),
             shard_mode=self.settings.get("shard_mode", ""),
+            collation_compatible=self.settings.get("collation_compatible", "loose"),
         )
         if "consistency" in self.settings:
             dumper["consistency"] = self.settings["consistency"]

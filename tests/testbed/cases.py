@@ -29,6 +29,7 @@ from ruamel.yaml import YAML
 
 from dm.demo.compare import Origin, TablePair, compare, pair_tables
 from dm.demo.compare import Server as ComparedServer
+from dm.demo.installation import find
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.row_event_session import APPLIER
@@ -40,7 +41,7 @@ from tests.testbed.park import ServerPark
 from tests.testbed.script import Step, render, steps
 
 PASSWORDS = {"DM_SOURCE_PASSWORD": "password-of-the-sources", "DM_TARGET_PASSWORD": "password-of-the-target"}
-# Those of the README; MariaDB neither has nor needs XA_RECOVER_ADMIN.
+# Those of the README; MariaDB, and MySQL before 8.0, neither have nor need XA_RECOVER_ADMIN.
 _ON_BOTH = "SELECT, RELOAD, LOCK TABLES, REPLICATION SLAVE, REPLICATION CLIENT, TRIGGER, EVENT"
 SOURCE_GRANTS: dict[Flavor, str] = {"mysql": f"{_ON_BOTH}, XA_RECOVER_ADMIN ON *.*", "mariadb": f"{_ON_BOTH} ON *.*"}
 TARGET_GRANTS = "CREATE, SELECT, INSERT, UPDATE, DELETE, ALTER, DROP, INDEX, REFERENCES, REPLICATION CLIENT ON *.*"
@@ -59,6 +60,7 @@ class Expectation:
     chaos: list[str] = field(default_factory=list)  # those of them that run in `make chaos` only
     mariadb_collation: str = ""  # a pattern; where a MariaDB as the target has none like it, the case is left out
     mariadb_since: list[int] = field(default_factory=list)  # before this release its statements are not understood
+    mysql_since: list[int] = field(default_factory=list)  # the same
     start: int = 0  # exit status of start-task
     says: str = ""  # what a start that fails says, a part of it
     end: str = "synced"  # synced, finished, paused
@@ -99,9 +101,7 @@ class Case:
         source_flavor, _, target_flavor = servers.partition("->")
         count = len(list(folder.glob("source*.yaml")))
         self._sources = [_shared(park, source_flavor, f"case-source-{n}") for n in range(1, count + 1)]
-        self._target: PrivateServer = (
-            park.tidb() if target_flavor == "tidb" else _shared(park, target_flavor or source_flavor, "case-target")
-        )
+        self._target = park.tidb() if target_flavor == "tidb" else _target(park, target_flavor or source_flavor)
         self._servers: dict[str, PrivateServer] = {f"source{n}": each for n, each in enumerate(self._sources, 1)}
         self._servers["target"] = self._target
         self._values: dict[str, str] = {}
@@ -115,7 +115,8 @@ class Case:
         if isinstance(target, ThrowawayServer) and target.flavor == "mariadb" and target.installation.release < (10, 2):
             pytest.skip(f"{target.installation.version} is no target: see the check `version`")
         for server in self._sources:
-            if server.flavor == "mariadb" and [*server.installation.release] < self.expectation.mariadb_since:
+            since = self.expectation.mariadb_since if server.flavor == "mariadb" else self.expectation.mysql_since
+            if [*server.installation.release] < since:
                 pytest.skip(f"{server.installation.version} does not understand its statements")
         self._prepare_servers()
         self._run_before("target.sql", "target")
@@ -143,19 +144,18 @@ class Case:
                     server.execute(f"DROP DATABASE {Ident(schema).sql}")
             target = name == "target"
             if not target:  # what other cases left in the binlog is no part of this one
-                server.execute("RESET MASTER" if server.flavor == "mariadb" else "RESET BINARY LOGS AND GTIDS")
-            server.execute("DROP USER IF EXISTS dm@'%'")
+                server.execute("RESET MASTER" if _speaks_of_masters(server) else "RESET BINARY LOGS AND GTIDS")
+            if server.query("SELECT 1 FROM mysql.user WHERE User = 'dm' AND Host = '%'"):  # MySQL 5.6 has no IF EXISTS
+                server.execute("DROP USER dm@'%'")
             password = PASSWORDS["DM_TARGET_PASSWORD" if target else "DM_SOURCE_PASSWORD"]
             at_target = (TARGET_GRANTS, *_applier_grants(server))
-            server.create_user("dm", password, *(at_target if target else (SOURCE_GRANTS[server.flavor],)))
+            server.create_user("dm", password, *(at_target if target else (_source_grants(server),)))
             self._values |= {f"{name}.host": server.host, f"{name}.port": str(server.port)}
             self._values[f"{name}.flavor"] = server.flavor
 
     def _mark(self, name: str) -> None:
         server = self._servers[name]
-        ((file, offset, *rest),) = server.query(
-            "SHOW BINARY LOG STATUS" if server.flavor == "mysql" else "SHOW MASTER STATUS"
-        )
+        ((file, offset, *rest),) = server.query(_status_question(server))
         self._values |= {f"{name}.binlog-name": file, f"{name}.binlog-pos": str(offset)}
         if server.flavor == "mysql":
             self._values[f"{name}.binlog-gtid"] = str(rest[2]).replace("\n", "")
@@ -183,9 +183,21 @@ class Case:
         written = []
         for template in [*sorted(self._folder.glob("source*.yaml")), self._folder / "task.yaml"]:
             path = self._directory / template.name
-            path.write_text(render(template.read_text(encoding="utf-8"), self._values), encoding="utf-8")
+            text = render(template.read_text(encoding="utf-8"), self._values)
+            if template.name == "task.yaml" and self._means_other_collations:
+                text += "\ncollation_compatible: strict\n"
+            path.write_text(text, encoding="utf-8")
             written.append(str(path))
         return written[:-1]
+
+    @property
+    def _means_other_collations(self) -> bool:
+        """Whether utf8mb4 alone is one collation at the sources, and another one at the target."""
+        return (
+            _before(self._sources[0], (8, 0))
+            and isinstance(self._target, ThrowawayServer)
+            and not (self._target.flavor == "mariadb" or _before(self._target, (8, 0)))
+        )
 
     @property
     def _task(self) -> str:
@@ -274,6 +286,29 @@ def _applier_grants(server: PrivateServer) -> tuple[str, ...]:
     return () if without else (APPLIER_GRANTS[server.flavor],)
 
 
+def _source_grants(server: PrivateServer) -> str:
+    return SOURCE_GRANTS["mariadb" if _before(server, (8, 0)) else server.flavor]
+
+
+def _before(server: PrivateServer, release: tuple[int, int]) -> bool:
+    """Whether it is a MySQL before this release."""
+    return isinstance(server, ThrowawayServer) and server.flavor == "mysql" and server.installation.release < release
+
+
+def _speaks_of_masters(server: PrivateServer) -> bool:
+    return server.flavor == "mariadb" or _before(server, (8, 4))
+
+
+def _status_question(server: PrivateServer) -> str:
+    return "SHOW MASTER STATUS" if _speaks_of_masters(server) else "SHOW BINARY LOG STATUS"
+
+
+def _target(park: ServerPark, flavor: str) -> PrivateServer:
+    """Where the MySQL is too old for a target (see the check `version`), the usual one."""
+    too_old = flavor == "mysql" and find("mysql").release < (5, 7)
+    return park.newer("mysql") if too_old else _shared(park, flavor, "case-target")
+
+
 def _shared(park: ServerPark, flavor: str, role: str) -> ThrowawayServer:
     return park.shared(cast(Flavor, flavor), role)
 
@@ -284,7 +319,7 @@ def _execute(connection: Connection[Cursor], statement: str) -> None:
 
 
 def _binlog_end(server: ThrowawayServer) -> str:
-    ((file, offset, *_),) = server.query("SHOW BINARY LOG STATUS" if server.flavor == "mysql" else "SHOW MASTER STATUS")
+    ((file, offset, *_),) = server.query(_status_question(server))
     return f"({file}, {offset})"
 
 

@@ -3,6 +3,7 @@
 mysql, mariadb      shared servers of the session
 flavor              both flavours, one after the other
 twin                the compiled parts and, where they have twins, Python alone: what uses it runs twice
+newer               the usual server of the current flavour, where DM_MARIADB or DM_MYSQL has made the others older
 upstream, target    shared servers of the current flavour; `upstreams` are two, `upstream` is the first of them
 tidb                the shared TiDB of the session; tests that use it are marked `tidb`
 own_tidb            a TiDB that the test may kill
@@ -19,6 +20,7 @@ from typing import Protocol
 
 import pytest
 
+from dm.demo.installation import find, usual
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import Option, ThrowawayServer
 from dm.flavor import FLAVORS, Flavor
@@ -109,6 +111,13 @@ def upstream(park: ServerPark, flavor: Flavor) -> ThrowawayServer:
 @pytest.fixture
 def target(park: ServerPark, flavor: Flavor) -> ThrowawayServer:
     return park.shared(flavor, "target")
+
+
+@pytest.fixture
+def newer(park: ServerPark, flavor: Flavor) -> ThrowawayServer:
+    if usual(flavor).release <= find(flavor).release:
+        pytest.skip("the usual server is not newer: make test-mariadb or test-mysql56")
+    return park.newer(flavor)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from dm.demo.installation import Installation, usual
 from dm.demo.servers import Option, ThrowawayServer
 from dm.flavor import Flavor
 from tests.testbed.tidb import TidbServer
@@ -32,6 +33,14 @@ class ServerPark:
                 self._shared[flavor, role] = self._create(flavor, role, gtid=True, options={}).start()
             return self._shared[flavor, role]
 
+    def newer(self, flavor: Flavor) -> ThrowawayServer:
+        """The same of the usual installation, where a variable has made the others older."""
+        with self._lock:
+            if (flavor, "newer") not in self._shared:
+                server = self._create(flavor, "newer", gtid=True, options={}, installation=usual(flavor))
+                self._shared[flavor, "newer"] = server.start()
+            return self._shared[flavor, "newer"]
+
     def tidb(self) -> TidbServer:
         """The one TiDB; tests leave it running and keep to schemas of their own."""
         with self._lock:
@@ -44,7 +53,15 @@ class ServerPark:
         with self._lock:
             return self._create(flavor, "own", gtid=gtid, options=options)
 
-    def _create(self, flavor: Flavor, role: str, *, gtid: bool, options: Mapping[str, Option]) -> ThrowawayServer:
+    def _create(
+        self,
+        flavor: Flavor,
+        role: str,
+        *,
+        gtid: bool,
+        options: Mapping[str, Option],
+        installation: Installation | None = None,
+    ) -> ThrowawayServer:
         server_id = next(self._ids)
         server = ThrowawayServer(
             flavor,
@@ -53,6 +70,7 @@ class ServerPark:
             gtid=gtid,
             options=options,
             password=ROOT_PASSWORD,
+            installation=installation,
         )
         self._all.append(server)
         return server

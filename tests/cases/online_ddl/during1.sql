@@ -9,14 +9,14 @@ INSERT INTO _orders_ghc (hint) VALUES ('copied');
 -- dmctl pause-task case-online-ddl
 -- dmctl resume-task case-online-ddl
 -- kill host
-ALTER /* gh-ost */ TABLE _orders_gho MODIFY note VARCHAR(200), ADD UNIQUE KEY by_note (note);
+ALTER /* gh-ost */ TABLE _orders_gho MODIFY note VARCHAR(190), ADD UNIQUE KEY by_note (note);
 INSERT INTO orders (amount, note) VALUES (4, 'four');
 REPLACE INTO _orders_gho (id, amount, note) VALUES (4, 4, 'four');
 RENAME /* gh-ost */ TABLE orders TO _orders_del, _orders_gho TO orders;
 UPDATE orders SET tax = 0.07 WHERE id = 4;
 DROP TABLE _orders_ghc, _orders_del;
 CREATE TABLE _orders_new (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, amount INT, tax DECIMAL(10,2) NOT NULL DEFAULT 0.19,
-  note VARCHAR(200), UNIQUE KEY by_note (note));
+  note VARCHAR(190), UNIQUE KEY by_note (note));
 ALTER TABLE _orders_new CHANGE COLUMN amount total BIGINT;
 INSERT LOW_PRIORITY IGNORE INTO _orders_new (id, total, tax, note) SELECT id, amount, tax, note FROM orders;
 RENAME TABLE orders TO _orders_old, _orders_new TO orders;

@@ -1,49 +1,50 @@
-"""From an older MariaDB into the system's: what its binlog does not say, and what newer servers do otherwise.
+"""From an older server into the system's: what its binlog does not say, and what newer servers do otherwise.
 
-`make test-mariadb MARIADB=10.5` names the older one; without it there is nothing to be seen here.
+`make test-mariadb MARIADB=10.5` and `make test-mysql56` name the older one; without it there is nothing to be seen here.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-
 import pytest
 
-from dm.demo.installation import MARIADB_VARIABLE, find
 from dm.demo.servers import ThrowawayServer
+from dm.flavor import Flavor
 from tests.live.syncer.test_follow import identical
+from tests.testbed.diffing import differences
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.park import ServerPark
+from tests.testbed.migration import Migration
 from tests.testbed.sync import running_sync, subtask_for
 
-pytestmark = [pytest.mark.live, pytest.mark.parametrize("flavor", ["mariadb"])]
+pytestmark = pytest.mark.live
+
+COLUMNS = (
+    "id INT PRIMARY KEY, b BIT(9), y YEAR, e ENUM('ä','b') CHARACTER SET latin1, s SET('x','y','z'), d DECIMAL(30,10),"
+    " f FLOAT, g DOUBLE, at DATETIME(3), t TIME(6), m TIMESTAMP(3) NULL, day DATE, u BIGINT UNSIGNED,"
+    " l VARCHAR(20) CHARACTER SET latin1, v VARCHAR(20) CHARACTER SET utf8, w VARCHAR(20) CHARACTER SET utf8mb4,"
+    " x TEXT CHARACTER SET latin1, z BLOB, n VARBINARY(8), k BINARY(4), KEY by_l (l), UNIQUE KEY by_u (u)"
+)
+ROWS = (
+    "(1, b'100000001', 2026, 'ä', 'x,z', -12345678901234567890.0123456789, 1.5, 0.1, '2026-01-02 03:04:05.678',"
+    " '-838:59:58.000001', '2026-01-02 03:04:05.678', '2026-01-02', 18446744073709551615,"
+    " 'müde', 'müde', '\U0001f600', 'größer', x'00ff', x'00ff', x'0100')",
+    "(2, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,"
+    " NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
+    "(3, b'0', 1901, 'b', '', 0, -0.0, 1e300, '1000-01-01 00:00:00.000', '00:00:00.5', '1970-01-01 00:00:01.000',"
+    " '9999-12-31', 0, '', '', '', REPEAT('ß', 5000), REPEAT(x'00', 60000), '', '')",
+)
 
 
-@pytest.fixture
-def newer(park: ServerPark, monkeypatch: pytest.MonkeyPatch) -> Iterator[ThrowawayServer]:
-    """The system's MariaDB, where the others are older."""
-    if MARIADB_VARIABLE not in os.environ:
-        pytest.skip("all servers have one version: make test-mariadb")
-    older = find("mariadb").release
-    monkeypatch.delenv(MARIADB_VARIABLE)
-    if find("mariadb").release <= older:
-        pytest.skip("the system's MariaDB is not newer")
-    created = park.own("mariadb", gtid=True, options={})
-    created.start()
-    yield created
-    created.destroy()
-
-
-def test_an_older_mariadb_is_followed_into_a_newer_one(
-    upstream: ThrowawayServer, newer: ThrowawayServer, schema: SchemaFactory
+def test_an_older_server_is_followed_into_a_newer_one(
+    upstream: ThrowawayServer, newer: ThrowawayServer, flavor: Flavor, schema: SchemaFactory
 ) -> None:
     name = schema(upstream, newer)
+    # MySQL 5.6 refuses CREATE TABLE .. SELECT with GTIDs.
+    copied = [f"CREATE TABLE {name}.copied AS SELECT * FROM {name}.t"] if flavor == "mariadb" else []
     with running_sync(subtask_for(upstream, newer, name, task=name)) as sync:
         sync.wait_synced()
         upstream.execute(
-            # Without explicit_defaults_for_timestamp, which MariaDB before 10.10 has not and does not log, the first
-            # TIMESTAMP is filled and kept up to date, and no other one may be NULL.
+            # Without explicit_defaults_for_timestamp, which MariaDB before 10.10 and MySQL before 5.7 do not log, the
+            # first TIMESTAMP is filled and kept up to date, and no other one may be NULL.
             f"CREATE TABLE {name}.t (id INT PRIMARY KEY, first TIMESTAMP, second TIMESTAMP, third TIMESTAMP(3) NULL,"
             " d DATETIME DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP, u CHAR(9) CHARACTER SET utf8)",
             f"INSERT INTO {name}.t (id, u) VALUES (1, 'müde'), (2, NULL)",
@@ -55,7 +56,69 @@ def test_an_older_mariadb_is_followed_into_a_newer_one(
             f"CREATE TABLE {name}.keyless (a INT, at TIMESTAMP)",
             f"INSERT INTO {name}.keyless (a) VALUES (1), (1), (NULL)",
             f"DELETE FROM {name}.keyless WHERE a = 1 LIMIT 1",
-            f"CREATE TABLE {name}.copied AS SELECT * FROM {name}.t",
+            *copied,
         )
         sync.wait_synced()
     identical(upstream, newer, name)
+
+
+@pytest.mark.parametrize("gtid", [True, False])
+def test_types_and_changes_of_structure_arrive(
+    upstream: ThrowawayServer, newer: ThrowawayServer, schema: SchemaFactory, gtid: bool
+) -> None:
+    name = schema(upstream, newer)
+    for server in (upstream, newer):
+        server.execute(f"DROP DATABASE {name}")
+    subtask = subtask_for(upstream, newer, name, task=name)
+    source = subtask.source.model_copy(update={"enable_gtid": gtid})
+    # What utf8mb4 means without a collation is another one since MySQL 8.0.
+    subtask = subtask.model_copy(update={"source": source, "collation_compatible": "strict"})
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"CREATE DATABASE {name}",
+            f"CREATE TABLE {name}.t ({COLUMNS})",
+            f"CREATE TABLE {name}.old (id INT PRIMARY KEY, v VARCHAR(20), x TEXT) DEFAULT CHARSET=latin1",
+            f"CREATE TABLE {name}.child (id INT AUTO_INCREMENT PRIMARY KEY, t INT, CONSTRAINT of_t FOREIGN KEY (t)"
+            f" REFERENCES {name}.t (id)) ENGINE=InnoDB ROW_FORMAT=COMPACT COMMENT='of t'",
+            f"INSERT INTO {name}.t VALUES {', '.join(ROWS)}",
+            f"INSERT INTO {name}.old VALUES (1, 'müde', 'ä'), (2, '', NULL)",
+            f"INSERT INTO {name}.child (t) VALUES (1), (2), (NULL)",
+            f"UPDATE {name}.t SET l = 'ß', v = 'ß', e = 'b', s = 'y' WHERE id = 1",
+            f"UPDATE {name}.t SET t = '12:00:00.25', at = '2026-05-06 07:08:09.1', b = b'11' WHERE id = 2",
+            f"ALTER TABLE {name}.old ADD COLUMN at DATETIME(6) DEFAULT '2026-01-02 03:04:05.678' AFTER id,"
+            " ADD INDEX by_v (v)",
+            f"UPDATE {name}.old SET v = 'anders' WHERE id = 2",
+            f"ALTER TABLE {name}.old CHANGE COLUMN v renamed VARCHAR(40) CHARACTER SET utf8 NOT NULL DEFAULT 'ä'",
+            f"INSERT INTO {name}.old (id) VALUES (3)",
+            f"ALTER TABLE {name}.old DROP COLUMN x",
+            f"RENAME TABLE {name}.old TO {name}.moved",
+            f"DELETE FROM {name}.moved WHERE id = 1",
+            f"XA START '{name}'",
+            f"INSERT INTO {name}.moved (id) VALUES (4)",
+            f"XA END '{name}'",
+            f"XA PREPARE '{name}'",
+            f"XA COMMIT '{name}'",
+            f"TRUNCATE TABLE {name}.child",
+            f"CREATE TABLE {name}.alike LIKE {name}.moved",
+            f"DROP TABLE {name}.child",
+        )
+        sync.wait_synced()
+    identical(upstream, newer, name)
+    assert differences(subtask) == {}
+
+
+@pytest.mark.parametrize("rights", ["root", "of the README"])
+def test_nothing_is_found_against_such_a_source(
+    upstream: ThrowawayServer, newer: ThrowawayServer, schema: SchemaFactory, rights: str
+) -> None:
+    name = schema(upstream)
+    task = Migration(upstream, newer, name, passwords={upstream.user: upstream.password})
+    if rights != "root":
+        task.source_user = task.user(
+            upstream, "SELECT, RELOAD, LOCK TABLES, REPLICATION SLAVE, REPLICATION CLIENT, TRIGGER, EVENT ON *.*"
+        )
+    upstream.execute(f"CREATE TABLE {name}.t ({COLUMNS})", f"CREATE TABLE {name}.bare (id INT PRIMARY KEY, at TIMESTAMP)")
+    found = [result for results in task.check().values() for result in results]
+    assert {result.item for result in found} >= {"version", "replication_privilege", "dump_privilege", "table_schema"}
+    assert [str(result) for result in found if result.state == "failure"] == []
