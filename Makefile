@@ -7,7 +7,7 @@ CHAOS_PYTEST_FLAGS ?= $(PYTEST_FLAGS)
 # The tests start hundreds of processes; each one would compile all of dm again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo lint types style test tidb test-tidb test-mariadb chaos bench bench-quick bench-large profile lock clean
+.PHONY: help install demo lint types style test tidb test-tidb test-mariadb test-mysql56 chaos bench bench-quick bench-large profile lock clean
 
 help:
 	@echo "make install   packages, a virtual environment, both servers"
@@ -16,6 +16,7 @@ help:
 	@echo "make tidb      TiDB's server, built once per machine in some minutes; needs Go (make test-tidb: the tests on it)"
 	@echo "make test-mariadb   the end-to-end cases on a MariaDB 11.8, unpacked from Debian unstable (MARIADB=10.5: Debian 11,"
 	@echo "               MARIADB=11.4.5, 10.2.11 or 10.1.23: Maven Central)"
+	@echo "make test-mysql56   the end-to-end cases from a MySQL 5.6 of npm, for 64-bit Intel and AMD processors"
 	@echo "make chaos     the long tests and crash loops, the parts that have not passed on this code (PART=n runs one,"
 	@echo "               PART=state tells how they stand; CHAOS_FLAGS=--minutes=60 is for the crash loops)"
 	@echo "make bench     dm beside its peers; writes docs/performance.md (make bench-quick: two minutes, writes nothing)"
@@ -67,6 +68,12 @@ test-mariadb: install
 	DM_MARIADB=$(or $(DM_CACHE),$(CURDIR)/.cache)/$(MARIADB_TREE_$(MARIADB)) \
 		$(BIN)/pytest tests/cases tests/live/upstream/test_other_server.py tests/live/syncer/test_older_source.py \
 		-k "mariadb and (test_cases or switched_under_load or test_older_source)" $(PYTEST_FLAGS)
+
+# The same with a MySQL 5.6 of npm as the source, the system's MySQL as the target.
+test-mysql56: install
+	scripts/fetch_mysql56.sh
+	DM_MYSQL=$(or $(DM_CACHE),$(CURDIR)/.cache)/mysql-5.6.24 $(BIN)/pytest tests/cases \
+		tests/live/syncer/test_older_source.py tests/spark/test_older_source.py -k mysql $(PYTEST_FLAGS)
 
 # Parts of at most an hour; docs/chaos-result.json keeps what passed on which commit. Without PART all run that have not
 # passed on this code; PART=state only tells. What tests measured goes to docs/chaos-figures.json, also when one failed.

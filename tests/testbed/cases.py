@@ -29,7 +29,6 @@ from ruamel.yaml import YAML
 
 from dm.demo.compare import Origin, TablePair, compare, pair_tables
 from dm.demo.compare import Server as ComparedServer
-from dm.demo.installation import find
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.row_event_session import APPLIER
@@ -101,7 +100,11 @@ class Case:
         source_flavor, _, target_flavor = servers.partition("->")
         count = len(list(folder.glob("source*.yaml")))
         self._sources = [_shared(park, source_flavor, f"case-source-{n}") for n in range(1, count + 1)]
-        self._target = park.tidb() if target_flavor == "tidb" else _target(park, target_flavor or source_flavor)
+        self._target: PrivateServer = (
+            park.tidb()
+            if target_flavor == "tidb"
+            else park.target(cast(Flavor, target_flavor or source_flavor), "case-target")
+        )
         self._servers: dict[str, PrivateServer] = {f"source{n}": each for n, each in enumerate(self._sources, 1)}
         self._servers["target"] = self._target
         self._values: dict[str, str] = {}
@@ -301,12 +304,6 @@ def _speaks_of_masters(server: PrivateServer) -> bool:
 
 def _status_question(server: PrivateServer) -> str:
     return "SHOW MASTER STATUS" if _speaks_of_masters(server) else "SHOW BINARY LOG STATUS"
-
-
-def _target(park: ServerPark, flavor: str) -> PrivateServer:
-    """Where the MySQL is too old for a target (see the check `version`), the usual one."""
-    too_old = flavor == "mysql" and find("mysql").release < (5, 7)
-    return park.newer("mysql") if too_old else _shared(park, flavor, "case-target")
 
 
 def _shared(park: ServerPark, flavor: str, role: str) -> ThrowawayServer:

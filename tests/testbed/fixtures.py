@@ -110,7 +110,7 @@ def upstream(park: ServerPark, flavor: Flavor) -> ThrowawayServer:
 
 @pytest.fixture
 def target(park: ServerPark, flavor: Flavor) -> ThrowawayServer:
-    return park.shared(flavor, "target")
+    return park.target(flavor, "target")
 
 
 @pytest.fixture

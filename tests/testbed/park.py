@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from dm.demo.installation import Installation, usual
+from dm.demo.installation import Installation, find, usual
 from dm.demo.servers import Option, ThrowawayServer
 from dm.flavor import Flavor
 from tests.testbed.tidb import TidbServer
@@ -32,6 +32,11 @@ class ServerPark:
             if (flavor, role) not in self._shared:
                 self._shared[flavor, role] = self._create(flavor, role, gtid=True, options={}).start()
             return self._shared[flavor, role]
+
+    def target(self, flavor: Flavor, role: str) -> ThrowawayServer:
+        """The same; the usual server where that of this flavour is too old for a target (see the check `version`)."""
+        too_old = flavor == "mysql" and find("mysql").release < (5, 7)
+        return self.newer(flavor) if too_old else self.shared(flavor, role)
 
     def newer(self, flavor: Flavor) -> ThrowawayServer:
         """The same of the usual installation, where a variable has made the others older."""

@@ -26,6 +26,7 @@ from dm.schema.collation_text import with_collations
 from dm.schema.inherited_charset import inherits_charset, with_inherited_charset
 from dm.schema.table import TableSchema
 from dm.schema.visibility import with_visibility
+from dm.schema.written_timestamps import with_written_timestamps
 from dm.sql.piece import Piece
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.ddl.checked_step import CheckedStep, DdlSource, DdlTarget
@@ -134,7 +135,13 @@ class DdlExecution:
             piece = with_collations(piece, self._session.context)
         piece = self._source.rules.translation.piece(piece, self._session.context)
         piece = with_visibility(piece, self._session.context)
+        piece = with_written_timestamps(piece, self._session.context, lambda: self._source_after(piece))
         return self._with_inherited_charset(piece).route(self._source.rules.route)
+
+    def _source_after(self, piece: Piece) -> TableSchema | None:
+        """The source's table behind the piece; None if it is not known."""
+        before = {piece.table: self._source.tracker.get(piece.table)}
+        return effect.expected_after(before, piece)[piece.table]
 
     def _with_inherited_charset(self, piece: Piece) -> Piece:
         if not inherits_charset(piece):

@@ -280,7 +280,8 @@ class DdlSession:
         explicit = explicit_defaults_for_timestamp(self._facts, query)
         differs = explicit is not None and self._explicit_timestamps != str(int(explicit))
         if explicit is not None and differs and has_implicit_timestamps(statement, self.context):
-            # Only where it matters: MariaDB before 10.10 and TiDB have it for the whole server.
+            # Only where it matters: MariaDB before 10.10 has it for the whole server. What a TiDB gets says all
+            # (dm.schema.written_timestamps).
             self._explicit_timestamps = str(int(explicit))
             values["explicit_defaults_for_timestamp"] = int(explicit)
         if self._tidb:

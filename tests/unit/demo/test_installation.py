@@ -1,4 +1,4 @@
-"""A MariaDB that was unpacked: where its scripts are, which older ones call otherwise."""
+"""A server that was unpacked: where its scripts are, which older ones call otherwise."""
 
 from __future__ import annotations
 
@@ -45,3 +45,23 @@ def test_the_server_is_found_under_both_names(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setenv(VARIABLES["mariadb"], str(tree))
     assert find("mariadb").command("mariadbd") == [str(tree / "bin" / program)]
     assert find("mariadb").release == (10, 2)
+
+
+@pytest.mark.parametrize(
+    ("version", "scripts"),
+    [("5.6.24", ["mysql_system_tables.sql", "mysql_system_tables_data.sql"]), ("9.7.4-2", [])],
+)
+def test_a_mysql_before_5_7_needs_its_scripts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, scripts: list[str]
+) -> None:
+    tree = unpacked(tmp_path / "tree", "share", ["mysql_system_tables.sql", "mysql_system_tables_data.sql"])
+    (tree / "VERSION").write_text(f"{version}\n")
+    (tree / "LAYOUT").write_text("loader=/lib64/ld.so\nlibraries=lib\nmysqld=bin/mysqld\nbase=.\nshared=share\n")
+    (tree / "bin").mkdir()
+    (tree / "bin" / "mysqld").touch()
+    monkeypatch.setenv(VARIABLES["mysql"], str(tree))
+    installation = find("mysql")
+    assert [path.name for path in installation.system_tables] == scripts
+    # The loader may be the system's.
+    program = str(tree / "bin" / "mysqld")
+    assert installation.command("mysqld") == ["/lib64/ld.so", "--library-path", str(tree / "lib"), program]

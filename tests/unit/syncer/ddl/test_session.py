@@ -162,6 +162,12 @@ def test_mariadb_tells_about_timestamps_by_a_flag_and_the_target_is_told_of_chan
     assert told == [None, 0, 0, 1]
 
 
+def test_a_tidb_is_not_told_about_timestamps() -> None:
+    target = _Target("mysql", version_text="8.0.11-TiDB-v7.5.0")
+    _session(target).execute("CREATE TABLE t (a INT)", _query(explicit_defaults_for_timestamp=False))
+    assert "explicit_defaults_for_timestamp" not in target.settings  # read-only there: 1238
+
+
 def test_what_a_character_set_stands_for_is_the_session_s_of_the_source() -> None:
     target = _Target("mariadb", version=110802)
     session, told = _session(target, flavor="mariadb"), []

@@ -1,0 +1,77 @@
+"""What TIMESTAMPs mean at a source without explicit_defaults_for_timestamp, in words for a TiDB."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.schema.effect import expected_after
+from dm.schema.parse import parse_create_table
+from dm.schema.table import TableSchema
+from dm.schema.written_timestamps import with_written_timestamps
+from dm.sql.context import SourceContext
+from dm.sql.piece import Piece
+
+OLD = SourceContext("mysql", 50624, "s", explicit_defaults_for_timestamp=False)
+TIDB = SourceContext("mysql", 80011, "", tidb=True)
+TABLE = TableName("s", "t")
+FILLED = "DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"
+ZERO = "DEFAULT '0000-00-00 00:00:00'"
+
+
+def written(statement: str, before: str | None = None, target: SourceContext = TIDB) -> str:
+    known = None if before is None else parse_create_table(before, OLD)
+    piece = Piece.of(statement, OLD)
+
+    def after() -> TableSchema | None:
+        return expected_after({TABLE: known}, piece)[TABLE]
+
+    return with_written_timestamps(piece, target, after).text
+
+
+@pytest.mark.parametrize(
+    ("columns", "meant"),
+    [
+        ("a TIMESTAMP, b TIMESTAMP", f"a TIMESTAMP NOT NULL {FILLED}, b TIMESTAMP NOT NULL {ZERO}"),
+        ("a TIMESTAMP NOT NULL, b TIMESTAMP NULL", f"a TIMESTAMP {FILLED} NOT NULL, b TIMESTAMP NULL"),
+        ("a TIMESTAMP NULL, b TIMESTAMP", f"a TIMESTAMP NULL, b TIMESTAMP NOT NULL {ZERO}"),
+        (
+            "a TIMESTAMP(3) COMMENT 'x', KEY (a)",
+            "a TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3) COMMENT 'x', KEY (a)",
+        ),
+        ("a TIMESTAMP DEFAULT NOW()", "a TIMESTAMP NOT NULL DEFAULT NOW()"),
+        ("timestamp INT, x DATETIME", "timestamp INT, x DATETIME"),
+        ("timestamp TIMESTAMP DEFAULT 0", "timestamp TIMESTAMP NOT NULL DEFAULT 0"),
+    ],
+)
+def test_a_created_table_says_what_its_timestamps_have(columns: str, meant: str) -> None:
+    assert written(f"CREATE TABLE t ({columns})") == f"CREATE TABLE t ({meant})"
+
+
+@pytest.mark.parametrize(
+    ("before", "operations", "meant"),
+    [
+        ("a INT", "ADD COLUMN b TIMESTAMP AFTER a", f"ADD COLUMN b TIMESTAMP NOT NULL {FILLED} AFTER a"),
+        ("a TIMESTAMP", "ADD COLUMN b TIMESTAMP", f"ADD COLUMN b TIMESTAMP NOT NULL {ZERO}"),
+        ("a TIMESTAMP", "ADD COLUMN b TIMESTAMP FIRST", f"ADD COLUMN b TIMESTAMP NOT NULL {FILLED} FIRST"),
+        ("a DATETIME", "MODIFY a TIMESTAMP", f"MODIFY a TIMESTAMP NOT NULL {FILLED}"),
+        ("a DATETIME", "CHANGE a c TIMESTAMP", f"CHANGE a c TIMESTAMP NOT NULL {FILLED}"),
+        ("a DATETIME", "ADD COLUMN b INT", "ADD COLUMN b INT"),
+    ],
+)
+def test_an_alter_says_what_the_whole_table_makes_of_it(before: str, operations: str, meant: str) -> None:
+    assert written(f"ALTER TABLE t {operations}", f"CREATE TABLE t ({before})") == f"ALTER TABLE t {meant}"
+
+
+def test_others_are_told_by_the_session() -> None:
+    assert written("CREATE TABLE t (a TIMESTAMP)", target=replace(TIDB, tidb=False)) == "CREATE TABLE t (a TIMESTAMP)"
+    told = Piece.of("CREATE TABLE t (a TIMESTAMP)", replace(OLD, explicit_defaults_for_timestamp=True))
+    assert with_written_timestamps(told, TIDB, lambda: None) is told
+
+
+def test_a_table_that_is_not_known_pauses() -> None:
+    with pytest.raises(DMError, match="depends on a table that is not known"):
+        written("ALTER TABLE t ADD COLUMN b TIMESTAMP")
