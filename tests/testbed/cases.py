@@ -196,11 +196,8 @@ class Case:
     @property
     def _means_other_collations(self) -> bool:
         """Whether utf8mb4 alone is one collation at the sources, and another one at the target."""
-        return (
-            _before(self._sources[0], (8, 0))
-            and isinstance(self._target, ThrowawayServer)
-            and not (self._target.flavor == "mariadb" or _before(self._target, (8, 0)))
-        )
+        newer = self._target.flavor == "mysql" and not _before(self._target, (8, 0))
+        return _before(self._sources[0], (8, 0)) and newer
 
     @property
     def _task(self) -> str:
