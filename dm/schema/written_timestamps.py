@@ -34,7 +34,9 @@ def with_written_timestamps(piece: Piece, target: SourceContext, after: Callable
     for name, definition, end in reversed(found):
         column = None if schema is None else schema.column(name)
         if column is None:
-            why = f"what TIMESTAMP {name} is without explicit_defaults_for_timestamp depends on a table that is not known"
+            why = (
+                f"what TIMESTAMP {name} is without explicit_defaults_for_timestamp depends on a table that is not known"
+            )
             raise DMError("ddl-not-understood", statement=piece.text, why=why)
         text = f"{text[:end]}{_unsaid(column, definition)}{text[end:]}"
     return piece if text == piece.text else Piece.of(text, piece.context)

@@ -1,6 +1,6 @@
 """From an older server into the system's: what its binlog does not say, and what newer servers do otherwise.
 
-`make test-mariadb MARIADB=10.5` and `make test-mysql56` name the older one; without it there is nothing to be seen here.
+`make test-mariadb MARIADB=10.5` and `make test-mysql56` name the older one; without it there is nothing to be seen.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ def test_nothing_is_found_against_such_a_source(
         task.source_user = task.user(
             upstream, "SELECT, RELOAD, LOCK TABLES, REPLICATION SLAVE, REPLICATION CLIENT, TRIGGER, EVENT ON *.*"
         )
-    upstream.execute(f"CREATE TABLE {name}.t ({COLUMNS})", f"CREATE TABLE {name}.bare (id INT PRIMARY KEY, at TIMESTAMP)")
+    upstream.execute(
+        f"CREATE TABLE {name}.t ({COLUMNS})", f"CREATE TABLE {name}.bare (id INT PRIMARY KEY, at TIMESTAMP)"
+    )
     found = [result for results in task.check().values() for result in results]
     assert {result.item for result in found} >= {"version", "replication_privilege", "dump_privilege", "table_schema"}
     assert [str(result) for result in found if result.state == "failure"] == []
