@@ -19,9 +19,13 @@ def test_bare_timestamps_have_what_the_source_gives_them(
     # As in MySQL 5.6, where nothing forbids the default zero.
     upstream = server(flavor, explicit_defaults_for_timestamp=False, sql_mode="NO_ENGINE_SUBSTITUTION")
     name = schema(upstream, tidb)
+    for each in (upstream, tidb):
+        each.execute(f"CREATE TABLE {name}.known (id INT PRIMARY KEY)")
     with running_sync(subtask_for(upstream, tidb, name, task=name)) as sync:
         sync.wait_synced()
         upstream.execute(
+            f"ALTER TABLE {name}.known ADD COLUMN a TIMESTAMP",
+            f"INSERT INTO {name}.known (id) VALUES (1)",
             f"CREATE TABLE {name}.t (id INT PRIMARY KEY, a TIMESTAMP, b TIMESTAMP, c TIMESTAMP(3) NULL, d DATETIME)",
             f"INSERT INTO {name}.t (id) VALUES (1), (2)",
             f"ALTER TABLE {name}.t ADD COLUMN e TIMESTAMP",

@@ -89,7 +89,6 @@ def test_the_variables_of_the_event_are_set() -> None:
         "collation_connection": 8,
         "collation_server": 8,
         "foreign_key_checks": 0,
-        "explicit_defaults_for_timestamp": 0,
         "default_collation_for_utf8mb4": 45,
     }
     assert target.sent == ["CREATE DATABASE e", "SET SESSION collation_connection = utf8mb4_general_ci"]
