@@ -67,6 +67,7 @@ test-mariadb: install
 	scripts/fetch_mariadb.sh $(MARIADB)
 	DM_MARIADB=$(or $(DM_CACHE),$(CURDIR)/.cache)/$(MARIADB_TREE_$(MARIADB)) \
 		$(BIN)/pytest tests/cases tests/live/upstream/test_other_server.py tests/live/syncer/test_older_source.py \
+		tests/spark/test_older_source.py \
 		-k "mariadb and (test_cases or switched_under_load or test_older_source)" $(PYTEST_FLAGS)
 
 # The same with a MySQL 5.6 of npm as the source, the system's MySQL as the target.
