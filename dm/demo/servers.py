@@ -16,7 +16,7 @@ from typing import Self
 
 from dm.demo import datadir
 from dm.demo.guard import GuardedProcess
-from dm.demo.installation import Installation, find
+from dm.demo.installation import find
 from dm.demo.ports import HOST
 from dm.demo.private_server import PrivateServer
 from dm.errors import DMError
@@ -69,6 +69,8 @@ class ThrowawayServer(PrivateServer):
     `password` (random when not given) over the socket and over TCP.
     """
 
+    _find = staticmethod(find)
+
     def __init__(
         self,
         flavor: Flavor,
@@ -78,10 +80,9 @@ class ThrowawayServer(PrivateServer):
         gtid: bool = True,
         options: Mapping[str, Option] | None = None,
         password: str | None = None,
-        installation: Installation | None = None,
     ) -> None:
         super().__init__(flavor, directory, secrets.token_urlsafe(12) if password is None else password)
-        self.installation = installation or find(flavor)
+        self.installation = self._find(flavor)
         self.server_id = server_id
         self.gtid = gtid
         self.options: dict[str, Option] = {

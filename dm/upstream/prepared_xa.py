@@ -10,8 +10,8 @@ def prepared_xids(connection: Connection, flavor: Flavor) -> frozenset[str]:
     """The xids that `XA RECOVER` lists, as the server spells them in the XA statements it logs; raises DMError.
 
     MySQL requires XA_RECOVER_ADMIN, and declares the bytes of an xid as text unless told to convert them. MariaDB
-    returns bytes; it spells converted ones in two ways. A MySQL that does not know CONVERT XID (before 5.7.5) logs an XA
-    transaction with its COMMIT only, so it is never asked.
+    returns bytes; it spells converted ones in two ways. A MySQL that does not know CONVERT XID (before 5.7.5) logs an
+    XA transaction with its COMMIT only, so it is never asked.
     """
     found = set()
     statement = "XA RECOVER" if flavor == "mariadb" else "XA RECOVER CONVERT XID"

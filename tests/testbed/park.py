@@ -7,12 +7,16 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from dm.demo.installation import Installation, find, usual
+from dm.demo.installation import find, usual
 from dm.demo.servers import Option, ThrowawayServer
 from dm.flavor import Flavor
 from tests.testbed.tidb import TidbServer
 
 ROOT_PASSWORD = "root-of-the-test-bed"
+
+
+class _UsualServer(ThrowawayServer):
+    _find = staticmethod(usual)
 
 
 class ServerPark:
@@ -42,7 +46,7 @@ class ServerPark:
         """The same of the usual installation, where a variable has made the others older."""
         with self._lock:
             if (flavor, "newer") not in self._shared:
-                server = self._create(flavor, "newer", gtid=True, options={}, installation=usual(flavor))
+                server = self._create(flavor, "newer", gtid=True, options={}, made=_UsualServer)
                 self._shared[flavor, "newer"] = server.start()
             return self._shared[flavor, "newer"]
 
@@ -65,17 +69,16 @@ class ServerPark:
         *,
         gtid: bool,
         options: Mapping[str, Option],
-        installation: Installation | None = None,
+        made: type[ThrowawayServer] = ThrowawayServer,
     ) -> ThrowawayServer:
         server_id = next(self._ids)
-        server = ThrowawayServer(
+        server = made(
             flavor,
             self._directory / f"{flavor}-{role}-{server_id}",
             server_id=server_id,
             gtid=gtid,
             options=options,
             password=ROOT_PASSWORD,
-            installation=installation,
         )
         self._all.append(server)
         return server
