@@ -74,7 +74,8 @@ test-mariadb: install
 test-mysql56: install
 	scripts/fetch_mysql56.sh
 	DM_MYSQL=$(or $(DM_CACHE),$(CURDIR)/.cache)/mysql-5.6.24 $(BIN)/pytest tests/cases \
-		tests/live/syncer/test_older_source.py tests/spark/test_older_source.py -k mysql $(PYTEST_FLAGS)
+		tests/live/upstream/test_other_server.py tests/live/syncer/test_older_source.py tests/spark/test_older_source.py \
+		-k "mysql and (test_cases or switched_under_load or test_older_source)" $(PYTEST_FLAGS)
 
 # Parts of at most an hour; docs/chaos-result.json keeps what passed on which commit. Without PART all run that have not
 # passed on this code; PART=state only tells. What tests measured goes to docs/chaos-figures.json, also when one failed.

@@ -13,6 +13,7 @@ from dm.flavor import Flavor
 from tests.testbed.tidb import TidbServer
 
 ROOT_PASSWORD = "root-of-the-test-bed"
+OLDEST_TARGET: Mapping[Flavor, tuple[int, int]] = {"mysql": (5, 7), "mariadb": (10, 2)}
 
 
 class _UsualServer(ThrowawayServer):
@@ -39,8 +40,7 @@ class ServerPark:
 
     def target(self, flavor: Flavor, role: str) -> ThrowawayServer:
         """The same; the usual server where that of this flavour is too old for a target (see the check `version`)."""
-        too_old = flavor == "mysql" and find("mysql").release < (5, 7)
-        return self.newer(flavor) if too_old else self.shared(flavor, role)
+        return self.newer(flavor) if find(flavor).release < OLDEST_TARGET[flavor] else self.shared(flavor, role)
 
     def newer(self, flavor: Flavor) -> ThrowawayServer:
         """The same of the usual installation, where a variable has made the others older."""

@@ -29,7 +29,7 @@ PAUSE = 0.02  # between two transactions of a load: a target that shares the mac
 _MARKS = itertools.count(1_000_000)
 SCHEMA = "grp"
 TABLES = (
-    f"CREATE DATABASE {SCHEMA}",
+    f"CREATE DATABASE {SCHEMA} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",  # older servers have others
     f"CREATE TABLE {SCHEMA}.keyed (id INT PRIMARY KEY, v VARCHAR(200))",
     f"CREATE TABLE {SCHEMA}.keyless (v INT, w VARCHAR(20))",
 )
@@ -44,31 +44,40 @@ def replicate(source: ThrowawayServer, replica: ThrowawayServer, *, fresh: bool)
     login = (
         f"'{source.host}', {{}}_PORT = {source.port}, {{}}_USER = '{source.user}', {{}}_PASSWORD = '{source.password}'"
     )
-    if source.flavor == "mysql":
-        if fresh:
-            replica.execute("RESET BINARY LOGS AND GTIDS")
+    former, mysql = speaks_of_masters(replica), source.flavor == "mysql"
+    if mysql and fresh:
+        replica.execute("RESET MASTER" if former else "RESET BINARY LOGS AND GTIDS")
+    if not former:
         replica.execute(
             "CHANGE REPLICATION SOURCE TO SOURCE_HOST = "
             + login.replace("{}", "SOURCE")
             + ", SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1, SOURCE_CONNECT_RETRY = 1"
         )
     else:
-        replica.execute(
-            "CHANGE MASTER TO MASTER_HOST = " + login.replace("{}", "MASTER") + ", MASTER_USE_GTID = current_pos"
-        )
+        by_gtid = "MASTER_AUTO_POSITION = 1, MASTER_CONNECT_RETRY = 1" if mysql else "MASTER_USE_GTID = current_pos"
+        replica.execute(f"CHANGE MASTER TO MASTER_HOST = {login.replace('{}', 'MASTER')}, {by_gtid}")
     replica.execute(replicating("START", replica))
 
 
+def speaks_of_masters(server: ThrowawayServer) -> bool:
+    """Whether it has the former words of replication; some MariaDBs know the newer ones as well."""
+    return server.flavor == "mariadb" or server.installation.release < (8, 4)
+
+
 def replicating(verb: str, replica: ThrowawayServer) -> str:
-    """The statement that starts or stops it; MariaDB knows the new word since 10.5.1 only."""
-    return f"{verb} REPLICA" if replica.flavor == "mysql" else f"{verb} SLAVE"
+    """The statement that starts or stops it."""
+    return f"{verb} SLAVE" if speaks_of_masters(replica) else f"{verb} REPLICA"
 
 
 def wait_caught_up(source: ThrowawayServer, replica: ThrowawayServer) -> None:
     """Wait until the replica has applied what the source has now."""
     if source.flavor == "mysql":
         ((done,),) = source.query("SELECT @@global.gtid_executed")
-        ((answer,),) = replica.query("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, 60)", (done,))
+        if replica.installation.release < (5, 7):  # it tells how many transactions it has waited for
+            ((waited,),) = replica.query("SELECT WAIT_UNTIL_SQL_THREAD_AFTER_GTIDS(%s, 60)", (done,))
+            answer = 0 if waited is not None and int(waited) >= 0 else waited
+        else:
+            ((answer,),) = replica.query("SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, 60)", (done,))
     else:
         ((done,),) = source.query("SELECT @@global.gtid_binlog_pos")
         ((answer,),) = replica.query("SELECT MASTER_GTID_WAIT(%s, 60)", (done,))
