@@ -63,19 +63,19 @@ MARIADB_TREE_11.4.5 = mariadb-11.4.5
 MARIADB_TREE_10.2.11 = mariadb-10.2.11
 MARIADB_TREE_10.1.23 = mariadb-10.1.23
 MARIADB_TREE_10.5 = 10.5/mariadb
+OLDER_TESTS = tests/cases tests/live/upstream/test_other_server.py tests/live/syncer/test_older_source.py \
+	tests/spark/test_older_source.py
+OLDER_NAMES = (test_cases or switched_under_load or test_older_source)
 test-mariadb: install
 	scripts/fetch_mariadb.sh $(MARIADB)
 	DM_MARIADB=$(or $(DM_CACHE),$(CURDIR)/.cache)/$(MARIADB_TREE_$(MARIADB)) \
-		$(BIN)/pytest tests/cases tests/live/upstream/test_other_server.py tests/live/syncer/test_older_source.py \
-		tests/spark/test_older_source.py \
-		-k "mariadb and (test_cases or switched_under_load or test_older_source)" $(PYTEST_FLAGS)
+		$(BIN)/pytest $(OLDER_TESTS) -k "mariadb and $(OLDER_NAMES)" $(PYTEST_FLAGS)
 
 # The same with a MySQL 5.6 of npm as the source, the system's MySQL as the target.
 test-mysql56: install
 	scripts/fetch_mysql56.sh
-	DM_MYSQL=$(or $(DM_CACHE),$(CURDIR)/.cache)/mysql-5.6.24 $(BIN)/pytest tests/cases \
-		tests/live/upstream/test_other_server.py tests/live/syncer/test_older_source.py tests/spark/test_older_source.py \
-		-k "mysql and (test_cases or switched_under_load or test_older_source)" $(PYTEST_FLAGS)
+	DM_MYSQL=$(or $(DM_CACHE),$(CURDIR)/.cache)/mysql-5.6.24 \
+		$(BIN)/pytest $(OLDER_TESTS) -k "mysql and $(OLDER_NAMES)" $(PYTEST_FLAGS)
 
 # Parts of at most an hour; docs/chaos-result.json keeps what passed on which commit. Without PART all run that have not
 # passed on this code; PART=state only tells. What tests measured goes to docs/chaos-figures.json, also when one failed.

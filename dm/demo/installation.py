@@ -34,7 +34,6 @@ _SYSTEM_TABLES: Final = (
     "maria_add_gis_sp_bootstrap.sql",
     "mariadb_sys_schema.sql",
 )
-_FORMER_NAMES: Final = {"mariadbd": "mysqld"}  # of MariaDB's programs before 10.5, which has links
 _DEBIAN_PROGRAMS = (Path("/usr/sbin"), Path("/usr/bin"))
 
 
@@ -63,11 +62,10 @@ class Installation:
 
     def command(self, program: str) -> list[str]:
         """The beginning of a command line that runs one of the programs, `mysqlbinlog` for example."""
-        for name in (program, _FORMER_NAMES.get(program, program)):
-            for directory in self.directories:
-                path = directory / name
-                if path.exists():
-                    return [*self.launcher, str(path)]
+        for directory in self.directories:
+            path = directory / program
+            if path.exists():
+                return [*self.launcher, str(path)]
         raise DMError("server-not-installed", flavor=self.flavor, missing=f"no program {program}")
 
 

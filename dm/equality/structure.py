@@ -31,6 +31,7 @@ from pymysql.cursors import Cursor
 
 from dm.flavor import Flavor, is_tidb
 from dm.ident import Ident, TableName
+from dm.schema.charset import utf8mb3_name
 from dm.sql.server_version import tells_generation_expressions, version_number
 
 Rename = Callable[[TableName], TableName]
@@ -239,8 +240,8 @@ def _columns(connection: Connection[Cursor], flavor: Flavor, table: TableName) -
                 type=_INTEGER_WIDTH.sub(r"\1", type_),
                 nullable=nullable == "YES",
                 default=_default(default, plain=plain, expression=as_expression),
-                charset="utf8mb3" if charset == "utf8" else charset,
-                collation=collation and re.sub("^utf8_", "utf8mb3_", collation),
+                charset=charset and utf8mb3_name(charset),
+                collation=collation and utf8mb3_name(collation),
                 extra=_extra(traits),
                 generated=f"{generated} {expression or ''}".strip(),
                 comment=comment,

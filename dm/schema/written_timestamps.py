@@ -1,9 +1,10 @@
-"""What a TIMESTAMP means without explicit_defaults_for_timestamp, written out for a target that does not know it.
+"""What a TIMESTAMP means under explicit_defaults_for_timestamp, written out where the target's sessions can't be told.
 
-At such a source a TIMESTAMP without NULL is NOT NULL, the table's first one is filled and kept up to date, and others
-are zero by default. Targets are told so by the session's variable; TiDB has it always on and refuses to have it set.
-Which TIMESTAMP is the first one depends on the whole table. So the source's table after the statement is asked, and
-what it has and the statement does not say is inserted behind the type.
+Without it a TIMESTAMP that is not declared NULL is NOT NULL, the table's first one is filled and kept up to date, and
+others are zero by default (Reference Manual). The target's session is given the source's setting. TiDB has it always
+on, and MariaDB before 10.10 has one setting for the whole server. There the statement has to say what it means. Which
+TIMESTAMP is the first one depends on the whole table. So the source's table after the statement is asked, and what it
+has and the statement does not say is inserted behind the type.
 """
 
 from __future__ import annotations
@@ -22,11 +23,21 @@ from dm.sql.operation import AddColumn, ChangeColumn, CreateTable, ModifyColumn,
 from dm.sql.piece import Piece
 
 _NO_DIGITS: Final = "(0)"
+_OF_SESSIONS: Final = 101000  # MariaDB's; before, the variable is one for the whole server
+
+
+def told_by_session(target: SourceContext) -> bool:
+    """Whether the target has the variable for each session."""
+    return not target.tidb and (target.flavor == "mysql" or target.version >= _OF_SESSIONS)
 
 
 def with_written_timestamps(piece: Piece, target: SourceContext, after: Callable[[], TableSchema | None]) -> Piece:
-    """The piece with all that its TIMESTAMPs have; `after` gives the source's table behind it, None if unknown."""
-    if not target.tidb or piece.context.explicit_defaults_for_timestamp:
+    """The piece with all that its TIMESTAMPs have; raises DMError where that can't be known, or not be said.
+
+    `target` has the target's setting; `after` gives the source's table behind the piece, None if it is unknown.
+    """
+    ours, theirs = piece.context.explicit_defaults_for_timestamp, target.explicit_defaults_for_timestamp
+    if ours is theirs or told_by_session(target):
         return piece
     found = [each for operation in piece.operations for each in _timestamps(operation, piece.context)]
     schema = after() if found else None
@@ -34,9 +45,10 @@ def with_written_timestamps(piece: Piece, target: SourceContext, after: Callable
     for name, definition, end in reversed(found):
         column = None if schema is None else schema.column(name)
         if column is None:
-            why = (
-                f"what TIMESTAMP {name} is without explicit_defaults_for_timestamp depends on a table that is not known"
-            )
+            why = f"what TIMESTAMP {name} means at the source depends on a table that is not known"
+            raise DMError("ddl-not-understood", statement=piece.text, why=why)
+        if not (theirs or column.generated or column.nullable or column.default or column.on_update):
+            why = f"TIMESTAMP {name} has no default, and the target gives it one (explicit_defaults_for_timestamp)"
             raise DMError("ddl-not-understood", statement=piece.text, why=why)
         text = f"{text[:end]}{_unsaid(column, definition)}{text[end:]}"
     return piece if text == piece.text else Piece.of(text, piece.context)
@@ -67,8 +79,8 @@ def _unsaid(column: Column, definition: Clause) -> str:
         return ""
     words = [token.upper for token in outside_parentheses(definition)]
     unsaid = ""
-    if not column.nullable and not any(word == "NULL" and before != "DEFAULT" for before, word in pairwise(words)):
-        unsaid += " NOT NULL"
+    if not any(word == "NULL" and before != "DEFAULT" for before, word in pairwise(["", *words])):
+        unsaid += " NULL" if column.nullable else " NOT NULL"
     if column.default is not None and "DEFAULT" not in words:
         unsaid += f" DEFAULT {column.default.removesuffix(_NO_DIGITS)}"
     if column.on_update is not None and ("ON", "UPDATE") not in pairwise(words):

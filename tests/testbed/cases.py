@@ -37,6 +37,7 @@ from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident, TableName
 from tests.testbed.daemon import Daemon
 from tests.testbed.park import ServerPark
+from tests.testbed.replication_words import binlog_status, forgetting_binlogs
 from tests.testbed.script import Step, render, steps
 
 PASSWORDS = {"DM_SOURCE_PASSWORD": "password-of-the-sources", "DM_TARGET_PASSWORD": "password-of-the-target"}
@@ -144,7 +145,7 @@ class Case:
                     server.execute(f"DROP DATABASE {Ident(schema).sql}")
             target = name == "target"
             if not target:  # what other cases left in the binlog is no part of this one
-                server.execute("RESET MASTER" if _speaks_of_masters(server) else "RESET BINARY LOGS AND GTIDS")
+                server.execute(forgetting_binlogs(server))
             if server.query("SELECT 1 FROM mysql.user WHERE User = 'dm' AND Host = '%'"):  # MySQL 5.6 has no IF EXISTS
                 server.execute("DROP USER dm@'%'")
             password = PASSWORDS["DM_TARGET_PASSWORD" if target else "DM_SOURCE_PASSWORD"]
@@ -155,7 +156,7 @@ class Case:
 
     def _mark(self, name: str) -> None:
         server = self._servers[name]
-        ((file, offset, *rest),) = server.query(_status_question(server))
+        ((file, offset, *rest),) = server.query(binlog_status(server))
         self._values |= {f"{name}.binlog-name": file, f"{name}.binlog-pos": str(offset)}
         if server.flavor == "mysql":
             self._values[f"{name}.binlog-gtid"] = str(rest[2]).replace("\n", "")
@@ -292,14 +293,6 @@ def _before(server: PrivateServer, release: tuple[int, int]) -> bool:
     return isinstance(server, ThrowawayServer) and server.flavor == "mysql" and server.installation.release < release
 
 
-def _speaks_of_masters(server: PrivateServer) -> bool:
-    return server.flavor == "mariadb" or _before(server, (8, 4))
-
-
-def _status_question(server: PrivateServer) -> str:
-    return "SHOW MASTER STATUS" if _speaks_of_masters(server) else "SHOW BINARY LOG STATUS"
-
-
 def _shared(park: ServerPark, flavor: str, role: str) -> ThrowawayServer:
     return park.shared(cast(Flavor, flavor), role)
 
@@ -310,7 +303,7 @@ def _execute(connection: Connection[Cursor], statement: str) -> None:
 
 
 def _binlog_end(server: ThrowawayServer) -> str:
-    ((file, offset, *_),) = server.query(_status_question(server))
+    ((file, offset, *_),) = server.query(binlog_status(server))
     return f"({file}, {offset})"
 
 

@@ -27,8 +27,8 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.schema.interpretation import database_schema
 from dm.schema.table import TableSchema
+from dm.schema.written_timestamps import told_by_session
 from dm.sql.context import SourceContext
-from dm.sql.implicit_timestamps import has_implicit_timestamps
 from dm.sql.token import tokenize
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.stream.query_context import UTC, explicit_defaults_for_timestamp
@@ -121,7 +121,9 @@ class DdlSession:
     @property
     def context(self) -> SourceContext:
         """How the target reads a statement."""
-        return SourceContext(self._connection.flavor, self._connection.version, "", tidb=self._tidb)
+        explicit = self._explicit_timestamps == "1"
+        flavor, version = self._connection.flavor, self._connection.version
+        return SourceContext(flavor, version, "", tidb=self._tidb, explicit_defaults_for_timestamp=explicit)
 
     def execute(self, statement: str, query: Query) -> None:
         """Run one statement as the source ran it; raises DMError."""
@@ -279,9 +281,8 @@ class DdlSession:
                 values["collation_server"] = self._here(server) or self._collation_server
         explicit = explicit_defaults_for_timestamp(self._facts, query)
         differs = explicit is not None and self._explicit_timestamps != str(int(explicit))
-        if explicit is not None and differs and has_implicit_timestamps(statement, self.context):
-            # Only where it matters: MariaDB before 10.10 has it for the whole server. What a TiDB gets says all
-            # (dm.schema.written_timestamps).
+        if explicit is not None and differs and told_by_session(self.context):
+            # Only where it differs, since it may take a privilege.
             self._explicit_timestamps = str(int(explicit))
             values["explicit_defaults_for_timestamp"] = int(explicit)
         if self._tidb:

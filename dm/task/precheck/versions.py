@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from dm.flavor import Flavor
+from dm.sql.server_version import version_number
 from dm.task.precheck.context import Answers, Context
 from dm.task.precheck.result import CheckResult
 from dm.upstream.facts import ServerFacts
@@ -13,7 +14,7 @@ from dm.upstream.facts import ServerFacts
 _OLDEST: Final[dict[Flavor, int]] = {"mysql": 50600, "mariadb": 100100}
 _NEWEST_MYSQL: Final = 90800
 # The type JSON came with MySQL 5.7.8 and, as another name of LONGTEXT, with MariaDB 10.2.7 (MDEV-9144).
-_JSON_SINCE: Final[dict[Flavor, tuple[int, str]]] = {"mysql": (50708, "5.7.8"), "mariadb": (100207, "10.2.7")}
+_JSON_SINCE: Final[dict[Flavor, str]] = {"mysql": "5.7.8", "mariadb": "10.2.7"}
 
 
 def of_source(context: Context, answers: Answers) -> Iterator[CheckResult]:
@@ -29,11 +30,10 @@ def of_source(context: Context, answers: Answers) -> Iterator[CheckResult]:
 def of_target(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """A failure where the target is too old; nothing else."""
     facts = context.target.facts
-    _, first = _JSON_SINCE[facts.flavor]
     if too_old_a_target(facts):
         yield answers.failure(
             f"{facts.base_flavor} {facts.version_text} has no type JSON, which the progress tables need",
-            f"take a target of {facts.base_flavor} {first} or later",
+            f"take a target of {facts.base_flavor} {_JSON_SINCE[facts.flavor]} or later",
         )
 
 
@@ -44,5 +44,4 @@ def never_tried(facts: ServerFacts) -> bool:
 
 def too_old_a_target(facts: ServerFacts) -> bool:
     """Whether the progress tables can't be created there."""
-    since, _ = _JSON_SINCE[facts.flavor]
-    return facts.version < since
+    return facts.version < version_number(_JSON_SINCE[facts.flavor])

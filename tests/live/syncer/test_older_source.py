@@ -108,6 +108,24 @@ def test_types_and_changes_of_structure_arrive(
     assert differences(subtask) == {}
 
 
+def test_an_older_target_has_the_timestamps_of_a_newer_source(
+    target: ThrowawayServer, newer: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    if target is newer:
+        pytest.skip("the older server is no target")
+    name = schema(newer, target)
+    with running_sync(subtask_for(newer, target, name, task=name)) as sync:
+        sync.wait_synced()
+        newer.execute(
+            f"CREATE TABLE {name}.t (id INT PRIMARY KEY, a TIMESTAMP, b TIMESTAMP(3) DEFAULT CURRENT_TIMESTAMP(3))",
+            f"INSERT INTO {name}.t (id) VALUES (1)",
+            f"ALTER TABLE {name}.t ADD COLUMN c TIMESTAMP, ADD COLUMN n INT",
+            f"INSERT INTO {name}.t (id, b) VALUES (2, NULL)",
+        )
+        sync.wait_synced()
+    identical(newer, target, name)
+
+
 @pytest.mark.parametrize("rights", ["root", "of the README"])
 def test_nothing_is_found_against_such_a_source(
     upstream: ThrowawayServer, newer: ThrowawayServer, schema: SchemaFactory, rights: str

@@ -21,6 +21,7 @@ from dm.errors import DMError
 from dm.relay.unit import RelayUnit
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON
+from tests.testbed.replication_words import forgetting_binlogs, replicating, speaks_of_masters
 from tests.testbed.sync import subtask_for, wait_until, work_directory_of
 
 HEARTBEAT = 1.0
@@ -46,7 +47,7 @@ def replicate(source: ThrowawayServer, replica: ThrowawayServer, *, fresh: bool)
     )
     former, mysql = speaks_of_masters(replica), source.flavor == "mysql"
     if mysql and fresh:
-        replica.execute("RESET MASTER" if former else "RESET BINARY LOGS AND GTIDS")
+        replica.execute(forgetting_binlogs(replica))
     if not former:
         replica.execute(
             "CHANGE REPLICATION SOURCE TO SOURCE_HOST = "
@@ -57,16 +58,6 @@ def replicate(source: ThrowawayServer, replica: ThrowawayServer, *, fresh: bool)
         by_gtid = "MASTER_AUTO_POSITION = 1, MASTER_CONNECT_RETRY = 1" if mysql else "MASTER_USE_GTID = current_pos"
         replica.execute(f"CHANGE MASTER TO MASTER_HOST = {login.replace('{}', 'MASTER')}, {by_gtid}")
     replica.execute(replicating("START", replica))
-
-
-def speaks_of_masters(server: ThrowawayServer) -> bool:
-    """Whether it has the former words of replication; some MariaDBs know the newer ones as well."""
-    return server.flavor == "mariadb" or server.installation.release < (8, 4)
-
-
-def replicating(verb: str, replica: ThrowawayServer) -> str:
-    """The statement that starts or stops it."""
-    return f"{verb} SLAVE" if speaks_of_masters(replica) else f"{verb} REPLICA"
 
 
 def wait_caught_up(source: ThrowawayServer, replica: ThrowawayServer) -> None:

@@ -25,7 +25,6 @@ from tests.live.upstream.group import (
     endpoint_at,
     executed,
     replicate,
-    replicating,
     source_at,
     subtask_of,
     wait_caught_up,
@@ -33,6 +32,7 @@ from tests.live.upstream.group import (
 from tests.testbed.figures import record
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.proxy import FaultProxy
+from tests.testbed.replication_words import replicating
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 

@@ -1,4 +1,4 @@
-"""What TIMESTAMPs mean at a source without explicit_defaults_for_timestamp, in words for a TiDB."""
+"""What TIMESTAMPs mean at the source, in words for a target whose sessions can't be told."""
 
 from __future__ import annotations
 
@@ -16,15 +16,20 @@ from dm.sql.context import SourceContext
 from dm.sql.piece import Piece
 
 OLD = SourceContext("mysql", 50624, "s", explicit_defaults_for_timestamp=False)
+NEW = SourceContext("mysql", 90704, "s")
 TIDB = SourceContext("mysql", 80011, "", tidb=True)
+OLDER = SourceContext("mariadb", 100523, "")
+OFF = replace(OLDER, explicit_defaults_for_timestamp=False)
 TABLE = TableName("s", "t")
 FILLED = "DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP"
 ZERO = "DEFAULT '0000-00-00 00:00:00'"
 
 
-def written(statement: str, before: str | None = None, target: SourceContext = TIDB) -> str:
-    known = None if before is None else parse_create_table(before, OLD)
-    piece = Piece.of(statement, OLD)
+def written(
+    statement: str, before: str | None = None, target: SourceContext = TIDB, source: SourceContext = OLD
+) -> str:
+    known = None if before is None else parse_create_table(before, source)
+    piece = Piece.of(statement, source)
 
     def after() -> TableSchema | None:
         return expected_after({TABLE: known}, piece)[TABLE]
@@ -66,10 +71,42 @@ def test_an_alter_says_what_the_whole_table_makes_of_it(before: str, operations:
     assert written(f"ALTER TABLE t {operations}", f"CREATE TABLE t ({before})") == f"ALTER TABLE t {meant}"
 
 
-def test_others_are_told_by_the_session() -> None:
-    assert written("CREATE TABLE t (a TIMESTAMP)", target=replace(TIDB, tidb=False)) == "CREATE TABLE t (a TIMESTAMP)"
-    told = Piece.of("CREATE TABLE t (a TIMESTAMP)", replace(OLD, explicit_defaults_for_timestamp=True))
-    assert with_written_timestamps(told, TIDB, lambda: None) is told
+@pytest.mark.parametrize(
+    "target",
+    [
+        replace(TIDB, tidb=False),
+        SourceContext("mariadb", 101000, ""),
+        OFF,
+    ],
+)
+def test_a_target_that_is_told_or_means_the_same_gets_the_statement_as_it_is(target: SourceContext) -> None:
+    assert written("CREATE TABLE t (a TIMESTAMP)", target=target) == "CREATE TABLE t (a TIMESTAMP)"
+
+
+def test_a_mariadb_before_10_10_is_told_what_a_source_without_the_setting_means() -> None:
+    statement = f"CREATE TABLE t (a TIMESTAMP NOT NULL {FILLED})"
+    assert written("CREATE TABLE t (a TIMESTAMP)", target=OLDER) == statement
+
+
+@pytest.mark.parametrize(
+    ("columns", "meant"),
+    [
+        ("a TIMESTAMP, b INT", "a TIMESTAMP NULL, b INT"),
+        ("a TIMESTAMP(3) DEFAULT NOW(3)", "a TIMESTAMP(3) NULL DEFAULT NOW(3)"),
+        ("a TIMESTAMP DEFAULT NULL", "a TIMESTAMP NULL DEFAULT NULL"),
+        (
+            "a TIMESTAMP NOT NULL DEFAULT NOW(), b TIMESTAMP NULL",
+            "a TIMESTAMP NOT NULL DEFAULT NOW(), b TIMESTAMP NULL",
+        ),
+    ],
+)
+def test_a_target_without_the_setting_is_told_what_a_source_with_it_means(columns: str, meant: str) -> None:
+    assert written(f"CREATE TABLE t ({columns})", target=OFF, source=NEW) == f"CREATE TABLE t ({meant})"
+
+
+def test_a_default_that_the_target_would_add_pauses() -> None:
+    with pytest.raises(DMError, match="TIMESTAMP a has no default, and the target gives it one"):
+        written("CREATE TABLE t (a TIMESTAMP NOT NULL)", target=OFF, source=NEW)
 
 
 def test_a_table_that_is_not_known_pauses() -> None:

@@ -89,6 +89,7 @@ def test_the_variables_of_the_event_are_set() -> None:
         "collation_connection": 8,
         "collation_server": 8,
         "foreign_key_checks": 0,
+        "explicit_defaults_for_timestamp": 0,
         "default_collation_for_utf8mb4": 45,
     }
     assert target.sent == ["CREATE DATABASE e", "SET SESSION collation_connection = utf8mb4_general_ci"]
@@ -153,7 +154,7 @@ def test_the_system_s_time_zone_is_the_source_s(zone: str, set_to: str) -> None:
 
 
 def test_mariadb_tells_about_timestamps_by_a_flag_and_the_target_is_told_of_changes() -> None:
-    target = _Target("mariadb")
+    target = _Target("mariadb", version=101119)
     session, told = _session(target, flavor="mariadb"), []
     for flags in (1 << 24, 0, 0, 1 << 24):
         session.execute("CREATE TABLE t (a TIMESTAMP)", _query(flags2=flags))
@@ -163,7 +164,9 @@ def test_mariadb_tells_about_timestamps_by_a_flag_and_the_target_is_told_of_chan
 
 def test_a_tidb_is_not_told_about_timestamps() -> None:
     target = _Target("mysql", version_text="8.0.11-TiDB-v7.5.0")
-    _session(target).execute("CREATE TABLE t (a INT)", _query(explicit_defaults_for_timestamp=False))
+    session = _session(target)
+    session.execute("CREATE TABLE t (a TIMESTAMP)", _query(explicit_defaults_for_timestamp=False))
+    assert session.context.explicit_defaults_for_timestamp
     assert "explicit_defaults_for_timestamp" not in target.settings  # read-only there: 1238
 
 
