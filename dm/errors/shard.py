@@ -170,8 +170,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "upstream",
         "high",
-        "rows of shards that waited are read again, and server {now} has transaction {gtid} in another order than they"
-        " were first read in, up to {place} of server {server}: it would be applied twice or never",
+        "rows of shards that waited are read again up to {place} of server {server}, and server {now} has transaction"
+        " {gtid} in another order than when they were first read: it would be applied twice or never",
         "lead the source's address back to the server that it led to before, and `dmctl resume-task`,"
         " until no rows wait (`dmctl query-status`); if the task pauses again, " + LOAD_AGAIN,
     ),

@@ -43,8 +43,8 @@ def changes(
 def _register(spark: SparkSession) -> None:
     """Make the format known to this session.
 
-    Spark asks the active session whether the name is taken. Where that is another one, which has the feed already, this
-    one is refused (DATA_SOURCE_ALREADY_EXISTS), and has it no more for that. So it becomes the active one first.
+    Spark asks the active session whether the name is taken. If another session is active and has the feed already,
+    Spark does not register it in this one (DATA_SOURCE_ALREADY_EXISTS). So this session becomes the active one first.
     """
     spark.createDataFrame([], "nothing int")  # no other call of PySpark's own makes a session active
     spark.dataSource.register(RelayDataSource)

@@ -147,7 +147,7 @@ def read_facts(connection: Connection) -> ServerFacts:
         utf8_is_utf8mb3=flavor == "mysql"
         or version < UTF8_CHOSEN_SINCE
         or UTF8_IS_UTF8MB3 in found.get("old_mode", UTF8_IS_UTF8MB3),
-        # Servers that have no such variable know one way only.
+        # A server without this variable behaves as if it were OFF.
         explicit_timestamps=found.get("explicit_defaults_for_timestamp", "OFF") == "ON",
         logs_cascades=flavor == "mysql"
         and version >= _SQL_FOREIGN_KEYS

@@ -91,7 +91,7 @@ def _locked(
 
 
 def gtids_are_committed(facts: ServerFacts) -> bool:
-    """Whether what gtid_executed has can be read; MySQL 5.6 adds a GTID when the binlog is flushed, before the commit.
+    """Whether the rows of every GTID in gtid_executed can be read. MySQL 5.6 adds one at the flush, before the commit.
 
     Source: `MYSQL_BIN_LOG::ordered_commit`, where 5.7 moved it behind the engines' commit.
     """

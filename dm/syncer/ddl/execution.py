@@ -139,7 +139,7 @@ class DdlExecution:
         return self._with_inherited_charset(piece).route(self._source.rules.route)
 
     def _source_after(self, piece: Piece) -> TableSchema | None:
-        """The source's table behind the piece; None if it is not known."""
+        """The source's table after the piece; None if it is not known."""
         before = {piece.table: self._source.tracker.get(piece.table)}
         return effect.expected_after(before, piece)[piece.table]
 

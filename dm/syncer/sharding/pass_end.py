@@ -34,8 +34,8 @@ class PassEnd:
     def reached(self, position: Position) -> bool:
         """At the place or behind it, with all that main has read.
 
-        Main may have read some of it on another server, and this one may have that behind the place. An earlier run of
-        the pass may have come to the place, so where the pass began does not tell.
+        Main may have read some of it on another server, and this server may have that behind the place. Which server
+        the pass began on does not tell: an earlier run of it may have come to the place.
         """
         if position.same_files(self.place) and (not position.reaches(self.place) or not self._tells):
             return position.reaches(self.place)

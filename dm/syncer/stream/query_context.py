@@ -14,8 +14,8 @@ from dm.sql.context import SourceContext
 from dm.upstream.facts import ServerFacts
 
 # MariaDB's OPTION_EXPLICIT_DEF_TIMESTAMP, logged since the variable is a session variable (10.10; sql/sql_priv.h).
-# MySQL logs it since 5.7 where it matters (Q_EXPLICIT_DEFAULTS_FOR_TIMESTAMP). Before, it is one for the whole server,
-# and OFF by default.
+# MySQL logs it since 5.7 where it matters (Q_EXPLICIT_DEFAULTS_FOR_TIMESTAMP). Before these versions the variable holds
+# for the whole server, and is OFF by default.
 _EXPLICIT_TIMESTAMP: Final = 1 << 24
 _EXPLICIT_LOGGED: Final[dict[Flavor, int]] = {"mysql": 50700, "mariadb": 101000}
 # The only values default_collation_for_utf8mb4 can have (MySQL Reference Manual).

@@ -30,11 +30,11 @@ from dm.syncer.stream.until import Until
 # How often the run takes back its identity at the source.
 TAKINGS = 4
 _OF_THE_RUN: Final = ("fenced", "replica-id-taken")  # errors that no position in the source causes
-_TRIED_AGAIN: Final = ("shard-target-behind",)  # errors of one event that pass by themselves, or by a person's decision
+_TRIED_AGAIN: Final = ("shard-target-behind",)  # errors of one event that pass by themselves or when a person decides
 
 
 def concerns_event(error: DMError) -> bool:
-    """Whether a person may decide on the error by the event that it comes from."""
+    """Whether the error comes from one event, which a person may skip or replace."""
     return error.name in _TRIED_AGAIN or not (error.retryable or error.name in _OF_THE_RUN)
 
 

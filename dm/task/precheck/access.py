@@ -132,7 +132,7 @@ def _global_lock(context: Context) -> str:
     if context.config.dump_of_one_moment:
         return "all rows are read as of one moment"
     if not gtids_are_committed(context.source.facts):  # MariaDB has them always
-        return "without GTIDs, and of MySQL 5.6, the place in the binlog is read under it"
+        return "the binlog position of a source without GTIDs, or of MySQL 5.6, is read under it"
     return ""
 
 
