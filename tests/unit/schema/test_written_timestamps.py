@@ -109,6 +109,12 @@ def test_a_default_that_the_target_would_add_pauses() -> None:
         written("CREATE TABLE t (a TIMESTAMP NOT NULL)", target=OFF, source=NEW)
 
 
+@pytest.mark.parametrize("said", ["NULL", "NULL DEFAULT NULL", "DEFAULT NULL NULL", f"NOT NULL {FILLED}"])
+def test_what_says_all_needs_no_table(said: str) -> None:
+    statement = f"ALTER TABLE t ADD COLUMN b TIMESTAMP {said}"
+    assert written(statement) == statement
+
+
 def test_a_table_that_is_not_known_pauses() -> None:
     with pytest.raises(DMError, match="depends on a table that is not known"):
         written("ALTER TABLE t ADD COLUMN b TIMESTAMP")
