@@ -30,10 +30,10 @@ from typing import Any, cast
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from dm.flavor import Flavor, is_tidb
+from dm.flavor import Flavor
 from dm.ident import Ident, TableName
 from dm.schema.charset import utf8mb3_name
-from dm.sql.server_version import tells_generation_expressions, version_number
+from dm.sql.server_version import tells_generation_expressions, tells_index_expressions, version_number
 
 Rename = Callable[[TableName], TableName]
 
@@ -56,7 +56,6 @@ _DIGITS = Context(prec=100)
 _KINDS = frozenset({"stored", "virtual"})
 _NOW_BY_DEFAULT = frozenset({"timestamp", "datetime"})
 _DEFAULTS_AS_SQL = 100207
-_INDEX_EXPRESSIONS = 80013
 _IMPLIED = ("default_generated", "invisible", "virtual generated", "stored generated")
 
 
@@ -216,39 +215,40 @@ def _columns(connection: Connection[Cursor], flavor: Flavor, table: TableName) -
         table,
     )
     printed = _printed(connection, table) if rows and flavor == "mysql" else []
+    return tuple(column_facts(row, printed, flavor, version) for row in rows)
+
+
+def column_facts(row: Sequence[Any], printed: Sequence[str], flavor: Flavor, version: int) -> ColumnFacts:
+    """What a row of information_schema.columns says; `printed` has the lines of a MySQL's SHOW CREATE TABLE."""
+    name, type_, nullable, default, charset, collation, extra, expression, comment = row
     # Here a default is the value itself, no SQL. CURRENT_TIMESTAMP is a text, except in a TIMESTAMP or DATETIME.
     plain = flavor == "mysql" or version < _DEFAULTS_AS_SQL
-    columns = []
-    for name, type_, nullable, default, charset, collation, extra, expression, comment in rows:
-        traits = extra.lower()
-        if expression:
-            expression = _as_printed(expression, printed, name, " GENERATED ALWAYS AS ")
-        if default is not None and "default_generated" in traits:
-            default = _as_printed(default, printed, name, " DEFAULT ")
-        elif default is not None and printed and type_.startswith("timestamp"):
-            default = _printed_literal(printed, name) or default
-        elif default is not None and printed and _bare(type_) in _BYTES:
-            told = _printed_bytes(printed, name)
-            default = default if told is None else told
-        stored = "stored" in traits or "persistent" in traits
-        generated = "stored" if stored else "virtual" if "virtual" in traits else ""
-        as_expression = "default_generated" in traits or (
-            plain and default is not None and _bare(type_) in _NOW_BY_DEFAULT and _NOW.fullmatch(default) is not None
-        )
-        columns.append(
-            ColumnFacts(
-                name=name,
-                type=_INTEGER_WIDTH.sub(r"\1", type_),
-                nullable=nullable == "YES",
-                default=_default(default, plain=plain, expression=as_expression),
-                charset=charset and utf8mb3_name(charset),
-                collation=collation and utf8mb3_name(collation),
-                extra=_extra(traits),
-                generated=f"{generated} {expression or ''}".strip(),
-                comment=comment,
-            )
-        )
-    return tuple(columns)
+    traits = extra.lower()
+    if expression:
+        expression = _as_printed(expression, printed, name, " GENERATED ALWAYS AS ")
+    if default is not None and "default_generated" in traits:
+        default = _as_printed(default, printed, name, " DEFAULT ")
+    elif default is not None and printed and type_.startswith("timestamp"):
+        default = _printed_literal(printed, name) or default
+    elif default is not None and printed and _bare(type_) in _BYTES:
+        told = _printed_bytes(printed, name)
+        default = default if told is None else told
+    stored = "stored" in traits or "persistent" in traits
+    generated = "stored" if stored else "virtual" if "virtual" in traits else ""
+    as_expression = "default_generated" in traits or (
+        plain and default is not None and _bare(type_) in _NOW_BY_DEFAULT and _NOW.fullmatch(default) is not None
+    )
+    return ColumnFacts(
+        name=name,
+        type=_INTEGER_WIDTH.sub(r"\1", type_),
+        nullable=nullable == "YES",
+        default=_default(default, plain=plain, expression=as_expression),
+        charset=charset and utf8mb3_name(charset),
+        collation=collation and utf8mb3_name(collation),
+        extra=_extra(traits),
+        generated=f"{generated} {expression or ''}".strip(),
+        comment=comment,
+    )
 
 
 def _version(connection: Connection[Cursor]) -> str:
@@ -324,9 +324,7 @@ def _extra(traits: str) -> str:
 
 
 def _indexes(connection: Connection[Cursor], flavor: Flavor, table: TableName) -> frozenset[str]:
-    version = _version(connection)
-    told = flavor == "mysql" and (is_tidb(version) or version_number(version) >= _INDEX_EXPRESSIONS)
-    expression = "expression" if told else "NULL"
+    expression = "expression" if tells_index_expressions(_version(connection)) else "NULL"
     rows = _rows(
         connection,
         f"SELECT index_name, non_unique, index_type, column_name, sub_part, collation, {expression}"

@@ -9,7 +9,7 @@ another shard may be further on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dm.downstream.connection import TargetConnection
@@ -71,15 +71,12 @@ class TargetTables:
     def create_schemas(self, schemas: Mapping[str, tuple[str, str]], source: SourceContext) -> None:
         """Create what is missing, with the source's character set, and its collation where the target has it."""
         query = collations_query(self.context.flavor, self.context.version)
-        known = {utf8mb3_name(str(name)): str(name) for _, name in self.connection.query(query)}
+        known = [str(name) for _, name in self.connection.query(query)]
         present = {str(row[0]) for row in self.connection.query("SELECT schema_name FROM information_schema.schemata")}
         for name, (charset, collation) in schemas.items():
             if name in present:
                 continue
-            # The set decides what is stored; a collation that only the source has can't be the default here. Tables
-            # that were made under it name it themselves.
-            here = known.get(utf8mb3_name(self.translation.collation(collation, source, self.context)))
-            named = f"CHARACTER SET {utf8mb3_name(charset)}" + ("" if here is None else f" COLLATE {here}")
+            named = schema_default(charset, self.translation.collation(collation, source, self.context), known)
             self.connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(name).sql} {named}")
 
     def create(
@@ -217,6 +214,16 @@ class TargetTables:
             (table.schema, table.table),
         )
         return bool(rows)
+
+
+def schema_default(charset: str, collation: str, known: Iterable[str]) -> str:
+    """What CREATE DATABASE says of both, where the target knows these collations.
+
+    The set decides what is stored; a collation that only the source has can't be the default here. Tables that were
+    made under it name it themselves.
+    """
+    here = next((name for name in known if utf8mb3_name(name) == utf8mb3_name(collation)), None)
+    return f"CHARACTER SET {utf8mb3_name(charset)}" + ("" if here is None else f" COLLATE {here}")
 
 
 def _kind(column: Column) -> tuple[object, ...]:

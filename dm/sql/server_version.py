@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.flavor import Flavor, flavor_of, is_tidb
 
 _VERSION = re.compile(r"^(?:5\.5\.5-)?(\d+)\.(\d+)\.(\d+)")
+_INDEX_EXPRESSIONS: Final = 80013
 
 
 def version_number(text: str) -> int:
@@ -25,3 +27,8 @@ def version_number(text: str) -> int:
 def tells_generation_expressions(flavor: Flavor, version: int) -> bool:
     """Whether information_schema.columns has generation_expression; MySQL 5.6 has no generated columns either."""
     return version >= (100200 if flavor == "mariadb" else 50700)
+
+
+def tells_index_expressions(text: str) -> bool:
+    """Whether information_schema.statistics has expression: MySQL since it has such indexes, and every TiDB."""
+    return flavor_of(text) == "mysql" and (is_tidb(text) or version_number(text) >= _INDEX_EXPRESSIONS)

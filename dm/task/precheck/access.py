@@ -10,6 +10,7 @@ from dm.ident import Ident
 from dm.task.precheck.context import Answers, Context, OfSource, some
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
+from dm.upstream.facts import ServerFacts
 from dm.upstream.snapshot import gtids_are_committed
 
 _OWN_CONNECTIONS = 3  # of a syncer besides its workers: progress, DDL, the lane of tables without a key
@@ -52,7 +53,7 @@ def dump(context: Context, answers: Answers) -> Iterator[CheckResult]:
         if spared:
             advised.append(f"LOCK TABLES on {some(spared)} (for tables without a key)")
         statements += [_on_schema(("LOCK TABLES",), schema, source) for schema in unlockable]
-    locked_for = _global_lock(context)
+    locked_for = global_lock(context.source.facts, of_one_moment=context.config.dump_of_one_moment)
     if locked_for and not _may_flush(source):
         if context.config.dump_of_one_moment and not unlockable:
             advised.append(f"RELOAD (for FLUSH TABLES WITH READ LOCK: {locked_for}; without it the tables are locked)")
@@ -127,11 +128,11 @@ def _on_schema(privileges: Sequence[str], schema: str, server: Server) -> str:
     )
 
 
-def _global_lock(context: Context) -> str:
+def global_lock(facts: ServerFacts, *, of_one_moment: bool) -> str:
     """Why the dump locks the whole server for a moment; empty when it does not."""
-    if context.config.dump_of_one_moment:
+    if of_one_moment:
         return "all rows are read as of one moment"
-    if not gtids_are_committed(context.source.facts):  # MariaDB has them always
+    if not gtids_are_committed(facts):  # MariaDB has them always
         return "the binlog position of a source without GTIDs, or of MySQL 5.6, is read under it"
     return ""
 

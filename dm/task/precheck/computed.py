@@ -17,7 +17,8 @@ from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
 
-_UNTOLD: Final = "an expression that the server does not tell"
+UNTOLD: Final = "an expression that the server does not tell"
+"""Stands for an expression of which only its existence is known."""
 
 
 def computed_values(context: Context, answers: Answers) -> Iterator[CheckResult]:
@@ -72,14 +73,19 @@ def _generated(context: Context, answers: Answers) -> Iterator[CheckResult]:
         own = here.get(table, {})
         for column, expression in there.get(target, {}).items():
             of = own.get(column)
-            differs = comparable and _UNTOLD not in (of, expression) and of != expression
-            if of is not None and expression and (not of or differs):
+            if of is not None and computes_otherwise(of, expression, comparable=comparable):
                 others.append(f"{target}.{column} is {expression}, and {of or 'stored'} at the source")
     if others:
         yield answers.warning(
             f"the target computes columns otherwise than the source: {some(others)}",
             "ALTER TABLE .. DROP COLUMN .., ADD COLUMN .. as the source defines it (at the target)",
         )
+
+
+def computes_otherwise(source: str, target: str, *, comparable: bool) -> bool:
+    """Whether the target's expression makes other values; both are empty for a column that is not generated."""
+    differs = comparable and UNTOLD not in (source, target) and source != target
+    return bool(target) and (not source or differs)
 
 
 def _target_schemas(context: Context) -> tuple[str, ...]:
@@ -89,7 +95,7 @@ def _target_schemas(context: Context) -> tuple[str, ...]:
 def _expressions(server: Server, schemas: tuple[str, ...]) -> dict[TableName, dict[str, str]]:
     """By table and column; empty for a column that is not generated."""
     told = tells_generation_expressions(server.facts.flavor, server.facts.version)
-    expression = "generation_expression" if told else f"IF(extra IN ('VIRTUAL', 'PERSISTENT'), '{_UNTOLD}', '')"
+    expression = "generation_expression" if told else f"IF(extra IN ('VIRTUAL', 'PERSISTENT'), '{UNTOLD}', '')"
     query = f"SELECT table_schema, table_name, column_name, {expression} FROM information_schema.columns WHERE 1 = 1"
     tables: dict[TableName, dict[str, str]] = {}
     for schema, table, column, expression in server.of_schemas(query, "table_schema", schemas):

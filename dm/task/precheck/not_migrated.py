@@ -15,6 +15,7 @@ from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
 from dm.upstream.facts import ServerFacts
+from dm.upstream.privilege import Grants
 
 _OWN_ACCOUNTS = ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys")  # every server has them
 _OF_SCHEMAS = {
@@ -75,13 +76,17 @@ def seeing_routines(facts: ServerFacts) -> tuple[str, str]:
     return ("SHOW_ROUTINE" if facts.version >= 80020 else "SELECT"), "*.*"
 
 
+def sees_all_routines(facts: ServerFacts, grants: Grants) -> bool:
+    """Whether an account with these privileges sees the routines of all schemas."""
+    if seeing_routines(facts)[1] == _PROC.sql:
+        return grants.on_table("SELECT", _PROC)
+    return grants.globally("SHOW_ROUTINE") or grants.globally("SELECT")
+
+
 def _unseen(context: Context, kind: str) -> list[str]:
     grants = context.source.grants
     if kind == "routines":
-        if seeing_routines(context.source.facts)[1] == _PROC.sql:
-            every = grants.on_table("SELECT", _PROC)
-        else:
-            every = grants.globally("SHOW_ROUTINE") or grants.globally("SELECT")
+        every = sees_all_routines(context.source.facts, grants)
         return [
             schema
             for schema in context.schemas

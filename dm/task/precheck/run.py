@@ -64,7 +64,7 @@ ITEMS: tuple[Item, ...] = (
 )
 
 
-_OF_A_STANDBY = frozenset(
+_NAMES_AT_A_STANDBY = frozenset(
     {
         "version",
         "server_id",
@@ -76,6 +76,8 @@ _OF_A_STANDBY = frozenset(
         "replication_privilege",
     }
 )
+OF_A_STANDBY: Sequence[Item] = [item for item in ITEMS if item.name in _NAMES_AT_A_STANDBY and item.where == "source"]
+"""What is asked of a source's second address as well."""
 
 
 def prechecks(
@@ -146,8 +148,7 @@ def _standby(stack: ExitStack, endpoint: Endpoint, context: Context) -> Iterator
         yield server
         return
     there = replace(context, source=server)
-    items = [item for item in ITEMS if item.name in _OF_A_STANDBY and item.where == "source"]
-    for item in [*items, Item("standby", "sync", partial(second_address.group, context.source))]:
+    for item in [*OF_A_STANDBY, Item("standby", "sync", partial(second_address.group, context.source))]:
         if _applies(item, there):
             yield from _run(item, there)
 

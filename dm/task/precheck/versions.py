@@ -19,17 +19,24 @@ _JSON_SINCE: Final[dict[Flavor, str]] = {"mysql": "5.7.8", "mariadb": "10.2.7"}
 
 def of_source(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Whether the source is of a version this program knows."""
-    facts = context.source.facts
+    yield source_finding(context.source.facts, answers)
+
+
+def source_finding(facts: ServerFacts, answers: Answers) -> CheckResult:
+    """The same, of the source's facts alone."""
     said = f"{facts.base_flavor} {facts.version_text}"
     if never_tried(facts):
-        yield answers.warning(f"{said} was never tried", "compare the data after the first load")
-    else:
-        yield answers.success(said)
+        return answers.warning(f"{said} was never tried", "compare the data after the first load")
+    return answers.success(said)
 
 
 def of_target(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """A failure where the target is too old; nothing else."""
-    facts = context.target.facts
+    yield from target_findings(context.target.facts, answers)
+
+
+def target_findings(facts: ServerFacts, answers: Answers) -> Iterator[CheckResult]:
+    """The same, of the target's facts alone."""
     if too_old_a_target(facts):
         yield answers.failure(
             f"{facts.base_flavor} {facts.version_text} has no type JSON, which the progress tables need",

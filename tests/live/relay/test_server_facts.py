@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import struct
 import threading
+from contextlib import closing
 
 import pytest
 from pydantic import SecretStr
@@ -40,6 +41,15 @@ def test_facts_of_a_server(upstream: ThrowawayServer, flavor: Flavor) -> None:
     )
     assert fetch(connection, "SELECT @@time_zone, @@character_set_connection") == (("+00:00", "utf8mb4"),)
     connection.close()
+
+
+def test_what_a_timestamp_is_by_default_is_a_fact(upstream: ThrowawayServer) -> None:
+    ((before,),) = upstream.query("SELECT @@GLOBAL.explicit_defaults_for_timestamp")
+    for explicit in (False, True):
+        upstream.execute(f"SET GLOBAL explicit_defaults_for_timestamp = {int(explicit)}")
+        with closing(connect(endpoint_of(upstream))) as connection:
+            assert read_facts(connection).explicit_timestamps is explicit
+    upstream.execute(f"SET GLOBAL explicit_defaults_for_timestamp = {before}")
 
 
 def test_the_end_has_the_gtid_set_of_its_offset(server: ServerFactory, flavor: Flavor) -> None:

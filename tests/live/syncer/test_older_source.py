@@ -5,15 +5,22 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from functools import partial
+
 import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
+from dm.position import MAGIC_SIZE
+from dm.upstream.facts import binlog_end, read_facts
+from dm.upstream.row_session import question_session
+from dm.upstream.snapshot import lower_bound
 from tests.live.syncer.test_follow import identical
 from tests.testbed.diffing import differences
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.migration import Migration
-from tests.testbed.sync import running_sync, subtask_for
+from tests.testbed.sync import endpoint_of, running_sync, subtask_for
 
 pytestmark = pytest.mark.live
 
@@ -142,3 +149,26 @@ def test_nothing_is_found_against_such_a_source(
     found = [result for results in task.check().values() for result in results]
     assert {result.item for result in found} >= {"version", "replication_privilege", "dump_privilege", "table_schema"}
     assert [str(result) for result in found if result.state == "failure"] == []
+
+
+def test_a_load_begins_where_all_is_committed(upstream: ThrowawayServer, newer: ThrowawayServer) -> None:
+    """MySQL 5.6 tells of a GTID before the commit; so the place is the binlog's end under a lock, as of MariaDB."""
+    with closing(question_session(endpoint_of(upstream))) as session:
+        facts = read_facts(session)
+        point = lower_bound(partial(question_session, endpoint_of(upstream)), facts)
+        assert (point.file, point.offset) == (binlog_end(session).file, binlog_end(session).offset)
+        assert point.offset > MAGIC_SIZE
+
+
+def test_expressions_that_an_older_server_does_not_tell_are_not_compared(
+    upstream: ThrowawayServer, newer: ThrowawayServer, flavor: Flavor, schema: SchemaFactory
+) -> None:
+    if flavor == "mysql":
+        pytest.skip("MySQL 5.6 has no generated columns")
+    name = schema(upstream, newer)
+    columns = "id INT PRIMARY KEY, g INT AS (id + {}) PERSISTENT, p INT"
+    upstream.execute(f"CREATE TABLE {name}.t ({columns.format(1)})")
+    newer.execute(f"CREATE TABLE {name}.t ({columns.format(2)} AS (id + 3))")
+    message = Migration(upstream, newer, name).only("table_schema").message
+    assert f"{name}.t.p is " in message.replace("`", "")
+    assert (f"{name}.t.g is " in message.replace("`", "")) is (upstream.installation.release >= (10, 2))

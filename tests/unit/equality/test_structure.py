@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from dm.equality.structure import ColumnFacts, Structure, differences
+from dm.equality.structure import ColumnFacts, Structure, column_facts, differences
+from dm.flavor import Flavor
 
 
 def table(type_: str, default: str | None = None) -> Structure:
@@ -94,3 +95,51 @@ def test_an_expression_that_one_side_does_not_tell_is_not_compared(source: str, 
     one, other = (replace(table("int").columns[0], generated=each) for each in (source, target))
     of_one, of_other = (Structure((each,), (), frozenset(), frozenset()) for each in (one, other))
     assert (differences(of_one, of_other, same_flavor=True) == []) is equal
+
+
+@pytest.mark.parametrize(
+    ("flavor", "version", "type_", "default", "extra", "told"),
+    [
+        ("mysql", 50624, "timestamp", "CURRENT_TIMESTAMP", "", "current_timestamp"),
+        ("mysql", 50624, "datetime(3)", "CURRENT_TIMESTAMP(3)", "", "current_timestamp(3)"),
+        ("mysql", 90704, "timestamp", "CURRENT_TIMESTAMP", "DEFAULT_GENERATED", "current_timestamp"),
+        ("mysql", 50624, "varchar(20)", "CURRENT_TIMESTAMP", "", "CURRENT_TIMESTAMP"),
+        ("mariadb", 100123, "timestamp", "CURRENT_TIMESTAMP", "", "current_timestamp"),
+        ("mariadb", 100206, "varchar(9)", "it's", "", "it's"),
+        ("mariadb", 100206, "varchar(9)", "'", "", "'"),
+        ("mariadb", 100206, "varchar(9)", "NULL", "", "NULL"),
+        ("mariadb", 100207, "varchar(9)", "'it''s'", "", "it's"),
+        ("mariadb", 100207, "varchar(9)", "NULL", "", None),
+        ("mariadb", 101119, "timestamp", "current_timestamp()", "", "current_timestamp"),
+    ],
+)
+def test_a_default_is_the_same_however_a_version_writes_it(
+    flavor: Flavor, version: int, type_: str, default: str, extra: str, told: str | None
+) -> None:
+    row = ("c", type_, "YES", default, None, None, extra, None, "")
+    assert column_facts(row, [], flavor, version).default == told
+
+
+def test_what_older_servers_call_utf8_is_utf8mb3() -> None:
+    row = ("c", "char(9)", "YES", None, "utf8", "utf8_bin", "", None, "")
+    older = column_facts(row, [], "mysql", 50624)
+    assert (older.charset, older.collation) == ("utf8mb3", "utf8mb3_bin")
+    row = ("c", "char(9)", "YES", None, "utf8mb4", "utf8mb4_bin", "", None, "")
+    assert column_facts(row, [], "mysql", 50624).collation == "utf8mb4_bin"
+
+
+@pytest.mark.parametrize(
+    ("extra", "expression", "generated"),
+    [
+        ("PERSISTENT", None, "stored"),
+        ("VIRTUAL", None, "virtual"),
+        ("STORED GENERATED", "`a` + 1", "stored `a` + 1"),
+        ("VIRTUAL GENERATED INVISIBLE", "`a` + 1", "virtual `a` + 1"),
+        ("auto_increment", None, ""),
+    ],
+)
+def test_a_generated_column_has_a_kind_also_without_an_expression(
+    extra: str, expression: str | None, generated: str
+) -> None:
+    row = ("c", "int", "YES", None, None, None, extra, expression, "")
+    assert column_facts(row, [], "mariadb", 100123).generated == generated

@@ -88,3 +88,11 @@ def test_what_a_timestamp_is_by_default_is_told_by_the_event_or_by_the_server(
 ) -> None:
     facts = replace(MYSQL if flavor == "mysql" else MARIADB, version=version, explicit_timestamps=False)
     assert query_context(facts, _query(status), NAMES).explicit_defaults_for_timestamp is explicit
+
+
+@pytest.mark.parametrize(("flavor", "version"), [("mariadb", 100123), ("mariadb", 100908), ("mysql", 50624)])
+@pytest.mark.parametrize("explicit", [True, False])
+def test_older_servers_have_one_for_all_sessions(flavor: Flavor, version: int, explicit: bool) -> None:
+    facts = replace(MYSQL if flavor == "mysql" else MARIADB, version=version, explicit_timestamps=explicit)
+    flags = _FLAGS + (0 if explicit else 1 << 24).to_bytes(4, "little")  # of something else there
+    assert query_context(facts, _query(flags), NAMES).explicit_defaults_for_timestamp is explicit

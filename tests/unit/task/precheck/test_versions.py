@@ -7,10 +7,21 @@ from dataclasses import replace
 import pytest
 
 from dm.flavor import flavor_of
-from dm.sql.server_version import tells_generation_expressions, version_number
-from dm.task.precheck.not_migrated import seeing_routines
-from dm.task.precheck.versions import never_tried, too_old_a_target
+from dm.sql.server_version import tells_generation_expressions, tells_index_expressions, version_number
+from dm.task.precheck.access import global_lock
+from dm.task.precheck.context import Answers
+from dm.task.precheck.not_migrated import seeing_routines, sees_all_routines
+from dm.task.precheck.run import ITEMS, OF_A_STANDBY
+from dm.task.precheck.versions import (
+    never_tried,
+    of_source,
+    of_target,
+    source_finding,
+    target_findings,
+    too_old_a_target,
+)
 from dm.upstream.facts import ServerFacts
+from dm.upstream.privilege import Grants
 from dm.upstream.snapshot import gtids_are_committed
 from tests.unit.upstream.test_address import MYSQL
 
@@ -57,3 +68,56 @@ def test_what_older_servers_do_otherwise(text: str, committed: bool, privilege: 
     """When a GTID is told of a transaction, and what shows all routines."""
     assert gtids_are_committed(server(text)) is committed
     assert seeing_routines(server(text)) == privilege
+    assert bool(global_lock(server(text), of_one_moment=False)) is not committed
+    assert global_lock(server(text), of_one_moment=True)
+    assert not gtids_are_committed(replace(server(text), gtid_mode=False))
+
+
+@pytest.mark.parametrize(
+    ("text", "tells"),
+    [
+        ("5.6.24", False),
+        ("8.0.12", False),
+        ("8.0.13", True),
+        ("8.0.11-TiDB-v8.5.0", True),
+        ("5.7.25-TiDB-v7.1.0", True),
+        ("11.8.9-MariaDB", False),
+    ],
+)
+def test_which_servers_tell_of_indexes_over_expressions(text: str, tells: bool) -> None:
+    assert tells_index_expressions(text) is tells
+
+
+@pytest.mark.parametrize(
+    ("text", "grant", "sees"),
+    [
+        ("5.6.51-log", "GRANT SELECT ON `mysql`.`proc`", True),
+        ("5.6.51-log", "GRANT SHOW_ROUTINE ON *.*", False),
+        ("10.11.19-MariaDB", "GRANT SELECT ON `mysql`.`proc`", True),
+        ("8.0.20", "GRANT SELECT ON `mysql`.`proc`", False),
+        ("8.0.20", "GRANT SHOW_ROUTINE ON *.*", True),
+        ("8.0.20", "GRANT SELECT ON *.*", True),
+    ],
+)
+def test_who_sees_all_routines(text: str, grant: str, sees: bool) -> None:
+    facts = server(text)
+    assert sees_all_routines(facts, Grants([f"{grant} TO `u`@`%`"], facts.flavor)) is sees
+
+
+def test_what_is_said_of_a_version() -> None:
+    """A source that was never tried is a warning, a target that can't hold the progress tables a failure."""
+    answers = Answers("version", "x")
+    tried, untried = (source_finding(server(text), answers) for text in ("5.6.51-log", "5.5.62-log"))
+    assert (tried.state, tried.message) == ("success", "MySQL 5.6.51-log")
+    assert (untried.state, untried.message) == ("warning", "MySQL 5.5.62-log was never tried")
+    (too_old,) = target_findings(server("10.2.6-MariaDB"), answers)
+    assert too_old.state == "failure"
+    assert too_old.instruction == "take a target of MariaDB 10.2.7 or later"
+    assert list(target_findings(server("10.2.7-MariaDB"), answers)) == []
+
+
+def test_a_second_address_is_asked_as_a_source() -> None:
+    checks = [item.check for item in OF_A_STANDBY]
+    assert of_source in checks
+    assert of_target not in checks
+    assert [(item.where, item.need) for item in ITEMS if item.check is of_target] == [("target", "always")]
