@@ -130,6 +130,18 @@ def test_a_schema_of_an_older_server_keeps_its_collation_under_the_new_name(
     assert rows(at, f"{query} = '{name}'") == [("utf8mb3_unicode_ci",)]
 
 
+def test_a_schema_has_the_collation_that_stands_for_the_source_s(
+    mariadb: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(mariadb)
+    mariadb.execute(f"DROP DATABASE `{name}`")
+    with TargetConnection(endpoint(mariadb)) as connection:
+        source = SourceContext("mysql", 90704, name)
+        TargetTables.at(connection).create_schemas({name: ("utf8mb4", "utf8mb4_0900_as_cs")}, source)
+    query = "SELECT default_collation_name FROM information_schema.schemata WHERE schema_name"
+    assert rows(mariadb, f"{query} = '{name}'") == [("utf8mb4_uca1400_nopad_as_cs",)]
+
+
 @pytest.mark.parametrize(
     ("definition", "why"),
     [
