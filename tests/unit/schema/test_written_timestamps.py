@@ -48,6 +48,8 @@ def written(
             "a TIMESTAMP(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3) COMMENT 'x', KEY (a)",
         ),
         ("a TIMESTAMP DEFAULT NOW()", "a TIMESTAMP NOT NULL DEFAULT NOW()"),
+        ("a TIMESTAMP ON UPDATE NOW()", "a TIMESTAMP NOT NULL ON UPDATE NOW()"),
+        ("d DATETIME, a TIMESTAMP AS (d)", "d DATETIME, a TIMESTAMP AS (d)"),
         ("timestamp INT, x DATETIME", "timestamp INT, x DATETIME"),
         ("timestamp TIMESTAMP DEFAULT 0", "timestamp TIMESTAMP NOT NULL DEFAULT 0"),
     ],
