@@ -2,11 +2,13 @@
 
 Without a CA connections are encrypted where the server can, and nobody's certificate is looked at. The driver would
 make a context for each connection and load the system's certificates into it, which takes longer than all else of a
-login (50 to 90 ms of CPU), only to compare nothing with them. So one empty context serves all connections.
+login (50 to 90 ms of CPU), only to compare nothing with them. So one empty context serves all connections. It takes
+TLS 1.0 as well, which is all that yaSSL knows (MySQL before 5.7.28, MariaDB before 10.4 as their makers built them):
+who could break that could as well be the server, as nobody's certificate is looked at.
 
-With a CA the server's certificate must come from it, and must name the host; where names are allowed
-(`cert-allowed-cn`), it must bear one of those as its common name instead. The driver looks at no common name, so the
-socket does, as soon as the handshake has told it: before a password is sent.
+With a CA it is TLS 1.2 or newer. The server's certificate must come from the CA and must name the host. Where names
+are allowed (`cert-allowed-cn`), it must bear one of those as its common name instead. The driver looks at no common
+name, so the socket does, as soon as the handshake has told it: before a password is sent.
 
 Certificates are texts here, whether they stood in files or in the configuration. OpenSSL takes a client's certificate
 and key from a file only, which is one in memory then.
@@ -30,6 +32,7 @@ else:
     _Connection = pymysql.Connection
 
 _COMMON_NAME: Final = "commonName"
+_LEGACY_SERVER_CONNECT: Final = 0x4  # SSL_OP_LEGACY_SERVER_CONNECT, which Python names from 3.12 on
 
 
 @cache
@@ -38,6 +41,9 @@ def encrypting_only() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
+    context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    context.options |= _LEGACY_SERVER_CONNECT
     return context
 
 

@@ -226,8 +226,9 @@ def _documents(sides: Sequence[Side], *, json_types: bool) -> list[list[Part]]:
 def _document(side: Side) -> Part:
     text = f"CAST({side.name} AS CHAR)"  # which is in utf8mb4, the character set of our sessions
     # A text that is longer than max_allowed_packet is given as an empty one. No document has more than eight bytes of
-    # text for one of its own (a control character has six), and to make each text twice costs too much.
-    small = f"JSON_STORAGE_SIZE({side.name}) < @@max_allowed_packet DIV {_TEXT_BYTES}"
+    # text for one of its own (a control character has six), and to make each text twice costs too much. A MySQL before
+    # 5.7.22 can't tell the size, and has each text made twice.
+    small = f"/*!50722 JSON_STORAGE_SIZE({side.name}) < @@max_allowed_packet DIV {_TEXT_BYTES} OR */ FALSE"
     whole = f"IF({small}, {text}, NULLIF({text}, ''))"
     return Part(
         side.column.name, text, whole, partial(_whole, side.column.name, _same), "hashed", "json", null=side.name

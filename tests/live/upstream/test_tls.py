@@ -14,6 +14,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.tls import encrypting_only
 from dm.upstream.connection import connect, fetch
+from tests.testbed.fixtures import ServerFactory
 from tests.testbed.sync import endpoint_of
 
 pytestmark = pytest.mark.live
@@ -27,6 +28,26 @@ def test_a_server_with_a_certificate_of_its_own_is_spoken_to_in_cipher(mysql: Th
         connection.close()
     with TargetConnection(endpoint_of(mysql)) as target:
         assert target.query("SHOW STATUS LIKE 'Ssl_cipher'")[0][1]
+
+
+def test_a_server_that_knows_tls_1_0_only_is_spoken_to_in_cipher(server: ServerFactory, mysql: ThrowawayServer) -> None:
+    """A MySQL before 5.7.28 and a MariaDB before 10.4 may be built with yaSSL, which knows no TLS 1.2."""
+    authority, certificate, key = (str(mysql.data / f"{name}.pem") for name in ("ca", "server-cert", "server-key"))
+    old = server(
+        "mariadb",
+        tls_version="TLSv1.0",
+        ssl_cipher="DEFAULT:@SECLEVEL=0",
+        ssl_ca=authority,
+        ssl_cert=certificate,
+        ssl_key=key,
+    )
+    connection = connect(endpoint_of(old))
+    try:
+        assert fetch(connection, "SHOW STATUS LIKE 'Ssl_version'")[0][1] == "TLSv1"
+    finally:
+        connection.close()
+    with TargetConnection(endpoint_of(old)) as target:
+        assert target.query("SHOW STATUS LIKE 'Ssl_version'")[0][1] == "TLSv1"
 
 
 def test_one_context_serves_all_and_looks_at_no_certificate() -> None:

@@ -1,5 +1,6 @@
 """What is made of values that were read, and what their types have to do with it."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -135,6 +136,14 @@ def test_a_tidb_computes_no_checksum_of_floating_numbers() -> None:
     mysql, tidb = parts([side("double"), at_tidb("double")])
     assert row_text(mysql) is not None
     assert row_text(tidb) is None
+
+
+def test_a_mysql_that_can_not_tell_a_documents_size_has_its_text_made_twice() -> None:
+    """MySQL reads what is in such a comment from that version on: JSON_STORAGE_SIZE came with 5.7.22."""
+    (part,) = parts([side("json"), side("json")])[0]
+    newer, older = (re.sub(r"/\*!50722(.*?)\*/", kept, str(part.text)) for kept in (r"\1", ""))
+    assert "JSON_STORAGE_SIZE(`v`) < @@max_allowed_packet DIV" in newer
+    assert older == "IF( FALSE, CAST(`v` AS CHAR), NULLIF(CAST(`v` AS CHAR), ''))"
 
 
 def test_no_number_of_a_wide_set_is_asked_of_a_tidb() -> None:
