@@ -141,8 +141,8 @@ CHAPTERS: Final = (
         Security,
         "Without a CA connections are encrypted where the server can, by TLS 1.0 or newer, and nobody is verified. With"
         " a CA they are encrypted by TLS 1.2 or newer, and the server is verified; certificate and key also identify"
-        " us. Each of the three is a file, or its content: `...-bytes` goes before `...-base64`, and that before the file."
-        " Paths are seen from the file.",
+        " us. Each of the three is a file, or its content: `...-bytes` goes before `...-base64`, and that before the"
+        " file. Paths are seen from the file.",
         {
             "ssl-ca": "PEM file",
             "ssl-cert": "PEM file, with a key",
