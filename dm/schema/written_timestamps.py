@@ -68,7 +68,7 @@ def _definitions(operation: Operation, context: SourceContext) -> Iterator[tuple
         yield operation.column, operation.definition
     elif isinstance(operation, ChangeColumn):
         yield operation.name, operation.definition
-    elif isinstance(operation, CreateTable):
+    elif isinstance(operation, CreateTable) and operation.like is None:  # the target copies its own table's columns
         for element in split_at_commas(operation.body):
             cursor = Cursor(element, context)
             if definition_kind(cursor) == "column":

@@ -117,6 +117,11 @@ def test_what_says_all_needs_no_table(said: str) -> None:
     assert written(statement) == statement
 
 
+@pytest.mark.parametrize("statement", ["CREATE TABLE t LIKE o", "CREATE TABLE IF NOT EXISTS t (LIKE o)"])
+def test_a_copied_table_has_what_the_targets_own_has(statement: str) -> None:
+    assert written(statement) == statement
+
+
 def test_a_table_that_is_not_known_pauses() -> None:
     with pytest.raises(DMError, match="depends on a table that is not known"):
         written("ALTER TABLE t ADD COLUMN b TIMESTAMP")
