@@ -39,7 +39,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.intent import Intent, dump_structures, load_structures
 from dm.progress.shard_group import EARLY, WITH_ITS_MODEL, WITH_THE_HELD, Group, GroupDdl, Member, Shard, Standing
-from dm.progress.shard_structures import beyond
+from dm.progress.shard_structures import beyond, put_before
 from dm.progress.shard_tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey
 from dm.schema.alike import alike, differences
@@ -161,13 +161,20 @@ class ShardGroups:
             (*new, self.key.source_id, *shard.table),
         )
 
-    def arrive(self, connection: TargetConnection, ddl: GroupDdl) -> Standing:
-        """The shard is at its next DDL; raises DMError where that is not the one the others have there."""
+    def arrive(
+        self, connection: TargetConnection, ddl: GroupDdl, after: Structure = None, target: Structure = None
+    ) -> Standing:
+        """The shard is at its next DDL; raises DMError where that is not the one the others have there.
+
+        The optimistic mode knows the shard's structure behind it, and the target's table as `undergone` asks for it.
+        """
         shard = ddl.shard
         executed = self.latched(connection, shard.target)
         self._enter(connection, shard, executed)
         self._step_over(connection, ddl, executed)
         number = self._number(connection, shard)
+        if after is not None and executed < number:
+            put_before(connection, self.key, ddl, number, (after, target))
         own = self._agree(connection, ddl, number)
         connection.execute(
             f"UPDATE {self._tables.table.sql} SET ready = %s, early = %s"

@@ -47,8 +47,9 @@ from tests.testbed.shard_members_model_state import (
 
 Safeguard = Literal[
     "waits with the held", "early", "one that waited joins anew", "nobody waits for one beyond",
-    "one beyond is counted", "one beyond steps over", "waived up to a number", "begun before skipped is asked",
-    "L before it leaves", "leaves with L", "renamed with L", "a name waits for the held",
+    "one beyond is counted", "one beyond steps over", "one beyond makes room", "waived up to a number",
+    "begun before skipped is asked", "L before it leaves", "leaves with L", "renamed with L",
+    "a name waits for the held",
 ]  # fmt: skip
 
 
@@ -63,6 +64,7 @@ class Scene:
 
 WITH_HELD: Final = Scene("a=p a+w b:pw b b=q a=q", "c=p c c=q")
 BEYOND: Final = Scene("b~p b a=p a b=q b a=q", "c c=p c=q")
+FIRST: Final = Scene("b:PQ b b=r b a=p a a=q a=r", "c=p c c=q c=r")
 
 # What shows the lack of each.
 SAFEGUARDS: Final[tuple[tuple[Safeguard, Scene], ...]] = (
@@ -72,6 +74,7 @@ SAFEGUARDS: Final[tuple[tuple[Safeguard, Scene], ...]] = (
     ("nobody waits for one beyond", Scene("b~p b a=p a", "c c=p")),
     ("one beyond is counted", BEYOND),
     ("one beyond steps over", BEYOND),
+    ("one beyond makes room", FIRST),
     ("waived up to a number", Scene("a=p a a=q a", "c c=p c c=q", (False,))),
     ("begun before skipped is asked", Scene("a=p a", "c=p c", (True,))),
     ("L before it leaves", Scene("a=p b b/ a", "c=p c")),
@@ -351,11 +354,39 @@ class MembersModel:
         if steps_over and self.without != "one beyond steps over":
             member = member._replace(passed=executed + 1, ready=max(member.ready, executed + 1))
         number = member.passed + 1
-        if len(ddls) < number:
+        if self._is_put_before(target, key, member, effect, has):
+            ddls = (*ddls[: number - 1], Ddl(effect), *ddls[number - 1 :])
+            for each, other in self._there(target, key, number):
+                moved = other._replace(passed=other.passed + 1, ready=other.ready + 1)
+                target = _stored(target, each, moved)
+        elif len(ddls) < number:
             ddls = (*ddls, Ddl(effect))
         elif ddls[number - 1].effect != effect:
             raise Wrong(f"number {number} is {ddls[number - 1].effect}, and {key} comes with {effect}")
         return _stored(target._replace(ddls=ddls), key, member._replace(ready=number, after=has, early=0))
+
+    @staticmethod
+    def _there(target: Target, key: Key, number: int) -> list[tuple[Key, Member]]:
+        """The others that have come to a number with a statement of their own."""
+        return [
+            (each, member)
+            for each, member in target.members
+            if each != key and member.ready >= number and (member.passed >= number or not member.early)
+        ]
+
+    def _is_put_before(self, target: Target, key: Key, member: Member, effect: str, has: str) -> bool:
+        """Whether a statement gets a number that others, which are all beyond it, have come to with another one."""
+        number = member.passed + 1
+        opened, there = target.ddls[number - 1 :], self._there(target, key, number)
+        decided = any(ddl.skipped for ddl in opened) or any(each.waived >= number for _, each in target.members)
+        return (
+            self.without != "one beyond makes room"
+            and max(target.begun, member.ready) < number
+            and bool(opened and there)
+            and opened[0].effect != effect
+            and not decided
+            and all(_undergone(member.has, has, each.has) for _, each in there)
+        )
 
     def _begun(self, target: Target, run: Run, number: int) -> tuple[Target, Run]:
         """In the turn; `_may_go_on` has asked under the latch whether all are there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple
 
-NUMBERED: Final = "pq"  # effects of statements that all shards have to come to
+NUMBERED: Final = "pqr"  # effects of statements that all shards have to come to
 WIDENING: Final = "w"  # of one that the target has with the first shard
 _TABLES: Final = "abc"  # the third one is the second source's
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
@@ -36,6 +37,37 @@ class Remains:
     server: ThrowawayServer
     table: TableName
     missing: list[ShardDdl]  # of what the others come to
+
+
+def may_be_taken_for_another(structures: Sequence[str], passed: int, *, by_columns: bool) -> bool:
+    """Whether nobody can tell how many DDLs a new table is beyond, of these structures before and behind each.
+
+    By columns: it joins where the others have the same ones, whatever indexes it has. Then a DDL that made indexes only
+    is told by what it has of them.
+    """
+    if structures.count(structures[passed]) > 1:
+        return True
+    if not by_columns:
+        return False
+    stages = [_columns_and_indexes(text) for text in structures[: passed + 1]]
+    columns, indexes = stages[passed]
+    joins = [number for number in range(passed) if stages[number][0] == columns]
+    return bool(joins) and not all(
+        before[0] == after[0] and _has_changes(before[1], after[1], indexes)
+        for before, after in pairwise(stages[min(joins) :])
+    )
+
+
+def _columns_and_indexes(text: str) -> tuple[list[str], dict[str, str]]:
+    """What SHOW CREATE TABLE says: indexes that are no keys by their names, and all else."""
+    lines = [line.strip().rstrip(",") for line in text.splitlines()]
+    indexes = {line.split("`")[1]: line for line in lines if line.startswith("KEY ")}
+    return sorted(line for line in lines if not line.startswith("KEY ")), indexes
+
+
+def _has_changes(before: dict[str, str], after: dict[str, str], indexes: dict[str, str]) -> bool:
+    changed = [name for name in before | after if before.get(name) != after.get(name)]
+    return all(indexes.get(name) == after.get(name) for name in changed)
 
 
 @dataclass(frozen=True)

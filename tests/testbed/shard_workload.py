@@ -40,7 +40,7 @@ from dm.ident import TableName
 from tests.testbed.online_ddl_tools import SHADOW, TOOLS, TRASH, OnlineChange
 from tests.testbed.shard_ddl import ShardShape, Style, another_order, draw_sequence
 from tests.testbed.shard_lives import SYNC_SECONDS, ShardLives, ShardResult, short_waits
-from tests.testbed.shard_scene import Joining, Remains, Shard
+from tests.testbed.shard_scene import Joining, Remains, Shard, may_be_taken_for_another
 from tests.testbed.shard_unlocks import ShardUnlocks, Stillness
 from tests.testbed.sync import subtask_for
 
@@ -397,7 +397,8 @@ class ShardWorkload:
         """Whether a table that is made like this shard may come to a numbered DDL before others are where it begins."""
         if self._joining.by_state:
             return any(ddl.gated for ddl in like.order[: like.passed])
-        return self._structures.count(self._structures[like.passed]) > 1
+        by_columns = self._mode == "optimistic"
+        return may_be_taken_for_another(self._structures, like.passed, by_columns=by_columns)
 
     @cached_property
     def _structures(self) -> list[str]:

@@ -205,10 +205,11 @@ class ShardGate:
         self._ensure([ddl.shard.target])
         target = None if self.optimistic is None else self.optimistic.target_of(ddl.shard)
 
+        after = None if self.optimistic is None else self.optimistic.behind(planned, ddl.shard.table)
+
         def act(connection: TargetConnection) -> None:
-            found.append(groups.arrive(connection, ddl))
-            if structures is not None and self.optimistic is not None:
-                after = self.optimistic.behind(planned, ddl.shard.table)
+            found.append(groups.arrive(connection, ddl, after, target))
+            if structures is not None:
                 structures.arrived(connection, ddl.shard, after, target)
 
         self.store(act)

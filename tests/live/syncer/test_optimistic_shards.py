@@ -249,6 +249,25 @@ INDEXED = f"{KEYED}, c INT, KEY by_c (c)"
                 "ALTER TABLE {s}.s4 ALTER COLUMN v SET DEFAULT 6",
             ),
         ),
+        # A table is created behind two statements, and comes to the third one before any other is at the first.
+        (
+            KEYLESS,
+            (
+                "CREATE TABLE {s}.s3 (id INT, v INT, KEY by_v (v), KEY by_id (id))",
+                "INSERT INTO {s}.s3 VALUES (31, 3)",
+                "ALTER TABLE {s}.s3 ALTER COLUMN v SET DEFAULT 5",
+                "INSERT INTO {s}.s3 (id) VALUES (32)",
+                "ALTER TABLE {s}.s1 ADD INDEX by_v (v)",
+                "INSERT INTO {s}.s1 VALUES (1, 1)",
+                "ALTER TABLE {s}.s1 ADD INDEX by_id (id)",
+                "ALTER TABLE {s}.s2 ADD INDEX by_v (v)",
+                "ALTER TABLE {s}.s2 ADD INDEX by_id (id)",
+                "INSERT INTO {s}.s2 VALUES (11, 2)",
+                "ALTER TABLE {s}.s2 ALTER COLUMN v SET DEFAULT 5",
+                "ALTER TABLE {s}.s1 ALTER COLUMN v SET DEFAULT 5",
+                "INSERT INTO {s}.s1 (id) VALUES (2)",
+            ),
+        ),
         # A table is created with the keys to come.
         (
             KEYED,

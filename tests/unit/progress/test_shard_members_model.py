@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.testbed.shard_members_model import BEYOND, SAFEGUARDS, WITH_HELD, MembersModel, Safeguard, Scene
+from tests.testbed.shard_members_model import BEYOND, FIRST, SAFEGUARDS, WITH_HELD, MembersModel, Safeguard, Scene
 
 _CHAOS = pytest.mark.chaos
 
@@ -14,6 +14,8 @@ _CHAOS = pytest.mark.chaos
     [
         (WITH_HELD, 1, 15_000),
         (BEYOND, 1, 7_000),
+        (FIRST, 1, 15_000),
+        (Scene("b~p b b=q b a=p a=q", "c c=p c=q"), 1, 4_500),
         (Scene("a=p b:p b a", "c c=p"), 1, 2_500),
         (Scene("a=p a a=q", "c c=p c=q", (False,)), 1, 20_000),
         (Scene("a=p a b b=p", "c=p c", (True,)), 1, 13_000),
@@ -21,6 +23,8 @@ _CHAOS = pytest.mark.chaos
         (Scene("a=p b b/ a a> a", "c=p c"), 1, 2_500),
         pytest.param(WITH_HELD, 2, 30_000, marks=_CHAOS),
         pytest.param(BEYOND, 2, 14_000, marks=_CHAOS),
+        pytest.param(FIRST, 2, 30_000, marks=_CHAOS),
+        pytest.param(Scene("a=p a b:PQ b b=r b a=q a a=r", "c=p c c=q c=r"), 1, 25_000, marks=_CHAOS),
         pytest.param(Scene("b:P a=p b b=q a=q b> b", "c=p c c=q"), 2, 15_000, marks=_CHAOS),
         pytest.param(Scene("a=p a b=p a=q b=q", "c c=p c=q", (True,)), 1, 90_000, marks=_CHAOS),
     ],
