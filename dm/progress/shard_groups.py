@@ -187,11 +187,14 @@ class ShardGroups:
 
     def look(self, connection: TargetConnection, shard: Shard) -> Standing:
         """The same again for a shard that has arrived; needs no transaction."""
-        return self._standing(connection, shard, None, self._number(connection, shard))
+        return self._standing(connection, shard, None)
 
-    def _standing(self, connection: TargetConnection, shard: Shard, executed: int | None, number: int) -> Standing:
+    def _standing(self, connection: TargetConnection, shard: Shard, executed: int | None) -> Standing:
         group = self.group(connection, shard.target, executed)
         own = group.own(self.key.source_id, shard.table)
+        # Of the same reading: another source may give this DDL the next number and execute its own, and the group is
+        # read from `executed` on, so the number is never one of before that.
+        number = 1 if own is None else own.passed + 1
         if group.executed < number and own is not None and own.early:
             return Standing.OTHERS_MISSING  # it has no statement of its own to execute
         return group.standing(self.key.source_id, shard.table, number)
@@ -211,7 +214,7 @@ class ShardGroups:
     def begin(self, connection: TargetConnection, shard: Shard) -> Standing:
         """Where the shard's next DDL stands; if all are there, it is begun, and whoever joins now is behind it."""
         executed, number = self.latched(connection, shard.target), self._number(connection, shard)
-        standing = self._standing(connection, shard, executed, number)
+        standing = self._standing(connection, shard, executed)
         if standing is Standing.COMPLETE:
             connection.execute(
                 f"UPDATE {self._tables.ddl.sql} SET state = '{_BEGUN}'"
@@ -446,16 +449,18 @@ class ShardGroups:
         )
 
     def _step_over(self, connection: TargetConnection, ddl: GroupDdl, executed: int) -> None:
-        """Count the open DDL for a shard that is beyond it and comes to another one: it stays there."""
-        own = self.group(connection, ddl.shard.target, executed).own(self.key.source_id, ddl.shard.table)
-        if own is None or not own.beyond or own.passed != executed:
-            return
-        rows = connection.query(
-            f"SELECT form FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
-            (*ddl.shard.target, executed + 1),
-        )
-        if rows and str(rows[0][0]) != ddl.form:
-            self._count(connection, self.key.source_id, ddl.shard.table, executed + 1)
+        """Count what is open for a shard that is beyond it and comes to another DDL: it stays there."""
+        own = (self.key.source_id, ddl.shard.table)
+        while (number := self._number(connection, ddl.shard)) > executed:
+            rows = connection.query(
+                f"SELECT form FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
+                (*ddl.shard.target, number),
+            )
+            if not rows or str(rows[0][0]) == ddl.form:
+                return
+            if own not in beyond(connection, self._tables, ddl.shard.target, number - 1):
+                return
+            self._count(connection, *own, number)
 
     def _count(self, connection: TargetConnection, source_id: str, table: TableName, number: int) -> None:
         connection.execute(

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.shard_group import EARLY, WITH_THE_HELD, GroupDdl, Shard
+from dm.progress.shard_group import EARLY, WITH_ITS_MODEL, WITH_THE_HELD, GroupDdl, Shard
 from dm.progress.shard_tables import ShardTables
 from dm.progress.tables import SubtaskKey
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -295,7 +295,8 @@ def put_before(
     if not opened or str(opened[-1][1]) == ddl.form or not all(untouched for *_, untouched in opened):
         return
     rows = connection.query(
-        "SELECT id, s_schema, s_table, structure, ready >= %s AND (passed >= %s OR NOT early), waived >= %s"
+        "SELECT id, s_schema, s_table, structure,"
+        f" ready >= %s AND (passed >= %s OR early IN (0, {WITH_ITS_MODEL})), waived >= %s"
         f" FROM {tables.table.sql} WHERE t_schema = %s AND t_table = %s",
         (number, number, number, *ddl.shard.target),
     )

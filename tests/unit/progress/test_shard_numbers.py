@@ -17,7 +17,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress import shard_tables
-from dm.progress.shard_group import GroupDdl, Shard, Standing
+from dm.progress.shard_group import Group, GroupDdl, Shard, Standing
 from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_structures import ShardStructures
 from dm.progress.shard_tables import ShardTables
@@ -27,7 +27,7 @@ from dm.schema.table import Column, Index, IndexPart, TableSchema
 
 T = TableName("db", "t")
 AT_TARGET = TableSchema(T, (Column("id", "int"), Column("v", "int")))
-OLD_A, OLD_B, NEW = (Shard(TableName("db", name), T) for name in ("a", "b", "new"))
+OLD_A, OLD_B, NEW, NEWER = (Shard(TableName("db", name), T) for name in ("a", "b", "new", "newer"))
 FIRST, SECOND, THIRD = "add index i", "add index j", "set default"
 _WORDS = {
     " FOR UPDATE": "",
@@ -146,6 +146,51 @@ def test_the_second_ddl_that_it_is_beyond_comes_when_it_has_stepped_over_the_fir
     assert one.arrive(OLD_A, SECOND) is Standing.OTHERS_MISSING
     two.passes(OLD_B)
     assert two.arrive(OLD_B, SECOND) is Standing.COMPLETE
+
+
+def test_a_shard_steps_over_all_that_it_is_beyond(like: LikeTarget) -> None:
+    one, two = Side(like, "one", [OLD_A]), Side(like, "two", [OLD_B])
+    two.made(NEW, 1)
+    two.made(NEWER, 2)
+    one.arrive(OLD_A, FIRST)
+    two.arrive(NEW, SECOND)
+    two.arrive(NEWER, THIRD)  # two are open, and nobody has executed the first one
+    members = one.groups.group(cast(TargetConnection, like), T).members
+    assert {each.table.table: (each.passed, each.ready) for each in members} == {
+        "a": (0, 1),
+        "b": (0, 0),
+        "new": (1, 2),
+        "newer": (2, 3),
+    }
+
+
+def test_a_look_takes_no_other_ddl_for_its_own(like: LikeTarget, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two = Side(like, "one", [OLD_A]), Side(like, "two", [])
+    two.made(NEW, 1)
+    two.arrive(NEW, SECOND)
+    group = two.groups.group
+
+    def reads(connection: TargetConnection, target: TableName, executed: int | None = None) -> Group:
+        one.arrive(OLD_A, FIRST)
+        one.executes(OLD_A)
+        return group(connection, target, executed)
+
+    monkeypatch.setattr(two.groups, "group", reads)
+    assert two.groups.look(cast(TargetConnection, like), NEW) is Standing.OTHERS_MISSING
+
+
+def test_a_table_like_one_that_is_held_moves_with_it(like: LikeTarget) -> None:
+    one, two = Side(like, "one", [OLD_A]), Side(like, "two", [])
+    two.made(NEW, 1)
+    two.arrive(NEW, SECOND)
+    two.groups.like(cast(TargetConnection, like), NEWER, NEW)
+    one.arrive(OLD_A, FIRST)
+    members = one.groups.group(cast(TargetConnection, like), T).members
+    assert {each.table.table: (each.passed, each.ready) for each in members} == {
+        "a": (0, 1),
+        "new": (1, 2),
+        "newer": (1, 2),
+    }
 
 
 def _begins(two: Side, like: LikeTarget) -> None:
