@@ -216,12 +216,27 @@ class ShardGroups:
         executed, number = self.latched(connection, shard.target), self._number(connection, shard)
         standing = self._standing(connection, shard, executed)
         if standing is Standing.COMPLETE:
+            self._leave_out(connection, shard.target, executed, number)
             connection.execute(
                 f"UPDATE {self._tables.ddl.sql} SET state = '{_BEGUN}'"
                 " WHERE t_schema = %s AND t_table = %s AND number = %s AND state = 'open'",
                 (*shard.target, number),
             )
         return standing
+
+    def _leave_out(self, connection: TargetConnection, target: TableName, executed: int, number: int) -> None:
+        """Count what is open before a DDL that all have come to: who came with that is no shard any more.
+
+        All others are beyond it (O7). What may be done in part at the target is not counted.
+        """
+        if number == executed + 1 or self.begun(connection, target, executed):
+            return
+        where = "t_schema = %s AND t_table = %s"
+        connection.execute(
+            f"DELETE FROM {self._tables.ddl.sql} WHERE {where} AND number > %s AND number < %s AND state = 'open'",
+            (*target, executed, number),
+        )
+        connection.execute(f"UPDATE {self._tables.group.sql} SET executed = %s WHERE {where}", (number - 1, *target))
 
     def between(self, connection: TargetConnection, target: TableName) -> bool:
         """The same under the latch."""

@@ -193,6 +193,27 @@ def test_a_table_like_one_that_is_held_moves_with_it(like: LikeTarget) -> None:
     }
 
 
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_what_only_a_source_came_with_that_is_no_more_is_left_out(like: LikeTarget, is_begun: bool) -> None:
+    one, two = Side(like, "one", [OLD_A]), Side(like, "two", [])
+    two.made(NEW, 1)
+    two.arrive(NEW, SECOND)
+    one.arrive(OLD_A, FIRST)
+    if is_begun:
+        assert one.groups.begin(cast(TargetConnection, like), OLD_A) is Standing.COMPLETE
+    one.groups.leave(cast(TargetConnection, like), OLD_A)
+    if is_begun:  # the target may have a part of it
+        with pytest.raises(DMError) as caught:
+            two.executes(NEW)
+        assert caught.value.name == "shard-ddl-out-of-turn"
+        return
+    two.executes(NEW)
+    two.passes(NEW)
+    group = two.groups.group(cast(TargetConnection, like), T)
+    assert (group.executed, [(each.passed, each.ready) for each in group.members]) == (2, [(2, 2)])
+    assert like.query(f"SELECT * FROM {ShardTables.of(two.key).ddl.sql}") == []
+
+
 def _begins(two: Side, like: LikeTarget) -> None:
     like.execute(f"UPDATE {ShardTables.of(two.key).ddl.sql} SET state = 'begun'")
 
