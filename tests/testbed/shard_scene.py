@@ -43,18 +43,25 @@ def may_be_taken_for_another(structures: Sequence[str], passed: int, *, by_colum
     """Whether nobody can tell how many DDLs a new table is beyond, of these structures before and behind each.
 
     By columns: it joins where the others have the same ones, whatever indexes it has. Then a DDL that made indexes only
-    is told by what it has of them.
+    is told by what it has of them, and one that it comes to by what those that it may be with have.
     """
     if structures.count(structures[passed]) > 1:
         return True
     if not by_columns:
         return False
-    stages = [_columns_and_indexes(text) for text in structures[: passed + 1]]
+    stages = [_columns_and_indexes(text) for text in structures]
     columns, indexes = stages[passed]
     joins = [number for number in range(passed) if stages[number][0] == columns]
-    return bool(joins) and not all(
+    if not joins:
+        return False
+    steps = list(pairwise(stages))
+    return not all(
         before[0] == after[0] and _has_changes(before[1], after[1], indexes)
-        for before, after in pairwise(stages[min(joins) :])
+        for before, after in steps[min(joins) : passed]
+    ) or any(
+        before[0] == after[0] and _has_changes(before[1], after[1], others)
+        for before, after in steps[passed:]
+        for _, others in stages[min(joins) : passed]
     )
 
 

@@ -31,6 +31,9 @@ OTHERWISE = structure("a", indexes=("KEY `j` (`a`)",))
         ([FIRST, WITH_B, OTHERWISE], 2, True, True),
         ([FIRST, WITH_B, OTHERWISE], 2, False, False),
         ([FIRST, WITH_B, OTHERWISE], 1, True, False),
+        ([INDEXED, WITH_B, INDEXED, OTHERWISE], 1, True, True),  # the others seem to have what it comes to
+        ([INDEXED, WITH_B, TWICE, OTHERWISE], 1, True, False),
+        ([INDEXED, WITH_B, INDEXED, OTHERWISE], 1, False, False),
     ],
 )
 def test_a_table_that_is_made_may_be_taken_for_one_that_is_less_far(
