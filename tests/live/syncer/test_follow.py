@@ -13,7 +13,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
 from dm.syncer.apply import learned_tables
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
-from tests.testbed.sync import running_sync, subtask_for
+from tests.testbed.sync import running_sync, subtask_for, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -62,7 +62,8 @@ def test_inserts_updates_deletes_and_key_moves_arrive(
         ]
         assert (status["queuedTransactions"], status["queuedRows"], status["queuedBytes"]) == (0, 0, 0)
         assert status["readBinlog"] == status["syncerBinlog"]
-        shares = cast("dict[str, float]", status["timeShares"])
+        wait_until(lambda: sync.unit.status()["timeShares"] != {}, "it has looked at what it does")
+        shares = cast("dict[str, float]", sync.unit.status()["timeShares"])
         assert shares["readerWaitsForSource"] > 0
         assert all(0 <= share <= 1 for share in shares.values())
         assert status["secondsBehindMaster"] == 0
