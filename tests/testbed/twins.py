@@ -97,13 +97,22 @@ class Twins:
 
     def rows(self, server: ThrowawayServer, schema: str) -> dict[str, list[str]]:
         """The rows of each table, in any order: MariaDB sums up equal rows with computed columns to other checksums."""
-        tables = server.query(
-            "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_TYPE = 'BASE TABLE'",
+        columns = server.query(
+            "SELECT TABLE_NAME, COLUMN_NAME, DATA_TYPE FROM information_schema.COLUMNS JOIN information_schema.TABLES"
+            " USING (TABLE_SCHEMA, TABLE_NAME) WHERE TABLE_SCHEMA = %s AND TABLE_TYPE = 'BASE TABLE'"
+            " ORDER BY TABLE_NAME, ORDINAL_POSITION",
             (schema,),
         )
+        selected = dict[str, list[str]]()
+        for table, column, data_type in columns:
+            name = Ident(str(column)).sql
+            # The driver takes a vector for a text in ASCII.
+            selected.setdefault(str(table), []).append(f"HEX({name})" if str(data_type) == "vector" else name)
         return {
-            str(name): sorted(map(repr, server.query(f"SELECT * FROM {Ident(schema).sql}.{Ident(str(name)).sql}")))
-            for (name,) in tables
+            table: sorted(
+                map(repr, server.query(f"SELECT {', '.join(names)} FROM {Ident(schema).sql}.{Ident(table).sql}"))
+            )
+            for table, names in selected.items()
         }
 
     def demand_equal(self) -> None:
