@@ -39,7 +39,8 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.intent import Intent, dump_structures, load_structures
 from dm.progress.shard_group import EARLY, WITH_ITS_MODEL, WITH_THE_HELD, Group, GroupDdl, Member, Shard, Standing
-from dm.progress.shard_structures import beyond, put_before
+from dm.progress.shard_numbers import count, leave_out, put_before, step_over
+from dm.progress.shard_structures import beyond
 from dm.progress.shard_tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey
 from dm.schema.alike import alike, differences
@@ -171,8 +172,7 @@ class ShardGroups:
         shard = ddl.shard
         executed = self.latched(connection, shard.target)
         self._enter(connection, shard, executed)
-        self._step_over(connection, ddl, executed)
-        number = self._number(connection, shard)
+        number = step_over(connection, self.key, ddl, self._number(connection, shard), executed)
         if after is not None and executed < number:
             put_before(connection, self.key, ddl, number, (after, target))
         own = self._agree(connection, ddl, number)
@@ -216,27 +216,14 @@ class ShardGroups:
         executed, number = self.latched(connection, shard.target), self._number(connection, shard)
         standing = self._standing(connection, shard, executed)
         if standing is Standing.COMPLETE:
-            self._leave_out(connection, shard.target, executed, number)
+            if number > executed + 1 and not self.begun(connection, shard.target, executed):
+                leave_out(connection, self.key, shard.target, executed, number)
             connection.execute(
                 f"UPDATE {self._tables.ddl.sql} SET state = '{_BEGUN}'"
                 " WHERE t_schema = %s AND t_table = %s AND number = %s AND state = 'open'",
                 (*shard.target, number),
             )
         return standing
-
-    def _leave_out(self, connection: TargetConnection, target: TableName, executed: int, number: int) -> None:
-        """Count what is open before a DDL that all have come to: who came with that is no shard any more.
-
-        All others are beyond it (O7). What may be done in part at the target is not counted.
-        """
-        if number == executed + 1 or self.begun(connection, target, executed):
-            return
-        where = "t_schema = %s AND t_table = %s"
-        connection.execute(
-            f"DELETE FROM {self._tables.ddl.sql} WHERE {where} AND number > %s AND number < %s AND state = 'open'",
-            (*target, executed, number),
-        )
-        connection.execute(f"UPDATE {self._tables.group.sql} SET executed = %s WHERE {where}", (number - 1, *target))
 
     def between(self, connection: TargetConnection, target: TableName) -> bool:
         """The same under the latch."""
@@ -303,7 +290,7 @@ class ShardGroups:
         number = self._unexecuted(connection, shard)
         for member in self.group(connection, shard.target).members:
             if member.beyond:
-                self._count(connection, member.source_id, member.table, number)
+                count(connection, self._tables, member.source_id, member.table, number)
         connection.execute(
             f"UPDATE {self._tables.ddl.sql} SET state = 'done' WHERE t_schema = %s AND t_table = %s AND number = %s",
             (*shard.target, number),
@@ -461,27 +448,6 @@ class ShardGroups:
             first="; ".join(json.loads(str(rows[0][1]))),
             other=owner,
             second="; ".join(ddl.statements),
-        )
-
-    def _step_over(self, connection: TargetConnection, ddl: GroupDdl, executed: int) -> None:
-        """Count what is open for a shard that is beyond it and comes to another DDL: it stays there."""
-        own = (self.key.source_id, ddl.shard.table)
-        while (number := self._number(connection, ddl.shard)) > executed:
-            rows = connection.query(
-                f"SELECT form FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
-                (*ddl.shard.target, number),
-            )
-            if not rows or str(rows[0][0]) == ddl.form:
-                return
-            if own not in beyond(connection, self._tables, ddl.shard.target, number - 1):
-                return
-            self._count(connection, *own, number)
-
-    def _count(self, connection: TargetConnection, source_id: str, table: TableName, number: int) -> None:
-        connection.execute(
-            f"UPDATE {self._tables.table.sql} SET passed = %s, ready = GREATEST(ready, %s)"
-            " WHERE id = %s AND s_schema = %s AND s_table = %s",
-            (number, number, source_id, *table),
         )
 
     def _waived(self, connection: TargetConnection, shard: Shard) -> int:

@@ -19,9 +19,8 @@ O7  A shard that is already as a DDL leaves the others (`dm.schema.shard_change`
     of all others, the DDL is executed like one that passes, and has no number. It may be true of a shard that comes to
     the DDL later: then it is true of all others for that one. Where some are waited for, it is asked again in the turn,
     in which no structure changes, and counted with `executed`: the shard's next DDL has the next number. A shard that
-    comes to another DDL stays there, so it may be counted at once. It may come there before any shard is at the one
-    that it is beyond, and is then the first at a number that is not its own. Whoever comes to that number with a DDL
-    that all who are there are beyond puts it before theirs.
+    comes to another DDL stays there, so it may be counted at once. It may also come there before any shard is at the
+    one that it is beyond (`dm.progress.shard_numbers`).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from dataclasses import dataclass
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.shard_group import EARLY, WITH_ITS_MODEL, WITH_THE_HELD, GroupDdl, Shard
+from dm.progress.shard_group import EARLY, WITH_THE_HELD, Shard
 from dm.progress.shard_tables import ShardTables
 from dm.progress.tables import SubtaskKey
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -272,54 +271,6 @@ def beyond(
         for name, schema in others.items()
         if all(undergone(before, after, schema, table) for before, after in there)
     }
-
-
-def put_before(
-    connection: TargetConnection,
-    key: SubtaskKey,
-    ddl: GroupDdl,
-    number: int,
-    change: tuple[TableSchema, TableSchema | None],
-) -> None:
-    """Give a DDL a number that others are at with another one, which gets the next, if they all are beyond it (O7).
-
-    `change` is the shard's structure behind the DDL, and the target's table as `undergone` asks for it. Where a person
-    has decided about the open one, or it is begun, nothing changes.
-    """
-    tables = ShardTables.of(key)
-    opened = connection.query(
-        f"SELECT number, form, state = 'open' AND NOT skipped FROM {tables.ddl.sql}"
-        " WHERE t_schema = %s AND t_table = %s AND number >= %s ORDER BY number DESC",
-        (*ddl.shard.target, number),
-    )
-    if not opened or str(opened[-1][1]) == ddl.form or not all(untouched for *_, untouched in opened):
-        return
-    rows = connection.query(
-        "SELECT id, s_schema, s_table, structure,"
-        f" ready >= %s AND (passed >= %s OR early IN (0, {WITH_ITS_MODEL})), waived >= %s"
-        f" FROM {tables.table.sql} WHERE t_schema = %s AND t_table = %s",
-        (number, number, number, *ddl.shard.target),
-    )
-    found = {(str(row[0]), TableName(str(row[1]), str(row[2]))): row[3:] for row in rows}
-    decided = any(waived for *_, waived in found.values())
-    own, came, _ = found.pop((key.source_id, ddl.shard.table))
-    there = {name: structure for name, (structure, is_there, _) in found.items() if is_there}
-    if decided or came or own is None or not there or None in there.values():
-        return
-    before, (after, target) = schema_from_json(str(own)), change
-    if not all(undergone(before, after, schema_from_json(str(each)), target) for each in there.values()):
-        return
-    for last, *_ in opened:
-        connection.execute(
-            f"UPDATE {tables.ddl.sql} SET number = number + 1 WHERE t_schema = %s AND t_table = %s AND number = %s",
-            (*ddl.shard.target, last),
-        )
-    for source_id, table in there:
-        connection.execute(
-            f"UPDATE {tables.table.sql} SET passed = passed + 1, ready = ready + 1, since = since"
-            " WHERE id = %s AND s_schema = %s AND s_table = %s",
-            (source_id, *table),
-        )
 
 
 def _names(text: object) -> frozenset[str]:
