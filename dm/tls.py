@@ -3,8 +3,9 @@
 Without a CA connections are encrypted where the server can, and nobody's certificate is looked at. The driver would
 make a context for each connection and load the system's certificates into it, which takes longer than all else of a
 login (50 to 90 ms of CPU), only to compare nothing with them. So one empty context serves all connections. It takes
-TLS 1.0 as well, which is all that yaSSL knows (MySQL before 5.7.28, MariaDB before 10.4 as their makers built them):
-who could break that could as well be the server, as nobody's certificate is looked at.
+TLS 1.0 as well, and servers that say nothing of safe renegotiation (RFC 5746). yaSSL knows no more (MySQL before
+5.7.28, MariaDB before 10.4 as their makers built them). Nothing is lost by that: nobody's certificate is looked at, so
+anyone in between could be the server as well.
 
 With a CA it is TLS 1.2 or newer. The server's certificate must come from the CA and must name the host. Where names
 are allowed (`cert-allowed-cn`), it must bear one of those as its common name instead. The driver looks at no common

@@ -7,18 +7,21 @@ from __future__ import annotations
 
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
 from dm.position import MAGIC_SIZE
+from dm.upstream.connection import connect, fetch
 from dm.upstream.facts import binlog_end, read_facts
 from dm.upstream.row_session import question_session
 from dm.upstream.snapshot import lower_bound
 from tests.live.syncer.test_follow import identical
 from tests.testbed.diffing import differences
-from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.migration import Migration
 from tests.testbed.sync import endpoint_of, running_sync, subtask_for
 
@@ -113,6 +116,20 @@ def test_types_and_changes_of_structure_arrive(
         sync.wait_synced()
     identical(upstream, newer, name)
     assert differences(subtask) == {}
+
+
+@pytest.mark.parametrize("flavor", ["mariadb"])
+def test_an_older_server_with_certificates_is_spoken_to_in_cipher(
+    mysql: ThrowawayServer, server: ServerFactory, flavor: Flavor, tmp_path: Path
+) -> None:
+    """MariaDB 10.1 and 10.2 have yaSSL here: TLS 1.0, and no word about safe renegotiation (RFC 5746)."""
+    authority, certificate = (str(mysql.data / f"{name}.pem") for name in ("ca", "server-cert"))
+    key = tmp_path / "key.pem"  # in the form that yaSSL reads
+    private = load_pem_private_key((mysql.data / "server-key.pem").read_bytes(), None)
+    key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
+    older = server(flavor, ssl_ca=authority, ssl_cert=certificate, ssl_key=str(key))
+    with closing(connect(endpoint_of(older))) as connection:
+        assert fetch(connection, "SHOW STATUS LIKE 'Ssl_cipher'")[0][1]
 
 
 def test_an_older_target_has_the_timestamps_of_a_newer_source(
