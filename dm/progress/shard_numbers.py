@@ -72,10 +72,9 @@ def put_before(
     if not opened or str(opened[-1][1]) == ddl.form or not all(untouched for *_, untouched in opened):
         return
     rows = connection.query(
-        "SELECT id, s_schema, s_table, structure,"
-        f" ready >= %s AND (passed >= %s OR early IN (0, {WITH_ITS_MODEL})), waived >= %s"
+        f"SELECT id, s_schema, s_table, structure, ready >= %s AND early IN (0, {WITH_ITS_MODEL}), waived >= %s"
         f" FROM {tables.table.sql} WHERE t_schema = %s AND t_table = %s",
-        (number, number, number, *ddl.shard.target),
+        (number, number, *ddl.shard.target),
     )
     found = {(str(row[0]), TableName(str(row[1]), str(row[2]))): row[3:] for row in rows}
     decided = any(waived for *_, waived in found.values())

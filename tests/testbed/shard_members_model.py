@@ -371,7 +371,7 @@ class MembersModel:
         return [
             (each, member)
             for each, member in target.members
-            if each != key and member.ready >= number and (member.passed >= number or not member.early)
+            if each != key and member.ready >= number and not member.early
         ]
 
     def _is_put_before(self, target: Target, key: Key, member: Member, effect: str, has: str) -> bool:

@@ -24,7 +24,8 @@ from tests.testbed.fixtures import SchemaFactory
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
-AT_TARGET = TableSchema(T, (Column("id", "int"), Column("v", "int")))
+COLUMNS = (Column("id", "int", nullable=False), Column("v", "int"))
+AT_TARGET = TableSchema(T, COLUMNS)
 OLD_A, OLD_B, NEW, NEWER = (Shard(TableName("db", name), T) for name in ("a", "b", "new", "newer"))
 FIRST, SECOND, THIRD = "add index i", "add index j", "set default"
 
@@ -48,7 +49,7 @@ class Staged(Side):
         stage = self._stages[shard]
         indexes = [Index(name, "index", (IndexPart(on),)) for name, on in (("i", "id"), ("j", "v"))]
         default = "5" if stage > 2 else None
-        columns = (Column("id", "int"), replace(Column("v", "int"), default=default))
+        columns = (COLUMNS[0], replace(COLUMNS[1], default=default))
         return TableSchema(shard.table, columns, tuple(indexes[:stage]))
 
     def made(self, shard: Shard, stage: int) -> None:
@@ -58,15 +59,31 @@ class Staged(Side):
             self.groups.enter(self.connection, shard)
             self._structures.learn(self.connection, [self._like(shard)])
 
+    def waits(self, shard: Shard, stage: int) -> None:
+        """A table is created so, and the target does not take it yet."""
+        self._stages[shard] = stage
+        with claimed(self.connection, self.claim):
+            assert self.groups.waits(self.connection, shard, ())
+            self._structures.learn_early(self.connection, self._like(shard))
+
     def comes(self, shard: Shard, text: str) -> Standing:
         """A shard is at its next statement."""
         self._stages[shard] += 1
         after = self._like(shard)
         self._stages[shard] -= 1
+        return self.reaches(shard, text, after, AT_TARGET)
+
+    def reaches(self, shard: Shard, text: str, after: TableSchema, at_target: TableSchema) -> Standing:
+        """A shard is at a statement."""
         with claimed(self.connection, self.claim):
-            standing = self.groups.arrive(self.connection, GroupDdl(shard, text, (text,)), after, AT_TARGET)
-            self._structures.arrived(self.connection, shard, after, AT_TARGET)
+            standing = self.groups.arrive(self.connection, GroupDdl(shard, text, (text,)), after, at_target)
+            self._structures.arrived(self.connection, shard, after, at_target)
         return standing
+
+    def is_like(self, shard: Shard, structure: TableSchema) -> None:
+        """A shard has another structure."""
+        with claimed(self.connection, self.claim):
+            self._structures.learn(self.connection, [replace(structure, name=shard.table)])
 
     def follows(self, *shards: Shard) -> None:
         """Shards are behind it."""
@@ -183,6 +200,67 @@ def test_a_table_like_one_that_is_held_moves_with_it(target: ThrowawayServer, sc
         assert one.members() == {"a": (0, 1), "new": (1, 2), "newer": (1, 2)}
 
 
+def test_all_that_is_open_gets_the_next_numbers(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with staged(target, schema, [OLD_A], [OLD_B]) as (one, two):
+        two.made(NEW, 1)
+        two.made(NEWER, 2)
+        two.comes(NEW, SECOND)
+        two.comes(NEWER, THIRD)
+        one.comes(OLD_A, FIRST)
+        assert one.members() == {"a": (0, 1), "b": (0, 0), "new": (1, 2), "newer": (2, 3)}
+        forms = two.connection.query(f"SELECT number, form FROM {ShardTables.of(two.key).ddl.sql} ORDER BY number")
+        assert [(int(number), str(form)) for number, form in forms] == [(1, FIRST), (2, SECOND), (3, THIRD)]
+
+
+def test_a_shard_that_comes_to_what_it_seems_to_be_beyond_stays_there(
+    target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    """It has a third DEFAULT."""
+    key = Index("PRIMARY", "primary", (IndexPart("id"),))
+    before, after, third = (
+        TableSchema(T, (COLUMNS[0], replace(COLUMNS[1], default=default)), (key,)) for default in (None, "5", "9")
+    )
+    with staged(target, schema, [OLD_A], [OLD_B]) as (one, two):
+        for side, shard, structure in ((one, OLD_A, before), (two, OLD_B, third)):
+            side.is_like(shard, structure)
+        one.reaches(OLD_A, THIRD, after, before)
+        assert one.groups.look(one.connection, OLD_A) is Standing.COMPLETE  # B is beyond it
+        assert two.reaches(OLD_B, THIRD, after, before) is Standing.COMPLETE
+        assert one.members() == {"a": (0, 1), "b": (0, 1)}
+
+
+def test_a_table_that_waits_at_its_creation_is_at_no_statement(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with staged(target, schema, [OLD_A], []) as (one, two):
+        two.made(NEW, 1)
+        two.comes(NEW, SECOND)
+        two.waits(NEWER, 1)
+        one.comes(OLD_A, FIRST)
+        assert one.members() == {"a": (0, 1), "new": (1, 2), "newer": (0, 1)}
+
+
+def test_what_nobody_is_at_any_more_is_a_conflict(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with staged(target, schema, [OLD_A], [OLD_B]) as (one, two):
+        two.made(NEW, 2)
+        two.comes(NEW, THIRD)
+        give_up(two.connection, two.key, NEW.table)
+        with pytest.raises(DMError) as caught:
+            one.comes(OLD_A, FIRST)
+        assert caught.value.name == "shard-ddl-conflict"
+
+
+def test_a_shard_that_was_there_with_another_statement_puts_nothing_before(
+    target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    """A person has replaced its statement."""
+    with staged(target, schema, [OLD_A], [OLD_B]) as (one, two):
+        two.made(NEW, 2)
+        two.comes(NEW, THIRD)
+        one.comes(OLD_A, THIRD)
+        with pytest.raises(DMError) as caught:
+            one.comes(OLD_A, FIRST)
+        assert caught.value.name == "shard-ddl-conflict"
+
+
 @pytest.mark.parametrize("is_begun", [False, True])
 def test_what_only_a_source_came_with_that_is_no_more_is_left_out(
     target: ThrowawayServer, schema: SchemaFactory, is_begun: bool
@@ -223,7 +301,11 @@ def _is_not_beyond(two: Staged) -> None:
     two.alters(f"UPDATE {ShardTables.of(two.key).table.sql} SET structure = %s WHERE s_table = 'new'", structure)
 
 
-@pytest.mark.parametrize("changes", [_begins, _skips, _waives, _is_not_beyond])
+def _is_unknown(two: Staged) -> None:
+    two.alters(f"UPDATE {ShardTables.of(two.key).table.sql} SET structure = NULL WHERE s_table = 'new'")
+
+
+@pytest.mark.parametrize("changes", [_begins, _skips, _waives, _is_not_beyond, _is_unknown])
 def test_a_number_that_is_decided_about_is_kept(
     target: ThrowawayServer, schema: SchemaFactory, changes: Callable[[Staged], None]
 ) -> None:
