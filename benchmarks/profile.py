@@ -16,6 +16,7 @@ import argparse
 import json
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 
 _DUMP = "benchmarks.dump_ours"
+_DISPATCHER = "dispatcher"  # the thread that executes statements, one after the other
 _LEAST_SHARE = 0.02  # of what has a line of its own
 # What a module's work is called: the longest beginning that fits.
 STAGES: Mapping[str, str] = {
@@ -56,6 +58,7 @@ STAGES: Mapping[str, str] = {
     "ssl": "sessions",
     "dm.position": "events",
     "socket": "reading the socket",
+    "sqlglot": "structures",
     "dm.dumpfiles.text_rows": "rows to columns",
     "pyarrow": "Parquet and compressing",
     "dm.dumper.chunk_file": "checksum of the file",
@@ -97,6 +100,19 @@ class Profile:
                 yield _line((_stage(name), name, thread), seconds / total, microseconds)
         yield _line(("what is below 2 %", "", ""), rest / total, microseconds)
         yield _line(("all", "", ""), 1.0, microseconds)
+
+    def stages(self, thread: str, microseconds: float, of: str) -> Iterator[str]:
+        """A table of what one thread does: its stages, of which others may wait for each."""
+        total = sum(self.booked.values())
+        found: dict[str, float] = defaultdict(float)
+        for (its, name), seconds in self.booked.items():
+            if its == thread:
+                found[_stage(name)] += seconds
+        yield f"| the {thread}'s stage | us per {of} | share |"
+        yield "|---|---|---|"
+        for stage, seconds in sorted(found.items(), key=lambda item: -item[1]):
+            yield _line((stage,), seconds / total, microseconds)
+        yield _line(("all of it",), sum(found.values()) / total, microseconds)
 
 
 def _stage(module: str) -> str:
@@ -171,6 +187,8 @@ def _show_ddl(source: ThrowawayServer, recording: Recording, directory: Path) ->
         alone, peer = catch_up.run_replica(source, target, recording, workers=1)
     print(f"\n## {count} CREATE and ALTER TABLE\n")
     print("\n".join(profile.lines(cost["client"] / count, "statement")))
+    print()
+    print("\n".join(profile.stages(_DISPATCHER, cost["client"] / count, "statement")))
     print(f"\nBeside it the target's own CPU: {cost['server'] / count:.0f} us per statement.")
     print(f"As a replica it takes {peer['server'] / count:.0f}.")
     print(f"Statements per second: {count / seconds:.1f}, the replica {count / alone:.1f}.", flush=True)

@@ -18,22 +18,38 @@ class FoldedNames:
 
     def __init__(self, tables: Iterable[TableName], route: Callable[[TableName], TableName]) -> None:
         self._route = route
-        self._known: dict[TableName, dict[TableName, TableName]] = {}  # by folded name: target's names, and whose
+        # By the folded name: the target's names, and the tables of the source that have each, or are in that schema.
+        self._known: dict[TableName, dict[TableName, dict[TableName, None]]] = {}
         for table in tables:
             self.add(table)
 
     def add(self, table: TableName) -> None:
         """One more table of the source."""
-        for name, target in _names(table, self._route(table)):
-            self._known.setdefault(folded(target), {}).setdefault(target, name)
+        for _, target in _names(table, self._route(table)):
+            self._known.setdefault(folded(target), {}).setdefault(target, {})[table] = None
 
-    def demand_own(self, table: TableName) -> None:
-        """Raise DMError where another table or schema of the source has this one's name but for the case."""
+    def remove(self, table: TableName) -> None:
+        """A table of the source that was added is not there any more."""
+        for _, target in _names(table, self._route(table)):
+            names = self._known.get(folded(target), {})
+            names.get(target, {}).pop(table, None)
+            if not names.get(target, True):
+                del names[target]
+            if not names:
+                self._known.pop(folded(target), None)
+
+    def demand_own(self, table: TableName, counts: Callable[[TableName], bool] = lambda other: True) -> None:
+        """Raise DMError where a table that counts, or its schema, has this one's name but for the case."""
         for name, target in _names(table, self._route(table)):
-            for other, owner in self._known.get(folded(target), {}).items():
-                if other != target:
+            for other, owners in self._known.get(folded(target), {}).items():
+                owner = None if other == target else next(filter(counts, owners), None)
+                if owner is not None:
                     raise DMError(
-                        "target-names-alike", table=name, target=target, other_table=owner, other_target=other
+                        "target-names-alike",
+                        table=name,
+                        target=target,
+                        other_table=owner if other.table else TableName(owner.schema, ""),
+                        other_target=other,
                     )
 
 

@@ -3,11 +3,15 @@
 Every DDL is followed, even one that filters keep from the target: later rows have the new structure. An untracked table
 stays untracked when it is altered. Its structure is found when its first rows come (see the syncer), and a guess made
 here would count as knowledge there.
+
+A source may have ten thousand tables, and a statement changes one. So what changes is noted down while a statement is
+followed (`changing`); no list of all tables is compared with another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 
 from dm.flavor import Flavor
@@ -39,10 +43,41 @@ class SchemaTracker:
         self._tables: dict[TableName, TableSchema] = {}
         self._databases: dict[str, Collated] = dict(databases or {})
         self._kept: dict[TableName, tuple[str, ...]] = {}  # of tables not tracked yet
+        self._was: dict[TableName, TableSchema | None] | None = None  # of those that change within `changing`
+        self._listeners: list[Callable[[TableName], None]] = []
+
+    def listen(self, listener: Callable[[TableName], None]) -> None:
+        """Have `listener` told of each table that is tracked from now on, or no longer."""
+        self._listeners.append(listener)
+
+    @contextmanager
+    def changing(self) -> Iterator[Mapping[TableName, TableSchema | None]]:
+        """What the tables that change within were before; None for those that were not tracked."""
+        outer, was = self._was, dict[TableName, TableSchema | None]()
+        self._was = was
+        try:
+            yield was
+        finally:
+            self._was = outer
+            if outer is not None:
+                outer.update({name: schema for name, schema in was.items() if name not in outer})
+
+    def _put(self, name: TableName, schema: TableSchema | None) -> None:
+        """The only place that changes what is tracked."""
+        was = self._tables.get(name)
+        if self._was is not None:
+            self._was.setdefault(name, was)
+        if schema is not None:
+            self._tables[name] = schema
+        elif was is not None:
+            del self._tables[name]
+        if (was is None) is not (schema is None):
+            for listener in self._listeners:
+                listener(name)
 
     def set(self, schema: TableSchema) -> None:
         """Track this structure from now on."""
-        self._tables[schema.name] = schema
+        self._put(schema.name, schema)
         self.keep_dropped(schema.name, self._kept.pop(schema.name, ()))
 
     def keep_dropped(self, table: TableName, columns: Iterable[str]) -> None:
@@ -53,7 +88,7 @@ class SchemaTracker:
             self._kept[table] = tuple(sorted(names))
         elif names:
             kept = tuple(sorted(name for name in names if schema.column(name) is None))
-            self._tables[table] = replace(schema, kept=kept)
+            self._put(table, replace(schema, kept=kept))
 
     def kept_columns(self, table: TableName) -> tuple[str, ...]:
         """The columns, in lower case, that the target still has as far as is known."""
@@ -62,7 +97,7 @@ class SchemaTracker:
 
     def forget(self, table: TableName) -> None:
         """Stop tracking the table."""
-        self._tables.pop(table, None)
+        self._put(table, None)
 
     def get(self, table: TableName) -> TableSchema | None:
         """The structure of a table; None when it is not tracked."""
@@ -76,13 +111,15 @@ class SchemaTracker:
         """The structures of all tables that are tracked."""
         return dict(self._tables)
 
-    def with_other_keys(self, before: Mapping[TableName, TableSchema]) -> tuple[TableName, ...]:
-        """The tables whose foreign keys are not what they were: of children without a statement of their own, too."""
-        return tuple(
-            name
-            for name, schema in self._tables.items()
-            if (was := before.get(name)) is not None and was is not schema and was.foreign_keys != schema.foreign_keys
-        )
+    def with_other_keys(self, before: Mapping[TableName, TableSchema | None]) -> dict[TableName, TableSchema]:
+        """Those of `changing` whose foreign keys are not what they were: of children without a statement, too."""
+        return {
+            name: was
+            for name, was in before.items()
+            if was is not None
+            and (schema := self._tables.get(name)) is not None
+            and was.foreign_keys != schema.foreign_keys
+        }
 
     def set_database(self, schema: str, charset: str | None, collation: str | None) -> None:
         """Set the default character set and collation of a schema of the source."""
@@ -100,7 +137,7 @@ class SchemaTracker:
         """Forget a schema with all its tables."""
         self._databases.pop(name, None)
         for table in [table for table in self._tables if table.schema == name]:
-            del self._tables[table]
+            self._put(table, None)
 
     def apply(self, piece: Piece) -> None:
         """Follow one statement; raises DMError if the tracked structures do not allow it."""
@@ -150,7 +187,7 @@ class SchemaTracker:
         if schema is None:
             self.forget(name)
         elif name.table:
-            self._tables[name] = schema
+            self._put(name, schema)
         else:
             assert schema.charset is not None
             assert schema.collation is not None
@@ -161,10 +198,9 @@ class SchemaTracker:
         for old, new in operation.pairs:
             if operation.if_exists and old not in self._tables:
                 continue
-            schema = self._tables.pop(old, None)
-            self.forget(new)
-            if schema is not None:
-                self._tables[new] = renamed(schema, new)
+            schema = self._tables.get(old)
+            self.forget(old)
+            self._put(new, None if schema is None else renamed(schema, new))
         self._follow_parents(operation)
 
     def _follow_parents(self, operation: RenameTable) -> None:
@@ -173,7 +209,7 @@ class SchemaTracker:
             for name, schema in self._tables.items():
                 if any(key.parent == old for key in schema.foreign_keys):
                     keys = (replace(key, parent=new) if key.parent == old else key for key in schema.foreign_keys)
-                    self._tables[name] = replace(schema, foreign_keys=tuple(keys))
+                    self._put(name, replace(schema, foreign_keys=tuple(keys)))
 
     def _follow_columns(self, piece: Piece) -> None:
         """Foreign keys of other tables follow the columns of their parent, of a swap both at once.
@@ -186,7 +222,7 @@ class SchemaTracker:
         for name, schema in self._tables.items() if names else ():
             if name != piece.table and any(key.parent == piece.table for key in schema.foreign_keys):
                 keys = (key if key.parent != piece.table else _following(key, names) for key in schema.foreign_keys)
-                self._tables[name] = replace(schema, foreign_keys=tuple(keys))
+                self._put(name, replace(schema, foreign_keys=tuple(keys)))
 
     def to_json(self) -> dict[TableName, str]:
         """Every tracked structure in its stored form."""

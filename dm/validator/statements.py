@@ -87,8 +87,13 @@ class Statements:
 
     def follow(self, item: StatementItem, transaction: SourceTransaction) -> None:
         """The next statement."""
+        with self.tables.tracker.changing() as before:
+            self._follow(item, transaction, before)
+
+    def _follow(
+        self, item: StatementItem, transaction: SourceTransaction, before: Mapping[TableName, TableSchema | None]
+    ) -> None:
         tracker = self.tables.tracker
-        before = tracker.structures()
         dropped = set[tuple[TableName, str]]()
         try:
             with pausing(item.query.readable):
@@ -144,7 +149,7 @@ class Statements:
             else:
                 self.superseded += self.pending.forget(_of(old))
 
-    def _altered(self, before: Mapping[TableName, TableSchema], dropped: set[tuple[TableName, str]]) -> None:
+    def _altered(self, before: Mapping[TableName, TableSchema | None], dropped: set[tuple[TableName, str]]) -> None:
         """Columns that are not what they were do not count for rows from before."""
         tracker = self.tables.tracker
         for shape in {row.shape for row in self.pending.all()}:

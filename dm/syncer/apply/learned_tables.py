@@ -94,7 +94,6 @@ class LearnedTables:
         """Drop everything derived from structures; called after every DDL, which has awaited everything placed."""
         self._clear()
         self._shared.clear()
-        self._target.names.forget()
 
     def _clear(self) -> None:
         self.known.clear()

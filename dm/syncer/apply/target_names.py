@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.rules.folded_names import FoldedNames, folded
+from dm.rules.folded_names import FoldedNames, folded, refuse_alike
 from dm.rules.table_rules import TableRules
 from dm.schema.tracker import SchemaTracker
 from dm.sql.operation import RenameTable
@@ -21,29 +22,30 @@ class TargetNames:
         self._tracker = tracker
         self._rules = rules
         self._folded = folded  # the target ignores case in names
-        self._known: FoldedNames | None = None  # until a statement changes the set of tables
+        self._known = FoldedNames(tracker.tables() if folded else (), rules.route)
+        if folded:
+            tracker.listen(self._moved)
 
-    def forget(self) -> None:
-        """Tables were created or removed."""
-        self._known = None
+    def _moved(self, table: TableName) -> None:
+        if self._tracker.get(table) is None:
+            self._known.remove(table)
+        else:
+            self._known.add(table)
 
     def demand_own(self, table: TableName, position: Position) -> None:
         """Raise DMError if another followed table is the same one to the target."""
-        if not self._folded:
-            return
-        if self._known is None:
-            self._known = FoldedNames(self._wanted(), self._rules.route)
-        else:
-            self._known.add(table)
-        self._demand(self._known, [table], position)
+        if self._folded:
+            with _at(position):
+                self._known.demand_own(table, self._rules.wanted)
 
     def demand_apart(self, tables: Collection[TableName], made: Collection[TableName], position: Position) -> None:
         """The same for a statement that names these tables and leaves those it created."""
         if not self._folded:
             return
-        others = [table for table in self._wanted() if table not in tables]
-        self._demand(FoldedNames([*others, *made], self._rules.route), made, position)
-        self._demand(FoldedNames(others, self._rules.route), tables, position)
+        with _at(position):
+            refuse_alike(made, self._rules.route)
+            for table in (*made, *tables):
+                self._known.demand_own(table, lambda other: other not in tables and self._rules.wanted(other))
 
     def only_respelt(self, piece: Piece) -> bool:
         """Whether the piece only gives a table a name that is the same one to the target."""
@@ -53,14 +55,11 @@ class TargetNames:
         names = [(self._rules.route(old), self._rules.route(new)) for old, new in operation.pairs]
         return all(folded(old) == folded(new) for old, new in names)
 
-    def _wanted(self) -> list[TableName]:
-        return [table for table in self._tracker.tables() if self._rules.wanted(table)]
 
-    @staticmethod
-    def _demand(known: FoldedNames, tables: Collection[TableName], position: Position) -> None:
-        try:
-            for table in tables:
-                known.demand_own(table)
-        except DMError as error:
-            error.position = str(position)
-            raise
+@contextmanager
+def _at(position: Position) -> Iterator[None]:
+    try:
+        yield
+    except DMError as error:
+        error.position = str(position)
+        raise

@@ -39,7 +39,7 @@ from dm.syncer.stream.transaction import SourceTransaction
 
 _DUPLICATE = 1062
 
-Tracked = Mapping[TableName, TableSchema]
+Tracked = Mapping[TableName, TableSchema | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +108,16 @@ class DdlBarrier:
         self.accept(planned)
         self.settle()
         intent = self._stand_still(transaction.end)
-        before = self._tracker.structures()
-        for number, step in enumerate(planned.pieces):
-            if isinstance(step, Execute):
-                with pausing(step.piece.text):
-                    self.execution.run(step, number, transaction.end, intent)
-            self._around.invalidate()
-        adopted = self._tracking.adopt([step.piece for step in planned.pieces], transaction)
-        nothing = bool(left) and not planned.steps and not operator.done
-        done = operator if nothing else replace(operator, done=True, left=left)
-        self._go_on(planned, adopted, before, transaction.begin, done)
+        with self._tracker.changing() as before:
+            for number, step in enumerate(planned.pieces):
+                if isinstance(step, Execute):
+                    with pausing(step.piece.text):
+                        self.execution.run(step, number, transaction.end, intent)
+                self._around.invalidate()
+            adopted = self._tracking.adopt([step.piece for step in planned.pieces], transaction)
+            nothing = bool(left) and not planned.steps and not operator.done
+            done = operator if nothing else replace(operator, done=True, left=left)
+            self._go_on(planned, adopted, before, transaction.begin, done)
         self.settle()
 
     def run(self, planned: DdlPlan, end: Position, point: Position) -> None:
@@ -128,19 +128,27 @@ class DdlBarrier:
         """
         gate = self._around.gate
         if gate is not None:
-            self._run_gated(gate, planned, end, point)
+            self.settle()
+            intent = self._stand_still(end)
+            self._progress.write()
+            with self._tracker.changing() as before:
+                self._run_gated(gate, planned, intent, end, before, point)
             return
         intent = self._stand_still(end)
-        before = self._tracker.structures()
-        self._run_steps(planned, end, intent)
-        self._go_on(planned, planned.followed, before, point)
+        with self._tracker.changing() as before:
+            self._run_steps(planned, end, intent)
+            self._go_on(planned, planned.followed, before, point)
 
-    def _run_gated(self, gate: ShardGate, planned: DdlPlan, end: Position, point: Position) -> None:
+    def _run_gated(
+        self,
+        gate: ShardGate,
+        planned: DdlPlan,
+        intent: Intent | None,
+        end: Position,
+        before: Tracked,
+        point: Position,
+    ) -> None:
         """The same where shards are merged; each statement is stored by itself."""
-        self.settle()
-        intent = self._stand_still(end)
-        self._progress.write()
-        before = self._tracker.structures()
         original, planned = planned, gate.of_one_shard(planned)
         nothing = replace(planned, steps=(), online={})
         like = gate.like_held(planned)

@@ -54,10 +54,10 @@ class StructureTracking:
             if isinstance(item, RowsItem)
         }
         known = {table: self.tracker.get(table) for piece in pieces for table in piece.tables}
-        structures = self.tracker.structures()
-        for piece in pieces:
-            self.follow(TrackOnly(piece, "if possible"))
         adopted: set[TableName] = set()
+        with self.tracker.changing() as structures:
+            for piece in pieces:
+                self.follow(TrackOnly(piece, "if possible"))
         for table, before in known.items():
             after = self.tracker.get(table)
             if table in maps and not _fits(before, maps[table]) and _fits(after, maps[table]):
@@ -67,8 +67,8 @@ class StructureTracking:
             else:
                 self.tracker.forget(table)
         if not adopted:
-            for child in self.tracker.with_other_keys(structures):
-                self.tracker.set(structures[child])
+            for schema in self.tracker.with_other_keys(structures).values():
+                self.tracker.set(schema)
         return adopted
 
     def _followed(self, piece: Piece, *, demanded: bool) -> bool:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.rules.folded_names import refuse_alike
+from dm.rules.folded_names import FoldedNames, refuse_alike
 
 MERGED = {TableName("d", "T"): TableName("d", "all"), TableName("d", "t"): TableName("d", "all")}
 
@@ -29,3 +33,34 @@ def test_names_that_differ_by_case_only_are_refused(one: TableName, other: Table
     with pytest.raises(DMError) as refused:
         refuse_alike([one, other], lambda table: table._replace(schema="d") if table.schema == "x" else table)
     assert refused.value.name == "target-names-alike"
+
+
+TABLES = [TableName(schema, table) for schema in ("d", "D", "e") for table in ("t", "T", "u")]
+
+
+def merged(table: TableName) -> TableName:
+    """Routes one schema into another one."""
+    return table._replace(schema="d") if table.schema == "e" else table
+
+
+@given(st.lists(st.sampled_from(TABLES)), st.sampled_from(TABLES), st.sets(st.sampled_from(TABLES)))
+def test_names_that_come_and_go_are_as_those_that_are_left(
+    moves: list[TableName], asked: TableName, left_out: set[TableName]
+) -> None:
+    names, there = FoldedNames([], merged), set[TableName]()
+    for table in moves:
+        (names.remove if table in there else names.add)(table)
+        there ^= {table}
+    anew = FoldedNames(there - left_out, merged)
+    assert refused(anew, asked) == refused(names, asked, lambda other: other not in left_out)
+    for table in there:
+        names.remove(table)
+    assert not any(refused(names, table) for table in TABLES)
+
+
+def refused(names: FoldedNames, asked: TableName, counts: Callable[[TableName], bool] = lambda other: True) -> bool:
+    try:
+        names.demand_own(asked, counts)
+    except DMError:
+        return True
+    return False

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from contextlib import suppress
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.schema.parse import parse_create_table
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -124,11 +129,67 @@ def test_a_key_follows_the_columns_of_its_parent(
     parents = [f"CREATE TABLE {name} (a INT, b INT, UNIQUE (a, b))" for name in ("p", "other")] if known else []
     for each in (*parents, "CREATE TABLE t (b INT, r INT, FOREIGN KEY (b, r) REFERENCES p (a, b))"):
         tracker.apply(Piece.of(each, CONTEXT))
-    before = tracker.structures()
-    tracker.apply(Piece.of(statement, CONTEXT))
+    with tracker.changing() as before:
+        tracker.apply(Piece.of(statement, CONTEXT))
     child = tracker.get(TableName("d", "t"))
     assert child is not None
     (key,) = child.foreign_keys
     expected = parent if known else "p"
     assert (key.columns, key.parent, key.parent_columns) == (("b", "r"), TableName("d", expected), columns)
-    assert tracker.with_other_keys(before) == ((child.name,) if (expected, columns) != ("p", ("a", "b")) else ())
+    assert list(tracker.with_other_keys(before)) == ([child.name] if (expected, columns) != ("p", ("a", "b")) else [])
+
+
+STATEMENTS = [
+    *(f"CREATE TABLE {name} (a INT PRIMARY KEY, b INT, UNIQUE (b))" for name in "tuv"),
+    "CREATE TABLE IF NOT EXISTS t (a INT)",
+    "CREATE TABLE w LIKE t",
+    "CREATE OR REPLACE TABLE u (b INT PRIMARY KEY, c INT)",
+    "ALTER TABLE t ADD COLUMN d INT",
+    "ALTER TABLE v ADD FOREIGN KEY (b) REFERENCES u (b)",
+    "ALTER TABLE u CHANGE b e INT",
+    "ALTER TABLE u RENAME COLUMN e TO b",
+    "RENAME TABLE t TO x, u TO t",
+    "RENAME TABLE u TO u2, t TO u",
+    "ALTER TABLE v RENAME TO t",
+    "DROP TABLE t",
+    "DROP TABLE IF EXISTS x",
+    "TRUNCATE TABLE v",
+    "DROP DATABASE d",
+]
+
+
+def apply(tracker: SchemaTracker, statement: str) -> None:
+    # What does not fit to what is known says so and changes nothing; it is drawn too.
+    with suppress(DMError):
+        tracker.apply(Piece.of(statement, CONTEXT))
+
+
+@given(st.lists(st.sampled_from(STATEMENTS), max_size=12), st.lists(st.sampled_from(STATEMENTS), max_size=6))
+def test_what_changes_is_noted_as_a_comparison_of_all_tables_would_find_it(first: list[str], then: list[str]) -> None:
+    tracker = SchemaTracker("mariadb")
+    for statement in first:
+        apply(tracker, statement)
+    names = set(tracker.tables())
+    told = set(names)
+    tracker.listen(lambda table: told.symmetric_difference_update({table}))
+    all_before = tracker.structures()
+    with tracker.changing() as before:
+        for number, statement in enumerate(then):
+            apart = tracker.structures()
+            with tracker.changing() as within:  # such as an injected statement that is tried
+                apply(tracker, statement)
+            assert {name: was for name, was in within.items() if was is not tracker.get(name)} == {
+                name: apart.get(name)
+                for name in apart.keys() | set(tracker.tables())
+                if apart.get(name) is not tracker.get(name)
+            }, number
+    apply(tracker, "CREATE TABLE behind (a INT)")
+    assert TableName("d", "behind") not in before
+    now = tracker.structures()
+    now.pop(TableName("d", "behind"), None)
+    assert {name: was for name, was in before.items() if was is not now.get(name)} == {
+        name: all_before.get(name)
+        for name in all_before.keys() | now.keys()
+        if all_before.get(name) is not now.get(name)
+    }
+    assert told == set(tracker.tables())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -38,8 +39,8 @@ class Breaking:
         self._error = error
         self.tracker = self
 
-    def structures(self) -> dict[TableName, TableSchema]:
-        return {}
+    def changing(self) -> AbstractContextManager[dict[TableName, TableSchema | None]]:
+        return nullcontext({})
 
     def get(self, *_: object) -> Any:
         raise self._error
