@@ -8,7 +8,7 @@
 typedef struct {
     PyObject *plan;
     PyObject *order_key; /* NULL: there is none */
-    int keyed;
+    int keyed, scans;
     Py_ssize_t open[4][2]; /* the last event of a kind, with foreign keys and without */
 } EventPlan;
 
@@ -21,6 +21,7 @@ typedef struct {
     Places places;
     PyObject *keys_of, *wild; /* borrowed from the caller */
     size_t room;
+    Py_ssize_t scanned_rows;
     EventPlan *plans;
     Py_ssize_t plan_count, plan_room, plan_last;
     Group *groups;
@@ -73,7 +74,8 @@ static Outcome plan_read(EventPlan *known, PyObject *plan)
         goto done;
     }
     known->keyed = truth(form, "keyed");
-    known->order_key = known->keyed < 0 ? NULL : PyObject_GetAttrString(form, "order_key");
+    known->scans = known->keyed < 0 ? -1 : truth(form, "scans");
+    known->order_key = known->scans < 0 ? NULL : PyObject_GetAttrString(form, "order_key");
     if (known->order_key == NULL)
         goto done;
     if (known->order_key == Py_None)
@@ -189,6 +191,8 @@ static int takes(const Batch *self, const Group *group, const Item *item)
         return 0;
     if (group->made == NULL || item->before == NULL)
         return 1;
+    if (item->known->scans && PyList_GET_SIZE(group->changes) == self->scanned_rows)
+        return 0;
     int made = PySet_Contains(group->made, item->before);
     return made < 0 ? -1 : !made;
 }
@@ -251,16 +255,17 @@ static PyObject *answer(const Batch *self)
     return all;
 }
 
-/* event_groups(changes, room, keys_of, wild) -> [(changes, images, size), ...], an event each; None: declined */
+/* event_groups(changes, room, keys_of, wild, scanned_rows) -> [(changes, images, size), ...], an event each; None: declined */
 PyObject *native_event_groups(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    if (count != 4 || !PyCallable_Check(args[2])) {
-        PyErr_SetString(PyExc_TypeError, "event_groups(changes, room, keys_of, wild)");
+    if (count != 5 || !PyCallable_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "event_groups(changes, room, keys_of, wild, scanned_rows)");
         return NULL;
     }
     Batch self = {.keys_of = args[2], .wild = args[3]};
     self.room = PyLong_AsSize_t(args[1]);
-    if ((self.room == (size_t)-1 && PyErr_Occurred()) || places_of(&self.places, class_of(module, ROW_CHANGE)) < 0)
+    self.scanned_rows = PyLong_AsSsize_t(args[4]);
+    if (PyErr_Occurred() || places_of(&self.places, class_of(module, ROW_CHANGE)) < 0)
         return NULL;
     Outcome done = FAILED;
     PyObject *changes = PySequence_Tuple(args[0]), *result = NULL; /* nobody else changes it meanwhile */

@@ -100,7 +100,13 @@ class Native(Protocol):
         ...
 
     def event_groups(
-        self, changes: Sequence[Item], room: int, keys_of: Callable[[Item], tuple[Any, ...]], wild: object, /
+        self,
+        changes: Sequence[Item],
+        room: int,
+        keys_of: Callable[[Item], tuple[Any, ...]],
+        wild: object,
+        scanned_rows: int,
+        /,
     ) -> list[tuple[list[Item], list[bytes], int]] | None:
         """The changes by the rows events that they share, with their images; None where they are not all events."""
         ...

@@ -34,10 +34,6 @@ from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.row_statements import removes_others
 from dm.changes.statement import ANY, ApplyStatement, Expected
 
-# MariaDB passes over missing rows and duplicate keys where this says so, and cuts values where that does: both may be
-# set at any time, and hold for BINLOG at once.
-GUARD: Final = b"SELECT 1 FROM DUAL WHERE @@GLOBAL.slave_exec_mode = 'STRICT' AND @@GLOBAL.slave_type_conversions = ''"
-
 
 @dataclass(slots=True)
 class EventGroup:
@@ -64,8 +60,23 @@ class EventGroup:
 
     def takes(self, change: RowChange, size: int, room: int) -> bool:
         """Whether the change may stand in this event."""
-        return self.size + size <= room and (change.raw_before is None or change.raw_before not in self.made)
+        if self.size + size > room:
+            return False
+        if change.raw_before is None:
+            return True
+        return change.raw_before not in self.made and not (self.form.scans and len(self.changes) == SCANNED_ROWS)
 
+    @property
+    def scans(self) -> int:
+        """How often the server reads the table for it."""
+        return len(self.changes) if self.form.scans and self.kind is not ChangeKind.INSERT else 0
+
+
+# Rows that one statement may have the server search for where it reads the table for each. It says nothing until the
+# statement is done, and a session waits 300 s for an answer (READ_TIMEOUT). So each of them may take 18 s, in which a
+# server reads some 100 million rows. Beyond that the session counts as lost, and the task would repeat the same without
+# end.
+SCANNED_ROWS: Final = 16
 
 Arranged = EventGroup | ApplyStatement
 
@@ -99,7 +110,7 @@ def _any_batch(changes: Sequence[RowChange], room: int) -> Sequence[EventGroup] 
 
 def _compiled(native: Native) -> _Groups:
     def groups(changes: Sequence[RowChange], room: int) -> Sequence[EventGroup] | None:
-        found = native.event_groups(changes, room, keys_of, WILD)
+        found = native.event_groups(changes, room, keys_of, WILD, SCANNED_ROWS)
         return None if found is None else [_group_of(*each) for each in found]
 
     return groups
@@ -220,16 +231,21 @@ class _Events:
 
 
 def _statements(done: Sequence[Arranged], room: int) -> list[ApplyStatement]:
-    """The events in as few statements as they fit into; the session's mode is asked for before the first."""
+    """The events in as few statements as they fit into; what the server does with them is asked before the first."""
     result: list[ApplyStatement] = []
     waiting: list[EventGroup] = []
+    size = scans = 0
+    guarded = False
 
     def send() -> None:
+        nonlocal size, scans, guarded
         if waiting:
-            if waiting[0].plan.flavor == "mariadb" and not any(each.sql == GUARD for each in result):
-                result.append(ApplyStatement(GUARD, Expected(affected=1), tuple(waiting[0].changes)))
+            if not guarded:
+                result.append(ApplyStatement(waiting[0].form.guard, Expected(affected=1), tuple(waiting[0].changes)))
+                guarded = True
             result.append(_statement(waiting))
             waiting.clear()
+        size = scans = 0
 
     for item in done:
         if isinstance(item, ApplyStatement):
@@ -237,11 +253,11 @@ def _statements(done: Sequence[Arranged], room: int) -> list[ApplyStatement]:
             result.append(item)
             continue
         alone = item.form.alone or (waiting and waiting[-1].form.alone)
-        if (alone and waiting and waiting[-1].form is not item.form) or (
-            sum(each.size for each in waiting) + item.size > room
-        ):
+        other = alone and waiting and waiting[-1].form is not item.form
+        if other or size + item.size > room or scans + item.scans > SCANNED_ROWS:
             send()
         waiting.append(item)
+        size, scans = size + item.size, scans + item.scans
     send()
     return result
 

@@ -51,12 +51,18 @@ class EventForm:
         order: Order,
         *,
         foreign_keys: bool,
+        guard: bytes,
+        scans: bool,
     ) -> None:
         self.proofs = proofs
         """What has to hold of images that go as they are."""
         self._events = events
         self._read_image = read_image
         self._foreign_keys = foreign_keys  # the target looks at them, unless a change says otherwise
+        self.guard = guard
+        """Asks whether the target still applies events as it did when the session began."""
+        self.scans = scans
+        """Whether the server reads the table for each row that it searches."""
         self.keyed = order.keyed
         self.order_key = order.key
         """What all changes of the target table share, where they keep their order."""

@@ -83,6 +83,7 @@ class PlanOptions:
     local_time: LocalTime = SESSION_TIME
     no_events: str = "no session takes row events"  # why no table's rows go so; empty: they may
     tidb: bool = False  # the target is one, which speaks MySQL's dialect
+    version: int = 0  # the target's, as executable comments count
     others_alter: str = ""  # why the target's tables may change under the rows; empty: they don't
 
 

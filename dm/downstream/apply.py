@@ -25,8 +25,8 @@ from typing import Final, Protocol
 
 from dm import faults
 from dm.changes.compacted import compacted
-from dm.changes.event_batches import GUARD
 from dm.changes.event_form import EventForm, read_all
+from dm.changes.event_guard import GUARD
 from dm.changes.row_bag import BagChange, Planned, planned
 from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
@@ -274,6 +274,7 @@ class _Exchange:
     def add_all(self, steps: Iterable[Planned]) -> int:
         """Do a grouped attempt; gives the number of statements. Raises _Unexpected, at the latest from `flush`."""
         count = 0
+        guarded = False  # the last one is the guard, which goes with the events behind it
         for statement in steps:
             if isinstance(statement, BagChange):
                 count += self._together(statement)
@@ -281,8 +282,13 @@ class _Exchange:
             count += 1
             asks = statement.found or statement.not_found or statement.lenient
             if self._connection.checks_foreign_keys or asks:
-                self.flush()
-                self._alone(statement)
+                if not guarded:
+                    self.flush()
+                guarded = statement.sql.startswith(GUARD)
+                if guarded:
+                    self.add(statement.sql, partial(_expect, statement), statement)
+                else:
+                    self._alone(statement)
             else:
                 self.add(statement.sql, partial(_expect, statement), statement)
         return count

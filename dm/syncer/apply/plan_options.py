@@ -21,11 +21,15 @@ def plan_options(
 ) -> PlanOptions:
     """The options; `no_events`: why the sessions take no row events."""
     settings, flavor = subtask.syncer, target.flavor
+    own_mode = "sql_mode" in subtask.target.session
     # An intermediate value may be dropped, unless only the target might have refused it.
-    same_rules = flavor == facts.flavor and "sql_mode" not in subtask.target.session
+    same_rules = flavor == facts.flavor and not own_mode
+    # Nobody judges the values of row events by it.
+    no_events = "the task's `session` has a sql_mode, which judges values of SQL only" if own_mode else no_events
     return PlanOptions(
         flavor=flavor,
         tidb=target.tidb,
+        version=target.version,
         weights=weights,
         foreign_key_checks=foreign_key_checks,
         insert_mode=settings.insert_mode,

@@ -8,17 +8,14 @@ print equal expressions alike; those of different flavours can't be compared.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from dm.flavor import is_tidb
 from dm.ident import Ident, TableName
+from dm.schema.computed import UNTOLD, computes_otherwise
 from dm.sql.server_version import tells_generation_expressions
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
-
-UNTOLD: Final = "an expression that the server does not tell"
-"""Stands for an expression of which only its existence is known."""
 
 
 def computed_values(context: Context, answers: Answers) -> Iterator[CheckResult]:
@@ -80,12 +77,6 @@ def _generated(context: Context, answers: Answers) -> Iterator[CheckResult]:
             f"the target computes columns otherwise than the source: {some(others)}",
             "ALTER TABLE .. DROP COLUMN .., ADD COLUMN .. as the source defines it (at the target)",
         )
-
-
-def computes_otherwise(source: str, target: str, *, comparable: bool) -> bool:
-    """Whether the target's expression makes other values; both are empty for a column that is not generated."""
-    differs = comparable and UNTOLD not in (source, target) and source != target
-    return bool(target) and (not source or differs)
 
 
 def _target_schemas(context: Context) -> tuple[str, ...]:

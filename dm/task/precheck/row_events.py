@@ -20,6 +20,10 @@ def privilege(context: Context, answers: Answers) -> Iterator[CheckResult]:
         yield answers.success(f"rows go as SQL: {NOT_AT_TIDB}")
     elif source.flavor != target.flavor or target.version < source.version:
         yield answers.success("rows go as SQL: the target is of another family, or older than the source")
+    elif "sql_mode" in context.config.target.session:
+        yield answers.success(
+            "rows go as SQL: the target's session has a sql_mode, by which it judges values of SQL only"
+        )
     elif _may_apply(context):
         yield answers.success()
     else:

@@ -53,9 +53,11 @@ def pair_of(
     return Pair(table_map_of(wire), wire, there, plan, options)
 
 
-def event_plan(columns: Sequence[Column], indexes: Sequence[Index], *, table: str = "t") -> TablePlan:
+def event_plan(
+    columns: Sequence[Column], indexes: Sequence[Index], *, table: str = "t", options: PlanOptions = ROW_EVENTS
+) -> TablePlan:
     """The plan of a table whose rows go as events."""
-    pair = pair_of(columns, indexes, table=table)
+    pair = pair_of(columns, indexes, table=table, options=options)
     return replace(pair.plan, events=event_form(pair, RowDecoder(pair.table_map, pair.wire)))
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,20 +14,35 @@ from hypothesis import strategies as st
 
 from dm.binlog.decode import RowPair
 from dm.binlog.value import UNREAD, Row
+from dm.changes import event_batches
 from dm.changes.compacted import compacted
-from dm.changes.event_batches import GUARD, arranged
+from dm.changes.event_batches import SCANNED_ROWS, EventGroup
+from dm.changes.event_batches import arranged as guarded
+from dm.changes.event_guard import GUARD
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
+from dm.changes.statement import ApplyStatement
+from dm.flavor import Flavor
 from tests.testbed.decoders import compiled, running
-from tests.unit.changes.event_tables import event_plan, events_of, raw_change
+from tests.unit.changes.event_tables import ROW_EVENTS, event_plan, events_of, raw_change
 from tests.unit.changes.plans import key, number
 
 LIMIT = 1 << 20
 COLUMNS = (number("id"), number("u", nullable=True), number("v", nullable=True))
-ONE_KEY = event_plan(COLUMNS, [key("PRIMARY", "id")])
+PRIMARY = [key("PRIMARY", "id")]
+ONE_KEY = event_plan(COLUMNS, PRIMARY)
 TWO_KEYS = event_plan(COLUMNS, [key("PRIMARY", "id"), key("u", "u")], table="two")
 KEYLESS = event_plan(COLUMNS, [], table="none")
+SCANNED = event_plan(COLUMNS, [], table="none", options=replace(ROW_EVENTS, flavor="mariadb"))
 ROWS = st.tuples(st.integers(0, 3), st.one_of(st.none(), st.integers(0, 2)), st.integers(0, 1))
+
+
+def arranged(changes: Sequence[RowChange], *, limit: int) -> list[ApplyStatement]:
+    """The statements behind the question, which stands before the first event."""
+    statements = guarded(changes, limit=limit)
+    first = [at for at, each in enumerate(statements) if each.sql.startswith(GUARD)]
+    assert first == [at - 1 for at, each in enumerate(statements) if each.sql.startswith(b"BINLOG")][:1]
+    return [each for at, each in enumerate(statements) if at not in first]
 
 
 class Refused(Exception):
@@ -227,11 +244,69 @@ def test_a_table_under_suspicion_is_sent_alone() -> None:
     ]  # fmt: skip
 
 
-def test_mariadb_is_asked_for_its_mode_first() -> None:
-    plan = replace(ONE_KEY, flavor="mariadb")
-    guard, events = arranged([raw_change(plan, None, (1, 2, 3))], limit=LIMIT)
-    assert (guard.sql, guard.expected.affected) == (GUARD, 1)
+@pytest.mark.parametrize(
+    ("flavor", "version", "asked"),
+    [
+        ("mariadb", 101119, ["slave_exec_mode", "slave_type_conversions", "replicate_rewrite_db"]),
+        ("mysql", 50744, ["slave_type_conversions"]),
+        ("mysql", 90704, ["replica_type_conversions"]),
+    ],
+)
+def test_the_server_is_asked_first_what_it_does_with_events(flavor: Flavor, version: int, asked: list[str]) -> None:
+    plan = event_plan(COLUMNS, PRIMARY, options=replace(ROW_EVENTS, flavor=flavor, version=version))
+    guard, events = guarded([raw_change(plan, None, (1, 2, 3))], limit=LIMIT)
+    assert re.findall(rb"@@GLOBAL\.(\w+) = ", guard.sql) == [name.encode() for name in asked]
+    assert guard.expected.affected == 1
     assert events.sql.startswith(b"BINLOG")
+
+
+def test_few_rows_that_are_scanned_for_share_a_statement(twin: str) -> None:
+    """The server says nothing until a statement is done, and reads the table for each row."""
+    updates = [raw_change(SCANNED, (at, 1, 1), (1000 + at, 2, 2)) for at in range(40)]
+    deletes = [raw_change(SCANNED, (at, 9, 9), None) for at in range(40)]
+    inserts = [raw_change(SCANNED, None, (at, 7, 7)) for at in range(40)]
+    beside = [raw_change(ONE_KEY, None, (at, 1, 1)) for at in range(40)]
+    changes = [*updates, *deletes, *inserts, *beside]
+    found = [
+        [(table, kind, len(pairs)) for table, kind, pairs in events_of(each.sql, 3)]
+        for each in arranged(changes, limit=LIMIT)
+    ]
+    counts = [[count for _, kind, count in events if kind != "insert"] for events in found]
+    assert [sum(each) for each in counts] == [SCANNED_ROWS, SCANNED_ROWS, 8, SCANNED_ROWS, SCANNED_ROWS, 8]
+    assert found[-1][-2:] == [("none", "insert", 40), ("t", "insert", 40)]
+    chain = [raw_change(SCANNED, (at, 1, 1), (at + 1, 1, 1)) for at in range(40)]
+    counts = [[len(pairs) for _, _, pairs in events_of(each.sql, 3)] for each in arranged(chain, limit=LIMIT)]
+    assert counts == [[1] * SCANNED_ROWS, [1] * SCANNED_ROWS, [1] * 8], "events of one row each"
+
+
+def test_rows_that_are_found_together_share_a_statement() -> None:
+    for plan in (KEYLESS, event_plan(COLUMNS, PRIMARY, options=replace(ROW_EVENTS, flavor="mariadb"))):
+        changes = [raw_change(plan, (at, 1, 1), (at, 2, 2)) for at in range(1000)]
+        assert len(arranged(changes, limit=LIMIT)) == 1
+
+
+def test_the_work_for_a_batch_of_many_tables_grows_with_their_number(
+    twin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = 0
+
+    class Counted(EventGroup):
+        def __getattribute__(self, name: str) -> Any:
+            nonlocal asked
+            asked += name == "size"
+            return super().__getattribute__(name)
+
+    monkeypatch.setattr(event_batches, "EventGroup", Counted)
+
+    def work(tables: int) -> int:
+        nonlocal asked
+        plans = [event_plan(COLUMNS, PRIMARY, table=f"t{at}") for at in range(tables)]
+        changes = [raw_change(plan, None, (1, 2, 3)) for plan in plans]
+        asked = 0
+        assert len(arranged(changes, limit=LIMIT)) == 1
+        return asked
+
+    assert work(200) == 10 * work(20) > 0
 
 
 def test_merged_changes_keep_the_images_that_are_left(twin: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -76,6 +77,21 @@ def test_checks_that_row_events_are_not_asked_of() -> None:
 @pytest.mark.parametrize("columns", [[ID, V, Column("w", "int", default="1")], [V, ID]])
 def test_other_columns_or_another_order(columns: list[Column]) -> None:
     assert "differ in their columns" in hindrance(pair_of(columns, PRIMARY, source=[ID, V]))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "alike"),
+    [
+        ("`id` + 1", "`id` + 1", True),
+        ("id + 1", "(`id` + 1)", True),
+        ("`id` + 1", "`id` * 2", False),
+    ],
+)
+@pytest.mark.parametrize("generated", ["stored", "virtual"])
+def test_expressions_of_generated_columns(source: str, target: str, alike: bool, generated: Any) -> None:
+    columns = [[ID, replace(V, generated=generated, expression=text)] for text in (source, target)]
+    why = hindrance(pair_of(columns[1], PRIMARY, source=columns[0]))
+    assert why == ("" if alike else "column v is computed by another expression")
 
 
 TEXT = Column("v", "varchar", 5, charset="latin1", collation="latin1_swedish_ci")
