@@ -75,6 +75,7 @@ POINTS: frozenset[str] = frozenset(
         "join.called",
         "join.before_return",
         "join.returned",
+        "join.noted",
         "join.forgotten",
         "join.dropped",
         "replay.decoded",

@@ -59,9 +59,17 @@ def lines(planned: Answer) -> list[str]:
         return [f"{name}: the file changes nothing"]
     found = [f"{name}: source {source} is added: it is loaded and followed" for source in planned["newSources"]]
     for source, tables in planned["tables"].items():
-        shown = ", ".join(tables[:_SHOWN]) + (f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else "")
-        what = f"are loaded beside the others, and join: {shown}" if tables else "come when the source has them"
+        what = f"are loaded beside the others, and join: {_some(tables)}" if tables else "come when the source has them"
         found.append(f"{name}: tables that the list of source {source} gets {what}")
+    if planned["filledTables"]:
+        found.append(
+            f"{name}: tables that the load fills have rows already, which stay beside the source's or in their place:"
+            f" {_some(planned['filledTables'])}. If they do not belong there, TRUNCATE TABLE .. (at the target) first"
+        )
     if planned["keys"]:
         found.append(f"{name}: other settings: {', '.join(planned['keys'])}")
     return found or [f"{name}: the file says the same in other words"]
+
+
+def _some(tables: list[str]) -> str:
+    return ", ".join(tables[:_SHOWN]) + (f" and {len(tables) - _SHOWN} more" if len(tables) > _SHOWN else "")

@@ -21,6 +21,7 @@ from dm.loader.deferred_indexes import demand_complete, put_off
 from dm.loader.equal_keys import mapped_keys
 from dm.loader.local_data import LocalDataAdmission
 from dm.loader.target_tables import TargetTables
+from dm.progress.joining_made import note_loaded
 from dm.progress.load_parts import LoadRun, filled_tables
 from dm.rules.folded_names import refuse_alike
 from dm.rules.table_rules import TableRules
@@ -90,7 +91,16 @@ class Destinations:
             refuse_alike([table.name for table in plan.tables], self._rules.route)
         for table in plan.tables:
             wanted.setdefault(self._rules.route(table.name).schema, plan.schemas[table.name.schema])
+        self._note_missing()
         self._targets.create_schemas(wanted, self._structures.context(TableName("", "")))
+
+    def _note_missing(self) -> None:
+        """Where the tables are loaded beside a task's stream: store which of them a cancel will have to drop."""
+        if self._subtask.share is None or self._subtask.share.older is None:
+            return
+        targets = {self._rules.route(table.name) for table in self._structures.plan.tables}
+        missing = [table for table in sorted(targets) if not self._targets.exists(table)]
+        note_loaded(self._targets.connection, self._run.key.main, missing)
 
     def make(self, table: DumpedTable) -> Destination:
         """Make the table, or see that rows fit into the one that is there."""

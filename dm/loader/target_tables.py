@@ -95,7 +95,7 @@ class TargetTables:
         knows.
         """
         target = route(source.name)
-        new = not self._exists(target)
+        new = not self.exists(target)
         if new:
             if extracted:
                 raise table_missing(source.name, target, extracted)
@@ -150,7 +150,7 @@ class TargetTables:
 
     def demand_makeable(self, source: TableSchema, target: TableName) -> None:
         """Raise DMError where the target would not make a table without any key: to be asked before rows come."""
-        if source.unique_indexes or self._exists(target):
+        if source.unique_indexes or self.exists(target):
             return
         names = "'sql_require_primary_key', 'innodb_force_primary_key', 'sql_generate_invisible_primary_key'"
         found = self.connection.query(f"SHOW VARIABLES WHERE Variable_name IN ({names})")
@@ -208,7 +208,8 @@ class TargetTables:
         """A structure in the target's words."""
         return parse_create_table(structure, SourceContext(self.context.flavor, self.context.version, table.schema))
 
-    def _exists(self, table: TableName) -> bool:
+    def exists(self, table: TableName) -> bool:
+        """Whether there is a table or a view of this name."""
         rows = self.connection.query(
             "SELECT table_type FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
             (table.schema, table.table),

@@ -76,7 +76,7 @@ class Joining:
     kind: Kind
     phase: Phase
     share: Share
-    targets: tuple[TableName, ...] = ()  # reload: what is emptied; add: what was not there before
+    targets: tuple[TableName, ...] = ()  # reload: what is emptied; add: what the load makes (`joining_made.py`)
     anew: bool = False  # target tables are dropped, and made again by the load
     place: Position | None = None  # M in `until`, C in `ready`
 

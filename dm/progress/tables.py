@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Final
 
 from dm.downstream.connection import TargetConnection
 from dm.ident import Ident, TableName
+
+_SHARE: Final = "~join"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,11 @@ class SubtaskKey:
         return SubtaskKey(self.meta_schema, share_name(self.task), self.source_id)
 
     @property
+    def main(self) -> SubtaskKey:
+        """Whose stream the tables of a share are to join."""
+        return SubtaskKey(self.meta_schema, self.task.removesuffix(_SHARE), self.source_id)
+
+    @property
     def second(self) -> SubtaskKey:
         """Whose progress a second pass of a shard merge has; no source id has this character."""
         digest = hashlib.sha256(self.source_id.encode()).hexdigest()
@@ -109,7 +117,7 @@ class SubtaskKey:
 
 def share_name(task: str) -> str:
     """The name under which a share of a task's tables is loaded beside its stream (`joining.py`)."""
-    return f"{task}~join"
+    return f"{task}{_SHARE}"
 
 
 CHARSET = "DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"

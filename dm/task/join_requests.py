@@ -95,6 +95,7 @@ class Added:
 
     tables: tuple[TableName, ...]  # those that there are now
     missing: tuple[TableName, ...]  # tables of the target that the load will make
+    filled: tuple[TableName, ...] = ()  # tables of the target that have rows already; these stay
 
 
 def added_tables(before: SubtaskConfig, after: SubtaskConfig, others: Mapping[str, SubtaskConfig]) -> Added:
@@ -125,7 +126,9 @@ def added_tables(before: SubtaskConfig, after: SubtaskConfig, others: Mapping[st
     targets = sorted({new.routes[table] for table in tables})
     with closing(TargetConnection(after.target)) as connection:
         missing = tuple(target for target in targets if not _exists(connection, target))
-    return Added(tables, missing)
+        present = (target for target in targets if target not in missing)
+        filled = tuple(target for target in present if connection.query(f"SELECT 1 FROM {target.sql} LIMIT 1"))
+    return Added(tables, missing, filled)
 
 
 def _exists(connection: TargetConnection, table: TableName) -> bool:

@@ -33,6 +33,7 @@ from dm.progress.joining import (
     find_joining,
     take_away,
 )
+from dm.progress.lane_rows import DDL
 from dm.progress.tables import share_name
 from dm.syncer.joining.join_share import ShareRun
 from dm.syncer.unit import SyncUnit
@@ -137,11 +138,12 @@ class JoinUnit:
         for left in work.glob("*/.sync"):
             shutil.rmtree(left, ignore_errors=True)
 
-    def _alone(self, connection: TargetConnection, stop: threading.Event) -> bool:
-        """End who else may be emptying or removing tables; False where it is stopped meanwhile."""
+    def _alone(self, connection: TargetConnection, stop: threading.Event, *lanes: str) -> bool:
+        """End who else may be emptying, removing or making tables; False where it is stopped meanwhile."""
         fence = Fence(self._key.share, self._clock, stop, self._wait)
         try:
-            fence.take(connection, EMPTYING)
+            for lane in (EMPTYING, *lanes):
+                fence.take(connection, lane)
         except DMError as error:
             if stop.is_set() and error.name == "stopped-while-waiting":
                 return False
@@ -176,16 +178,20 @@ class JoinUnit:
         """Nobody wants the added tables any more; raises DMError."""
         self._waiting = "removing what was loaded"
         with closing(TargetConnection(self._main.target)) as connection:
-            if not self._alone(connection, stop):
+            # A statement of an older process that makes a table must not come behind the DROP.
+            if not self._alone(connection, stop, DDL):
                 return
             end_share(connection, self._key)
             faults.hit("join.forgotten")
+            found = find_joining(connection, self._key)  # nobody adds to what it names any more
+            if found is None or (found.number, found.phase) != (joining.number, "cancelled"):
+                return
             connection.execute("SET SESSION foreign_key_checks = 0")
-            for table in joining.targets:
+            for table in found.targets:
                 connection.execute(f"DROP TABLE IF EXISTS {table.sql}")
                 faults.hit("join.dropped")
             take_away(connection, self._key)
-        self._log.info("tables are not added", tables=", ".join(map(str, joining.targets)))
+        self._log.info("tables are not added", tables=", ".join(map(str, found.targets)))
 
     def _load(self, joining: Joining, payload: UnitPayload, stop: threading.Event) -> None:
         """Dump and load what is missing, then follow until it is where main waits."""

@@ -64,6 +64,7 @@ class Update:
             "result": True, "msg": "", "taskName": self.config.name, "newSources": [*self.sources],
             "keys": [*self.taken],
             "tables": {source: [table.sql for table in added.tables] for source, added in self.added.items()},
+            "filledTables": [*sorted({table.sql for added in self.added.values() for table in added.filled})],
             "changes": bool(self.sources or self.taken or self.added or self.file.text != self.known.file.text),
         }  # fmt: skip
 

@@ -23,6 +23,8 @@ OF_THE_COPY = (  # what a load of any task passes, too
     "dumper.chunk_written", "dumper.chunk_recorded", "dumper.before_p1", "loader.chunk_committed",
     "loader.indexes_recorded", "loader.indexes_off", "loader.index_added",
 )  # fmt: skip
+# No share passes `loader.table*` and `dumper.tables_given_up`: they are of tables that a load makes for itself alone
+# and copies without files by its own choice, which it never does beside a stream (`SubtaskConfig.copies`).
 OF_THE_SHARE = (*OF_THE_EMPTYING, *OF_THE_LOAD, "join.near", "join.before_ready", "join.ready")
 OF_MAIN = ("join.given_up", "join.called", "join.before_return", "join.returned")
 TRIED_AGAIN = 3  # the exit status
@@ -43,10 +45,11 @@ def _tried_again(stream: AbstractContextManager[object]) -> Iterator[None]:
 
 @dataclass
 class Death:
-    """A kill at a point; `directory` is for what is written of it."""
+    """A kill at a point, the first time that it is passed or later; `directory` is for what is written of it."""
 
     point: str
     directory: Path
+    passage: int = 1
 
     @property
     def of_main(self) -> bool:
@@ -60,7 +63,7 @@ class Death:
                 wait_until(lambda: main.ended, f"{self.point} is passed", _SECONDS)
         else:
             with task.following():
-                process = self._share(task, f"{self.point}=kill")
+                process = self._share(task, f"{self.point}=kill@{self.passage}")
                 # A worker of Spark may be who dies: then the process ends with an error that is tried again.
                 assert process.wait(_SECONDS) in (-signal.SIGKILL, TRIED_AGAIN), process.returncode
         assert self._struck.exists()
@@ -115,7 +118,7 @@ class Death:
             task.subtask.to_wire(),
             None,
             work_directory=task.directory / "main",
-            faults=f"{self.point}=kill",
+            faults=f"{self.point}=kill@{self.passage}",
             fault_log=self._struck,
         )
         try:

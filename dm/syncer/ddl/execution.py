@@ -80,6 +80,7 @@ class DdlExecution:
         self._clock = clock
         self._meanwhile = meanwhile  # begins what can be done while the target executes a statement
         self.running: RunningStatement | None = None  # for the status
+        self._told: Callable[[Piece, Structures], None] = lambda _piece, _now: None
 
     @contextmanager
     def announcing(self, announcements: Announcements) -> Iterator[None]:
@@ -89,6 +90,10 @@ class DdlExecution:
             yield
         finally:
             self._announcements = own
+
+    def tell(self, told: Callable[[Piece, Structures], None]) -> None:
+        """From here on `told` gets each piece that is about to be executed, and the target's structures before it."""
+        self._told = told
 
     def run(self, step: Execute, number: int, end: Position, intent: Intent | None) -> None:
         """Execute one step of the event that ends at `end`, if its effect is not there; raises DMError or Stopped.
@@ -207,6 +212,7 @@ class DdlExecution:
     def _execute(self, checked: CheckedStep, number: int) -> None:
         target_piece, end = checked.target_piece, checked.position
         after = effect.expected_after(checked.now, target_piece)
+        self._told(target_piece, checked.now)
         self._announcements.write_intent(
             Intent(end, number, target_piece.text, self._session.connection_id, checked.now, after)
         )

@@ -18,10 +18,13 @@ from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.position import Position
 from dm.progress.joining import Joining, Phase, be_near, be_ready, read_joining, read_place
+from dm.progress.joining_made import note_piece
 from dm.progress.lane_rows import CONTROL
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
+from dm.sql.piece import Piece
 from dm.syncer.apply.target_sessions import TargetSessions
+from dm.syncer.ddl.execution import Structures
 from dm.syncer.joining.caught_up import caught_up
 from dm.syncer.joining.one_stream import OneStream, run_until
 from dm.syncer.parts import Parts
@@ -55,6 +58,7 @@ class ShareRun(OneStream):
     ) -> None:
         """Run, and be ready behind it; raises DMError."""
         there = False
+        parts.ddl.execution.tell(lambda piece, now: self._note(parts, piece, now))
 
         def look(connection: TargetConnection) -> bool:
             nonlocal there
@@ -65,6 +69,12 @@ class ShareRun(OneStream):
         stored = parts.progress.stored
         if there and parts.completions.under_way == 0 and self._done(state, stored):
             be_ready(state.writer.connection, state.claims[CONTROL], self._main, self._joining, stored)
+
+    def _note(self, parts: Parts, piece: Piece, now: Structures) -> None:
+        """Before it is executed, store what a cancel will have to drop because of it."""
+        if self._joining.kind == "add" and (piece.made or piece.renames):
+            parts.progress.beside(lambda control: note_piece(control, self._main, piece, now))
+            faults.hit("join.noted")
 
     def _look(self, connection: TargetConnection, parts: Parts, state: StateFound) -> bool:
         """Whether it is to end: main waits here, or it can't come there, or is not wanted. Says where it is near."""

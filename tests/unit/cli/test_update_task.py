@@ -9,7 +9,7 @@ from dm.cli.update_task import lines
 
 
 def planned(**changes: Any) -> dict[str, Any]:
-    return {"taskName": "t", "newSources": [], "tables": {}, "keys": [], "changes": True, **changes}
+    return {"taskName": "t", "newSources": [], "tables": {}, "filledTables": [], "keys": [], "changes": True, **changes}
 
 
 def test_what_changes_is_said() -> None:
@@ -21,6 +21,13 @@ def test_what_changes_is_said() -> None:
     assert "`s`.`t19` and 2 more" in said[1]
     assert said[2] == "t: tables that the list of source three gets come when the source has them"
     assert said[3] == "t: other settings: `spark`"
+
+
+def test_rows_that_are_at_the_target_are_said() -> None:
+    assert "TRUNCATE" not in "".join(lines(planned(tables={"one": ["`s`.`t`"]})))
+    said = lines(planned(tables={"one": ["`s`.`t`"]}, filledTables=["`copy`.`t`"]))
+    assert "have rows already" in said[1]
+    assert "`copy`.`t`" in said[1]
 
 
 def test_tables_that_join_are_in_the_status() -> None:
