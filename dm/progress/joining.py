@@ -37,6 +37,9 @@ J4  A target table is emptied only in `emptying`, by the session that holds the 
     session of the share can write (its progress is gone), so to empty the table twice is harmless. From there a person
     can't take the reload back, but can have it begin again: then the row says `emptying` once more.
 
+J5  Whatever makes a target table for tables that are added stores its name in the row first (`joining_made.py`). Who
+    cancels has ended the share's statements, and its epoch, before it reads the names and drops these tables.
+
 If a process dies, the next one reads the row and repeats its step: each is idempotent until the transaction that names
 the next one. Main's other tables wait while it rests in `until`. So it calls only a share that runs and is near, and
 waits for it a moment. If the share is not there in time, main goes on. The share rests all the same; if main is further

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,8 +61,12 @@ class Joining:
         status = self.status()
         return (status["stage"], status["unit"]) == ("Running", "Sync")
 
+    def tables(self) -> set[str]:
+        """Those of the target."""
+        return {str(name) for (name,) in self.target.query(f"SHOW TABLES FROM `{self.schema}`")}
+
     def identical(self) -> bool:
-        """Whether both tables are."""
+        """Whether all tables are."""
         return compare(pair_tables([self.upstream], [self.schema]), self.target).identical
 
 
@@ -121,6 +126,46 @@ def test_a_table_is_added_and_loaded_again(joining: Joining) -> None:
     )
     until(joining.synced)
     assert joining.identical()
+
+
+def test_an_addition_is_cancelled_and_asked_for_again(joining: Joining) -> None:
+    home, schema, target = joining.home, joining.schema, joining.target
+    joining.upstream.execute(f"INSERT INTO `{schema}`.first VALUES (1, 1)")
+    until(joining.synced)
+    home.ok("update-task", joining.file("first", "second*"), "--yes")
+    until(lambda: (joining.status().get("joining") or {}).get("phase") == "loading")
+    with closing(target.connect(autocommit=False)) as stranger:
+        # The task's own stream can't come to rest, so that it does not take the tables.
+        with stranger.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM `{schema}`.first WHERE id = 1 FOR UPDATE")
+        joining.upstream.execute(
+            f"UPDATE `{schema}`.first SET v = 2 WHERE id = 1",
+            f"CREATE TABLE `{schema}`.second_new (id INT PRIMARY KEY, v INT)",
+            f"INSERT INTO `{schema}`.second_new VALUES (1, 1), (2, 2)",
+        )
+        until(lambda: "second_new" in joining.tables())
+        until(lambda: bool(target.query(f"SELECT 1 FROM `{schema}`.second_new")))
+        assert home.ok("update-task", "t", "--cancel")["sources"] == ["one"]
+    until(joining.caught_up)
+    assert joining.tables() == {"first"}
+    # The file of before holds again.
+    assert home.dmctl("update-task", joining.file("first")).err.strip() == "t: the file changes nothing"
+
+    joining.upstream.execute(f"DELETE FROM `{schema}`.second_new WHERE id = 1", f"DELETE FROM `{schema}`.second")
+    assert home.ok("update-task", joining.file("first", "second*"), "--yes")["filledTables"] == []
+    until(joining.synced)
+    assert joining.tables() == {"first", "second", "second_new"}
+    assert joining.identical()
+
+
+def test_rows_that_are_at_the_target_are_said_before_a_table_is_added(joining: Joining) -> None:
+    schema = joining.schema
+    joining.target.execute(
+        f"CREATE TABLE `{schema}`.second (id INT PRIMARY KEY, v INT)", f"INSERT INTO `{schema}`.second VALUES (9, 9)"
+    )
+    said = joining.home.dmctl("update-task", joining.file("first", "second"), stdin="n\n")
+    assert said.status == 1
+    assert f"have rows already, which stay beside the source's or in their place: `{schema}`.`second`" in said.err
 
 
 @pytest.mark.timeout(900)
