@@ -73,11 +73,11 @@ static Outcome put_quoted(Text *text, const uint8_t *bytes, size_t size, int pro
             at += length;
             continue;
         }
-        if (byte == '\\' || byte == 0)
+        if (byte == '\\' || byte == 0 || byte == '\r')
             *to++ = '\\';
         else if (byte == '\'')
             *to++ = '\'';
-        *to++ = byte ? (char)byte : '0';
+        *to++ = byte == 0 ? '0' : byte == '\r' ? 'r' : (char)byte;
         at++;
     }
     *to++ = '\'';

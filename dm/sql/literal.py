@@ -5,6 +5,8 @@ A literal must reproduce the very bytes that were read, whatever they are. It re
 - The session's character set is utf8mb4 and its sql_mode lacks NO_BACKSLASH_ESCAPES (`dm.downstream` sets both), so in
   single quotes only the quote, the backslash and NUL need an escape (Reference Manual, "String Literals"). No byte of a
   multi-byte utf8mb4 character is one of these three.
+- Statements in files are for the `mysql` client, which makes LF of CR and LF unless it is told `--binary-mode`
+  (Reference Manual, "mysql Client Options"). So CR is escaped, too.
 - Text of another character set is sent as hexadecimal digits after an introducer: nothing is converted on the way.
 - FLOAT and DOUBLE are quoted: the shortest text that reads back as the same double, and `-0` keeps its sign, which the
   number `-0.0` (a DECIMAL to the server) would lose. DECIMAL is not quoted: a DECIMAL compared with a string is
@@ -47,13 +49,15 @@ _DECIMAL: Final = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)")
 
 def quoted(raw: bytes) -> bytes:
     """The bytes as a string literal."""
-    # Most values need no escape, and three tests are cheaper than three copies.
+    # Most values need no escape, and four tests are cheaper than four copies.
     if b"\\" in raw:
         raw = raw.replace(b"\\", b"\\\\")
     if b"'" in raw:
         raw = raw.replace(b"'", b"''")
     if b"\0" in raw:
         raw = raw.replace(b"\0", b"\\0")
+    if b"\r" in raw:
+        raw = raw.replace(b"\r", b"\\r")
     return b"'" + raw + b"'"
 
 

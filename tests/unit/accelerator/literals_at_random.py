@@ -19,11 +19,11 @@ _TYPES: Final = (
 )  # fmt: skip
 _CHARSETS: Final = ("utf8mb4", "utf8mb3", "ascii", "latin1", "gbk", "binary", None)
 _TEXTS: Final = (
-    "", "a", "it's", "back\\slash", "nul\0", "ü", "日本", "😀", "-12.50", "1.", ".5", ".", "-", "1e5", "٣", "\ud800",
-    "2024-01-01 00:00:00", "-838:59:59.000001", '{"a": "\\u00fc"}',
+    "", "a", "it's", "back\\slash", "nul\0", "line\r\nend\r", "ü", "日本", "😀", "-12.50", "1.", ".5", ".", "-", "1e5",
+    "٣", "\ud800", "2024-01-01 00:00:00", "-838:59:59.000001", '{"a": "\\u00fc"}',
 )  # fmt: skip
 _BYTES: Final = (
-    b"", b"plain", b"it's \\ \0", "ü日😀".encode(), b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80",
+    b"", b"plain", b"it's \\ \0\r\n", "ü日😀".encode(), b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80",
     b"\xe2\x82", b"a" * 3000,
 )  # fmt: skip
 _NUMBERS: Final = (0, 1, -1, 255, -(1 << 63), (1 << 63) - 1, 1 << 63, (1 << 64) - 1, 1 << 64, -(1 << 63) - 1)

@@ -32,6 +32,10 @@ def test_text_comes_back(text: str) -> None:
     assert _bytes_of(encode(raw, Column("c", "varchar", 10, charset="utf8mb4"))) == raw
 
 
+def test_no_program_that_reads_lines_changes_a_text() -> None:
+    assert encode(b"a\r\nb\r", Column("c", "text", charset="utf8mb4")) == b"'a\\r\nb\\r'"
+
+
 @given(st.binary())
 def test_any_bytes_come_back(raw: bytes) -> None:
     for column in (
