@@ -229,12 +229,12 @@ class _Comparison:
         source, target = _Sums(), _Sums()
         for side in self.table.sides:
             sums = target if side.place == TARGET else source
-            for row in self._rows(side, None):
+            for row in self._rows(side, None, self.options.where):
                 sums.add(bucket_number(side.key_text(row), BUCKET_DIGITS), Checksum.of(text_of(side.row, row)))
         return source, target
 
-    def _rows(self, side: TableAt, some: Slice | None) -> Iterator[Values]:
-        query = side.rows_query(self.chunk.condition, self.options.where, some)
+    def _rows(self, side: TableAt, some: Slice | None, where: str) -> Iterator[Values]:
+        query = side.rows_query(self.chunk.condition, where, some)
         for batch in read_batches(self.sessions.at(side.place), query, repeat(_BATCH)):
             yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
@@ -249,14 +249,27 @@ class _Comparison:
 
     def _versions(self, some: Slice) -> Versions:
         """The rows of a slice; where they are too many and it can be cut, not all."""
+        where, most = self.options.where, self.options.kept_bytes if some.halves else None
+        found = self._kept(some, where, most=most)
+        if not where or not self.table.keyed or (most is not None and found.size > most) or found.equal:
+            return found
+        # A row that only one side shows may be at the other one as well, where the condition is not true for it.
+        return self._kept(some, "", keys=found.differing)
+
+    def _kept(
+        self, some: Slice, where: str, *, most: int | None = None, keys: frozenset[bytes] | None = None
+    ) -> Versions:
+        """The rows of a slice, or those with these keys; no more than so many bytes of them."""
         versions, numbers = Versions(self.table), frozenset(some.numbers)
-        divisible = bool(some.halves)
+        if keys is not None:
+            numbers = frozenset(bucket_number(key, some.digits) for key in keys)
+            some = Slice(tuple(sorted(numbers)), some.digits)
         for side in self.table.sides:
-            for row in self._rows(side, some):  # to its end: the session is used again
-                if divisible and versions.size > self.options.kept_bytes:
+            for row in self._rows(side, some, where):  # to its end: the session is used again
+                if most is not None and versions.size > most:
                     continue
                 key = side.key_text(row)
-                if bucket_number(key, some.digits) in numbers:
+                if bucket_number(key, some.digits) in numbers and (keys is None or key in keys):
                     versions.add(side, row, key)
         return versions
 

@@ -1,15 +1,29 @@
 """The statements that make the target's rows those of the sources; nothing here executes them.
 
-Rows of keyed tables are replaced or deleted by their keys. A row of a table without a key is deleted by the hash of its
-text, as the comparison computes it, so that exactly one of several equal rows goes.
+    row of a keyed table      only at the target    DELETE by its key
+                              only at a source      INSERT
+                              on both sides         UPDATE by its key, of the columns that differ
+    row of another table      counted: DELETE by the hash of its text, as the comparison computes it, so that exactly
+                              one of several equal rows goes; and INSERT
 
-All deletions of a table come before its replacements, since a row that is too much may hold a unique value that a row
-which is missing needs.
+Columns that are not compared keep what they have: those that only the target has, and those that a person has left out
+(`--ignore-columns`). What can't be exact then gets no statement, but the reason: a row that is only at a source, where
+the sources have values for columns that were not read; and any row without a key.
+
+Values of unique keys may have changed places, and no order of UPDATEs gives them back. So where the target has unique
+keys besides the primary one, and rows are compared whole, rows are written by REPLACE. Whoever loses a value by that is
+among the differences, and written, too. With `--where` it may not be: there REPLACE is never written, and a collision
+stops the statement. foreign_key_checks = 0 of the session keeps rows that refer to a replaced one.
+
+All deletions of some rows come before the rest, since a row that is too much may hold a unique value that a row which
+is missing needs.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dm.binlog.value import Value
@@ -29,13 +43,33 @@ from dm.type_family import FLOATS, INTEGERS
 Values = tuple[bytes | None, ...]
 
 
+_NOT_WHOLE = "columns are left out that the sources have, so a row that is only there can't be written whole"
+_NOT_KNOWN = "not all columns are compared, and without a key that is compared they are all that tells rows apart"
+_FILTERED = "with --where, a row without a key that only one side shows may be another one that has changed"
+_NO_TEXT = "no server can compute what its rows are known by, and it has no key"
+_COMPUTED = "only columns differ that the target computes by itself"
+_NAMESAKES = "a TiDB takes no member for the one with an empty name, and the row is not compared whole"
+
+
 @dataclass(frozen=True, slots=True)
 class Fix:
     """What one difference needs; each statement without its end."""
 
     deletions: tuple[bytes, ...] = ()
+    updates: tuple[bytes, ...] = ()
     insertions: tuple[bytes, ...] = ()
     impossible: str = ""  # why there is no statement
+
+    @property
+    def statements(self) -> tuple[bytes, ...]:
+        """All of them, in their order."""
+        return in_order([self])
+
+
+def in_order(fixes: Sequence[Fix]) -> tuple[bytes, ...]:
+    """The statements of several: what takes rows and values away comes first."""
+    kinds = ((fix.deletions for fix in fixes), (fix.updates for fix in fixes), (fix.insertions for fix in fixes))
+    return tuple(statement for kind in kinds for statements in kind for statement in statements)
 
 
 def fix_of(
@@ -47,48 +81,137 @@ def fix_of(
 ) -> Fix:
     """The statements for one row: as it is at a source, at the target, and how many times it is missing or too much."""
     try:
-        insertions = [] if ours is None else [_insertion(table, *ours)] * (1 if table.keyed else missing.total())
-        deletions = []
-        if theirs is not None and (ours is None or not table.keyed):
-            deletions = [_deletion(table, theirs, extra)]
-        if None in deletions:
-            return Fix(impossible="no server can compute what its rows are known by, and it has no key")
+        if not table.keyed:
+            return _counted(table, ours, missing, extra)
+        if ours is None:
+            return Fix() if theirs is None else Fix(deletions=(_deletion(table, theirs),))
+        if theirs is not None:
+            return _changed(table, *ours, theirs)
+        return Fix(impossible=_NOT_WHOLE) if table.unread else Fix(insertions=(_insertion(table, *ours),))
     except DMError as error:
         return Fix(impossible=str(error))
-    return Fix(tuple(each for each in deletions if each is not None), tuple(insertions))
+
+
+def _counted(
+    table: ComparedTable, ours: tuple[TableAt, Values] | None, missing: Counter[bytes], extra: Counter[bytes]
+) -> Fix:
+    if table.filtered or not table.whole:
+        return Fix(impossible=_FILTERED if table.filtered else _NOT_KNOWN)
+    deletions = list[bytes]()
+    if extra:
+        text = table.target.text
+        if text is None:
+            return Fix(impossible=_NO_TEXT)
+        condition = f"{has_text(text, next(iter(extra)))} LIMIT {extra.total()}"
+        deletions.append(f"DELETE FROM {table.target.name.sql} WHERE {condition}".encode())
+    insertions = [] if ours is None else [_insertion(table, *ours)] * missing.total()
+    return Fix(deletions=tuple(deletions), insertions=tuple(insertions))
+
+
+def _changed(table: ComparedTable, side: TableAt, ours: Values, theirs: Values) -> Fix:
+    if table.replaces:
+        return Fix(insertions=(_insertion(table, side, ours),))
+    names = _columns(table.target)
+    differing = [at for at in range(len(names)) if not _same(table, side, at, ours, theirs)]
+    if table.tidb and any(side.row[at].base == "enum" and b"0" in (ours[at], theirs[at]) for at in differing):
+        # It compares such values by their names, and would leave the column as it is.
+        if not table.whole:
+            return Fix(impossible=_NAMESAKES)
+        return Fix(deletions=(_deletion(table, theirs),), insertions=(_insertion(table, side, ours),))
+    written = _written(table, side, ours, frozenset(names[at] for at in differing))
+    if not written.columns:
+        return Fix(impossible=_COMPUTED)
+    # An UPDATE would give these the time at which it is executed.
+    own = [f"{Ident(name).sql} = {Ident(name).sql}".encode() for name in table.stamped if name not in written.columns]
+    assignments = [
+        Ident(name).sql.encode() + b" = " + literal
+        for name, literal in zip(written.columns, written.literals, strict=True)
+    ]
+    update = _update(table, theirs, [*assignments, *own])
+    sql = update if written.strict else lenient_script(table.flavor, update, tidb=table.tidb)
+    documents = [at for at in differing if side.row[at].base]
+    if all(side.row[at].base == "json" and _may_be_equal(ours[at], theirs[at]) for at in documents):
+        # A server that compares documents by value would leave the row as it is (`dm.changes.equal_documents`).
+        quoted = [Ident(name).sql for name in written.columns]
+        others = [f"{name} = JSON_ARRAY({name})".encode() for name in quoted]
+        sql = _update(table, theirs, [*others, *own]) + b";\n" + sql
+    return Fix(updates=(sql,))
+
+
+def _same(table: ComparedTable, side: TableAt, at: int, ours: Values, theirs: Values) -> bool:
+    return side.row[at].canonical(ours[at]) == table.target.row[at].canonical(theirs[at])
+
+
+def _may_be_equal(one: bytes | None, other: bytes | None) -> bool:
+    """Whether two documents may be equal by value, of whatever types their numbers are."""
+    if one is None or other is None:
+        return False
+    try:
+        return bool(json.loads(one, parse_int=float) == json.loads(other, parse_int=float))
+    except ValueError:
+        return True  # a number that is none here
+
+
+def _columns(side: TableAt) -> list[str]:
+    """Of each part the column: what counts besides a value stands behind it."""
+    found = list[str]()
+    for part in side.row:
+        name = found[-1] if found else ""
+        beside = name and part.label in (f"{name} (number)", f"{name} (types)", f"{name} (a member)")
+        found.append(name if beside else part.label)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Columns with their literals."""
+
+    columns: tuple[str, ...]
+    literals: tuple[bytes, ...]
+    strict: bool  # whether a strict mode takes them: it refuses an ENUM's error value
+
+
+def _written(table: ComparedTable, side: TableAt, values: Values, wanted: frozenset[str]) -> _Written:
+    columns, literals, strict = [], [], True
+    for at, (part, column) in enumerate(zip(side.row, _columns(table.target), strict=True)):
+        if not part.base or column not in wanted or column in table.generated:
+            continue
+        columns.append(column)
+        strict = strict and not (part.base == "enum" and values[at] == b"0")
+        literals.append(_document(side, at, values) if part.base == "json" else _literal(part, values[at]))
+    return _Written(tuple(columns), tuple(literals), strict)
 
 
 def _insertion(table: ComparedTable, side: TableAt, values: Values) -> bytes:
-    listed, literals, strict = [], [], True
-    for at, part in enumerate(side.row):
-        column = table.target.row[at].label.removesuffix(" (number)")
-        if not part.base or column in table.generated:
-            continue
-        listed.append(column)
-        strict = strict and not (part.base == "enum" and values[at] == b"0")
-        literals.append(_document(side, at, values) if part.base == "json" else _literal(part, values[at]))
-    verb = "REPLACE" if table.keyed else "INSERT"
-    start = f"{verb} INTO {table.target.name.sql} ({quoted_columns(listed)}) VALUES ("
-    sql = start.encode() + b", ".join(literals) + b")"
-    # A strict mode refuses an ENUM's error value.
-    return sql if strict else lenient_script(table.flavor, sql, tidb=table.tidb)
+    written = _written(table, side, values, frozenset(_columns(table.target)))
+    verb = "REPLACE" if table.replaces else "INSERT"
+    start = f"{verb} INTO {table.target.name.sql} ({quoted_columns(written.columns)}) VALUES ("
+    sql = start.encode() + b", ".join(written.literals) + b")"
+    return sql if written.strict else lenient_script(table.flavor, sql, tidb=table.tidb)
 
 
-def _deletion(table: ComparedTable, values: Values, extra: Counter[bytes]) -> bytes | None:
-    target = table.target
-    start = f"DELETE FROM {target.name.sql} WHERE ".encode()
-    if not table.keyed:
-        if target.text is None:
-            return None
-        return start + f"{has_text(target.text, next(iter(extra)))} LIMIT {extra.total()}".encode()
-    conditions = []
+def _update(table: ComparedTable, values: Values, assignments: Sequence[bytes]) -> bytes:
+    start = f"UPDATE {table.target.name.sql} SET ".encode()
+    return start + b", ".join(assignments) + b" WHERE " + _by_key(table, values)
+
+
+def _deletion(table: ComparedTable, values: Values) -> bytes:
+    return f"DELETE FROM {table.target.name.sql} WHERE ".encode() + _by_key(table, values)
+
+
+def _by_key(table: ComparedTable, values: Values) -> bytes:
+    """The condition that finds a row of the target."""
+    target, names, conditions = table.target, _columns(table.target), []
     for at in target.key:
         part = target.row[at]
-        if part.base:
-            name = Ident(part.label.removesuffix(" (number)")).sql.encode()
-            literal = _literal(part, values[at])
-            conditions.append(equal_members(name, literal) if part.base == "enum" else name + b" = " + literal)
-    return start + b" AND ".join(conditions)
+        if not part.base:
+            continue
+        name, literal = Ident(names[at]).sql.encode(), _literal(part, values[at])
+        conditions.append(equal_members(name, literal) if part.base == "enum" else name + b" = " + literal)
+        if part.base == "varchar" and part.text is not None:
+            # Another spelling is another row, which an earlier statement may have put into this one's place.
+            conditions.append(part.text.encode() + b" = " + literal)
+    return b" AND ".join(conditions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from dm.diff.fix import Fix
+from dm.diff.fix import Fix, in_order
 from dm.downstream.session import CLIENT_HEAD
 from dm.errors import DMError
 from dm.ident import TableName
@@ -51,8 +51,7 @@ class FixFiles:
 
     def write(self, table: TableName, fixes: Sequence[Fix]) -> str:
         """Add statements, deletions first; gives the file, and nothing where there are none. Raises DMError."""
-        statements = [each for fix in fixes for each in fix.deletions]
-        statements += [each for fix in fixes for each in fix.insertions]
+        statements = in_order(fixes)
         path = self._path(table)
         if statements:
             begun = path in self._begun

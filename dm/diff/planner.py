@@ -200,7 +200,7 @@ class Planner:
         )
         planned.estimated_rows, row_bytes = (int(each or 0) for each in size[0])
         assert planned.compared is not None
-        planned.compared = replace(planned.compared, row_bytes=row_bytes)
+        planned.compared = replace(planned.compared, row_bytes=row_bytes, filtered=bool(self._options.where))
         one_flavor = len({(server.flavor, server.tidb) for server in servers.values()}) == 1
         if key is None or not self._cuttable(key, schemas, one_flavor=one_flavor):
             return

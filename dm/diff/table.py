@@ -113,12 +113,22 @@ class ComparedTable:
     tidb: bool = False  # the target is one
     row_bytes: int = 0  # that a row has on average, as the target says
     ordered: bool = False  # both sides are read in the order of one key, most likely
+    whole: bool = True  # every column of the target that takes a value is compared
+    unread: bool = False  # a source has values for one that is not
+    filtered: bool = False  # only rows are compared for which a person's condition is true
+    unique: bool = False  # the target has unique keys besides the primary one
+    stamped: tuple[str, ...] = ()  # columns of the target that an UPDATE sets by itself
 
     @property
     def sides(self) -> Iterator[TableAt]:
         """The target first: what is read of it is not newer than what is read of a source."""
         yield self.target
         yield from self.origins
+
+    @property
+    def replaces(self) -> bool:
+        """Whether rows are written by REPLACE: nothing is lost by it, and all that it removes is compared."""
+        return self.keyed and self.unique and self.whole and not self.filtered
 
     @property
     def computed_by_servers(self) -> bool:
@@ -166,7 +176,17 @@ def compared_table(
     for each, row in zip(origins, rows[1:], strict=True):
         tables.append(TableAt(each.place, each.name, tuple(row), key, each.shape))
     generated = frozenset(column.name for column in structure.columns if column.generated)
-    return ComparedTable(tables[0], tuple(tables[1:]), keyed, generated, flavor, tidb)
+    names = {name.lower() for name in labels}
+    left_out = {column.name.lower() for column in structure.columns if not column.generated} - names
+    held = {column.name.lower() for origin in origins for column in origin.structure.columns}
+    held.update(name for origin in origins for name in origin.constants)
+    return ComparedTable(
+        tables[0], tuple(tables[1:]), keyed, generated, flavor, tidb,
+        whole=not left_out,
+        unread=bool(left_out & held),
+        unique=any(each.startswith("UNIQUE ") and not each.startswith("UNIQUE PRIMARY ") for each in structure.indexes),
+        stamped=tuple(column.name for column in structure.columns if "on update" in column.extra),
+    )  # fmt: skip
 
 
 def sorted_alike(schemas: Sequence[TableSchema], names: Sequence[str], *, one_flavor: bool) -> bool:

@@ -13,6 +13,7 @@ from dm.diff.table import TARGET, ComparedTable, TableAt
 from dm.equality.values import shown, text_of
 
 ROW_COST: Final = 1000  # bytes that a row takes here besides its values
+_SEVERAL: Final = "several rows of the sources have the key of one, and the target can have only one of them"
 
 Values = tuple[bytes | None, ...]
 
@@ -38,7 +39,7 @@ class Difference:
     @property
     def size(self) -> int:
         """Bytes that it takes, roughly: statements and words have all values of a row."""
-        statements = {*self.fix.deletions, *self.fix.insertions}  # a row that is missing twice has one of them twice
+        statements = set(self.fix.statements)  # a row that is missing twice has one of them twice
         words = [word for side in (self.source, self.target) if side for pair in side.items() for word in pair]
         return ROW_COST + sum(map(len, statements)) + sum(map(len, words))
 
@@ -75,6 +76,12 @@ class Versions:
         """Whether both sides have the same rows."""
         return self._source.by_key == self._target.by_key
 
+    @property
+    def differing(self) -> frozenset[bytes]:
+        """The keys of rows that are not the same on both sides."""
+        ours, theirs = self._source.by_key, self._target.by_key
+        return frozenset(key for key in ours.keys() | theirs.keys() if ours.get(key) != theirs.get(key))
+
     def add(self, side: TableAt, values: Values, key: bytes) -> None:
         """A row that was read there."""
         rows = self._target if side.place == TARGET else self._source
@@ -108,6 +115,10 @@ class Versions:
         sides = (sorted(rows.by_key.get(key, Counter()).items()) for rows in (self._source, self._target))
         known = b"|".join([key, *(b"%s %d" % version for side in sides for version in (*side, (b"/", 0)))])
         at_source = None if ours is None else (ours.side, ours.values)
+        if self._table.keyed and self._source.by_key.get(key, Counter()).total() > 1:
+            fix = Fix(impossible=_SEVERAL)
+        else:
+            fix = fix_of(self._table, at_source, None if theirs is None else theirs.values, missing, extra)
         return Difference(
             hashlib.sha256(known).hexdigest(),
             ", ".join(f"{table.row[at].label}={shown(row.values[at])}" for at in table.key)
@@ -118,7 +129,7 @@ class Versions:
             () if ours is None or theirs is None else _other_columns(table, ours, theirs),
             missing.total(),
             extra.total(),
-            fix_of(self._table, at_source, None if theirs is None else theirs.values, missing, extra),
+            fix,
         )
 
 

@@ -199,7 +199,7 @@ def _members(side: Side, *, same: bool, numbered: bool) -> list[Part]:
     name = side.column.name
     word = f"CONVERT({side.name} USING utf8mb4)"
     label, beside, nullable = f"CAST({word} AS BINARY)", "" if side.tidb else word, side.nullable
-    base = "" if same else "varchar"
+    base = "" if same and numbered else "varchar"
     found = [Part(name, label, label, _same, base=base, null=side.name, beside=beside, nullable=nullable)]
     number = f"{side.name} | 0"  # `+ 0` makes a double of a SET
     if same and numbered:

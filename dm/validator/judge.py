@@ -103,9 +103,15 @@ class _Pairing:
     key: tuple[str, ...]  # quoted names
     compared: tuple[int, ...]  # parts that count for rows that must be there
     whole: bool  # every column of the row is there, and counts
+    target: TableSchema
 
-    def table(self, flavor: Flavor) -> ComparedTable:
-        return ComparedTable(self.theirs, (self.ours,), keyed=True, generated=frozenset(), flavor=flavor)
+    def table(self, flavor: Flavor, *, tidb: bool) -> ComparedTable:
+        there = {part.label for part in self.theirs.row}
+        return ComparedTable(
+            self.theirs, (self.ours,), keyed=True, generated=frozenset(), flavor=flavor, tidb=tidb,
+            whole=all(column.name in there or column.generated for column in self.target.columns),
+            stamped=tuple(column.name for column in self.target.columns if column.on_update),
+        )  # fmt: skip
 
 
 @dataclass
@@ -230,7 +236,8 @@ class Judge:
             TableAt(place, name, tuple(row), tuple(key))
             for place, name, row in ((0, scratch.name, ours), (TARGET, shape.target, theirs))
         ]
-        return _Pairing(sides_at[0], sides_at[1], tuple(Ident(name).sql for name in shape.key), tuple(compared), whole)
+        names = tuple(Ident(name).sql for name in shape.key)
+        return _Pairing(sides_at[0], sides_at[1], names, tuple(compared), whole, target)
 
     def _side(self, column: Column, table: TableName) -> Side:
         name = f"{table.sql}.{Ident(column.name).sql}"
@@ -286,9 +293,9 @@ class Judge:
         gone = kind == "deleted"
         if gone or pairing.whole:
             fix = fix_of(
-                pairing.table(self._flavor),
+                pairing.table(self._flavor, tidb=self._tidb),
                 None if gone else (pairing.ours, ours),
-                theirs if gone else None,
+                None if kind == "missing" else theirs,
                 Counter(),
                 Counter(),
             )

@@ -202,7 +202,7 @@ class Rounds:
 
 def _error(wrong: Wrong) -> RowError:
     row = wrong.row
-    fix = ";\n".join(each.decode("utf-8", "backslashreplace") for each in (*wrong.fix.deletions, *wrong.fix.insertions))
+    fix = ";\n".join(each.decode("utf-8", "backslashreplace") for each in wrong.fix.statements)
     message = wrong.key
     if wrong.columns and wrong.source is not None and wrong.target is not None:
         values = [f"{name}: {wrong.source[name]} at the source, {wrong.target[name]} at the target"

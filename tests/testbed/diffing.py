@@ -9,6 +9,7 @@ from dataclasses import replace
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.diff.chunk import ChunkComparer, ChunkOutcome
+from dm.diff.fix import in_order
 from dm.diff.options import DiffOptions
 from dm.diff.planner import Planner
 from dm.diff.versions import Difference
@@ -17,24 +18,24 @@ from tests.testbed.typed_rows import session
 
 def compared(subtask: SubtaskConfig, *snapshots: str) -> list[ChunkOutcome]:
     """What the chunks of all tables are found to be."""
-    return [outcome for _, outcome in _outcomes(subtask, *snapshots)]
+    return [outcome for _, outcome in _outcomes(subtask, DiffOptions(snapshots=snapshots))]
 
 
-def differences(subtask: SubtaskConfig) -> dict[str, list[Difference]]:
+def differences(subtask: SubtaskConfig, options: DiffOptions | None = None) -> dict[str, list[Difference]]:
     """Of each table, by its name; none of those that are the same."""
     found: dict[str, list[Difference]] = {}
-    for name, outcome in _outcomes(subtask):
+    for name, outcome in _outcomes(subtask, options or DiffOptions()):
         assert not outcome.changed
         found.setdefault(name, []).extend(outcome.differences)
     return {name: rows for name, rows in found.items() if rows}
 
 
-def _outcomes(subtask: SubtaskConfig, *snapshots: str) -> list[tuple[str, ChunkOutcome]]:
-    planner = Planner([subtask], DiffOptions(snapshots=snapshots), threading.Event())
+def _outcomes(subtask: SubtaskConfig, options: DiffOptions) -> list[tuple[str, ChunkOutcome]]:
+    planner = Planner([subtask], options, threading.Event())
     planned = [each for each in planner.plan() if each.compared is not None]
     tables = tuple(each.compared for each in planned if each.compared is not None)
     # Each row is told in words.
-    comparer = ChunkComparer(planner.endpoints, tables, readings=planner.moments(), words=sys.maxsize)
+    comparer = ChunkComparer(planner.endpoints, tables, options.where, readings=planner.moments(), words=sys.maxsize)
     outcomes = list[ChunkOutcome]()
     left = [chunk for number, each in enumerate(planned) for chunk in each.chunks(number)]
     while left:
@@ -46,9 +47,7 @@ def _outcomes(subtask: SubtaskConfig, *snapshots: str) -> list[tuple[str, ChunkO
 
 def put_right(target: ThrowawayServer, rows: list[Difference]) -> None:
     """Execute their statements, deletions first."""
-    statements = [each for row in rows for each in row.fix.deletions]
-    statements += [each for row in rows for each in row.fix.insertions]
     with session(target) as cursor:
-        for statement in statements:
+        for statement in in_order([row.fix for row in rows]):
             for part in statement.split(b";\n"):
                 cursor.connection.query(part)
