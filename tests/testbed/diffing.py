@@ -7,7 +7,7 @@ import threading
 from dataclasses import replace
 
 from dm.config.subtask import SubtaskConfig
-from dm.demo.servers import ThrowawayServer
+from dm.demo.private_server import PrivateServer
 from dm.diff.chunk import ChunkComparer, ChunkOutcome
 from dm.diff.fix import in_order
 from dm.diff.options import DiffOptions
@@ -45,7 +45,7 @@ def _outcomes(subtask: SubtaskConfig, options: DiffOptions) -> list[tuple[str, C
     return [(planned[outcome.chunk.table].name.table, outcome) for outcome in outcomes]
 
 
-def put_right(target: ThrowawayServer, rows: list[Difference]) -> None:
+def put_right(target: PrivateServer, rows: list[Difference]) -> None:
     """Execute their statements, deletions first."""
     with session(target) as cursor:
         for statement in in_order([row.fix for row in rows]):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pymysql
 from pymysql.cursors import Cursor
 
-from dm.demo.servers import ThrowawayServer
+from dm.demo.private_server import PrivateServer
 from dm.ident import Ident
 from tests.testbed.random_table import Table
 
@@ -18,7 +18,7 @@ MODES = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO', tim
 
 
 @contextmanager
-def session(server: ThrowawayServer) -> Iterator[Cursor]:
+def session(server: PrivateServer) -> Iterator[Cursor]:
     """One that takes each edge case."""
     with server.connect(autocommit=True) as connection, connection.cursor() as cursor:
         cursor.execute(MODES)
