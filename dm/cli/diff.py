@@ -103,10 +103,20 @@ def lines(answer: Answer) -> list[str]:
             found.append("  " + counted(table["differingRows"] - len(table["rows"]), "more row"))
         if table["unsettledRows"]:
             found.append(f"  {counted(table['unsettledRows'], 'row')} changed each time they were looked at")
+        found += _undecided(table)
         found += [f"  no statement for some rows: {why}" for why in table["withoutFix"]]
         if table["fixSql"]:
             found.append(f"  fix: {table['fixSql']}")
     return [*found, f"{answer['verdict']}: {_tables(answer)} in {answer['seconds']:.1f} s"]
+
+
+def _undecided(table: Answer) -> list[str]:
+    """Rows that may only be on their way."""
+    number, keys = table["undecidedRows"], table["undecidedKeys"]
+    if not number:
+        return []
+    found = [f"  {counted(number, 'row')} not decided: {table['undecidedWhy']}", *(f"    {key}" for key in keys)]
+    return found if len(keys) in (0, number) else [*found, f"    {counted(number - len(keys), 'more row')}"]
 
 
 def _tables(answer: Answer) -> str:

@@ -27,20 +27,24 @@ class TableReport:
     differing: int = 0  # rows
     shown: list[Difference] = field(default_factory=list)
     unsettled: int = 0  # rows that differed each time they were looked at, but changed in between
+    undecided: int = 0  # rows that differed, before the target was waited for in vain
+    undecided_keys: list[str] = field(default_factory=list)  # of some of them
+    undecided_why: str = ""
     not_fixed: list[str] = field(default_factory=list)  # why some difference has no statement
     fix_file: str = ""
 
     def forget(self) -> None:
         """All that was found about its rows."""
-        self.source_rows = self.target_rows = self.done = self.differing = self.unsettled = 0
+        self.source_rows = self.target_rows = self.done = self.differing = self.unsettled = self.undecided = 0
         self.shown, self.not_fixed, self.fix_file = [], [], ""
+        self.undecided_keys, self.undecided_why = [], ""
 
     @property
     def verdict(self) -> Verdict:
         """What is known."""
         if self.structure or self.differing:
             return "different"
-        return "not compared" if self.not_compared or self.unsettled else "equal"
+        return "not compared" if self.not_compared or self.unsettled or self.undecided else "equal"
 
     def to_json(self) -> dict[str, JSON]:
         """For `--output json`."""
@@ -57,6 +61,8 @@ class TableReport:
                 "table": str(self.name), "verdict": self.verdict, "structure": self.structure,
                 "notCompared": self.not_compared, "sourceRows": self.source_rows, "targetRows": self.target_rows,
                 "differingRows": self.differing, "unsettledRows": self.unsettled, "rows": rows,
+                "undecidedRows": self.undecided, "undecidedKeys": self.undecided_keys,
+                "undecidedWhy": self.undecided_why,
                 "fixSql": self.fix_file, "withoutFix": self.not_fixed,
             },
         )  # fmt: skip

@@ -79,6 +79,6 @@ class Suspects(Generic[Place, Told]):
         """What is different."""
         return [(place, list(found.values())) for place, found in self._confirmed.items() if found]
 
-    def unsettled(self) -> Iterable[tuple[Place, int]]:
-        """How many did not come to rest."""
-        return [(place, len(looks)) for place, looks in self._looks.items() if looks]
+    def unsettled(self) -> Iterable[tuple[Place, list[str]]]:
+        """What did not come to rest, or was not looked at often enough, by what it is."""
+        return [(place, list(looks)) for place, looks in self._looks.items() if looks]

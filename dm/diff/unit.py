@@ -2,7 +2,8 @@
 
 Chunks are compared as Spark jobs. While a syncer applies changes, rows differ that only are on their way: what was
 found different is looked at again once the target is past the source's position of the first look. `dm.diff.suspects`
-says when a row counts as different. What never comes to rest is told as that.
+says when a row counts as different. What never comes to rest is told as that, and what was not looked at often enough,
+since the target did not get that far in time, as not decided.
 
 Nothing is locked, and nothing is written to any server.
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from dm.diff.options import DiffOptions
 from dm.diff.planner import PlannedTable, Planner
 from dm.diff.report import Report, TableReport
 from dm.diff.suspects import Found, Suspects
-from dm.diff.target_progress import TargetProgress
+from dm.diff.target_progress import Lag, TargetProgress
 from dm.diff.versions import Difference
 from dm.ident import TableName
 from dm.spark.job import run_tasks
@@ -51,6 +52,19 @@ class _Enough(threading.Event):
 
     def is_set(self) -> bool:
         return self.reached or self._stop.is_set()
+
+
+@dataclass
+class _Open:
+    """What is known of rows that are not decided in the end."""
+
+    lag: Lag | None = None  # why; None: they came to no rest
+    keys: dict[str, str] = field(default_factory=dict)  # of those that were told in words, by what a row is
+
+    def name(self, found: Found) -> None:
+        """Keep the keys of what a look has found."""
+        rows = chain.from_iterable(each.values() for each in found.different.values())
+        self.keys.update((each.identity, each.key) for each in rows if each.key)
 
 
 class DiffUnit:
@@ -137,15 +151,19 @@ class DiffUnit:
                 there = [each for each in planned if each.name not in open_ones or each.name in again]
                 planned = [again.get(each.name, each) for each in there]
                 suspects.look(told(), rests=progress.rests())
+        why = "its structure came to no rest while it was looked at"
+        if progress.lag is not None:
+            why = f"its structure is not decided, {progress.lag}; it differed in this"
         moving = {name for name, _ in suspects.unsettled()}
         for each in planned:
             if each.name in moving and each.structure:
-                each.skipped = f"its structure came to no rest while it was looked at: {each.structure[0]}"
+                each.skipped = f"{why}: {each.structure[0]}"
                 each.structure, each.compared, each.conditions = [], None, []
         return planned
 
     def _progress(self) -> TargetProgress:
-        return TargetProgress([each for each in self._subtasks if each.source_id in self._options.follows])
+        followed = [each for each in self._subtasks if each.source_id in self._options.follows]
+        return TargetProgress(followed, self._clock)
 
     def _compare(
         self,
@@ -188,13 +206,13 @@ class DiffUnit:
         while left and not stop.is_set():
             self.report.phase = "comparing rows"
             first, left = self._look(comparer, left, with_rows, stop, count)
-            suspects = self._look_again(planner, comparer, first, with_rows, stop)
+            suspects, open_ones = self._look_again(planner, comparer, first, with_rows, stop)
             changed |= first.changed
             for chunk, differences in suspects.confirmed():
                 if chunk.table not in changed:
                     self._tell(reports[names[chunk.table]], differences)
-            for chunk, number in suspects.unsettled():
-                reports[names[chunk.table]].unsettled += number
+            for chunk, identities in suspects.unsettled():
+                self._leave_open(reports[names[chunk.table]], identities, open_ones)
             slices = list(chain.from_iterable(first.cut.values()))
             for chunk in slices:
                 reports[names[chunk.table]].chunks += 1
@@ -260,14 +278,15 @@ class DiffUnit:
         first: Found,
         planned: Sequence[PlannedTable],
         stop: threading.Event,
-    ) -> Suspects[Chunk, Difference]:
-        """What stays different, or came to no rest; what changed or was cut meanwhile is added to the first."""
-        suspects = Suspects(first.different)
+    ) -> tuple[Suspects[Chunk, Difference], _Open]:
+        """What stays different, or is not decided; what changed or was cut meanwhile is added to the first."""
+        suspects, open_ones = Suspects(first.different), _Open()
         if not suspects.open:
-            return suspects
+            return suspects, open_ones
         if not self._options.follows or planner.snapshots.past:
             suspects.look(first.different, rests=True)  # what differs as of a moment that stays differs
-            return suspects
+            return suspects, open_ones
+        open_ones.name(first)
         first.different.clear()  # a later look finds again what is different
         with closing(self._progress()) as progress:
             for _ in range(_LOOKS):
@@ -279,6 +298,7 @@ class DiffUnit:
                 left: Sequence[Chunk] = suspects.open
                 while left and not stop.is_set():
                     again, later = self._look(renewed, left, planned, stop)
+                    open_ones.name(again)
                     first.changed.update(again.changed)
                     first.cut.update(again.cut)
                     suspects.forget(again.cut)
@@ -286,7 +306,17 @@ class DiffUnit:
                         looked = frozenset(left).difference(later)
                         suspects.look(again.different, rests=progress.rests(), at=looked)
                     left = later
-        return suspects
+        open_ones.lag = progress.lag
+        return suspects, open_ones
+
+    def _leave_open(self, report: TableReport, identities: Sequence[str], open_ones: _Open) -> None:
+        if open_ones.lag is None:
+            report.unsettled += len(identities)
+            return
+        report.undecided += len(identities)
+        report.undecided_why = str(open_ones.lag)
+        keys = [open_ones.keys[identity] for identity in identities if identity in open_ones.keys]
+        report.undecided_keys += keys[: self._options.shown - len(report.undecided_keys)]
 
     def _tell(self, report: TableReport, differences: Sequence[Difference]) -> None:
         unique = {each.identity: each for each in differences}

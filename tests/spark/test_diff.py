@@ -17,7 +17,9 @@ from dm.diff.options import DiffOptions
 from dm.diff.report import TableReport
 from dm.diff.unit import DiffUnit
 from dm.spark.session import SparkProvider
+from tests.live.relay.relaying import end_of
 from tests.spark.conftest import LoadFactory
+from tests.testbed.fake_clock import FakeClock
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import running_sync
 
@@ -236,6 +238,40 @@ def test_what_is_on_its_way_is_no_difference(
     (line,) = tables["two"].structure
     assert "index only at the target: " in line
     assert (verdict, tables["one"].differing, tables["keyless"].differing) == ("different", 0, 0)
+
+
+def test_a_target_that_lags_for_long_leaves_rows_undecided_and_says_why(
+    full_load: LoadFactory, spark: SparkProvider, upstream: ThrowawayServer, target: ThrowawayServer
+) -> None:
+    load = full_load(upstream, target, *TABLES)
+    load.dump()
+    load.load()
+    subtask = load.subtask()
+    with running_sync(subtask, work_directory=load.directory.with_name("sync")) as sync:
+        sync.wait_synced(300)
+    upstream.execute(
+        f"USE `{load.schema}`", "DELETE FROM one WHERE id IN (5, 6)", "ALTER TABLE two ADD COLUMN late INT"
+    )
+    target.execute(
+        f"USE `{load.target_schema}`", "DELETE FROM keyless LIMIT 1", "UPDATE one SET s = 'x' WHERE id = 700"
+    )
+    clock = FakeClock()
+    unit = DiffUnit([subtask], DiffOptions(rows=100, shown=2, follows=(load.source_id,)), spark, clock=clock)
+    unit.run(threading.Event())
+    tables = {table.name.table: table for table in unit.report.tables}
+    assert {name: table.verdict for name, table in tables.items()} == dict.fromkeys(tables, "not compared")
+    file, offset = end_of(upstream)
+    late = (
+        f"the target did not come past ({file}, {offset}) of source {load.source_id} in 180 s, its checkpoint is at ("
+    )
+    one, keyless, two = tables["one"], tables["keyless"], tables["two"]
+    assert (one.undecided, one.undecided_keys, one.unsettled) == (3, ["id=5", "id=6"], 0)
+    assert (keyless.undecided, keyless.undecided_keys, keyless.unsettled) == (1, [], 0)
+    for told in (one.undecided_why, keyless.undecided_why, two.not_compared):
+        assert late in told
+        assert f"`dmctl query-status {subtask.task}` shows no lag" in told
+    assert two.not_compared.startswith("its structure is not decided, ")
+    assert clock.now - FakeClock().now == 2 * 180, "structures are waited for, and rows"
 
 
 def test_an_interrupted_comparison_is_gone_on_with(

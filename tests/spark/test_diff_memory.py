@@ -70,7 +70,7 @@ def test_few_rows_are_kept_where_they_differ_only_at_a_second_look(
     load.load()
     spoil = f"UPDATE `{load.target_schema}`.t SET w = CONCAT(w, 'other') WHERE CHAR_LENGTH(w) = {LONG}"
     target.execute(f"{spoil} AND v = 1")
-    monkeypatch.setattr(comparison, "TargetProgress", lambda _: _Meanwhile(lambda: target.execute(spoil)))
+    monkeypatch.setattr(comparison, "TargetProgress", lambda *_: _Meanwhile(lambda: target.execute(spoil)))
     options = DiffOptions(kept_bytes=KEPT, threads=THREADS, follows=(load.source_id,))
     unit = compared(DiffUnit([load.subtask()], options, spark))
     (table,) = unit.report.tables
@@ -83,6 +83,8 @@ def test_few_rows_are_kept_where_they_differ_only_at_a_second_look(
 
 class _Meanwhile:
     """A target that is past the sources at once, and at which something happens before each look but the first."""
+
+    lag = None
 
     def __init__(self, happens: Callable[[], None]) -> None:
         self._happens = happens

@@ -7,6 +7,7 @@ from dm.cli.diff import lines, progress
 TABLE: dict[str, Any] = {
     "table": "s.t", "verdict": "equal", "structure": [], "notCompared": "", "sourceRows": 3, "targetRows": 3,
     "differingRows": 0, "unsettledRows": 0, "rows": [], "fixSql": "", "withoutFix": [],
+    "undecidedRows": 0, "undecidedKeys": [], "undecidedWhy": "",
 }  # fmt: skip
 
 
@@ -85,6 +86,16 @@ def test_a_row_is_shown_with_each_value_once() -> None:
 def test_what_was_not_compared() -> None:
     assert told("not compared", notCompared="an event filter")[0] == "s.t: not compared: an event filter"
     assert told("not compared", unsettledRows=2)[1] == "  2 rows changed each time they were looked at"
+
+
+def test_rows_that_may_be_on_their_way() -> None:
+    def shown(number: int, *keys: str) -> list[str]:
+        found = told("not compared", undecidedRows=number, undecidedKeys=list(keys), undecidedWhy="the target is late")
+        return found[1:-1]
+
+    assert shown(2, "id=1", "id=2") == ["  2 rows not decided: the target is late", "    id=1", "    id=2"]
+    assert shown(2, "id=1")[1:] == ["    id=1", "    1 more row"]
+    assert shown(1) == ["  1 row not decided: the target is late"], "it has no key"
 
 
 def test_progress() -> None:

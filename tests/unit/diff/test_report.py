@@ -28,6 +28,7 @@ def test_the_rest_takes_as_long_as_what_is_done() -> None:
         ([table(1, 1)], "equal"),
         ([], "not compared"),
         ([table(1, 1), table(1, 1, unsettled=1)], "not compared"),
+        ([table(1, 1), table(1, 1, undecided=1)], "not compared"),
         ([table(1, 1, unsettled=1), table(1, 1, differing=1)], "different"),
     ],
 )

@@ -33,7 +33,7 @@ def confirmed(suspects: Suspects[Chunk, Difference]) -> Mapping[Chunk, list[str]
 def test_a_row_has_to_be_seen_often_while_the_sources_are_written_to() -> None:
     for looks in range(1, SAME_LOOKS):
         assert confirmed(looked(["a"] * looks)) == {}
-        assert list(looked(["a"] * looks).unsettled()) == [(CHUNK, 1)]
+        assert list(looked(["a"] * looks).unsettled()) == [(CHUNK, ["a"])]
     over = looked(["a"] * SAME_LOOKS)
     assert confirmed(over) == {CHUNK: ["a"]}
     assert not over.open
@@ -45,7 +45,7 @@ def test_a_row_that_came_back_begins_anew() -> None:
     assert confirmed(suspects) == {CHUNK: ["a"]}
     assert not suspects.open
     assert confirmed(looked(["ab", "a", "ab", "ab"])) == {CHUNK: ["a"]}
-    assert list(looked(["ab", "a", "ab", "ab"]).unsettled()) == [(CHUNK, 1)]
+    assert list(looked(["ab", "a", "ab", "ab"]).unsettled()) == [(CHUNK, ["b"])]
 
 
 def test_where_the_sources_rest_one_more_look_says_it_all() -> None:
@@ -57,7 +57,7 @@ def test_where_the_sources_rest_one_more_look_says_it_all() -> None:
 def test_what_is_known_is_not_told_again() -> None:
     suspects = looked(["ab", "ab", "ab", "abc", "abc"])
     assert confirmed(suspects) == {CHUNK: ["a", "b"]}
-    assert list(suspects.unsettled()) == [(CHUNK, 1)]
+    assert list(suspects.unsettled()) == [(CHUNK, ["c"])]
 
 
 def test_a_chunk_that_is_equal_by_now_is_not_looked_at_again() -> None:
