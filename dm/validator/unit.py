@@ -79,9 +79,10 @@ class _Run:
     prepared: KnownPrepared
     position: Position
     ahead: Position | None  # until here statements are known already (`--start-time`)
-    processed: Processed
+    processed: Processed  # all that was read
+    settled: Processed  # of it, what is in transactions up to the position: the others are read again after a kill
     next_end: Position | None = None  # of a transaction that waits at the gate; everything before it is read
-    moving: threading.RLock = field(default_factory=threading.RLock)  # of position, processed and structures
+    moving: threading.RLock = field(default_factory=threading.RLock)  # of position, counts and structures
 
 
 class ValidatorUnit:
@@ -195,7 +196,7 @@ class ValidatorUnit:
         )
         tables.statuses(read_table_status(control, key))
         statements = Statements.of(origin, rules, tables, self._pending, schemas, online=structures.online)
-        run = _Run(progress, gate, origin, tables, statements, prepared, position, ahead, processed)
+        run = _Run(progress, gate, origin, tables, statements, prepared, position, ahead, processed, processed)
         self._count_errors(run)
         self._status.attach(lambda: run.position, lambda: run.processed, gate)
         self._cutover(run)
@@ -256,7 +257,7 @@ class ValidatorUnit:
             with run.moving:
                 for item in items:
                     self._item(run, transaction, item)
-                run.position = transaction.end
+                run.position, run.settled = transaction.end, run.processed
         else:
             for item in items:
                 if not self._room():
@@ -264,7 +265,7 @@ class ValidatorUnit:
                 with run.moving:
                     self._item(run, transaction, item)
             with run.moving:
-                run.position = transaction.end
+                run.position, run.settled = transaction.end, run.processed
         if self._read_since >= _MANY:
             self._wake.set()
         return self._room()
@@ -375,7 +376,7 @@ class ValidatorUnit:
 
     def _store(self, run: _Run) -> None:
         with run.moving:
-            position, processed, rows = run.position, run.processed, self._pending.all()
+            position, processed, rows = run.position, run.settled, self._pending.all()
             tracker, known = run.tables.tracker, run.statements.known
             structures = Structures(tracker.structures(), dict(known.online), dict(run.tables.points))
         run.prepared.settle(position)

@@ -184,3 +184,26 @@ def test_a_run_goes_on_where_the_last_one_stored(
             target.execute(f"UPDATE {name}.t SET v = id")
             validator.wait("8/0/0")
     assert errors_of(subtask) == []
+
+
+def test_a_transaction_that_is_read_again_is_counted_once(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    """A run ends inside a transaction, whose rows the next one reads from the first on."""
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT)")
+    subtask = validated(subtask_for(upstream, target, name, task=name), row_error_delay=3600.0, max_pending_row_count=3)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        with running_validator(subtask) as validator:
+            validator.wait("0/0/0")
+        rows = (f"INSERT INTO {name}.t VALUES ({n}, {n})" for n in range(2, 9))
+        upstream.execute(f"INSERT INTO {name}.t VALUES (1, 1)", "BEGIN", *rows, "COMMIT")
+        sync.wait_synced()
+        target.execute(f"UPDATE {name}.t SET v = -1 WHERE id IN (2, 3, 4)")
+        with running_validator(subtask) as validator:
+            validator.wait("4/0/0", "3/0/0")  # and no more: the quota is used up
+        with running_validator(subtask) as validator:
+            target.execute(f"UPDATE {name}.t SET v = id")
+            validator.wait("8/0/0")
