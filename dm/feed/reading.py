@@ -4,6 +4,9 @@ A position of the feed is the end of a transaction, so a part of the relay betwe
 rows, whoever reads it and how often. That is what makes a restart exact: Spark stores both ends of a batch before it
 reads, and after a crash the same part is read again.
 
+Within a batch, the names of the files and the offsets are the order of the changes: a batch ends where the source is
+another server, and where names begin anew.
+
 A batch ends before a statement that changes the table's columns, so everything before it is delivered. The next batch
 then fails and says so. Rows of prepared XA transactions lie before the place where they are decided, perhaps in another
 batch; such transactions are refused.
@@ -109,22 +112,28 @@ class FeedReading:
     def batch(self, start: Position, size: int | None, limit: Position | None = None) -> Batch:
         """What comes behind `start`: at most about `size` bytes, and nothing that ends behind `limit`."""
         end, cuts, read, of_task = start, [], 0, 0
-        with tempfile.TemporaryDirectory(prefix="dm-feed-") as scratch:
-            for transaction in self._transactions(start, scratch):
-                if limit is not None and transaction.end.same_files(limit) and transaction.end.order > limit.order:
-                    break
-                if (statement := self._change_of_table(transaction)) is not None:
-                    if end == start:
-                        self._refuse(transaction, statement)
-                    break
-                if size is not None and read and read + transaction.size > size:
-                    break
-                if of_task and of_task + transaction.size > self._options.task_bytes:
-                    cuts.append(end)
-                    of_task = 0
-                end = transaction.end
-                read += transaction.size
-                of_task += transaction.size
+        try:
+            with tempfile.TemporaryDirectory(prefix="dm-feed-") as scratch:
+                for transaction in self._transactions(start, scratch):
+                    if limit is not None and transaction.end.same_files(limit) and transaction.end.order > limit.order:
+                        break
+                    if (statement := self._change_of_table(transaction)) is not None:
+                        if end == start:
+                            self._refuse(transaction, statement)
+                        break
+                    if end != start and not _sorts_behind(transaction.end, end):
+                        break
+                    if size is not None and read and read + transaction.size > size:
+                        break
+                    if of_task and of_task + transaction.size > self._options.task_bytes:
+                        cuts.append(end)
+                        of_task = 0
+                    end = transaction.end
+                    read += transaction.size
+                    of_task += transaction.size
+        except DMError as error:
+            if error.name != "source-switched" or end == start:  # else the next batch says it
+                raise
         return Batch(end, tuple(cuts))
 
     def _change_of_table(self, transaction: SourceTransaction) -> StatementItem | None:
@@ -198,6 +207,11 @@ class FeedReading:
             raise DMError("structure-mismatch", table=str(schema.name), why=why, position=end)
         self._known[id(table_map)] = table = _Table(table_map, schema, wire)
         return table
+
+
+def _sorts_behind(place: Position, before: Position) -> bool:
+    """Whether whoever orders changes by file and offset, with names as texts, has the two in their order."""
+    return place.server_uuid == before.server_uuid and place.file >= before.file
 
 
 def _names(schema: TableSchema) -> list[str]:

@@ -83,13 +83,13 @@ def test_changes_are_in_the_topic_in_their_rows_order(
         sent(table, broker, dies=True)
         found = sent(table, broker)
     assert len(found) == 27  # the last micro-batch is there twice
-    once: dict[tuple[str, int, int], dict[str, Any]] = {}
-    last: dict[str, tuple[str, int, int]] = {}
+    once: dict[tuple[str, str, int, int], dict[str, Any]] = {}
+    last: dict[str, tuple[str, str, int, int]] = {}
     for row in found:
         change = json.loads(row["value"])
-        place = (change["file"], change["position"], change["number"])
+        place = (change["server"], change["file"], change["position"], change["number"])
         if place not in once:
-            assert last.get(row["key"], ("", 0, 0)) < place, "changes of a row are in order"
+            assert last.get(row["key"], ("", "", 0, 0)) < place, "changes of a row are in order"
             last[row["key"]] = place
         once[place] = change | {"key": row["key"]}
     changes = [once[place] for place in sorted(once)]

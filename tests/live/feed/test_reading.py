@@ -16,8 +16,8 @@ from dm.errors import DMError
 from dm.feed.reading import Change
 from dm.feed.source import Offset, RelayStreamReader
 from dm.flavor import Flavor
-from tests.live.relay.relaying import end_of, flush_logs, has_reached, relaying, source_of, wait_until
-from tests.testbed.fixtures import SchemaFactory
+from tests.live.relay.relaying import end_of, flush_logs, has_reached, relaying, replicate, source_of, wait_until
+from tests.testbed.fixtures import SchemaFactory, ServerFactory
 
 pytestmark = pytest.mark.live
 
@@ -167,3 +167,39 @@ def test_what_it_is_not_told_it_asks_for(tmp_path: Path) -> None:
     with pytest.raises(DMError) as raised:
         RelayStreamReader({"path": "", "table": "s.t"})
     assert raised.value.name == "feed-option"
+
+
+def test_a_batch_ends_where_files_are_those_of_another_server(
+    server: ServerFactory, flavor: Flavor, tmp_path: Path
+) -> None:
+    """So file, position and number are the order of its changes, though the new server's files have lower numbers."""
+    old = server(flavor)
+    new = server(flavor) if flavor == "mysql" else server(flavor, log_slave_updates=True)
+    old.execute("CREATE DATABASE x")
+    feed = Feed(old, "x", tmp_path)
+    replicate(old, new)
+    flush_logs(old)
+    with feed.relayed():
+        for number in range(3):
+            old.execute(f"INSERT INTO x.t (id, v) VALUES ({number}, 'old')")
+            flush_logs(old)
+    reader = feed.reader()
+    start = reader.initialOffset()
+    wait_until(lambda: new.query("SELECT COUNT(*) FROM x.t") == ((3,),), "the replica")
+    new.execute("STOP REPLICA", "UPDATE x.t SET v = 'new'")
+    assert end_of(new)[0] < end_of(old)[0], "names begin anew"
+    with relaying(source_of(old, new.port, first=feed.first), tmp_path):
+        wait_until(lambda: has_reached(tmp_path, new), "the relay")
+    reader.prepareForTriggerAvailableNow()
+    found: list[list[Change]] = []
+    if flavor == "mysql":
+        found += [rows for _, rows in batches(reader, start, 1 << 20)]
+    else:
+        with pytest.raises(DMError) as raised:  # numbers don't tell what the new server repeats
+            found.extend(rows for _, rows in batches(reader, start, 1 << 20))
+        assert raised.value.name == "source-switched"
+    changes = [change for rows in found for change in rows]
+    told = ["insert"] * 3 + ["update"] * 3 if flavor == "mysql" else ["insert"] * 3
+    assert [shown(change)[1] for change in changes] == told
+    for rows in found:
+        assert rows == sorted(rows, key=lambda change: change[1:4])

@@ -52,6 +52,21 @@ def end_of(server: ThrowawayServer) -> tuple[str, int]:
     return binlogs(server)[-1]
 
 
+def replicate(old: ThrowawayServer, new: ThrowawayServer) -> None:
+    """Make the new server a replica of the old one."""
+    login = f"'{old.host}', {{}}_PORT = {old.port}, {{}}_USER = '{old.user}', {{}}_PASSWORD = '{old.password}'"
+    if old.flavor == "mysql":
+        new.execute(
+            "RESET BINARY LOGS AND GTIDS",
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = "
+            + login.replace("{}", "SOURCE")
+            + ", SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1",
+        )
+    else:
+        new.execute("CHANGE MASTER TO MASTER_HOST = " + login.replace("{}", "MASTER") + ", MASTER_USE_GTID = slave_pos")
+    new.execute("START REPLICA")
+
+
 def wait_until(done: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + PATIENCE
     while not done():

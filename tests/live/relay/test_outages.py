@@ -31,6 +31,7 @@ from tests.live.relay.relaying import (
     purge_to,
     read_to,
     relaying,
+    replicate,
     source_of,
     wait_equal,
     wait_until,
@@ -186,7 +187,7 @@ def test_a_switch_to_a_replica_goes_on_in_a_new_directory(
     old = server(flavor)
     new = server(flavor) if flavor == "mysql" else server(flavor, log_slave_updates=True)
     old.execute("CREATE DATABASE x", "CREATE TABLE x.a (id INT PRIMARY KEY)", "INSERT INTO x.a VALUES (1)")
-    _replicate(old, new)
+    replicate(old, new)
     first = binlogs(old)[0][0]
     with relaying(source_of(old, first=first), tmp_path):
         wait_equal(tmp_path, old)
@@ -210,20 +211,6 @@ def test_a_switch_to_a_replica_goes_on_in_a_new_directory(
             assert [event[0] for event in rows][-2:] == [subs[1].server_uuid] * 2
             assert len(rows) >= 2
     assert differences(tmp_path, new) == []
-
-
-def _replicate(old: ThrowawayServer, new: ThrowawayServer) -> None:
-    login = f"'{old.host}', {{}}_PORT = {old.port}, {{}}_USER = '{old.user}', {{}}_PASSWORD = '{old.password}'"
-    if old.flavor == "mysql":
-        new.execute(
-            "RESET BINARY LOGS AND GTIDS",
-            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = "
-            + login.replace("{}", "SOURCE")
-            + ", SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1",
-        )
-    else:
-        new.execute("CHANGE MASTER TO MASTER_HOST = " + login.replace("{}", "MASTER") + ", MASTER_USE_GTID = slave_pos")
-    new.execute("START REPLICA")
 
 
 def test_close_ends_a_blocked_read_at_once(server: ServerFactory, flavor: Flavor) -> None:
