@@ -71,7 +71,7 @@ def test_changes_are_in_the_topic_in_their_rows_order(
     table = fed(full_load, upstream, tmp_path, *ORDERS)
     with table.relaying():
         table.execute(
-            "UPDATE orders SET price = price + 1 WHERE id < 3",
+            "UPDATE orders SET price = price + 1 WHERE id IN (1, 3)",
             *(f"UPDATE orders SET v = 'turn {number}' WHERE id = 1" for number in range(20)),
             "INSERT INTO orders VALUES (4, 'four', -0.01, '2026-01-04', 'a')",
         )
@@ -94,7 +94,7 @@ def test_changes_are_in_the_topic_in_their_rows_order(
         once[place] = change | {"key": row["key"]}
     changes = [once[place] for place in sorted(once)]
     assert [(each["op"], each["key"]) for each in changes] == [
-        ("update", "1"), ("update", "2"), *[("update", "1")] * 20, ("insert", "4"), ("delete", "1"), ("update", "30"),
+        ("update", "1"), ("update", "3"), *[("update", "1")] * 20, ("insert", "4"), ("delete", "1"), ("update", "30"),
     ]  # fmt: skip
     assert [each["after"]["v"] for each in changes[2:22]] == [f"turn {number}" for number in range(20)]
     assert (changes[-2]["before"]["v"], changes[-2].get("after")) == ("turn 19", None)
