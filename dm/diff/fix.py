@@ -38,7 +38,7 @@ from dm.sql.json_expression import json_expression
 from dm.sql.json_types import NOTHING
 from dm.sql.literal import encode
 from dm.sql.member_number import equal_members
-from dm.type_family import FLOATS, INTEGERS
+from dm.type_family import FLOATS, INTEGERS, MEMBERED
 
 Values = tuple[bytes | None, ...]
 
@@ -129,8 +129,8 @@ def _changed(table: ComparedTable, side: TableAt, ours: Values, theirs: Values) 
     ]
     update = _update(table, theirs, [*assignments, *own])
     sql = update if written.strict else lenient_script(table.flavor, update, tidb=table.tidb)
-    documents = [at for at in differing if side.row[at].base]
-    if all(side.row[at].base == "json" and _may_be_equal(ours[at], theirs[at]) for at in documents):
+    values = [at for at, name in enumerate(names) if side.row[at].base and name in written.columns]
+    if all(side.row[at].base == "json" and _may_be_equal(ours[at], theirs[at]) for at in values):
         # A server that compares documents by value would leave the row as it is (`dm.changes.equal_documents`).
         quoted = [Ident(name).sql for name in written.columns]
         others = [f"{name} = JSON_ARRAY({name})".encode() for name in quoted]
@@ -207,8 +207,9 @@ def _by_key(table: ComparedTable, values: Values) -> bytes:
         if not part.base:
             continue
         name, literal = Ident(names[at]).sql.encode(), _literal(part, values[at])
-        conditions.append(equal_members(name, literal) if part.base == "enum" else name + b" = " + literal)
-        if part.base == "varchar" and part.text is not None:
+        if not part.trimmed:
+            conditions.append(equal_members(name, literal) if part.base in MEMBERED else name + b" = " + literal)
+        if (part.trimmed or part.base == "varchar") and part.text is not None:
             # Another spelling is another row, which an earlier statement may have put into this one's place.
             conditions.append(part.text.encode() + b" = " + literal)
     return b" AND ".join(conditions)
@@ -226,7 +227,7 @@ def _literal(part: Part, value: bytes | None) -> bytes:
 
 
 def _value(base: str, value: bytes) -> Value:
-    if base in INTEGERS or base == "enum":
+    if base in INTEGERS or base in MEMBERED:
         return int(value)
     if base in FLOATS:
         return float(value)

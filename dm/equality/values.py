@@ -112,6 +112,7 @@ class Part:
     null: str = ""  # SQL that is NULL where the value is; `text` is NULL also where it is too long for the server
     beside: str = ""  # SQL that gives the bytes of `text` inside a CONCAT that makes bytes, and costs less
     nullable: bool = True
+    trimmed: bool = False  # the column may have more, which its own comparison does not pass over
 
     def canonical(self, value: bytes | None) -> bytes | None:
         """The canonical bytes of a value that was read. Raises DMError where the server has cut it."""
@@ -203,7 +204,7 @@ def _members(side: Side, *, same: bool, numbered: bool) -> list[Part]:
     found = [Part(name, label, label, _same, base=base, null=side.name, beside=beside, nullable=nullable)]
     number = f"{side.name} | 0"  # `+ 0` makes a double of a SET
     if same and numbered:
-        found.append(Part(f"{name} (number)", number, number, _same, "plain", "enum", nullable=nullable))
+        found.append(Part(f"{name} (number)", number, number, _same, "plain", side.base, nullable=nullable))
     elif side.base == "enum":
         found.append(
             Part(f"{name} (a member)", f"{number} > 0", f"{number} > 0", _same, "plain", "", nullable=nullable)
@@ -259,22 +260,23 @@ def _characters(side: Side, sides: Sequence[Side], *, hashed: bool) -> Part:
         text, charset = f"CONVERT({text} USING utf8mb4)", "utf8mb4"
     if padded:
         text = f"TRIM(TRAILING ' ' FROM {text})"
-    return _of_bytes(side, text, "varchar", charset, hashed=hashed)
+    # A CHAR is without them by itself.
+    return _of_bytes(side, text, "varchar", charset, hashed=hashed, trimmed=padded and side.base != "char")
 
 
 def _bytes(side: Side, *, hashed: bool, padded: bool) -> Part:
     text = f"TRIM(TRAILING x'00' FROM {side.name})" if padded else side.name
-    return _of_bytes(side, text, "blob", None, hashed=hashed)
+    return _of_bytes(side, text, "blob", None, hashed=hashed, trimmed=padded)
 
 
-def _of_bytes(side: Side, text: str, base: str, charset: str | None, *, hashed: bool) -> Part:
+def _of_bytes(side: Side, text: str, base: str, charset: str | None, *, hashed: bool, trimmed: bool = False) -> Part:
     """Bytes of any kind. A hash is of the bytes as they are; CONCAT would convert texts of other character sets."""
     # A TiDB casts a text to as many bytes as it has characters at most.
     computed = text if hashed else f"CONVERT({text} USING binary)" if side.tidb else f"CAST({text} AS BINARY)"
     beside = "" if hashed or side.tidb else text
     form: Form = "hashed" if hashed else "framed"
     name, nullable = side.column.name, side.nullable
-    return Part(name, text, computed, _same, form, base, charset, side.name, beside, nullable)
+    return Part(name, text, computed, _same, form, base, charset, side.name, beside, nullable, trimmed)
 
 
 def _other(side: Side, *, hashed: bool) -> Part:

@@ -22,21 +22,19 @@ class TargetNames:
         self._tracker = tracker
         self._rules = rules
         self._folded = folded  # the target ignores case in names
-        self._known = FoldedNames(tracker.tables() if folded else (), rules.route)
+        self._known = FoldedNames(filter(rules.wanted, tracker.tables() if folded else ()), rules.route)
         if folded:
             tracker.listen(self._moved)
 
     def _moved(self, table: TableName) -> None:
-        if self._tracker.get(table) is None:
-            self._known.remove(table)
-        else:
-            self._known.add(table)
+        if self._rules.wanted(table):  # others have no place at the target
+            (self._known.remove if self._tracker.get(table) is None else self._known.add)(table)
 
     def demand_own(self, table: TableName, position: Position) -> None:
         """Raise DMError if another followed table is the same one to the target."""
         if self._folded:
             with _at(position):
-                self._known.demand_own(table, self._rules.wanted)
+                self._known.demand_own(table)
 
     def demand_apart(self, tables: Collection[TableName], made: Collection[TableName], position: Position) -> None:
         """The same for a statement that names these tables and leaves those it created."""
@@ -45,7 +43,7 @@ class TargetNames:
         with _at(position):
             refuse_alike(made, self._rules.route)
             for table in (*made, *tables):
-                self._known.demand_own(table, lambda other: other not in tables and self._rules.wanted(other))
+                self._known.demand_own(table, lambda other: other not in tables)
 
     def only_respelt(self, piece: Piece) -> bool:
         """Whether the piece only gives a table a name that is the same one to the target."""

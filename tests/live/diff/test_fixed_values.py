@@ -143,6 +143,23 @@ def test_values_that_the_server_takes_for_equal(
     assert differences(subtask) == {}
 
 
+def test_keys_with_padding_that_one_side_has_and_the_other_not(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    upstream.execute(
+        f"CREATE TABLE {name}.t (k BINARY(4) PRIMARY KEY, v INT)", f"INSERT INTO {name}.t VALUES ('a', 1), ('b', 2)"
+    )
+    target.execute(
+        f"CREATE TABLE {name}.t (k BINARY(8) PRIMARY KEY, v INT, own INT)",
+        f"INSERT INTO {name}.t VALUES ('a', 9, 7), ('c', 3, 7)",
+    )
+    subtask = subtask_for(upstream, target, name, task=name)
+    put_right(target, differences(subtask)["t"])
+    assert differences(subtask) == {}
+    assert rows(target, f"SELECT TRIM(TRAILING x'00' FROM k), v, own FROM {name}.t") == [(b"a", 1, 7), (b"b", 2, None)]
+
+
 @pytest.mark.tidb
 def test_members_that_a_tidb_takes_for_equal(mysql: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory) -> None:
     """And the zero of a SET; a text that is a key; a document."""

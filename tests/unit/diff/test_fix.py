@@ -134,6 +134,8 @@ def test_a_document_of_the_same_value_is_made_another_one_first() -> None:
         b"UPDATE `t`.`orders` SET `j` = JSON_ARRAY(`j`), `seen` = `seen` WHERE `id` = 7",
         b"UPDATE `t`.`orders` SET `j` = '{\"a\": 1.0}', `seen` = `seen` WHERE `id` = 7",
     ]
+    computed = fix_of(typed, (typed.origins[0], ours), row_with(typed, j=b'{"a": 1}', g=b"9"), NONE, NONE)
+    assert b"JSON_ARRAY(`j`)" in computed.updates[0]  # what the target computes of it differs as well
     other = row_with(typed, j=b'{"a": 2}')
     assert b";\n" not in fix_of(typed, (typed.origins[0], ours), other, NONE, NONE).updates[0]
 
@@ -144,6 +146,51 @@ def test_what_a_tidb_would_not_update_is_written_anew() -> None:
     assert fix.deletions == (b"DELETE FROM `t`.`orders` WHERE `id` = 7",)
     assert fix.insertions[0].startswith(b"INSERT INTO `t`.`orders` (`id`, ")
     assert "TiDB" in changed(table(("id",), column("own", "int"), tidb=True), e=b"0").impossible
+
+
+def members(of: str, at_target: str, *, tidb: bool = False) -> ComparedTable:
+    """A table with a column of members at both sides, and one that only the target has."""
+    sides = [
+        Structure((column("id", "int"), column("e", type_, "utf8mb4"), *more), ("id",), frozenset(), frozenset())
+        for type_, more in ((of, ()), (at_target, (column("own", "int"),)))
+    ]
+    origins = [Origin(0, SOURCE, sides[0], "mysql", {})]
+    return compared_table(TARGET, sides[1], "mysql", origins, frozenset(), json_types=False, tidb=tidb)
+
+
+def test_an_empty_member_is_no_document() -> None:
+    """With other lists only whether it is a member differs: the name and the error value are both empty."""
+    table = members("enum('','a')", "enum('','a','b')")
+    fix = fix_of(table, (table.origins[0], (b"1", b"", b"1")), (b"1", b"", b"0"), NONE, NONE)
+    assert fix.updates == (b"UPDATE `t`.`orders` SET `e` = '' WHERE `id` = 1",)
+
+
+def test_a_tidb_updates_a_set_without_members() -> None:
+    table = members("set('a','b')", "set('a','b')", tidb=True)
+    fix = fix_of(table, (table.origins[0], (b"1", b"", b"0")), (b"1", b"a", b"1"), NONE, NONE)
+    assert fix.updates == (b"UPDATE `t`.`orders` SET `e` = 0 WHERE `id` = 1",)
+
+
+def test_a_key_that_is_compared_without_its_padding_is_found_by_the_same_comparison() -> None:
+    def padded(ours: str, theirs: str, charset: str | None) -> ComparedTable:
+        sides = [
+            Structure((column("k", type_, charset), column("v", "int")), ("k",), frozenset(), frozenset())
+            for type_ in (ours, theirs)
+        ]
+        return compared_table(
+            TARGET, sides[1], "mysql", [Origin(0, SOURCE, sides[0], "mysql", {})], frozenset(), json_types=False
+        )
+
+    for ours, theirs, charset, condition in (
+        ("binary(4)", "binary(8)", None, b"CAST(TRIM(TRAILING x'00' FROM `k`) AS BINARY) = 0x61"),
+        ("char(5)", "varchar(5)", "utf8mb4",
+         b"CAST(TRIM(TRAILING ' ' FROM CONVERT(`k` USING utf8mb4)) AS BINARY) = 'a'"),
+        ("varchar(5)", "char(5)", "utf8mb4",
+         b"`k` = 'a' AND CAST(TRIM(TRAILING ' ' FROM CONVERT(`k` USING utf8mb4)) AS BINARY) = 'a'"),
+    ):  # fmt: skip
+        table = padded(ours, theirs, charset)
+        fix = fix_of(table, (table.origins[0], (b"a", b"1")), (b"a", b"2"), NONE, NONE)
+        assert fix.updates == (b"UPDATE `t`.`orders` SET `v` = 1 WHERE " + condition,), (ours, theirs)
 
 
 def test_a_column_that_the_target_computes_is_not_written() -> None:
