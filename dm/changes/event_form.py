@@ -39,6 +39,15 @@ class Order:
     key: Key | None  # of all changes of the target table, where they may not move over each other
 
 
+@dataclass(frozen=True, slots=True)
+class Applying:
+    """How the target applies the table's events."""
+
+    foreign_keys: bool  # it looks at them, unless a change says otherwise
+    guard: bytes  # asks whether the server does as it did when the session began
+    scans: bool  # it reads the table for each row that it searches
+
+
 class EventForm:
     """How the rows of one source table go to one target table as events; used by all lanes."""
 
@@ -49,19 +58,16 @@ class EventForm:
         proving: dict[bytes, Any] | None,
         read_image: ReadImage,
         order: Order,
-        *,
-        foreign_keys: bool,
-        guard: bytes,
-        scans: bool,
+        applying: Applying,
     ) -> None:
         self.proofs = proofs
         """What has to hold of images that go as they are."""
         self._events = events
         self._read_image = read_image
-        self._foreign_keys = foreign_keys  # the target looks at them, unless a change says otherwise
-        self.guard = guard
+        self._foreign_keys = applying.foreign_keys
+        self.guard = applying.guard
         """Asks whether the target still applies events as it did when the session began."""
-        self.scans = scans
+        self.scans = applying.scans
         """Whether the server reads the table for each row that it searches."""
         self.keyed = order.keyed
         self.order_key = order.key

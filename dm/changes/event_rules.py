@@ -20,7 +20,7 @@ from dm.binlog.rows import Rows
 from dm.binlog.table_map import TableMap
 from dm.binlog.value import Row
 from dm.binlog.wire_type import WireCode
-from dm.changes.event_form import EventForm, Order
+from dm.changes.event_form import Applying, EventForm, Order
 from dm.changes.event_guard import guard
 from dm.changes.keys import table_key
 from dm.changes.plan import PlanOptions, TablePlan, value_size
@@ -202,9 +202,11 @@ def event_form(pair: Pair, decoder: RowDecoder) -> EventForm:
         decoder.prove(proofs),
         image_reader(pair),
         Order(plan.keyed, None if alone else table_key(plan.target)),
-        foreign_keys=pair.options.foreign_key_checks,
-        guard=guard(pair.options.flavor, pair.options.version),
-        scans=pair.options.flavor == "mariadb" and not plan.keyed,
+        Applying(
+            pair.options.foreign_key_checks,
+            guard(pair.options.flavor, pair.options.version),
+            scans=pair.options.flavor == "mariadb" and not plan.keyed,
+        ),
     )
 
 
