@@ -35,6 +35,7 @@ pytestmark = [pytest.mark.live]
 
 SAMPLE = 20261125
 SEEDS = 10
+LETTERS = "aZ 0'\\\t\0\r\näßéłőЖфαΩאش中文あ한€𝄞"
 DIALECTS = {"native": NATIVE, "hostile": HOSTILE}
 
 
@@ -75,6 +76,47 @@ def test_drawn_tables_and_statements_come_to_the_same(
     twins: Twins, flavor: Flavor, tmp_path: Path, dialect: str
 ) -> None:
     drawn(twins, int(os.environ.get(SEED_VARIABLE, SAMPLE)), DIALECTS[dialect][flavor], tmp_path)
+
+
+def test_texts_of_every_character_set_come_to_the_same(twins: Twins) -> None:
+    """Of all bytes where a character has one, in columns of each kind; what has more goes as SQL, but for UTF-8."""
+    shown = twins.upstream.query("SHOW CHARACTER SET")
+    sizes = {str(charset): int(size) for charset, _, _, size in shown if charset != "binary"}
+    chance = random.Random(int(os.environ.get(SEED_VARIABLE, SAMPLE)))
+    for charset in sizes:
+        columns = f"id INT PRIMARY KEY, a CHAR(9), b VARCHAR(300), c TEXT, KEY (b)) DEFAULT CHARSET {charset}"
+        twins.create(
+            f"CREATE TABLE {{}}.{charset} ({columns}",
+            f"CREATE TABLE {{}}.{charset}_keyless (v CHAR(4)) CHARSET {charset}",
+        )
+    twins.begin()
+    for charset, size in sizes.items():
+        literals = [_text(chance, charset, size) for _ in range(60)]
+        rows = ", ".join(f"({at}, LEFT({one}, 9), {one}, {one})" for at, one in enumerate(literals))
+        other = _text(chance, charset, size)
+        twins.upstream.execute(
+            "SET sql_mode = ''",  # what a character set does not have becomes a question mark
+            f"INSERT INTO {twins.name}.{charset} VALUES {rows}",
+            f"UPDATE {twins.name}.{charset} SET a = LEFT({other}, 9), c = CONCAT(c, {other}) WHERE id % 3 = 0",
+            f"UPDATE {twins.name}.{charset} SET b = REVERSE(b) WHERE id % 4 = 1",
+            f"DELETE FROM {twins.name}.{charset} WHERE id % 7 = 0",
+            f"INSERT INTO {twins.name}.{charset}_keyless SELECT LEFT(c, 4) FROM {twins.name}.{charset}",
+            f"UPDATE {twins.name}.{charset}_keyless SET v = LEFT({other}, 4) ORDER BY v LIMIT 9",
+        )
+    found = twins.follow_both()
+    by_events = {table.removesuffix("_keyless") for table, (form, _) in found.items() if form == "events"}
+    single = {charset for charset, size in sizes.items() if size == 1}
+    assert len(single) > 20
+    assert by_events == single | {"utf8mb3", "utf8mb4"} & sizes.keys()
+
+
+def _text(chance: random.Random, charset: str, size: int) -> str:
+    """A text of a character set, as SQL."""
+    if size == 1 and charset != "ascii":
+        raw = bytes(chance.randrange(256) for _ in range(chance.randrange(40)))
+        return f"_{charset} x'{raw.hex()}'"
+    text = "".join(chance.choices(LETTERS, k=chance.randrange(40)))
+    return f"CONVERT(_utf8mb4 x'{text.encode().hex()}' USING {charset})"
 
 
 @pytest.mark.chaos
