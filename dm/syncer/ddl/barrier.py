@@ -274,16 +274,26 @@ class DdlBarrier:
         return False
 
     def _executed_whole(self, planned: DdlPlan, end: Position, intent: Intent | None) -> tuple[Intent | None, bool]:
-        """Whether an earlier run came to the whole, and now it is done; and what it announced of the pieces."""
-        first = planned.steps[0]
-        whole = first.as_a_whole if isinstance(first, Execute) else None
-        if intent is None or whole is None or intent.piece != len(planned.pieces):
+        """Whether an earlier run came to the whole, and now it is done; and what it announced of the pieces.
+
+        The event may be another one of the group, or a filter may have changed: these steps need not have the whole.
+        """
+        steps = [step for step in planned.steps if isinstance(step, Execute)]
+        if intent is None or not steps or intent.piece < self._behind_pieces(planned):
             return intent, False
         if intent.refused:
             return None, False  # nothing was executed, and a person may have corrected what stood against a piece
+        whole = steps[0].as_a_whole
+        if whole is None:
+            with pausing(intent.statement):
+                return None, self.execution.done(intent, [step.piece for step in steps])
         with pausing(whole.piece.text):
             self.execution.run(whole, intent.piece, end, intent)
         return intent, True
+
+    def _behind_pieces(self, planned: DdlPlan) -> int:
+        """The number of the whole. Of a group's DDL, shards have in common only what is executed, which comes first."""
+        return len(planned.pieces) if self._around.gate is None else planned.behind_executed
 
     def _stand_still(self, end: Position) -> Intent | None:
         """The barrier; gives what an earlier run announced at this place."""

@@ -9,7 +9,7 @@ turn is a lock at the target and is not needed for what survives a crash: the an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -113,6 +113,25 @@ class DdlExecution:
             self._in_turn(step, target_piece, number, end, intent)
         finally:
             self.running = None
+
+    def done(self, intent: Intent, pieces: Sequence[Piece]) -> bool:
+        """Whether the target executed an announced statement whose operations are now in these pieces.
+
+        It executed all of them or none. Raises DMError where that can't be told, or Stopped.
+        """
+        self.running = RunningStatement(intent.statement, self._clock.monotonic())
+        try:
+            self._session.take_turn(next(table for table in intent.before if table.table))
+            self._session.await_end_of(intent.statement)
+            outcome = intent.outcome(self._now(intent.before))
+        finally:
+            self.running = None
+        if outcome is Outcome.DONE:
+            return True
+        told = all(map(effect.visible, pieces)) or all(map(effect.idempotent, pieces))
+        if outcome is Outcome.UNCLEAR or not told:
+            raise DMError("ddl-outcome-unclear", statement=intent.statement, position=intent.position)
+        return False
 
     def rest(self) -> None:
         """Something else follows than a statement: let others come to the table that has the turn."""
@@ -254,6 +273,9 @@ class DdlExecution:
         schemas = dict.fromkeys(TableName(table.schema, "") for table in tables)
         if not effect.inherits(target_piece):
             schemas = {schema: None for schema in schemas if schema in (announced or {})}
-        now = {schema: self._session.database(schema.schema) for schema in schemas}
-        now.update((table, self._target.schemas.read(table)) for table in tables if table.table)
-        return now
+        return self._now([*schemas, *(table for table in tables if table.table)])
+
+    def _now(self, names: Iterable[TableName]) -> dict[TableName, TableSchema | None]:
+        """These tables and schemas of the target; a schema has no table's name."""
+        read = self._target.schemas.read
+        return {name: read(name) if name.table else self._session.database(name.schema) for name in names}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.online import OnlineRecord
-from dm.syncer.ddl.step import CutOver, Forget, PieceStep, Step
+from dm.syncer.ddl.step import CutOver, Execute, Forget, PieceStep, Step
 from dm.syncer.ddl.temporary_tables import TemporaryTables
 
 
@@ -29,6 +29,11 @@ class DdlPlan:
     def pieces(self) -> tuple[PieceStep, ...]:
         """The steps that are about a piece; a step's place here is its number."""
         return tuple(step for step in self.steps if not isinstance(step, CutOver))
+
+    @property
+    def behind_executed(self) -> int:
+        """The number behind the last piece that is executed."""
+        return max((number + 1 for number, step in enumerate(self.pieces) if isinstance(step, Execute)), default=0)
 
     @property
     def followed(self) -> set[TableName]:
