@@ -15,7 +15,8 @@ O1  A transaction of source A at moment t is given to the lanes only when the fr
     or is t where A's id is the lower one. So whatever precedes it is committed, and nothing that precedes it comes.
 O2  A frontier is stored with a checkpoint L, in one transaction: everything below it is covered by L. So a crash takes
     nothing back that others have relied on. What a replay repeats lies behind L, and no other source has passed it.
-O3  A frontier never falls. So what was read once may be used for ever.
+O3  A frontier falls only from never, when a source that had ended or left begins again. Any other may be used as it was
+    read once. The rows are read again each second all the same: such a source is seen then, as is one that joins.
 O4  A source that waits has stored the moment of the transaction that it holds as its frontier. So the source with the
     least moment can go, and no two wait for each other.
 O5  A source without transactions raises its frontier by its clock: the end of its binlog was read after the clock, and
@@ -25,8 +26,8 @@ O1 needs the claim of the control lane's epoch for nothing but the own row: a fr
 (I1 of `protocol.py`), and a run that starts repeats what lies behind its own L. A DDL statement is a transaction like
 others: what precedes it in any source is committed before it, and what follows waits until L has passed it.
 
-The sources are those of the task file, and all that have a row: one that joins is waited for from its first row on. A
-run whose file lacks a source sets that one's frontier to never, so nobody waits for it.
+The sources are those of the task file, and all that have a row: one that joins is waited for as soon as its first
+row is seen. A run whose file lacks a source sets that one's frontier to never, so nobody waits for it.
 
 Where a source is silent for too long, others may be told to go on without it. Then O1 does not hold for what it brings
 later, and that is counted: a transaction is late if another source had committed a later one before it.

@@ -1,8 +1,9 @@
 """Waiting for one's turn among the sources of a task (`merge-order: commit-time`; `dm.progress.merge_order`).
 
 The dispatcher's thread asks before each transaction. As long as what it knows of the other sources lets it, nothing is
-read or written. Otherwise everything given to the lanes is committed and stored, with the moment of the transaction in
-hand as the frontier. Then the other sources' rows are read until it is this source's turn.
+written, and their rows are read once a second: one may have joined, or begun again. Otherwise everything given to the
+lanes is committed and stored, with the moment of the transaction in hand as the frontier. Then the other sources' rows
+are read until it is this source's turn.
 
 Who goes on without being asked to wait stores its frontier each second, with the checkpoint's timer; who has nothing to
 do, at each watermark. So the row of a source that is alive changes, and one that does not change is silent.
@@ -31,7 +32,7 @@ from dm.unit import JSON
 
 FIRST_PAUSE: Final = 0.002  # seconds between two looks at the other sources' rows
 LONGEST_PAUSE: Final = 0.1
-LOOK_SECONDS: Final = 1.0  # how old the knowledge of sources may be that are gone on without
+LOOK_SECONDS: Final = 1.0  # how old the knowledge of the others may be, of whom one may join or begin again
 SHOWN_SECONDS: Final = 1.0  # a wait that a person is told of
 SKEW_SECONDS: Final = 0.1  # from where on unequal clocks are said
 
@@ -129,7 +130,7 @@ class MergeTurn:
         moment = transaction.moment = self._floor = max(own, self._floor)
         if transaction.empty:
             return True
-        if own < moment or (self._without and self._clock.monotonic() - self._read_at >= LOOK_SECONDS):
+        if own < moment or self._clock.monotonic() - self._read_at >= LOOK_SECONDS:
             self._look()
         if self._holders(moment) and not self._wait(moment):
             return False

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 
 from dm.config.merge_order import CommitTimeOrder
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
+from dm.syncer.order.merge_turn import LOOK_SECONDS
+from dm.task.until import AskedEnd, until_of
 from tests.live.syncer.test_merge_order import content, late, subtasks_of
+from tests.live.syncer.test_operators import place
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import RunningSync, SyncProcess, running_sync, wait_until
@@ -18,6 +24,7 @@ pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 Servers = tuple[ThrowawayServer, ThrowawayServer, ThrowawayServer]
 FILE = CommitTimeOrder(sources=("source-1", "source-2", "source-3"), hold=300)
 SHORTER = CommitTimeOrder(sources=("source-1", "source-2"), hold=300)
+ALONE = CommitTimeOrder(sources=("source-1",), hold=300)
 
 
 @pytest.fixture
@@ -32,17 +39,17 @@ def without_the_third(subtask: SubtaskConfig) -> SubtaskConfig:
     return subtask.model_copy(update={"order": SHORTER, "neighbours": neighbours})
 
 
-def wait_standing(running: RunningSync) -> None:
-    """Wait until it stands for the third source, and perhaps for another that does."""
+def wait_standing(running: RunningSync, source: str = "source-3") -> None:
+    """Wait until it stands for the source, and perhaps for another that does."""
 
     def stands() -> bool:
         found = running.unit.status()["mergeOrder"]
         assert isinstance(found, dict)
         held_by = found["waitsFor"]
         assert isinstance(held_by, list)
-        return "source-3" in held_by
+        return source in held_by
 
-    wait_until(stands, "it waits for the third source")
+    wait_until(stands, f"it waits for {source}")
 
 
 def next_second(server: ThrowawayServer) -> None:
@@ -115,3 +122,39 @@ def test_nobody_waits_for_a_source_that_left(servers: Servers, target: Throwaway
             first.wait_synced()
             assert content(target, name) == {(1, 1), (2, 9), (3, 3)}
             assert (late(first), late(again)) == (0, 0)
+
+
+@pytest.mark.parametrize("ended", [False, True], ids=["it joins", "it begins again after its end"])
+def test_the_only_one_that_runs_waits_for_one_that_begins(
+    servers: Servers, target: ThrowawayServer, schema: SchemaFactory, ended: bool
+) -> None:
+    name = schema(*servers, target)
+    one, two, _ = servers
+    first, second = subtasks_of(name, servers[:2], target, SHORTER)
+    if not ended:
+        first = first.model_copy(update={"order": ALONE, "neighbours": ()})
+    with running_sync(first) as running:
+        if ended:
+            two.execute(f"INSERT INTO {name}.t VALUES (2, 2)")
+            file, offset = place(two).split(":")
+            until = until_of(second, AskedEnd(f"({file}, {offset})"), Path("none"))
+            assert RunningSync(second, None, until=until).wait_ended() is None
+        one.execute(f"INSERT INTO {name}.t VALUES (1, 1)")
+        running.wait_synced()
+        beginning = SyncProcess(second)
+        try:
+            beginning.wait_synced()
+            begun = time.monotonic()
+            wait_until(lambda: time.monotonic() > begun + LOOK_SECONDS, "what the first knows is a second old")
+            beginning.freeze()
+            two.execute(f"INSERT INTO {name}.t VALUES (3, 3)", f"DELETE FROM {name}.t WHERE id = 3")
+            next_second(two)
+            one.execute(f"INSERT INTO {name}.t VALUES (3, 4)")
+            wait_standing(running, "source-2")
+            beginning.thaw()
+            beginning.wait_synced()
+            running.wait_synced()
+            assert {(1, 1), (3, 4)} <= content(target, name)
+            assert late(running) == 0
+        finally:
+            beginning.close()

@@ -13,7 +13,7 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.progress.merge_order import NEVER, SourceProgress
 from dm.syncer.apply.completion import Mark
-from dm.syncer.order.merge_turn import MergeTurn, OwnSide
+from dm.syncer.order.merge_turn import LOOK_SECONDS, MergeTurn, OwnSide
 from dm.syncer.stream.source_monitor import SourceEnd
 from dm.syncer.stream.transaction import MemoryItems, SourceTransaction, StatementItem
 from dm.syncer.stream.watermark import Watermark
@@ -57,7 +57,7 @@ class Pauses:
 class Bench:
     """The turn of source b, between a and c."""
 
-    def __init__(self, silent: SilentSource = "pause") -> None:
+    def __init__(self, silent: SilentSource = "pause", sources: tuple[str, ...] = ("a", "b", "c")) -> None:
         self.clock = FakeClock()
         self.rows = Rows()
         self.watermark = Watermark(self.clock, lambda: None)
@@ -74,7 +74,7 @@ class Bench:
             read=lambda: self.read,
             hint=Pauses(self.clock),
         )
-        order = CommitTimeOrder(sources=("a", "b", "c"), hold=HOLD, silent=silent)
+        order = CommitTimeOrder(sources=sources, hold=HOLD, silent=silent)
         self.turn = MergeTurn(order, own, self.clock, self.ending)
 
     def others(self, a: int, c: int) -> None:
@@ -284,6 +284,47 @@ def test_a_source_that_joins_a_run_under_way_is_waited_for() -> None:
     bench.ending.clear()
     bench.rows.looked = lambda: None
     assert bench.take(12)
+
+
+NEVERS = {"a": SourceProgress(NEVER, 3), "c": SourceProgress(NEVER, 3)}
+
+
+@pytest.mark.parametrize(
+    ("sources", "rows", "beginning"),
+    [
+        (("b",), {}, {"a": SourceProgress(0)}),
+        (("a", "b", "c"), NEVERS, {"a": SourceProgress(3, 3)}),
+        (("b", "c"), {"c": SourceProgress(1000)}, {"a": SourceProgress(0)}),
+    ],
+    ids=["alone", "the others have ended", "the other is far ahead"],
+)
+def test_a_source_that_begins_is_waited_for_where_no_other_is(
+    sources: tuple[str, ...], rows: dict[str, SourceProgress], beginning: dict[str, SourceProgress]
+) -> None:
+    bench = Bench(sources=sources)
+    bench.rows.rows |= rows
+    bench.turn.begin()
+    assert bench.take(100)
+    bench.rows.rows |= beginning
+    bench.clock.now += LOOK_SECONDS
+    bench.rows.looked = bench.ending.set
+    assert not bench.take(101)
+    bench.rows.rows["a"] = SourceProgress(103)
+    bench.ending.clear()
+    bench.rows.looked = lambda: None
+    assert bench.take(102)
+
+
+def test_the_rows_are_read_each_second_and_not_for_each_transaction() -> None:
+    bench = Bench(sources=("b",))
+    bench.turn.begin()
+    looks: list[float] = []
+    bench.rows.looked = lambda: looks.append(bench.clock.now)
+    for moment in range(1, 1001):
+        assert bench.take(moment)
+        bench.clock.now += LOOK_SECONDS / 256
+    assert len(looks) == 1000 // 256
+    assert bench.turn.turns == 0
 
 
 def test_nobody_waits_for_a_source_that_the_file_has_no_more() -> None:
