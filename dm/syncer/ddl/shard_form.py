@@ -1,23 +1,104 @@
-"""When shards' statements count as the same: what they do to the table, not how they are written or carried out.
+"""When shards' statements count as the same: they are written alike, but for what surely changes nothing.
 
 Case, quotes and comments do not matter, nor do ALGORITHM and LOCK. FIRST and AFTER do not either: rows find their
-columns by name, and the target has the place that the shard which comes last asks for.
+columns by name, and the target has the place that the shard which comes last asks for. Some things have two names: a
+type, an index, CREATE INDEX, CHANGE of a column to its own name. And a column may be NULL if nothing is said, unless
+it is a TIMESTAMP: there it depends on the server.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
+from typing import Final
 
 from dm.sql.cursor import Clause
-from dm.sql.operation import ColumnPlace
+from dm.sql.operation import AddColumn, AddIndex, ChangeColumn, ColumnPlace, ModifyColumn
 from dm.sql.piece import Piece
-from dm.sql.token import Token
+from dm.sql.token import Token, TokenKind
+
+# Each is the same word to the lexers of both servers (sql/lex.h), or to their rule for types (sql_yacc.yy). REAL is
+# not here, since it depends on the sql_mode.
+_TYPES: Final = {
+    "INT1": "tinyint", "INT2": "smallint", "INT3": "mediumint", "MIDDLEINT": "mediumint", "INT4": "int",
+    "INTEGER": "int", "INT8": "bigint", "DEC": "decimal", "NUMERIC": "decimal", "FIXED": "decimal", "FLOAT4": "float",
+    "FLOAT8": "double", "CHARACTER": "char", "VARCHARACTER": "varchar",
+}  # fmt: skip
+_TYPES_OF_TWO_WORDS: Final = {
+    ("DOUBLE", "PRECISION"): "double", ("CHAR", "VARYING"): "varchar", ("CHARACTER", "VARYING"): "varchar",
+}  # fmt: skip
+_ONE: Final[tuple[tuple[TokenKind, str], ...]] = (("symbol", "("), ("number", "1"), ("symbol", ")"))
+_NUMBER_WORDS: Final = ("UNSIGNED", "SIGNED", "ZEROFILL")
+_INDEX_WORDS: Final = ("INDEX", "KEY")
+_INDEX_KINDS: Final = ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
 
 
 def form_of(pieces: Iterable[Piece]) -> str:
     """A text that is equal for equal statements; the order of operations counts."""
-    return "; ".join(_form(operation) for piece in pieces for operation in piece.operations)
+    return "; ".join(_form(_in_one_way(operation)) for piece in pieces for operation in piece.operations)
+
+
+def _in_one_way(operation: object) -> object:
+    """The operation as it looks in one of the ways to write it."""
+    if isinstance(operation, ChangeColumn) and operation.name == operation.column:
+        operation = ModifyColumn(operation.column, operation.definition, operation.place, operation.if_exists)
+    if isinstance(operation, AddColumn | ModifyColumn | ChangeColumn):
+        return replace(operation, definition=_column(operation.definition))
+    if isinstance(operation, AddIndex):
+        return replace(operation, definition=_index(operation), name=None)
+    return operation
+
+
+def _column(definition: Clause) -> Clause:
+    """With the usual name of the type, and without a NULL behind it."""
+    tokens = list(_usual_type(definition))
+    behind = 1
+    if len(tokens) > 1 and tokens[1].upper == "(":
+        behind = _group_end(tokens, 1)
+    while behind < len(tokens) and tokens[behind].upper in _NUMBER_WORDS:
+        behind += 1
+    if behind < len(tokens) and tokens[behind].upper == "NULL" and tokens[0].upper not in ("TIMESTAMP", "SERIAL"):
+        del tokens[behind]
+    return Clause(definition.text, tuple(tokens))
+
+
+def _usual_type(definition: Clause) -> tuple[Token, ...]:
+    first, rest, words = definition.tokens[0], definition.tokens[1:], definition.words
+    if words[0] in ("BOOL", "BOOLEAN"):
+        size = [first._replace(kind=kind, text=text, upper=text) for kind, text in _ONE]
+        return _named(first, "tinyint"), *size, *rest
+    if (usual := _TYPES_OF_TWO_WORDS.get((words[0], "".join(words[1:2])))) is not None:
+        return _named(first, usual), *rest[1:]
+    if words[0] in _TYPES:
+        return _named(first, _TYPES[words[0]]), *rest
+    return first, *rest
+
+
+def _named(word: Token, text: str) -> Token:
+    return word._replace(text=text, upper=text.upper())
+
+
+def _group_end(tokens: list[Token], start: int) -> int:
+    """Behind the parenthesis that closes the one at `start`."""
+    depth = 0
+    for at in range(start, len(tokens)):
+        depth += (tokens[at].upper == "(") - (tokens[at].upper == ")")
+        if not depth:
+            return at + 1
+    return len(tokens)
+
+
+def _index(operation: AddIndex) -> Clause:
+    """As ADD INDEX has it: the kind, INDEX if it is none, the name, the rest."""
+    definition = operation.definition
+    tokens, words = definition.tokens, definition.words
+    head, rest = tokens[:1], tokens[1:]
+    if words[0] in _INDEX_KINDS:
+        rest = rest[words[1] in _INDEX_WORDS :]
+    elif words[0] in _INDEX_WORDS:
+        head = (_named(tokens[0], "index"),)
+    name = () if operation.name is None else (tokens[0]._replace(kind="name", text=operation.name, upper=""),)
+    return Clause(definition.text, (*head, *name, *rest))
 
 
 def _form(value: object) -> str:
