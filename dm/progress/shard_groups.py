@@ -103,6 +103,15 @@ class ShardGroups:
         self._create(connection, shard, executed, early=not fits)
         return fits
 
+    def takes_part(self, connection: TargetConnection, shard: Shard, *, waived: bool) -> bool:
+        """Whether a shard is behind its CREATE TABLE, and `waived` at a DDL to come; needs no transaction."""
+        rows = connection.query(
+            f"SELECT waived > passed FROM {self._tables.table.sql}"
+            " WHERE id = %s AND s_schema = %s AND s_table = %s AND NOT early",
+            (self.key.source_id, *shard.table),
+        )
+        return bool(rows and (rows[0][0] or not waived))
+
     def waits(self, connection: TargetConnection, shard: Shard, held: Collection[TableName]) -> bool:
         """A new table that the target does not take waits at its CREATE TABLE; False where it is for nothing (S7)."""
         executed = self.latched(connection, shard.target)

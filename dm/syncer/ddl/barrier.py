@@ -150,6 +150,10 @@ class DdlBarrier:
     ) -> None:
         """The same where shards are merged; each statement is stored by itself."""
         original, planned = planned, gate.of_one_shard(planned)
+        if not planned.steps:
+            self._go_on(planned, set(), before, point)
+            self.settle()
+            return
         nothing = replace(planned, steps=(), online={})
         like = gate.like_held(planned)
         if like is not None:

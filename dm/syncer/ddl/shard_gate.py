@@ -134,10 +134,24 @@ class ShardGate:
     def of_one_shard(self, planned: DdlPlan) -> DdlPlan:
         """The plan without the execution of what is about one shard and not about all.
 
-        It goes, or gets another name in its group, or a new one comes.
+        It goes, or gets another name in its group, or a new one comes. Nothing is left of a CREATE TABLE IF NOT EXISTS
+        of one that is there, which a binlog has as well.
         """
-        steps = tuple(self._milder(step) for step in planned.steps)
+        steps = tuple(self._milder(step) for step in planned.steps if not self._is_there(step))
         return replace(planned, steps=steps)
+
+    def _is_there(self, step: Step) -> bool:
+        """Whether a step creates a shard only if it is missing, and it is not."""
+        operation = None if isinstance(step, CutOver) else step.piece.operation
+        if not isinstance(operation, CreateTable) or not operation.if_not_exists:
+            return False
+        if not self._rules.wanted(operation.table):
+            return False
+        groups, shard = self.reading.groups, Shard(operation.table, self._rules.route(operation.table))
+        # What has created a shard is met again after a crash, where no structure is known yet, and by the second pass
+        # of an early one.
+        known = self._tracker.get(shard.table) is not None
+        return self._progress.ask(lambda connection: groups.takes_part(connection, shard, waived=not known))
 
     def _milder(self, step: Step) -> Step:
         if not isinstance(step, Execute):
