@@ -18,7 +18,7 @@ S4  That a shard has passed a DDL commits with the L behind its event.
 S5  A shard that can't pass is held (`shard_holds.py`).
 S6  A shard joins with the structure that the others have at `executed`, as long as the next DDL is not begun. A table
     that is created with another one, or later, is early: it is held at its CREATE TABLE, and counts as arrived at the
-    next DDL, whatever that is. A source does not join meanwhile.
+    next DDL, whatever that is. A source does not join meanwhile. Of what is known at L and no shard, all joins later.
 S7  In the optimistic mode a table that the target does not take stands where the first held shard of its source does,
     if that one's DDL is executed, or none is open: what it does before the table is created is not at the target yet,
     and the table is read again with it. Otherwise it is early if a DDL is open.
@@ -48,6 +48,8 @@ from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import TableSchema
 
 Structure = TableSchema | None  # None: not known
+Structures = Callable[[TableName], Structure]
+JOINS_AGAIN: Final = 2  # in `joined`: a shard was given up, and its table may live on
 _BEGUN: Final = "begun"  # a DDL of which nothing is announced yet
 
 
@@ -66,9 +68,7 @@ class ShardGroups:
             )
             connection.commit()
 
-    def join(
-        self, connection: TargetConnection, shards: Iterable[Shard], structures: Callable[[TableName], Structure]
-    ) -> None:
+    def join(self, connection: TargetConnection, shards: Iterable[Shard], structures: Structures) -> None:
         """Say once which shards the source has; raises DMError where one is not like those of the others."""
         found = connection.query(
             f"SELECT joined FROM {self._tables.source.sql} WHERE id = %s FOR UPDATE", (self.key.source_id,)
@@ -79,13 +79,32 @@ class ShardGroups:
             executed, schema = self.latched(connection, shard.target), structures(shard.table)
             if self.begun(connection, shard.target, executed):
                 raise DMError("shard-ddl-under-way", target=shard.target, source=self.key.source_id)
-            if not self._fits(connection, shard, schema):
-                raise self._unlike(connection, shard, schema)
-            self._enter(connection, shard, executed)
+            self._let_in(connection, shard, executed, schema)
         connection.execute(
             f"INSERT INTO {self._tables.source.sql} (id, joined) VALUES (%s, 1) ON DUPLICATE KEY UPDATE joined = 1",
             (self.key.source_id,),
         )
+
+    def join_later(
+        self, connection: TargetConnection, known: Iterable[Shard], given_up: Iterable[Shard], structures: Structures
+    ) -> None:
+        """Add tables that the source has at L and that are no shards; raises DMError as `join` does.
+
+        Nobody knows the structure of those that may be `given_up`. Where the next DDL is begun, a shard joins with a
+        later reading: this source may be the one that has to execute it.
+        """
+        source, all_in = self._tables.source.sql, True
+        (state,) = connection.query(f"SELECT joined FROM {source} WHERE id = %s FOR UPDATE", (self.key.source_id,))
+        members = {shard.table for shard in self.shards(connection)}
+        new = [each for each in {*known, *(given_up if state[0] == JOINS_AGAIN else ())} if each.table not in members]
+        for shard in sorted(new, key=lambda each: (each.target, each.table)):
+            executed, schema = self.latched(connection, shard.target), structures(shard.table)
+            if self.begun(connection, shard.target, executed):
+                all_in = False
+            else:
+                self._let_in(connection, shard, executed, schema)
+        if all_in and state[0] == JOINS_AGAIN:
+            connection.execute(f"UPDATE {source} SET joined = 1 WHERE id = %s", (self.key.source_id,))
 
     def enter(self, connection: TargetConnection, shard: Shard) -> None:
         """A new table becomes a shard, whatever its structure is (optimistic mode); it does not wait any more."""
@@ -382,6 +401,11 @@ class ShardGroups:
             " VALUES (%s, %s, %s, %s, %s, %s, %s)",
             (self.key.source_id, *shard.table, *shard.target, executed, executed),
         )
+
+    def _let_in(self, connection: TargetConnection, shard: Shard, executed: int, schema: Structure) -> None:
+        if not self._fits(connection, shard, schema):
+            raise self._unlike(connection, shard, schema)
+        self._enter(connection, shard, executed)
 
     def _fits(self, connection: TargetConnection, shard: Shard, schema: Structure) -> bool:
         """Whether a shard is like the others; the first one says what they are like. What is not known fits."""

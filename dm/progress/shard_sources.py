@@ -12,8 +12,8 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.checkpoint import read_checkpoint
-from dm.progress.shard_groups import ShardGroups
+from dm.progress.checkpoint import TablePoint, read_checkpoint, write_table
+from dm.progress.shard_groups import JOINS_AGAIN, ShardGroups
 from dm.progress.shard_holds import read_held
 from dm.progress.shard_tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey
@@ -62,12 +62,19 @@ def remove_source(connection: TargetConnection, key: SubtaskKey) -> None:
 
 
 def remove_table(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
-    """The same for one shard of a source; its later rows are those of a new shard."""
+    """The same for one shard of a source; its later rows are those of a new shard, which joins with the next run."""
     _end_run(connection, key)
     groups = ShardGroups(key)
     for shard in groups.shards(connection):
         if shard.table == table:
             groups.leave(connection, shard)
+            connection.execute(
+                f"UPDATE {ShardTables.of(key).source.sql} SET joined = {JOINS_AGAIN} WHERE id = %s AND joined",
+                (key.source_id,),
+            )
+            checkpoint = read_checkpoint(connection, key)
+            if checkpoint is not None and table not in checkpoint.tables:
+                write_table(connection, key, table, TablePoint(None))
     connection.execute(
         f"DELETE FROM {ShardTables.of(key).held.sql} WHERE id = %s AND s_schema = %s AND s_table = %s",
         (key.source_id, *table),

@@ -1,7 +1,7 @@
 """The progress tables of shard merge: names and definitions. They exist only where a task file has a `shard-mode`.
 
-shard_source   which sources the task has, whether each has said which shards it has, and which XA transactions were
-               undecided where its second pass began
+shard_source   which sources the task has, whether each has said which shards it has (2: a table is to join again),
+               and which XA transactions were undecided where its second pass began
 shard_group    one row per target table: how many DDLs were executed, and what the shards are like behind them; the
                latch of everything about the table
 shard_table    one row per shard: how many DDLs its rows are behind, the one that it has arrived at, and the last one
@@ -28,7 +28,7 @@ _THERE_ALREADY: Final = 1060
 
 _SOURCE = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
-    joined BOOLEAN NOT NULL DEFAULT 0,
+    joined TINYINT NOT NULL DEFAULT 0,
     undecided LONGTEXT,
     PRIMARY KEY (id)
 ) ENGINE=InnoDB {charset}"""

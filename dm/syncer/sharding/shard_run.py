@@ -152,11 +152,20 @@ class ShardRun:
                 self.prepared.begin_without(xids, state.start, int(clock.time()))
             self._learn(control, state)
             return
-        tables = {*state.checkpoint.tables, *origin.tables(self.rules.wanted)}
-        shards = [Shard(table, self.rules.route(table)) for table in tables if self.rules.wanted(table)]
+        stored, present = state.checkpoint.tables, origin.tables(self.rules.wanted)
+        shards = [Shard(each, self.rules.route(each)) for each in {*stored, *present} if self.rules.wanted(each)]
+        structures: Callable[[TableName], TableSchema | None] = (
+            (lambda _: None) if self.optimistic else state.tracker.get
+        )
+        # One that the source has now, and that is not stored, may be created or get its name behind L.
+        there = [each for each in shards if each.table in stored and each.table not in self.held]
+        known = [each for each in there if stored[each.table].schema is not None]
+        # A structure that nobody knows would keep the optimistic mode from deciding anything.
+        unknown = [] if self.optimistic else [each for each in there if each not in known and each.table in present]
         self._groups.ensure(control, (shard.target for shard in shards))
         with claimed(control, state.claims[CONTROL]):
-            self._groups.join(control, shards, (lambda _: None) if self.optimistic else state.tracker.get)
+            self._groups.join(control, shards, structures)
+            self._groups.join_later(control, known, unknown, structures)
         self._learn(control, state)
         faults.hit("shard.joined")
 

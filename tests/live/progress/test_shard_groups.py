@@ -13,7 +13,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.checkpoint import Checkpoint, read_checkpoint, write_new
+from dm.progress.checkpoint import Checkpoint, TablePoint, read_checkpoint, write_new
 from dm.progress.intent import Intent
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch
 from dm.progress.operators import Operator, change_operators, put_operator, read_operators
@@ -267,6 +267,50 @@ def test_one_shard_is_given_up(target: ThrowawayServer, schema: SchemaFactory) -
         with pytest.raises(DMError) as caught:
             one.arrive(ddl(B))
         assert caught.value.name == "fenced"
+
+
+def test_a_table_whose_rows_were_given_up_is_a_new_shard_from_the_next_run_on(
+    target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    with sides(target, schema) as (one, two):
+        one.join(A, B)
+        two.join(C)
+        write_new(one.connection, one.key, Checkpoint(END))
+        for shard in (A, B):
+            give_up(two.connection, one.key, shard.table)
+        checkpoint = read_checkpoint(one.connection, one.key)
+        assert checkpoint is not None
+        assert checkpoint.tables == {shard.table: TablePoint(None) for shard in (A, B)}
+        one.claim = one.take()
+        with claimed(one.connection, one.claim):
+            one.groups.join_later(one.connection, [], [A], lambda _: None)  # the other one is gone
+        assert two.arrive(ddl(C)) is Standing.OTHERS_MISSING
+        with claimed(one.connection, one.claim):
+            one.groups.join_later(one.connection, [], [A, B], lambda _: None)  # B has come again, and is to be created
+        assert [member.table for member in one.groups.group(one.connection, T).members] == [A.table, C.table]
+
+
+def test_a_table_that_is_known_and_no_shard_joins_unless_a_ddl_is_begun(
+    target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    with sides(target, schema) as (one, two):
+        with claimed(one.connection, one.claim):
+            one.groups.join(one.connection, [A], {A.table: table(A, "id")}.get)
+        two.join()
+        with pytest.raises(DMError) as caught, claimed(two.connection, two.claim):
+            two.groups.join_later(two.connection, [C], [], {C.table: table(C, "id", "x")}.get)
+        assert caught.value.name == "shard-not-alike"
+        one.arrive(ddl(A))
+        with claimed(one.connection, one.claim):
+            assert one.groups.begin(one.connection, A) is Standing.COMPLETE
+        with claimed(two.connection, two.claim):
+            two.groups.join_later(two.connection, [C], [], {C.table: table(C, "id")}.get)
+        assert [member.table for member in one.groups.group(one.connection, T).members] == [A.table]
+        one.executes(A)
+        with claimed(two.connection, two.claim):
+            two.groups.join_later(two.connection, [C], [], {C.table: table(C, "id", "x")}.get)
+        one.passes(A)
+        assert one.arrive(ddl(A, "alter drop x")) is Standing.OTHERS_MISSING
 
 
 def test_nobody_waits_for_a_shard_that_a_person_has_waived(target: ThrowawayServer, schema: SchemaFactory) -> None:
