@@ -22,16 +22,23 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "feed-partial-image", 32974, "dump-unit", "upstream", "medium",
         "a row image of {table} lacks column {column}",
-        "`SET GLOBAL binlog_row_image = FULL` at the source, and begin a new query behind such rows",
+        "everything before it is delivered. `SET GLOBAL binlog_row_image = FULL` at the source, and begin a new query "
+        "behind such rows",
     ),
     ErrorKind(
         "feed-xa", 32975, "dump-unit", "upstream", "medium",
         "the XA transaction {xid} was prepared or decided apart from its rows, at {place}: the feed does not follow it",
-        "begin a new query behind its end",
+        "everything before it is delivered. Begin a new query behind its end, with a new checkpoint location",
     ),
     ErrorKind(
         "feed-relay-short", 32976, "dump-unit", "internal", "medium",
         "the relay ends at {there}, and the query has been at {wanted}",
         "the relay was lost or made anew: begin a new query with a new checkpoint location",
+    ),
+    ErrorKind(
+        "feed-source-switched", 32977, "dump-unit", "upstream", "medium",
+        "the relay goes on with server {now}, it was {before}: the feed can't tell what the new server repeats",
+        "everything before it is delivered. Begin a new query with a new checkpoint location, and a place of the new "
+        "server as `start`",
     ),
 )  # fmt: skip

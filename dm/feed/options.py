@@ -22,7 +22,7 @@ from dm.sql.context import SourceContext
 
 _BATCH_BYTES: Final = 256 << 20
 _TASK_BYTES: Final = 32 << 20
-_VERSIONS: Final[dict[Flavor, int]] = {"mysql": 90700, "mariadb": 101100}  # whose grammar reads a given structure
+VERSIONS: Final[dict[Flavor, int]] = {"mysql": 90700, "mariadb": 101100}  # whose grammar reads a given structure
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,4 +116,4 @@ def _context(flavor: Flavor, name: str) -> SourceContext:
     schema, _, table = name.partition(".")
     if not table:
         raise DMError("feed-option", option="table", what=f"{name!r} is not `schema.table`")
-    return SourceContext(flavor, _VERSIONS[flavor], schema)
+    return SourceContext(flavor, VERSIONS[flavor], schema)

@@ -1,0 +1,110 @@
+"""The table as a query knows it, and whether a statement leaves it so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from dm.errors import DMError
+from dm.feed.options import VERSIONS, FeedOptions
+from dm.feed.prepared import SeenPrepared
+from dm.feed.transactions import transactions
+from dm.position import Position
+from dm.schema.charset import UNKNOWN, Collated
+from dm.schema.normal import same_column
+from dm.schema.parse import parse_create_table
+from dm.schema.table import Column, TableSchema
+from dm.sql.context import SourceContext
+from dm.sql.operation import CreateTable
+from dm.sql.piece import Piece
+from dm.sql.rows_before import Effect, effect_of
+from dm.syncer.stream.transaction import RowsItem, StatementItem
+
+_EARLIEST: Final = ("", "earliest")
+
+
+class KnownTable:
+    """Knows whether the table is there already: if so, CREATE TABLE IF NOT EXISTS does nothing."""
+
+    def __init__(self, options: FeedOptions) -> None:
+        self._options = options
+        # Where a person names a place, or a dump does, the structure is that of the table there.
+        self._there = options.point is not None or options.start not in _EARLIEST
+
+    def has_rows(self) -> None:
+        """Rows of it were met."""
+        self._there = True
+
+    def stays(self, item: StatementItem, end: Position) -> bool:
+        """Whether the table has the columns and rows behind the statement that it had; raises DMError.
+
+        `end` is that of the statement's transaction.
+        """
+        context, text = self._context(item), item.query.readable
+        effect = self._effect(item)
+        if effect.stands_before(self._options.structures):
+            stays = self._makes_it(text, context)
+        elif self._there or not self._names(effect) or not _creates(text, context):
+            stays = True
+        else:
+            stays = self._makes_it(text, context) or self._was_there(end)
+        if stays and self._names(effect):
+            self._there = True
+        return stays
+
+    def _context(self, item: StatementItem) -> SourceContext:
+        query, flavor = item.query, self._options.flavor
+        return SourceContext.of_sql_mode(flavor, VERSIONS[flavor], query.schema, query.sql_mode or 0)
+
+    def _effect(self, item: StatementItem) -> Effect:
+        return effect_of(item.query.readable, self._context(item), lambda table: table in self._options.structures)
+
+    def _names(self, effect: Effect) -> bool:
+        return any(table in self._options.structures for table in effect.named)
+
+    def _makes_it(self, text: str, context: SourceContext) -> bool:
+        """Whether the statement creates the table with the columns that are expected."""
+        try:
+            operation = Piece.of(text, context).operation
+            if not isinstance(operation, CreateTable) or operation.like is not None:
+                return False
+            expected = self._options.structures.get(operation.table)
+            if expected is None:
+                return False
+            # The event doesn't tell the character set of its schema: what is inherited is what is expected.
+            inherited = Collated(expected.charset, expected.collation or "") if expected.charset else UNKNOWN
+            made = parse_create_table(text, context, inherited)
+        except DMError:
+            return False
+        return _same_images(made, expected)
+
+    def _was_there(self, end: Position) -> bool:
+        """Whether the relay has something of the table before a statement, in what an earlier batch has read."""
+        for transaction in transactions(self._options, self._options.first(), SeenPrepared()):
+            if transaction.end.covers(end):
+                return False
+            for item in transaction.items:
+                if isinstance(item, RowsItem) or self._names(self._effect(item)):
+                    return True
+        return False
+
+
+def _creates(text: str, context: SourceContext) -> bool:
+    try:
+        return isinstance(Piece.of(text, context).operation, CreateTable)
+    except DMError:
+        return False
+
+
+def _same_images(one: TableSchema, other: TableSchema) -> bool:
+    """Whether bytes of rows mean the same in both."""
+    return len(one.columns) == len(other.columns) and all(
+        same_column(_of_images(left), _of_images(right)) for left, right in zip(one.columns, other.columns, strict=True)
+    )
+
+
+def _of_images(column: Column) -> Column:
+    return replace(
+        column, collation=None, nullable=True, default=None, on_update=None, auto_increment=False, expression=None,
+        invisible=False,
+    )  # fmt: skip

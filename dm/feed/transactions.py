@@ -1,0 +1,23 @@
+"""The relay's transactions with the rows of the table that a query is about."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from dm.feed.options import FeedOptions
+from dm.position import Position
+from dm.syncer.stream.prepared import PreparedTransactions
+from dm.syncer.stream.relay_reading import RelayReading
+from dm.syncer.stream.transaction import SourceTransaction
+
+
+def transactions(options: FeedOptions, start: Position, prepared: PreparedTransactions) -> Iterator[SourceTransaction]:
+    """Everything behind `start` that is there; each is valid until the next is asked for."""
+    # Only the server knows whether MariaDB's numbers are in order; without that, only places count.
+    ordered = options.flavor == "mysql"
+    reading = RelayReading(options.relay, options.flavor, lambda table: table in options.structures, ordered)
+    with tempfile.TemporaryDirectory(prefix="dm-feed-") as scratch:
+        yield from reading.transactions(start, prepared, Path(scratch), threading.Event())
