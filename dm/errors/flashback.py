@@ -60,4 +60,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "task {task} has the task-mode {mode}: it applies no binlog",
         "name a task that syncs",
     ),
+    ErrorKind(
+        "flashback-table-ahead", 48962, "dmctl", "internal", "medium",
+        "{table} is ahead at the target: it has everything up to {point}, and the checkpoint is at {checkpoint}",
+        "let the task run until its checkpoint has passed that place (`dmctl resume-task {task}`; `dmctl query-status "
+        "{task}` tells the checkpoint), or name the other tables with --tables",
+    ),
 )  # fmt: skip

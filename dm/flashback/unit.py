@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -122,7 +122,7 @@ class FlashbackUnit:
             target = TargetSide(schemas.get, options, Judges(weights, filters))
             tables = UndoneTables(rules, _structures(origin, checkpoint), target)
             try:
-                self._write(stretch, self._wanted(rules), origin, tables, report, stop)
+                self._write(stretch, checkpoint, self._wanted(rules), origin, tables, report, stop)
             finally:
                 filters.close()
         finally:
@@ -141,6 +141,7 @@ class FlashbackUnit:
     def _write(
         self,
         stretch: Stretch,
+        checkpoint: Checkpoint,
         wanted: Callable[[TableName], bool],
         origin: Origin,
         tables: UndoneTables,
@@ -155,6 +156,7 @@ class FlashbackUnit:
         report.ddl, report.ddl_untold = survey.ddl, survey.ddl_untold
         if stop.is_set() or not survey.tables:
             return
+        self._refuse_ahead(survey.tables, checkpoint)
         self._phase = f"taking back what {stretch.source_id} has done"
         undone = BackwardsFile(self._scratch / "undone")
         try:
@@ -167,6 +169,17 @@ class FlashbackUnit:
                 report.file = str(self._file(stretch, report, undone.backwards()))
         finally:
             undone.close()
+
+    def _refuse_ahead(self, tables: Iterable[TableName], checkpoint: Checkpoint) -> None:
+        """Raise DMError where the target has more of a table than the checkpoint says: after a replay or a join."""
+        points = checkpoint.points_ahead()
+        for table in tables:
+            point = points.get(table)
+            if point is not None and not checkpoint.position.is_behind(point):
+                task = self._sources[0].subtask.task
+                raise DMError(
+                    "flashback-table-ahead", table=table, point=point, checkpoint=checkpoint.position, task=task
+                )
 
     @staticmethod
     def _undo(

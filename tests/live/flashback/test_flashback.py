@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pymysql
@@ -13,8 +14,12 @@ from pymysql.cursors import Cursor
 
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.flavor import Flavor
+from dm.ident import TableName
+from dm.progress.checkpoint import read_checkpoint, store_table
+from dm.progress.tables import SubtaskKey
 from tests.live.flashback.scene import Scene
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.random_rows import RandomRows
@@ -162,3 +167,34 @@ def test_stretches_meet_and_what_stands_in_the_way_is_said(scene: Scene, flavor:
     assert (by_gtids.transactions, others.split(b"START", 1)[1]) == (2, statements.split(b"START", 1)[1])
     report, _ = scene.take_back(last, "", keyless)
     assert (dict(report.statements), report.file != "") == ({keyless: 1}, True)
+
+
+def test_a_table_that_is_ahead_of_the_checkpoint_is_refused(scene: Scene) -> None:
+    """A later state of its rows would be overwritten, and the file's head would be wrong."""
+    key = SubtaskKey(scene.subtask.meta_schema, scene.subtask.task, scene.subtask.source_id)
+    with session(scene.upstream, scene.name) as cursor:
+        with scene.following():
+            cursor.execute("CREATE TABLE k (id INT PRIMARY KEY)")
+            cursor.execute("CREATE TABLE l (id INT PRIMARY KEY)")
+        begin = scene.place
+        with scene.following():
+            cursor.execute("INSERT INTO k VALUES (1)")
+            cursor.execute("INSERT INTO l VALUES (1)")
+
+    def put(behind: int) -> None:
+        """Say that a table is so far, as a replay does."""
+        with closing(TargetConnection(scene.subtask.target)) as connection:
+            found = read_checkpoint(connection, key)
+            assert found is not None
+            own = replace(found.position, offset=found.position.offset + behind)
+            table = TableName(scene.name, "k")
+            store_table(connection, key, table, replace(found.tables[table], point=own))
+
+    put(100)
+    ahead = refused(scene, begin)
+    assert (ahead.name, str(ahead.details["table"])) == ("flashback-table-ahead", f"{scene.name}.k")
+    others, _ = scene.take_back(begin, "", f"{scene.there}.l")
+    assert dict(others.statements) == {f"{scene.there}.l": 1}
+    put(0)
+    both, _ = scene.take_back(begin)
+    assert both.statements.total() == 2
