@@ -55,4 +55,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "call `dmctl replay` again: the relay is read again. On a cluster the daemon's work directory and the relay "
         "have to be where every executor can read them",
     ),
+    ErrorKind(
+        "replay-parts-unlike", 44060, "dmctl", "internal", "high",
+        "part {part} of bucket {bucket} is in the target with {done} changes, and has {now} now",
+        "call `dmctl replay` again: it begins anew",
+    ),
 )  # fmt: skip

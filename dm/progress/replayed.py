@@ -19,9 +19,10 @@ R4  Writes begin when all removals have committed.
 R5  At the end one transaction under the control lane's claim moves L to E and deletes the record, and the lanes' rows
     with it. Where tables were left to the syncer, L stays, and each replayed table gets the point E instead.
 
-A replay that finds the plan of the last run goes on with it: the same cuts give the same parts. It may do so only where
-nobody has had the lanes meanwhile: the epoch that the plan was stored with tells. Otherwise it begins anew at L; then
-each key that the stretch touches is deleted first, whether its row was there at L or not.
+A replay that finds the plan of the last run goes on with it: the same cuts give the same parts, and a part that is done
+with another number of changes shows that they were not the same. It may do so only where nobody has had the lanes
+meanwhile: the epoch that the plan was stored with tells. Otherwise it begins anew at L; then each key that the stretch
+touches is deleted first, whether its row was there at L or not.
 """
 
 from __future__ import annotations
@@ -188,13 +189,13 @@ def release_lanes(connection: TargetConnection, key: SubtaskKey, rows: Iterable[
             session_lock.release(connection, key.lock_name(row.lane))
 
 
-def done_parts(connection: TargetConnection, key: SubtaskKey, phase: int, bucket: int) -> frozenset[int]:
-    """The parts of a bucket that are in the target."""
+def done_parts(connection: TargetConnection, key: SubtaskKey, phase: int, bucket: int) -> dict[int, int]:
+    """The parts of a bucket that are in the target, and how many changes each has."""
     rows = connection.query(
-        f"SELECT part FROM {key.replay.sql} WHERE id = %s AND phase = %s AND bucket = %s",
+        f"SELECT part, changes FROM {key.replay.sql} WHERE id = %s AND phase = %s AND bucket = %s",
         (key.source_id, phase, bucket),
     )
-    return frozenset(int(part) for (part,) in rows)
+    return {int(part): int(changes) for part, changes in rows}
 
 
 def record_part(connection: TargetConnection, key: SubtaskKey, part: Part, changes: int) -> None:

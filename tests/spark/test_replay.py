@@ -246,6 +246,30 @@ def test_a_replay_goes_on_from_wherever_it_died(
     scene.identical()
 
 
+@pytest.mark.chaos
+@pytest.mark.ci_flavor("mysql")
+def test_a_replay_goes_on_with_rows_in_another_form(
+    scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scene.session() as cursor:
+        with scene.following():
+            run(cursor, "CREATE TABLE wide (id INT PRIMARY KEY, v TEXT)")
+        with scene.relayed():
+            # Several parts of each bucket, by the bytes of their rows.
+            run(cursor, "SET SESSION cte_max_recursion_depth = 20000")
+            numbers = "WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 20000)"
+            run(cursor, f"INSERT INTO wide {numbers} SELECT id, REPEAT(CHAR(65 + id % 26), 4000) FROM n")
+    struck(scene, spark, monkeypatch, worker="replay.part_committed")
+    here = scene.target.query(f"SELECT COUNT(*) FROM {scene.there}.wide")[0][0]
+    assert 0 < here < 20000
+    syncer = scene.subtask.syncer.model_copy(update={"row_format": "sql"})
+    scene.subtask = scene.subtask.model_copy(update={"syncer": syncer})
+    report = scene.replay(spark)
+    assert report["goesOn"]
+    assert report["asEvents"] == 0
+    scene.identical()
+
+
 EACH_STEP = [
     pytest.param("replay.begun", marks=pytest.mark.chaos),
     "replay.removed",

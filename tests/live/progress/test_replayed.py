@@ -20,9 +20,11 @@ from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch, read
 from dm.progress.replayed import REMOVALS, WRITES, Part, Piece, StoredReplay
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.progress.undone import UndoneKeys, has_undone, store_undone
+from dm.replay.parts import commit_part
 from dm.schema.table import Column, TableSchema
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of
+from tests.unit.changes.plans import delete, key, number, plan
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
@@ -118,8 +120,8 @@ def test_a_part_counts_once_and_only_in_its_run(connection: TargetConnection, me
     task.commit(Part(WRITES, 1, 0))
     with pytest.raises(DMError):
         task.commit(Part(REMOVALS, 1, 0))
-    assert replayed.done_parts(connection, task.key, REMOVALS, 1) == {0}
-    assert replayed.done_parts(connection, task.key, WRITES, 2) == frozenset()
+    assert replayed.done_parts(connection, task.key, REMOVALS, 1) == {0: 7}
+    assert replayed.done_parts(connection, task.key, WRITES, 2) == {}
     older, task.claim = task.claim.epoch, task.take()
     with pytest.raises(DMError) as raised:
         task.commit(Part(WRITES, 3, 0), older)
@@ -160,3 +162,28 @@ def test_a_cancelled_replay_leaves_the_bound(connection: TargetConnection, meta:
     replayed.forget_replay(connection, task.claim)
     assert (task.checkpoint.position, task.checkpoint.bound) == (L, E)
     assert replayed.read_replay(connection, task.key) is None
+
+
+def test_a_part_that_a_lost_executor_commits_meanwhile_is_done(
+    connection: TargetConnection, meta: str, target: ThrowawayServer
+) -> None:
+    task = Target(connection, meta)
+    task.begin()
+    connection.execute(f"CREATE TABLE {TableName(meta, 't').sql} (id INT PRIMARY KEY)")
+    removal = delete(replace(plan([number("id")], [key("PRIMARY", "id")]), target=TableName(meta, "t")), 1)
+    with closing(TargetConnection(endpoint_of(target))) as retry:
+        claim = task.claim_of(replayed.lane_of(1), task.claim.epoch)
+        # Nobody has the part, and the row is not there.
+        with pytest.raises(DMError) as raised:
+            commit_part(retry, claim, Part(REMOVALS, 0, 0), [removal])
+        assert raised.value.name == "row-missing"
+        with claimed(connection, task.claim_of(LANE, task.claim.epoch)):
+            replayed.record_part(connection, task.key, Part(REMOVALS, 0, 0), 1)
+        assert commit_part(retry, claim, Part(REMOVALS, 0, 0), [removal]) == 0
+        # It is another part if it had another number of changes.
+        with pytest.raises(DMError):
+            commit_part(retry, claim, Part(REMOVALS, 0, 0), [removal, removal])
+        task.claim = task.take()
+        with pytest.raises(DMError) as raised:
+            commit_part(retry, claim, Part(REMOVALS, 0, 0), [removal])
+        assert raised.value.name == "fenced"
