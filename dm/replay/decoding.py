@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Final
 
 from dm import faults
-from dm.binlog.value import ABSENT
+from dm.binlog.value import ABSENT, Row
+from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.errors import DMError
 from dm.gtid import Gtid
@@ -219,7 +220,7 @@ class _Reading:
                 continue
             source, kind = table.table, KINDS[item.rows.kind]
             pairs = source.pairs(item, transaction, safe=False)
-            if not item.rows.whole and any(after is not None and ABSENT in after for _, after in pairs):
+            if not item.rows.whole and any(_lacks(source.plan, before, after) for before, after in pairs):
                 raise DMError("replay-partial-image", table=source.plan.source)
             raws = source.raw_images(item, len(pairs), safe=False)
             self._add(
@@ -255,6 +256,13 @@ class _Reading:
         self._reductions.clear()
         self._bytes = 0
         self._writer.round(sections)
+
+
+def _lacks(plan: TablePlan, before: Row | None, after: Row | None) -> bool:
+    """Whether a value is missing that a later change, or the search for the row by all its keys, needs."""
+    if after is not None and ABSENT in after:
+        return True
+    return before is not None and any(before[at] is ABSENT for at in plan.key_columns)
 
 
 def _runs(items: TransactionItems) -> Iterator[StatementItem | list[RowsItem]]:

@@ -357,6 +357,24 @@ def test_a_cancelled_replay_is_the_syncers(scene: Scene, spark: SparkProvider, m
 
 
 @pytest.mark.ci_flavor("mysql")
+def test_a_replay_ends_before_an_image_that_lacks_a_unique_key(scene: Scene, spark: SparkProvider) -> None:
+    with scene.session() as cursor:
+        with scene.following():
+            run(cursor, *TABLES)
+        with scene.relayed():
+            run(cursor, *CHANGES[:3])
+            before = scene.place
+            run(cursor, "SET SESSION binlog_row_image = MINIMAL", "DELETE FROM uniques WHERE id = 2")
+            run(cursor, "SET SESSION binlog_row_image = FULL", "INSERT INTO uniques VALUES (20, 2, 'two')")
+    report = scene.replay(spark)
+    assert report["endsBefore"] == f"a row image of {scene.name}.uniques lacks columns"
+    file, offset = before.split(":")
+    assert report["to"] == f"({file}, {offset})"
+    scene.resumed()
+    scene.identical()
+
+
+@pytest.mark.ci_flavor("mysql")
 def test_a_replay_ends_at_a_place(scene: Scene, spark: SparkProvider, flavor: Flavor) -> None:
     with scene.session() as cursor:
         with scene.following():
