@@ -12,11 +12,13 @@ from __future__ import annotations
 import os
 import pickle
 import struct
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from dm.atomic_file import sync_directory
 from dm.binlog.table_map import TableMap
 from dm.errors import DMError
 from dm.ident import TableName
@@ -48,7 +50,8 @@ class SpillWriter:
         self._at = 0
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._unfinished = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+            # Executors in two containers may have the same number of a process.
+            self._unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
             self._file = self._unfinished.open("wb")
         except OSError as error:
             raise _failed(path) from error
@@ -70,12 +73,15 @@ class SpillWriter:
         self._at += len(data)
 
     def finish(self) -> None:
-        """Give the file its name; raises DMError."""
+        """Give the file its name, once it is on the disk: the plan outlives a power cut. Raises DMError."""
         index, at = pickle.dumps(self._index, protocol=5), self._at
         self._append(index + _END.pack(at, len(index)))
         try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
             self._file.close()
             self._unfinished.replace(self._path)
+            sync_directory(self._path.parent)
         except OSError as error:
             raise _failed(self._path) from error
 

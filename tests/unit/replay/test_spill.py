@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,24 @@ def test_a_file_that_is_gone_or_torn_is_an_error(tmp_path: Path) -> None:
     writer = SpillWriter(tmp_path / "begun")
     writer.close()
     assert not (tmp_path / "begun").exists()
+
+
+def test_two_executors_with_the_same_number_of_a_process_write_files_of_their_own(tmp_path: Path) -> None:
+    first, second = SpillWriter(tmp_path / "piece"), SpillWriter(tmp_path / "piece")
+    first.round({(0, False): [SpilledTable(TABLE, MAP, [Net(1, False, (1,), None, (1,), None)])]})
+    second.close()
+    first.finish()
+    first.close()
+    assert len([*spilled(tmp_path / "piece", (0, False))]) == 1
+
+
+def test_a_finished_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "piece"
+    there: list[tuple[bool, int]] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: there.append((path.exists(), os.fstat(descriptor).st_size)))
+    writer = SpillWriter(path)
+    writer.round({(0, False): [SpilledTable(TABLE, MAP, [Net(1, False, (1,), None, (1,), None)])]})
+    writer.finish()
+    (file, directory) = there
+    assert file == (False, path.stat().st_size)
+    assert directory[0]
