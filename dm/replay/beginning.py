@@ -89,16 +89,16 @@ def _known(subtask: SubtaskConfig, checkpoint: Checkpoint, control: TargetConnec
     rules = TableRules(subtask)
     structures = {name: each.schema for name, each in checkpoint.tables.items() if each.schema is not None}
     wanted = [name for name in structures if rules.wanted(name)]
-    # In lower case: two names may mean one table at the target.
-    sharing = Counter(_folded(rules.route(name)) for name in wanted)
+    sharing = Counter(folded(rules.route(name)) for name in wanted)
     ordered, points = read_ordered(control, key), checkpoint.points_ahead()
     return KnownTables(
         {name: structures[name] for name in wanted},
         frozenset(name for name, point in points.items() if not checkpoint.position.is_behind(point)),
         frozenset([*ordered.tables, *ordered.left]),
-        frozenset(name for name in wanted if sharing[_folded(rules.route(name))] > 1),
+        frozenset(name for name in wanted if sharing[folded(rules.route(name))] > 1),
     )
 
 
-def _folded(table: TableName) -> tuple[str, str]:
+def folded(table: TableName) -> tuple[str, str]:
+    """The name in lower case: two may mean one table at the target."""
     return table.schema.lower(), table.table.lower()

@@ -17,7 +17,6 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
 from typing import Final, TypeVar
 
 from dm import faults
@@ -48,10 +47,12 @@ from dm.replay.applying import Applied, BucketApplier
 from dm.replay.beginning import Beginning, find_beginning, refuse_unsuited
 from dm.replay.decoding import Decoded, PieceDecoder
 from dm.replay.pieces import RelayStretch, total_bytes
+from dm.replay.plan import demand_covered, demand_planned, plan_of
 from dm.replay.report import ReplayReport
 from dm.replay.request import ReplayRequest
 from dm.replay.surroundings import Surroundings
 from dm.replay.until import place_of_end
+from dm.rules.table_rules import TableRules
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
 from dm.syncer.stream.origin import Origin, open_origin
@@ -64,6 +65,8 @@ ResultT = TypeVar("ResultT")
 
 _BUCKET_BYTES: Final = 64 << 20  # of the relay, for each bucket
 _MOST_BUCKETS: Final = 512
+# What each further call would meet again while it goes on with the same plan and files.
+_ENDS_THE_PLAN: Final = {"replay-target-changed", "replay-file-lost", "replay-parts-unlike"}
 
 
 class _Stopped(Exception):
@@ -122,8 +125,14 @@ class ReplayUnit:
             prepared = PreparedTransactions(self._request.sync_directory / "prepared")
             prepared.open(beginning.claim.epoch, beginning.checkpoint.position)
             stretch = RelayStretch.at(self._request.relay, beginning.checkpoint.position, origin.facts.flavor)
-            replay = self._planned(control, beginning, stretch, origin, stop)
-            self._apply(replay, self._around(replay, beginning, origin), stop)
+            try:
+                replay = self._planned(control, beginning, stretch, origin, stop)
+                self._apply(replay, self._around(replay, beginning, origin), stop)
+            except DMError as error:
+                if error.name in _ENDS_THE_PLAN:
+                    with suppress(DMError):  # the next call meets the same error, and tries again
+                        forget_replay(control, beginning.claim)
+                raise
             if not replay.left:
                 prepared.settle(replay.end)
             end_replay(control, beginning.claim, beginning.checkpoint, replay, stretch.birth(replay.end.file))
@@ -147,11 +156,13 @@ class ReplayUnit:
         if stored is not None:
             self.report.goes_on = True
             replay, self.report.applied = continue_replay(control, beginning.claim, stored, self._lanes())
+            asked = self._asked(beginning, origin, stop)
+            if asked is not None:
+                demand_covered(asked, replay.end, self._request.subtask.task)
             around = self._around(replay, beginning, origin)
             missing = [piece for piece in replay.pieces if not around.spill(piece).exists()]
             for decoded in self._read(around, replay.buckets, missing, stop):
-                if decoded.barrier:
-                    raise DMError("replay-target-changed", table=decoded.barrier)
+                demand_planned(replay, decoded)
         else:
             replay = self._read_anew(beginning, stretch, origin, stop)
             begin_replay(control, beginning.claim, beginning.checkpoint, replay, self._lanes())
@@ -165,19 +176,28 @@ class ReplayUnit:
         shutil.rmtree(self._directory, ignore_errors=True)
         request, start = self._request, beginning.checkpoint.position
         self._says("looking at the relay")
-        asked = None
-        if request.until:
-            until = self._place(request.subtask, request.until)
-            asked = place_of_end(until, request.relay, origin.facts, start, stop)
+        asked = self._asked(beginning, origin, stop)
         pieces = stretch.pieces(end=asked)
         if not pieces:
-            raise DMError("replay-nothing", task=request.subtask.task, why=f"the relay ends at {start}")
+            why = f"the relay ends at {start}"
+            if asked is not None:
+                why = f"nothing behind the checkpoint, {start}, lies before the place that was asked for, {asked}"
+            raise DMError("replay-nothing", task=request.subtask.task, why=why)
         buckets = min(_MOST_BUCKETS, max(2 * self._cores(), total_bytes(pieces) // _BUCKET_BYTES))
         replay = StoredReplay(
             uuid.uuid4().hex, beginning.claim.epoch, start, start, tuple(pieces), buckets, beginning.again
         )
         found = self._read(self._around(replay, beginning, origin), buckets, pieces, stop)
-        return _as_found(replay, found, stretch, request.subtask.task, beginning.checkpoint.bound)
+        route = TableRules(request.subtask).route
+        return plan_of(replay, found, stretch, request.subtask.task, beginning.checkpoint.bound, route)
+
+    def _asked(self, beginning: Beginning, origin: Origin, stop: threading.Event) -> Position | None:
+        """The place that was asked for; None where the relay's end comes first. Raises DMError."""
+        request = self._request
+        if not request.until:
+            return None
+        until = self._place(request.subtask, request.until)
+        return place_of_end(until, request.relay, origin.facts, beginning.checkpoint.position, stop)
 
     def _around(self, replay: StoredReplay, beginning: Beginning, origin: Origin) -> Surroundings:
         return Surroundings(
@@ -265,38 +285,3 @@ class ReplayUnit:
     def _waits(self, what: str) -> None:
         if what:
             self.report.phase = what
-
-
-def _as_found(
-    replay: StoredReplay, found: Sequence[Decoded], stretch: RelayStretch, task: str, bound: Position | None
-) -> StoredReplay:
-    """The plan with what the pieces have in them, up to the first that ends before its end; raises DMError."""
-    by_begin = {(one.piece.file, one.piece.begin): one for one in found}
-    pieces: list[Piece] = []
-    replayed: dict[TableName, TableName] = {}
-    left: dict[TableName, str] = {}
-    ends_before, removals = "", False
-    for planned in replay.pieces:
-        one = by_begin[planned.file, planned.begin]
-        if one.piece.end > one.piece.begin:
-            pieces.append(one.piece)
-            replayed.update(one.taken)
-            left.update(one.left)
-            removals = removals or bool(one.first)
-        if one.barrier:
-            ends_before = one.barrier
-            break
-    if not pieces:
-        raise DMError("replay-nothing", task=task, why=f"the first transaction is not replayed: {ends_before}")
-    if left and not replayed:
-        ((table, why), *_) = sorted(left.items())
-        raise DMError("replay-nothing", task=task, why=f"all of it is the syncer's ({table}: {why})")
-    if changed := sorted(set(replayed) & set(left)):
-        raise DMError("replay-target-changed", table=changed[0])
-    end = stretch.place(pieces[-1].file, pieces[-1].end)
-    if bound is not None and not end.covers(bound):
-        why = f"it would end at {end}, and the last run may have got to {bound}"
-        raise DMError("replay-unsuited", task=task, why=why)
-    return replace(
-        replay, end=end, pieces=tuple(pieces), ends_before=ends_before, replayed=replayed, left=left, removals=removals
-    )

@@ -375,6 +375,65 @@ def test_a_replay_ends_before_an_image_that_lacks_a_unique_key(scene: Scene, spa
 
 
 @pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize(
+    ("trigger", "files"),
+    [(True, "whole"), pytest.param(False, "torn", marks=pytest.mark.chaos), (True, "gone")],
+)
+def test_a_replay_begins_anew_where_its_plan_does_not_hold(
+    scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch, trigger: bool, files: str
+) -> None:
+    with scene.session() as cursor:
+        backlog(scene, cursor)
+    struck(scene, spark, monkeypatch, driver="replay.removed")
+    bound = scene.checkpoint().bound
+    assert bound is not None
+    if trigger:
+        there = scene.there
+        scene.target.execute(f"CREATE TRIGGER {there}.t BEFORE INSERT ON {there}.plain FOR EACH ROW SET @x = 1")
+    if files != "whole":
+        for path in (scene.directory / "replay").glob("*/*"):
+            path.write_bytes(path.read_bytes()[:20])
+            if files == "gone":
+                path.unlink()
+    with pytest.raises(DMError) as raised:
+        scene.replay(spark)
+    assert raised.value.name == ("replay-target-changed" if trigger else "replay-file-lost")
+    assert scene.record() is None
+    assert scene.checkpoint().bound == bound
+    report = scene.replay(spark)
+    assert not report["goesOn"]
+    scene.resumed()
+    scene.identical()
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_a_replay_that_goes_on_does_not_pass_the_place(
+    scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with scene.session() as cursor:
+        with scene.following():
+            run(cursor, *TABLES)
+        start = scene.place
+        with scene.relayed():
+            run(cursor, *CHANGES[:4])
+            middle = scene.place
+            run(cursor, *CHANGES[4:])
+            end = scene.place
+    with pytest.raises(DMError) as raised:
+        scene.replay(spark, until=start)
+    assert raised.value.name == "replay-nothing"
+    assert "the place that was asked for" in raised.value.message
+    struck(scene, spark, monkeypatch, driver="replay.begun")
+    with pytest.raises(DMError) as raised:
+        scene.replay(spark, until=middle)
+    assert raised.value.name == "replay-unsuited"
+    assert "the last run may have got to" in raised.value.message
+    report = scene.replay(spark, until=end)
+    assert report["goesOn"]
+    scene.identical()
+
+
+@pytest.mark.ci_flavor("mysql")
 def test_a_replay_ends_at_a_place(scene: Scene, spark: SparkProvider, flavor: Flavor) -> None:
     with scene.session() as cursor:
         with scene.following():
