@@ -162,7 +162,9 @@ def give_up(
             remove_source(connection, key)
         else:
             remove_table(connection, key, table)
-        return [each for each in lost if table in (None, each[0])]
+        faults.hit("unlock.given_up")
+    faults.hit("unlock.committed")
+    return [each for each in lost if table in (None, each[0])]
 
 
 @contextmanager

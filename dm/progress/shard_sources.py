@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dm import faults
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
@@ -36,6 +37,7 @@ def expect_sources(connection: TargetConnection, key: SubtaskKey, sources: Seque
                 lock = lock_id(key.task, _target_of(connection, left, waiting[0][0]))
                 raise DMError("shard-source-left", task=key.task, source=source, places=places, lock=lock)
             forget_source(connection, left)
+            faults.hit("unlock.source_left")
 
 
 def waiting_tables(connection: TargetConnection, key: SubtaskKey) -> list[tuple[TableName, Position]]:

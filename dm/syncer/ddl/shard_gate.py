@@ -269,6 +269,7 @@ class ShardGate:
             # What is begun is not skipped any more: nobody says so between this look and the execution.
             if self._progress.ask(lambda connection: groups.skipped(connection, shard)):
                 self.store(lambda connection: groups.executed(connection, shard, None))
+                faults.hit("unlock.skipped")
                 yield Standing.EXECUTED, None
                 return
             announced = self._progress.ask(lambda connection: groups.announced(connection, shard, end))
