@@ -158,6 +158,23 @@ NOW = Trap(
     "ddl-values-differ",
 )
 NOW_EACH = Trap((Run(("0 INSERT s1 VALUES (1, 1)", f"0 ALTER s1 {_ADD_NOW}")), Run(())), "shard-ddl-unsupported", 2)
+# The target lacks a value for the rows of the shard that does not have the column yet.
+NEEDS_A_VALUE = Trap(
+    (
+        Run((f"0 ALTER s1 {_ADD_N}", "0 INSERT s2 VALUES (3, 3)", "1 INSERT s1 VALUES (11, 1)")),
+        Run((f"1 ALTER s1 {_ADD_N}", "0 INSERT s1 VALUES (4, 4, 4)", "1 INSERT s2 VALUES (12, 1)")),
+        Run((f"0 ALTER s2 {_ADD_N}", f"1 ALTER s2 {_ADD_N}", "1 INSERT s2 VALUES (13, 1, 1)")),
+    )
+)
+OTHER_DEFAULTS = Trap(
+    (
+        Run(("0 INSERT s1 VALUES (1, 1)", "0 INSERT s2 VALUES (2, 2)", f"0 ALTER s1 {ADD_W}")),
+        Run(("0 ALTER s2 ADD COLUMN w INT NOT NULL DEFAULT 8",)),
+        Run(()),
+    ),
+    "shard-structures-differ",
+    2,
+)
 BACKWARD = Trap(
     (
         Run(("0 INSERT s1 VALUES (1, 1)", f"0 ALTER s1 {ADD_W}", "0 INSERT s1 VALUES (2, 1, 1)")),

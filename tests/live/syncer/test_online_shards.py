@@ -74,12 +74,10 @@ def merging(
     return [online(subtask, shard_mode=mode) for subtask in found]
 
 
-@pytest.mark.ci_flavor("mysql")
-@pytest.mark.parametrize(("mode", "tool"), CASES)
-def test_a_tool_alters_one_shard_and_a_statement_the_other(
-    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str, tool: Tool
-) -> None:
-    name = schema(upstream, target)
+def altered_one_by_a_tool(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, mode: str, tool: Tool
+) -> SubtaskConfig:
+    """A tool alters one shard, and a statement the other, over two restarts; all that is written has come."""
     (subtask,) = merging(name, [upstream], target, mode)
     one, other = (Shard(upstream, TableName(name, f"s{number}"), number * 100) for number in (1, 2))
     with running_sync(subtask) as sync:
@@ -106,8 +104,18 @@ def test_a_tool_alters_one_shard_and_a_statement_the_other(
         other.row()
         wait_for_rows(target, name, 9, sync)
         sync.wait_synced()
-        assert target.query(f"SHOW TABLES FROM {name}") == (("t",), ("u",))
-        assert target.query(f"SELECT ghost_table FROM {subtask.meta_schema}.{name}_onlineddl") == ()
+    return subtask
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize(("mode", "tool"), CASES)
+def test_a_tool_alters_one_shard_and_a_statement_the_other(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str, tool: Tool
+) -> None:
+    name = schema(upstream, target)
+    subtask = altered_one_by_a_tool(upstream, target, name, mode, tool)
+    assert target.query(f"SHOW TABLES FROM {name}") == (("t",), ("u",))
+    assert target.query(f"SELECT ghost_table FROM {subtask.meta_schema}.{name}_onlineddl") == ()
     merged([upstream], target, name)
 
 

@@ -1,4 +1,4 @@
-"""Each trap of `test_shard_traps.py` is one again where its safeguard is taken away, here in the code itself."""
+"""Each trap that `test_shard_traps.py` lists is one again where its safeguard is taken away, in the code itself."""
 
 from __future__ import annotations
 
@@ -26,24 +26,32 @@ from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.schema.table import Column, TableSchema
 from dm.sql.piece import Piece
-from dm.syncer.ddl import optimistic_gate, shard_gate
+from dm.syncer.ddl import optimistic_gate, shard_gate, shard_policy
 from dm.syncer.ddl.optimistic_gate import OptimisticGate
 from dm.syncer.ddl.shard_policy import Surrounding
 from dm.syncer.sharding import shard_run
 from dm.syncer.sharding.shard_run import ShardRun
+from dm.task.shard_locks import Decision, decide
+from tests.live.syncer.test_online_shards import altered_one_by_a_tool
+from tests.live.syncer.test_shard_keyless import merging
 from tests.live.syncer.test_shard_traps import after_a_pass_that_died
-from tests.live.syncer.test_shards import KEYED, KEYLESS
+from tests.live.syncer.test_shards import KEYED, KEYLESS, held, wait_for_rows
+from tests.live.syncer.test_shards_killed import after_the_last_one_died
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.online_ddl_tools import TOOLS, Tool
 from tests.testbed.shard_traps import (
+    ADD_W,
     BACKWARD,
     COMES_BACK,
     CROSSED,
     FORGOTTEN,
     MOVES,
     MOVES_AT_A_KEY,
+    NEEDS_A_VALUE,
     NOW,
     NOW_EACH,
     ON_ITS_WAY,
+    OTHER_DEFAULTS,
     OTHER_ORDER,
     REFUSED_BY_DM,
     ROW_BETWEEN,
@@ -53,7 +61,7 @@ from tests.testbed.shard_traps import (
     Trap,
     scene_of,
 )
-from tests.testbed.sync import running_sync
+from tests.testbed.sync import RunningSync, running_sync
 
 pytestmark = [pytest.mark.live, pytest.mark.chaos]
 
@@ -145,6 +153,16 @@ def columns_by_place(patch: pytest.MonkeyPatch, _: Scene) -> None:
     patch.setattr("dm.changes.plan.map_columns", by_place)
 
 
+def no_own_default(patch: pytest.MonkeyPatch, _: Scene) -> None:
+    """A column that some shards lack is the target's as it is theirs who have it."""
+    patch.setattr(shard_policy, "needs_value", lambda column: False)
+
+
+def defaults_not_compared(patch: pytest.MonkeyPatch, _: Scene) -> None:
+    """A column that is there is the one that the next shard adds."""
+    patch.setattr("dm.syncer.ddl.shard_policy._Joining._demand_same", lambda joining, column, there: None)
+
+
 def places_compared(patch: pytest.MonkeyPatch, _: Scene) -> None:
     """Statements that differ in a column's place differ."""
 
@@ -183,6 +201,8 @@ LACKS: dict[str, Lack] = {
     "a table's checkpoint": Lack("pessimistic", BACKWARD, no_places, "duplicate-key"),
     "a default of the moment": Lack("pessimistic", NOW, values_not_compared, "goes on"),
     "a default of the moment, optimistic": Lack("optimistic", NOW_EACH, values_not_compared, "goes on"),
+    "a column needs a value, optimistic": Lack("optimistic", NEEDS_A_VALUE, no_own_default, "statement-failed"),
+    "other defaults, optimistic": Lack("optimistic", OTHER_DEFAULTS, defaults_not_compared, "goes on"),
     "places of columns": Lack("pessimistic", REFUSED_BY_DM, columns_by_place, _KEYS_MIXED_UP),
     "places of columns, optimistic": Lack("optimistic", REFUSED_BY_DM, columns_by_place, _KEYS_MIXED_UP),
     # Who comes second ends; where the other one is asked first, it waits.
@@ -236,3 +256,67 @@ def test_rows_of_a_pass_that_died_are_lost_where_the_next_run_does_not_finish_it
     with running_sync(subtask) as sync:
         sync.wait_synced()
     assert target.query(f"SELECT id FROM {name}.t") == ((10,),)
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_shards_that_differ_at_the_start_go_on_where_nobody_compares_them(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = schema(upstream, target)
+    subtask = merging("pessimistic", name, upstream, target)
+    upstream.execute(f"ALTER TABLE {name}.s2 {ADD_W}")
+    monkeypatch.setattr(ShardGroups, "_fits", lambda *_: True)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"ALTER TABLE {name}.s1 {ADD_W}", f"INSERT INTO {name}.s1 VALUES (1, 1, 1)")
+        (waits,) = held(sync)  # for a shard that had the column at the start, and never comes to its ADD COLUMN
+        assert waits["unsynced"] == [f"`{name}`.`s2`"]
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_a_person_does_not_get_out_where_nobody_looks_at_what_was_said(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(group: Group, number: int) -> list[Member]:
+        return [each for each in group.members if each.ready < number]
+
+    name = schema(upstream, target)
+    subtask = merging("pessimistic", name, upstream, target)
+    monkeypatch.setattr(Group, "missing", missing)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"ALTER TABLE {name}.s1 {ADD_W}", f"INSERT INTO {name}.s1 VALUES (1, 1, 1)")
+        held(sync)
+        decide(subtask, Decision(f"{name}-`{name}`.`t`"))
+        with pytest.raises(AssertionError, match="never happened"):
+            wait_for_rows(target, name, 1, sync)
+
+
+def test_a_ddl_is_executed_again_where_what_the_dead_one_announced_is_not_read(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer],
+    target: ThrowawayServer,
+    schema: SchemaFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = schema(*upstreams, target)
+    _, second = after_the_last_one_died(upstreams, target, name, "shard.after_execute")
+    monkeypatch.setattr(ShardGroups, "announced", lambda *_: None)
+    ended = RunningSync(second, None).wait_ended()
+    assert isinstance(ended, DMError)
+    assert "Duplicate column" in str(ended)
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_tool_on_a_shard_is_a_trap_where_its_tables_do_not_go_with_the_shard(
+    upstream: ThrowawayServer,
+    target: ThrowawayServer,
+    schema: SchemaFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    tool: Tool,
+) -> None:
+    for module in (shard_gate, shard_holds):
+        monkeypatch.setattr(module, "hand_over", lambda *_: None)
+    with pytest.raises((DMError, AssertionError)) as caught:
+        altered_one_by_a_tool(upstream, target, schema(upstream, target), "pessimistic", tool)
+    assert re.search("online-ddl|never happened", getattr(caught.value, "name", str(caught.value))), caught.value

@@ -17,6 +17,12 @@ a row moves from a shard that waits             no safe mode: the old row is met
 a pass that dies inside a transaction           it is an ordinary run from a place to a place
 a table's checkpoint that goes backward         a table has one place, which goes along when its reading changes
 what DM refuses                                 names and defaults are met by the structure of both sides
+NOT NULL without a default (optimistic)         the target's column has the type's own until all shards have it
+a conflict without a sign (optimistic)          a new column is compared with the target's, its default as well
+
+Traps that are played elsewhere, and have their safeguards taken away there as well: shards that differ at the start
+(`test_shard_keyless.py`), a conflict without a way out (`test_shards.py`), an executor that dies
+(`test_shards_killed.py`), gh-ost and pt-osc (`test_online_shards.py`).
 """
 
 from __future__ import annotations
@@ -41,9 +47,11 @@ from tests.testbed.shard_traps import (
     GOES_ELSEWHERE,
     MOVES,
     MOVES_AT_A_KEY,
+    NEEDS_A_VALUE,
     NOW,
     NOW_EACH,
     ON_ITS_WAY,
+    OTHER_DEFAULTS,
     OTHER_ORDER,
     REFUSED_BY_DM,
     ROW_BETWEEN,
@@ -75,6 +83,7 @@ _CHAOS = pytest.mark.chaos
         pytest.param("optimistic", OTHER_ORDER, id="another order, optimistic", marks=_CHAOS),
         pytest.param("pessimistic", REFUSED_BY_DM, id="what DM refuses, pessimistic"),
         pytest.param("optimistic", REFUSED_BY_DM, id="what DM refuses, optimistic", marks=_CHAOS),
+        pytest.param("optimistic", NEEDS_A_VALUE, id="a column needs a value, optimistic", marks=_CHAOS),
         pytest.param("pessimistic", BACKWARD, id="a table's checkpoint, pessimistic", marks=_CHAOS),
         pytest.param("optimistic", GOES_ELSEWHERE, id="a row moves, optimistic", marks=_CHAOS),
     ],
@@ -152,6 +161,7 @@ def test_a_pass_that_dies_inside_a_transaction_leaves_and_doubles_nothing(
         pytest.param("pessimistic", FORGOTTEN, id="a conflict is forgotten"),
         pytest.param("pessimistic", Trap(OTHER_ORDER.runs[:2], "shard-ddl-conflict"), id="another order"),
         pytest.param("optimistic", COMES_BACK, id="a column comes back", marks=_CHAOS),
+        pytest.param("optimistic", OTHER_DEFAULTS, id="other defaults, optimistic", marks=_CHAOS),
         pytest.param("pessimistic", MOVES, id="a row moves, pessimistic", marks=_CHAOS),
         pytest.param("optimistic", MOVES_AT_A_KEY, id="a row moves, optimistic", marks=_CHAOS),
         pytest.param("pessimistic", NOW, id="a default of the moment, pessimistic", marks=_CHAOS),

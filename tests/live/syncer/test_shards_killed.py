@@ -10,6 +10,7 @@ import pytest
 
 from dm import faults
 from dm.config.start_point import StartPoint
+from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.syncer.sharding.sharded import ShardedSync
 from tests.live.syncer.test_operators import place
@@ -135,17 +136,10 @@ def closed(running: RunningSync) -> bool:
     return parts is not None and parts.reader.queue.closed
 
 
-OF_LAST = [point for point in POINTS if point not in ("shard.joined", "shard.after_execute")]
-
-
-@pytest.mark.ci_flavor("mysql")
-@pytest.mark.parametrize(
-    "point", ["shard.after_execute", *(pytest.param(point, marks=pytest.mark.chaos) for point in OF_LAST)]
-)
-def test_another_source_goes_on_where_the_last_one_died(
-    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory, point: str
-) -> None:
-    name = schema(*upstreams, target)
+def after_the_last_one_died(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, name: str, point: str
+) -> tuple[SubtaskConfig, SubtaskConfig]:
+    """Two subtasks; the first was killed at the point, where it completed the group. Eight rows are to come."""
     first, second = subtasks_of(name, upstreams, target)
     with running_sync(first) as one, running_sync(second) as other:
         one.wait_synced()
@@ -167,6 +161,21 @@ def test_another_source_goes_on_where_the_last_one_died(
         assert process.wait_killed(), process.errors()
     finally:
         process.close()
+    return first, second
+
+
+OF_LAST = [point for point in POINTS if point not in ("shard.joined", "shard.after_execute")]
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize(
+    "point", ["shard.after_execute", *(pytest.param(point, marks=pytest.mark.chaos) for point in OF_LAST)]
+)
+def test_another_source_goes_on_where_the_last_one_died(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory, point: str
+) -> None:
+    name = schema(*upstreams, target)
+    first, second = after_the_last_one_died(upstreams, target, name, point)
     with running_sync(second) as other, running_sync(first) as one:
         wait_for_rows(target, name, 8, one, other)
         one.wait_synced()
