@@ -13,6 +13,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.spark.session import SparkProvider
 from dm.spark.worker_daemon import preloading
 from tests.spark.full_load import FullLoad
+from tests.spark.replaying import Scene
 from tests.testbed.fixtures import SchemaFactory
 
 
@@ -46,3 +47,9 @@ def full_load(spark: SparkProvider, schema: SchemaFactory, tmp_path: Path) -> It
     for load in made:
         if load.target.running:
             load.forget()
+
+
+@pytest.fixture
+def scene(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path) -> Scene:
+    """A task whose backlog is to be replayed."""
+    return Scene(upstream, target, schema(upstream), tmp_path)

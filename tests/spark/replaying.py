@@ -28,6 +28,42 @@ from dm.unit import JSON
 from tests.live.relay.relaying import end_of, has_reached, relaying, source_of, wait_until
 from tests.testbed.sync import running_sync, subtask_for
 
+TABLES = (
+    "CREATE TABLE plain (id INT PRIMARY KEY, v VARCHAR(20), KEY by_v (v))",
+    "CREATE TABLE uniques (id INT PRIMARY KEY, u INT UNIQUE, w VARCHAR(10) UNIQUE)",
+    "CREATE TABLE texts (k VARCHAR(10) COLLATE utf8mb4_general_ci PRIMARY KEY, v INT)",
+    "CREATE TABLE two (a INT, b BINARY(3), v DECIMAL(10, 3), PRIMARY KEY (a, b))",
+    "CREATE TABLE keyless (v INT)",
+    "INSERT INTO plain VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')",
+    "INSERT INTO uniques VALUES (1, 1, 'one'), (2, 2, 'two'), (3, NULL, NULL)",
+    "INSERT INTO texts VALUES ('a', 1), ('b', 2), ('c', 3)",
+    "INSERT INTO two VALUES (1, 'xxx', 1.5), (1, 'yyy', 2)",
+    "INSERT INTO keyless VALUES (1), (1), (2)",
+)
+CHANGES = (
+    "INSERT INTO plain VALUES (5, 'e'), (6, 'f')",
+    "UPDATE plain SET v = 'later' WHERE id IN (1, 5)",
+    "DELETE FROM plain WHERE id IN (2, 6)",
+    "UPDATE plain SET id = 30 WHERE id = 3",
+    "INSERT INTO plain VALUES (2, 'again'), (3, 'another')",
+    # Values of a unique key change places.
+    "UPDATE uniques SET u = NULL WHERE id = 1",
+    "UPDATE uniques SET u = 1, w = 'zwei' WHERE id = 2",
+    "UPDATE uniques SET u = 2, w = 'two' WHERE id = 1",
+    "INSERT INTO uniques VALUES (4, 4, 'four'), (5, 5, 'five')",
+    "FLUSH BINARY LOGS",
+    "DELETE FROM uniques WHERE id = 4",
+    "UPDATE uniques SET u = 4, w = 'FOUR' WHERE id = 5",
+    # What the target takes for the same key.
+    "UPDATE texts SET k = 'A' WHERE k = 'a'",
+    "DELETE FROM texts WHERE k = 'b'",
+    "INSERT INTO texts VALUES ('B', 20)",
+    "UPDATE texts SET k = 'C', v = 30 WHERE k = 'c'",
+    "UPDATE texts SET k = 'c' WHERE k = 'C'",
+    "UPDATE two SET b = 'zzz', v = 9.125 WHERE b = 'xxx'",
+    "INSERT INTO two VALUES (1, 'xxx', -1)",
+)
+
 
 class Scene:
     """The task, and its servers."""
@@ -122,3 +158,9 @@ def accepted(cursor: Cursor, statement: str) -> bool:
     except pymysql.err.Error:
         return False
     return True
+
+
+def run(cursor: Cursor, *statements: str) -> None:
+    """Execute statements."""
+    for statement in statements:
+        cursor.execute(statement)

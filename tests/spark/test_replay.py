@@ -10,70 +10,20 @@ from pathlib import Path
 import pytest
 from pymysql.cursors import Cursor
 
-from dm import faults
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.progress.checkpoint import write_global
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch
-from dm.progress.replayed import StoredReplay
 from dm.progress.undone import UndoneKeys, store_undone
-from dm.spark import job
 from dm.spark.session import SparkProvider
-from tests.spark.replaying import Scene, accepted
+from tests.spark.replaying import CHANGES, TABLES, Scene, accepted, run
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.random_rows import RandomRows
 from tests.testbed.random_table import Table, draw_table
-from tests.testbed.sync import WITHOUT_CHECKPOINTS, SyncProcess
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
-
-TABLES = (
-    "CREATE TABLE plain (id INT PRIMARY KEY, v VARCHAR(20), KEY by_v (v))",
-    "CREATE TABLE uniques (id INT PRIMARY KEY, u INT UNIQUE, w VARCHAR(10) UNIQUE)",
-    "CREATE TABLE texts (k VARCHAR(10) COLLATE utf8mb4_general_ci PRIMARY KEY, v INT)",
-    "CREATE TABLE two (a INT, b BINARY(3), v DECIMAL(10, 3), PRIMARY KEY (a, b))",
-    "CREATE TABLE keyless (v INT)",
-    "INSERT INTO plain VALUES (1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')",
-    "INSERT INTO uniques VALUES (1, 1, 'one'), (2, 2, 'two'), (3, NULL, NULL)",
-    "INSERT INTO texts VALUES ('a', 1), ('b', 2), ('c', 3)",
-    "INSERT INTO two VALUES (1, 'xxx', 1.5), (1, 'yyy', 2)",
-    "INSERT INTO keyless VALUES (1), (1), (2)",
-)
-CHANGES = (
-    "INSERT INTO plain VALUES (5, 'e'), (6, 'f')",
-    "UPDATE plain SET v = 'later' WHERE id IN (1, 5)",
-    "DELETE FROM plain WHERE id IN (2, 6)",
-    "UPDATE plain SET id = 30 WHERE id = 3",
-    "INSERT INTO plain VALUES (2, 'again'), (3, 'another')",
-    # Values of a unique key change places.
-    "UPDATE uniques SET u = NULL WHERE id = 1",
-    "UPDATE uniques SET u = 1, w = 'zwei' WHERE id = 2",
-    "UPDATE uniques SET u = 2, w = 'two' WHERE id = 1",
-    "INSERT INTO uniques VALUES (4, 4, 'four'), (5, 5, 'five')",
-    "FLUSH BINARY LOGS",
-    "DELETE FROM uniques WHERE id = 4",
-    "UPDATE uniques SET u = 4, w = 'FOUR' WHERE id = 5",
-    # What the target takes for the same key.
-    "UPDATE texts SET k = 'A' WHERE k = 'a'",
-    "DELETE FROM texts WHERE k = 'b'",
-    "INSERT INTO texts VALUES ('B', 20)",
-    "UPDATE texts SET k = 'C', v = 30 WHERE k = 'c'",
-    "UPDATE texts SET k = 'c' WHERE k = 'C'",
-    "UPDATE two SET b = 'zzz', v = 9.125 WHERE b = 'xxx'",
-    "INSERT INTO two VALUES (1, 'xxx', -1)",
-)
-
-
-@pytest.fixture
-def scene(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path) -> Scene:
-    return Scene(upstream, target, schema(upstream), tmp_path)
-
-
-def run(cursor: Cursor, *statements: str) -> None:
-    for statement in statements:
-        cursor.execute(statement)
 
 
 def test_a_backlog_is_replayed_and_the_task_goes_on(scene: Scene, spark: SparkProvider) -> None:
@@ -198,164 +148,6 @@ def test_many_drawn_backlogs_are_replayed(scene: Scene, spark: SparkProvider, fl
     drawn_backlog_is_replayed(scene, spark, flavor, seed, 300, 10)
 
 
-def struck(
-    scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch, *, worker: str = "", driver: str = ""
-) -> None:
-    """A replay that ends at a fault point: of a Spark worker, which is killed there, or of the unit."""
-    with monkeypatch.context() as patch:
-        patch.setattr(job, "_workers_lost", False)
-        patch.setenv("DM_FAULTS", worker and f"{worker}=kill")
-        faults.arm(driver and f"{driver}=error")
-        with pytest.raises(DMError if worker else faults.FaultError) as raised:
-            scene.replay(spark)
-        faults.arm("")
-    if isinstance(raised.value, DMError):
-        assert raised.value.name == "spark-job-failed"
-
-
-def backlog(scene: Scene, cursor: Cursor) -> None:
-    with scene.following():
-        run(cursor, *TABLES)
-    with scene.relayed():
-        run(cursor, *CHANGES, "INSERT INTO keyless VALUES (1), (3)", "DELETE FROM keyless WHERE v = 2")
-
-
-@pytest.mark.chaos
-def test_a_replay_goes_on_from_wherever_it_died(
-    scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with scene.session() as cursor:
-        backlog(scene, cursor)
-    struck(scene, spark, monkeypatch, worker="replay.decoded")
-    assert scene.record() is None
-    struck(scene, spark, monkeypatch, driver="replay.begun")
-    first = scene.record()
-    assert isinstance(first, StoredReplay)
-    for worker, driver in (
-        ("replay.inside_part", ""), ("replay.part_committed", ""), ("", "replay.removed"),
-        ("replay.part_committed", ""), ("", "replay.before_end"),
-    ):  # fmt: skip
-        struck(scene, spark, monkeypatch, worker=worker, driver=driver)
-        found = scene.record()
-        assert isinstance(found, StoredReplay)
-        assert found.number == first.number
-        assert not found.again
-    report = scene.replay(spark)
-    assert report["goesOn"]
-    scene.resumed()
-    scene.identical()
-
-
-@pytest.mark.chaos
-@pytest.mark.ci_flavor("mysql")
-def test_a_replay_goes_on_with_rows_in_another_form(
-    scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with scene.session() as cursor:
-        with scene.following():
-            run(cursor, "CREATE TABLE wide (id INT PRIMARY KEY, v TEXT)")
-        with scene.relayed():
-            # Several parts of each bucket, by the bytes of their rows.
-            run(cursor, "SET SESSION cte_max_recursion_depth = 20000")
-            numbers = "WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 20000)"
-            run(cursor, f"INSERT INTO wide {numbers} SELECT id, REPEAT(CHAR(65 + id % 26), 4000) FROM n")
-    struck(scene, spark, monkeypatch, worker="replay.part_committed")
-    here = scene.target.query(f"SELECT COUNT(*) FROM {scene.there}.wide")[0][0]
-    assert 0 < here < 20000
-    syncer = scene.subtask.syncer.model_copy(update={"row_format": "sql"})
-    scene.subtask = scene.subtask.model_copy(update={"syncer": syncer})
-    report = scene.replay(spark)
-    assert report["goesOn"]
-    assert report["asEvents"] == 0
-    scene.identical()
-
-
-EACH_STEP = [
-    pytest.param("replay.begun", marks=pytest.mark.chaos),
-    "replay.removed",
-    pytest.param("replay.before_end", marks=pytest.mark.chaos),
-    pytest.param("replay.ended", marks=pytest.mark.chaos),
-]
-
-
-@pytest.mark.parametrize("driver", EACH_STEP)
-def test_a_task_may_be_resumed_instead(
-    scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch, driver: str
-) -> None:
-    with scene.session() as cursor:
-        backlog(scene, cursor)
-    struck(scene, spark, monkeypatch, driver=driver)
-    scene.resumed()
-    scene.identical()
-
-
-@pytest.mark.chaos
-def test_a_replay_that_died_behind_its_end_is_over(
-    scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with scene.session() as cursor:
-        with scene.following():
-            run(cursor, *TABLES)
-        with scene.relayed():
-            run(cursor, *CHANGES)
-            end = scene.place
-    struck(scene, spark, monkeypatch, driver="replay.ended")
-    scene.identical()
-    assert scene.record() is None
-    place = scene.checkpoint().position
-    assert f"{place.file}:{place.offset}" == end
-    with pytest.raises(DMError) as raised:
-        scene.replay(spark)
-    assert raised.value.name == "replay-nothing"
-    with scene.session() as cursor, scene.relayed():
-        run(cursor, "UPDATE plain SET v = 'more' WHERE id > 1", "DELETE FROM uniques WHERE id = 1")
-    report = scene.replay(spark)
-    assert not report["goesOn"]
-    assert not (scene.directory / "replay").exists()
-    scene.identical()
-    scene.resumed()
-    scene.identical()
-
-
-@pytest.mark.chaos
-@pytest.mark.parametrize("driver", ["replay.begun", "replay.removed", "replay.before_end"])
-def test_a_replay_begins_anew_where_the_task_has_run_in_between(
-    scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch, driver: str
-) -> None:
-    with scene.session() as cursor:
-        backlog(scene, cursor)
-    struck(scene, spark, monkeypatch, driver=driver)
-    first = scene.record()
-    assert isinstance(first, StoredReplay)
-    # A run that stores no checkpoint, and dies in the middle of the stretch.
-    process = SyncProcess(
-        scene.subtask,
-        relay_directory=scene.relay,
-        work_directory=scene.work,
-        patch=WITHOUT_CHECKPOINTS,
-        faults="syncer.after_commit=kill",
-    )
-    assert process.wait_killed(), process.errors()
-    process.close()
-    with scene.session() as cursor, scene.relayed():
-        run(cursor, "UPDATE plain SET v = 'more' WHERE id > 1", "DELETE FROM uniques WHERE id = 1")
-    report = scene.replay(spark)
-    assert not report["goesOn"]
-    scene.resumed()
-    scene.identical()
-
-
-@pytest.mark.chaos
-def test_a_cancelled_replay_is_the_syncers(scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch) -> None:
-    with scene.session() as cursor:
-        backlog(scene, cursor)
-    struck(scene, spark, monkeypatch, driver="replay.removed")
-    scene.replay(spark, cancel=True)
-    assert not (scene.directory / "replay").exists()
-    scene.resumed()
-    scene.identical()
-
-
 @pytest.mark.ci_flavor("mysql")
 def test_a_replay_ends_before_an_image_that_lacks_a_unique_key(scene: Scene, spark: SparkProvider) -> None:
     with scene.session() as cursor:
@@ -371,65 +163,6 @@ def test_a_replay_ends_before_an_image_that_lacks_a_unique_key(scene: Scene, spa
     file, offset = before.split(":")
     assert report["to"] == f"({file}, {offset})"
     scene.resumed()
-    scene.identical()
-
-
-@pytest.mark.ci_flavor("mysql")
-@pytest.mark.parametrize(
-    ("trigger", "files"),
-    [(True, "whole"), pytest.param(False, "torn", marks=pytest.mark.chaos), (True, "gone")],
-)
-def test_a_replay_begins_anew_where_its_plan_does_not_hold(
-    scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch, trigger: bool, files: str
-) -> None:
-    with scene.session() as cursor:
-        backlog(scene, cursor)
-    struck(scene, spark, monkeypatch, driver="replay.removed")
-    bound = scene.checkpoint().bound
-    assert bound is not None
-    if trigger:
-        there = scene.there
-        scene.target.execute(f"CREATE TRIGGER {there}.t BEFORE INSERT ON {there}.plain FOR EACH ROW SET @x = 1")
-    if files != "whole":
-        for path in (scene.directory / "replay").glob("*/*"):
-            path.write_bytes(path.read_bytes()[:20])
-            if files == "gone":
-                path.unlink()
-    with pytest.raises(DMError) as raised:
-        scene.replay(spark)
-    assert raised.value.name == ("replay-target-changed" if trigger else "replay-file-lost")
-    assert scene.record() is None
-    assert scene.checkpoint().bound == bound
-    report = scene.replay(spark)
-    assert not report["goesOn"]
-    scene.resumed()
-    scene.identical()
-
-
-@pytest.mark.ci_flavor("mysql")
-def test_a_replay_that_goes_on_does_not_pass_the_place(
-    scene: Scene, spark: SparkProvider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with scene.session() as cursor:
-        with scene.following():
-            run(cursor, *TABLES)
-        start = scene.place
-        with scene.relayed():
-            run(cursor, *CHANGES[:4])
-            middle = scene.place
-            run(cursor, *CHANGES[4:])
-            end = scene.place
-    with pytest.raises(DMError) as raised:
-        scene.replay(spark, until=start)
-    assert raised.value.name == "replay-nothing"
-    assert "the place that was asked for" in raised.value.message
-    struck(scene, spark, monkeypatch, driver="replay.begun")
-    with pytest.raises(DMError) as raised:
-        scene.replay(spark, until=middle)
-    assert raised.value.name == "replay-unsuited"
-    assert "the last run may have got to" in raised.value.message
-    report = scene.replay(spark, until=end)
-    assert report["goesOn"]
     scene.identical()
 
 
