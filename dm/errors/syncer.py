@@ -200,7 +200,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "after a crash it is unknown whether the target executed this statement: {statement}",
         "bring the target's table by hand to the structure after the statement, or to the one before it (the "
-        "task's `_syncer_ddl` table in `meta-schema` has both), and `dmctl resume-task`; " + OTHERWISE,
+        "task's `_syncer_ddl` table in `meta-schema` has both, of merged shards `_shard_ddl`), and `dmctl "
+        "resume-task`; " + OTHERWISE,
     ),
     ErrorKind(
         "ddl-failed",
