@@ -43,11 +43,12 @@ class KnownTable:
         context, text = self._context(item), item.query.readable
         effect = self._effect(item)
         if effect.stands_before(self._options.structures):
-            stays = self._makes_it(text, context)
-        elif self._there or not self._names(effect) or not _creates(text, context):
+            # CREATE OR REPLACE takes the rows of the table that was there, and the binlog does not name them.
+            stays = self._makes_it(text, context) and not (_replaces(text, context) and self._is_there(end))
+        elif self._there or not self._names(effect) or _creation(text, context) is None:
             stays = True
         else:
-            stays = self._makes_it(text, context) or self._was_there(end)
+            stays = self._makes_it(text, context) or self._is_there(end)
         if stays and self._names(effect):
             self._there = True
         return stays
@@ -64,19 +65,21 @@ class KnownTable:
 
     def _makes_it(self, text: str, context: SourceContext) -> bool:
         """Whether the statement creates the table with the columns that are expected."""
+        creation = _creation(text, context)
+        expected = None if creation is None else self._options.structures.get(creation.table)
+        if creation is None or creation.like is not None or expected is None:
+            return False
         try:
-            operation = Piece.of(text, context).operation
-            if not isinstance(operation, CreateTable) or operation.like is not None:
-                return False
-            expected = self._options.structures.get(operation.table)
-            if expected is None:
-                return False
             # The event doesn't tell the character set of its schema: what is inherited is what is expected.
             inherited = Collated(expected.charset, expected.collation or "") if expected.charset else UNKNOWN
             made = parse_create_table(text, context, inherited)
         except DMError:
             return False
         return _same_images(made, expected)
+
+    def _is_there(self, end: Position) -> bool:
+        """Whether there is a table before a statement."""
+        return self._there or self._was_there(end)
 
     def _was_there(self, end: Position) -> bool:
         """Whether the relay has something of the table before a statement, in what an earlier batch has read."""
@@ -89,11 +92,17 @@ class KnownTable:
         return False
 
 
-def _creates(text: str, context: SourceContext) -> bool:
+def _creation(text: str, context: SourceContext) -> CreateTable | None:
     try:
-        return isinstance(Piece.of(text, context).operation, CreateTable)
+        operation = Piece.of(text, context).operation
     except DMError:
-        return False
+        return None
+    return operation if isinstance(operation, CreateTable) else None
+
+
+def _replaces(text: str, context: SourceContext) -> bool:
+    creation = _creation(text, context)
+    return creation is not None and creation.or_replace
 
 
 def _same_images(one: TableSchema, other: TableSchema) -> bool:

@@ -253,6 +253,25 @@ def test_a_table_that_is_made_with_other_columns_ends_the_stream(
         assert delivered_until(feed, start, "feed-ddl", **options, structure=wrong) == []
 
 
+def test_a_table_that_takes_the_place_of_another_ends_the_stream(
+    upstream: ThrowawayServer, flavor: Flavor, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    """The binlog does not name the rows that go."""
+    flush_logs(upstream)
+    feed = Feed(upstream, schema(upstream), tmp_path / "relay")
+    flush_logs(upstream)
+    feed.first, _ = end_of(upstream)
+    table = f"TABLE {feed.name}.e (id INT PRIMARY KEY)"
+    create, *replace = f"CREATE OR REPLACE {table}", f"CREATE OR REPLACE {table}"
+    if flavor == "mysql":  # it has two statements for that
+        create, *replace = f"CREATE {table}", f"DROP TABLE {feed.name}.e", f"CREATE {table}"
+    with feed.relayed():
+        upstream.execute(create, f"INSERT INTO {feed.name}.e VALUES (1)", *replace)
+        upstream.execute(f"INSERT INTO {feed.name}.e VALUES (2)")
+    options = {"table": f"{feed.name}.e", "start": "earliest", "structure": f"CREATE {table}"}
+    assert delivered_until(feed, feed.reader(**options).initialOffset(), "feed-ddl", **options) == [b"1"]
+
+
 @pytest.mark.parametrize("start", ["earliest", "latest"])
 def test_where_a_stream_begins(upstream: ThrowawayServer, schema: SchemaFactory, tmp_path: Path, start: str) -> None:
     flush_logs(upstream)
