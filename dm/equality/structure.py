@@ -53,6 +53,7 @@ _WITHOUT_SPACES = frozenset({"char", "enum", "set"})  # at their end
 _MOMENTS = frozenset({"date", "time", "datetime", "timestamp"})
 _SCALE = re.compile(r"\(\d+,(\d+)\)")
 _DIGITS = Context(prec=100)
+_FLOAT_TEXT = ".6g"  # what a MySQL and a MariaDB tell of a FLOAT; a TiDB tells all digits
 _KINDS = frozenset({"stored", "virtual"})
 _NOW_BY_DEFAULT = frozenset({"timestamp", "datetime"})
 _DEFAULTS_AS_SQL = 100207
@@ -187,6 +188,8 @@ def _plain_default(column: ColumnFacts, default: str | None) -> str | None:
             number = Decimal(default)
         except ArithmeticError:
             return default  # an expression
+        if column.data_type == "float":
+            number = Decimal(f"{float(number):{_FLOAT_TEXT}}")
         scale = _SCALE.search(column.type)
         if scale is not None:
             number = number.quantize(Decimal(1).scaleb(-int(scale[1])), ROUND_HALF_UP, _DIGITS)

@@ -79,6 +79,6 @@ class Resources:
 
 def _writers(subtask: SubtaskConfig, work_directory: Path, clock: Clock) -> KeyWriters | None:
     """What all subtasks of the task on this host share: no source's directory has this name."""
-    if not subtask.neighbours or subtask.order is not None:
+    if not subtask.neighbours or subtask.order is not None or subtask.share is not None:
         return None
     return KeyWriters(work_directory.parent / ".key-writers", subtask.source_id, subtask.neighbours, clock)

@@ -51,7 +51,7 @@ Copy = Callable[[UnitName, UnitPayload], Unit]
 def share_config(config: SubtaskConfig, share: Share) -> SubtaskConfig:
     """The task that the share is."""
     # Its places are its own, whatever other sources the task has or gets.
-    places = {"clean_dump_file": True, "sole_source": False, "neighbours": ()}
+    places = {"clean_dump_file": True, "sole_source": False}
     return config.model_copy(
         update={"task": share_name(config.task), "mode": "all", "meta": None, "share": share, **places}
     )

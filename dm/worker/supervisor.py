@@ -163,7 +163,12 @@ class Supervisor:
     def add_task(self, name: str, task: Task, subtasks: Mapping[str, SubtaskRecord]) -> None:
         """Know a task on these sources and bring each subtask into the state that is wanted of it."""
         known = self.tasks.setdefault(name, task)
+        alone = not isinstance(known.config, DMError) and len(known.config.source_ids) == 1
         known.file, known.config = task.file, task.config
+        if alone:
+            for job in known.jobs.values():
+                if job.subtask.unit == "Sync":  # its plans were made for a source that nobody alters tables beside
+                    job.subtask.restart()
         jobs = {source: self._subtask_job(name, known, source, record) for source, record in subtasks.items()}
         known.jobs.update(jobs)
         for source in jobs:

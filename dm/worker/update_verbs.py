@@ -140,7 +140,7 @@ class UpdateVerbs:
         name = update.config.name
         self._supervisor.registry.update_task(name, update.file, keep=bool(update.added))
         update.known.file, update.known.config = update.file, update.config
-        if update.added or {"`syncers`", "`routes`"} & {*update.taken}:
+        if update.added or update.sources or {"`syncers`", "`routes`"} & {*update.taken}:
             self._restart_jobs(name, update.before)
 
     def _swap(self, known: Task, name: str, file: ConfigFile, config: TaskConfig, sources: Iterable[str]) -> None:

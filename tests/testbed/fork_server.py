@@ -64,7 +64,8 @@ class ForkedProcess:
     def send(self, number: signal.Signals) -> None:
         """Send it a signal if it still runs."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it has just ended, and its parent has taken note
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """SIGKILL."""

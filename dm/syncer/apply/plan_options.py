@@ -38,7 +38,7 @@ def plan_options(
         missing_row=settings.missing_row,
         narrower_columns=settings.narrower_columns,
         local_time=local_time(target, subtask.timezone),
-        no_events=_others_alter(subtask) or _no_row_events(facts, target) or no_events,
+        no_events=_others_alter(subtask) or _others_may(subtask) or _no_row_events(facts, target) or no_events,
         others_alter=_others_alter(subtask),
     )
 
@@ -47,6 +47,14 @@ def _others_alter(subtask: SubtaskConfig) -> str:
     if subtask.shard_mode == "optimistic":
         return "with `shard-mode: optimistic` the target's tables change under the rows of other sources"
     return ""
+
+
+def _others_may(subtask: SubtaskConfig) -> str:
+    """Why the order of the target's columns may change under a plan: an event's values meet them by place.
+
+    Without a shard mode each source executes its own DDL, and in the pessimistic one a person may waive a shard.
+    """
+    return "other sources of the task may alter the target's table under these rows" if subtask.neighbours else ""
 
 
 def _no_row_events(facts: ServerFacts, target: TargetConnection) -> str:

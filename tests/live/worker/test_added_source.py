@@ -12,10 +12,12 @@ import pytest
 from dm.cli.client import Client
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
+from dm.unit import JSON
 from tests.spark.full_load import beside
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.joined_writes import Writes
+from tests.testbed.twins import forms
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mysql")]
 
@@ -81,6 +83,28 @@ def tables(scene: Scene, *, at_target: bool) -> None:
         server.execute(create)
         if at_target:
             scene.target.execute(create)
+
+
+def form(scene: Scene) -> JSON:
+    """How rows of the first source's table go."""
+    return forms(scene.daemon.status("t")["one"]["sync"])["first"][0]
+
+
+@pytest.mark.parametrize("verb", [("update-task", "--yes"), ("start-task", "-s", "two")])
+def test_a_source_that_joins_has_the_others_take_account_of_it(scene: Scene, verb: tuple[str, ...]) -> None:
+    """It may alter tables that others write rows to."""
+    one, _ = scene.upstreams
+    tables(scene, at_target=True)
+    scene.daemon.must("start-task", scene.file("one"))
+    scene.synced("one")
+    one.execute(f"INSERT INTO `{scene.schema}`.first VALUES (1, 1)")
+    scene.synced("one")
+    assert form(scene) == "events"
+    scene.daemon.must(verb[0], scene.file("one", "two"), *verb[1:])
+    one.execute(f"INSERT INTO `{scene.schema}`.first VALUES (2, 2)")
+    scene.synced("one", "two")
+    assert form(scene) == "sql"
+    scene.identical()
 
 
 def test_a_source_joins_a_running_task(scene: Scene) -> None:
