@@ -17,6 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from dm.demo.servers import ThrowawayServer
@@ -97,11 +98,14 @@ def strikers(point: str) -> list[str]:
     """The test files outside the loops that arm a point: by name, to be given an action, or all of its part."""
     part = point.partition(".")[0]
     armed = re.compile(
-        rf'{re.escape(point)}=(kill|stop|hang)|[(\[ ]"{re.escape(point)}"[,)\]]|point\.startswith\("{part}\."\)'
+        rf'{re.escape(point)}=(kill|stop|hang)|[(\[ =]"{re.escape(point)}"[,)\]]|point\.startswith\("{part}\."\)'
     )
-    return sorted(
-        str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py") if armed.search(path.read_text())
-    )
+    return [file for file, text in _texts().items() if armed.search(text)]
+
+
+@cache
+def _texts() -> dict[str, str]:
+    return {str(path.relative_to(ROOT)): path.read_text() for path in sorted((ROOT / "tests").rglob("*.py"))}
 
 
 def _write(
