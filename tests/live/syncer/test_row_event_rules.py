@@ -72,6 +72,41 @@ def alone(server: ServerFactory, park: ServerPark, schema: SchemaFactory, flavor
     made.close()
 
 
+@pytest.mark.parametrize(
+    ("at_target", "at_source", "error"),
+    [
+        ("DELETE FROM {} WHERE id = 1", "UPDATE {} SET v = 7", "row-missing"),
+        ("INSERT INTO {} VALUES (4, 0)", "INSERT INTO {} VALUES (4, 4), (5, 5), (6, 6)", "duplicate-key"),
+    ],
+)
+def test_a_target_that_passes_over_errors_is_given_no_events(
+    server: ServerFactory,
+    park: ServerPark,
+    schema: SchemaFactory,
+    flavor: Flavor,
+    at_target: str,
+    at_source: str,
+    error: str,
+) -> None:
+    """Behind the row that fails it would pass over the others of the event, too."""
+    upstream, target = park.shared(flavor, "upstream-1"), server(flavor, slave_skip_errors="1032,1062")
+    twins = Twins(upstream, target, schema(upstream, target, prefix="form"))
+    try:
+        twins.create(*TABLES)
+        twins.begin()
+        hot = f"{twins.name}.hot"
+        upstream.execute(f"INSERT INTO {hot} VALUES (1, 1), (2, 2), (3, 3)")
+        form, why = forms(twins.follow(twins.tasks["auto"]))["hot"]
+        assert (form, "skip_errors is 1032,1062 at the target" in str(why)) == ("sql", True)
+        target.execute(at_target.format(hot))
+        upstream.execute(at_source.format(hot))
+        with pytest.raises(DMError) as caught:
+            twins.follow(twins.tasks["auto"])
+        assert caught.value.name == error
+    finally:
+        twins.close()
+
+
 def test_values_that_a_setting_would_cut_are_refused_while_the_task_runs(alone: Twins) -> None:
     hot, target = f"{alone.name}.hot", alone.target
     alone.upstream.execute(f"INSERT INTO {hot} VALUES (1, 1)")
