@@ -70,6 +70,12 @@ def extracted(pair: Pair) -> str:
     return "a route adds columns" if pair.plan.constants else ""
 
 
+def unseen_triggers(pair: Pair) -> str:
+    """A server hides a table's triggers from an account without TRIGGER, as if there were none."""
+    seen = pair.options.sees_triggers(pair.target.schema.name)
+    return "" if seen else "the account may not see the target's triggers (it lacks TRIGGER)"
+
+
 def _triggers(pair: Pair) -> str:
     return "the target's table has triggers, which row events do not fire" if pair.target.triggers else ""
 
@@ -172,6 +178,7 @@ RULES: Final[tuple[Rule, ...]] = (
     settings,
     _filtered,
     extracted,
+    unseen_triggers,
     _triggers,
     _checks,
     differing,

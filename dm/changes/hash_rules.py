@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from dm.changes.event_rules import Pair, differing, extracted, settings, types
+from dm.changes.event_rules import Pair, differing, extracted, settings, types, unseen_triggers
 from dm.changes.row_hash import RowHash, hashable
 
 Rule = Callable[[Pair], str]
@@ -52,6 +52,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _index,
     _grouping,
     _others,
+    unseen_triggers,
     settings,
     extracted,
     differing,

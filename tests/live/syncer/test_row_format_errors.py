@@ -244,16 +244,22 @@ def test_without_the_privilege_rows_go_as_sql(twins: Twins, flavor: Flavor) -> N
     task = plain.model_copy(update={"target": plain.target.model_copy(update={"user": user, "password": secret})})
     try:
         twins.follow(task)
-        for number, granted in enumerate((False, True)):
-            if granted:
-                twins.target.execute(f"GRANT {applier} ON *.* TO {user}")
+        twins.target.execute(
+            f"CREATE TRIGGER {twins.name}.unseen BEFORE INSERT ON {twins.name}.hot FOR EACH ROW SET NEW.v = 7"
+        )
+        steps = (("USAGE ON *.*", applier), (f"{applier} ON *.*", "TRIGGER"), (f"TRIGGER ON {twins.name}.*", ""))
+        for number, (granted, lacking) in enumerate(steps):
+            twins.target.execute(f"GRANT {granted} TO {user}")
+            if not lacking:
+                twins.target.execute(f"DROP TRIGGER {twins.name}.unseen")
             with running_sync(task) as sync:
                 twins.upstream.execute(f"INSERT INTO {twins.name}.hot VALUES ({number}, 1)")
                 status = sync.wait_synced()
             form, why = forms(status)["hot"]
-            assert (form, applier in str(why)) == (("events", False) if granted else ("sql", True))
-            assert status["eventRows"] == int(granted)
-        assert twins.target.query(f"SELECT COUNT(*) FROM {twins.name}.hot") == ((2,),)
+            assert (form, f"lacks {lacking}" in str(why)) == (("sql", True) if lacking else ("events", False))
+            assert status["eventRows"] == int(not lacking)
+        rows = twins.target.query(f"SELECT id, v FROM {twins.name}.hot ORDER BY id")
+        assert rows == ((0, 7), (1, 7), (2, 1)), "what the account may not see fires"
     finally:
         twins.target.execute(f"DROP USER {user}")
 

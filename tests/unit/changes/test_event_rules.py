@@ -66,6 +66,13 @@ def test_rows_that_an_expression_filter_reads() -> None:
     assert "filter" in hindrance(replace(pair_of([ID, V], PRIMARY), filtered=True))
 
 
+def test_triggers_that_the_account_may_not_see() -> None:
+    options = replace(ROW_EVENTS, sees_triggers=lambda table: table != TableName("d", "t"))
+    assert "lacks TRIGGER" in hindrance(pair_of([ID, V], PRIMARY, options=options))
+    assert hindrance(pair_of([ID, V], PRIMARY, options=options, table="other")) == ""
+    assert "lacks TRIGGER" in hindrance(pair_of([ID, V], PRIMARY, options=PlanOptions("mysql", no_events="")))
+
+
 def test_triggers() -> None:
     assert "triggers" in hindrance(pair_of([ID, V], PRIMARY, target=TargetTable(_EMPTY, triggers=True)))
 
