@@ -131,6 +131,14 @@ def _column(source: Column, target: Column) -> str:
     return "what is generated" if source.generated != target.generated else ""
 
 
+def json_checks(pair: Pair) -> str:
+    """What the source asks too holds of each of its rows."""
+    for source, target in pair.columns:
+        if target.json_checked and not source.json_checked:
+            return f"column {target.name} has a CHECK for JSON at the target alone, of which row events are not asked"
+    return ""
+
+
 def _expressions(pair: Pair) -> str:
     """SQL has the target compute its columns; MariaDB stores what the source has computed.
 
@@ -183,6 +191,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _checks,
     differing,
     types,
+    json_checks,
     _expressions,
     _lost_values,
     _bytes,

@@ -81,6 +81,14 @@ def test_checks_that_row_events_are_not_asked_of() -> None:
     assert "a CHECK" in hindrance(pair_of([ID, V], PRIMARY, target=TargetTable(_EMPTY, checks=True)))
 
 
+def test_a_check_for_json_that_the_source_does_not_have() -> None:
+    options = replace(ROW_EVENTS, flavor="mariadb")
+    checked = replace(V, json_checked=True)
+    assert "alone" in hindrance(pair_of([ID, checked], PRIMARY, source=[ID, V], options=options))
+    assert hindrance(pair_of([ID, checked], PRIMARY, options=options)) == ""
+    assert hindrance(pair_of([ID, V], PRIMARY, source=[ID, checked], options=options)) == ""
+
+
 @pytest.mark.parametrize("columns", [[ID, V, Column("w", "int", default="1")], [V, ID]])
 def test_other_columns_or_another_order(columns: list[Column]) -> None:
     assert "differ in their columns" in hindrance(pair_of(columns, PRIMARY, source=[ID, V]))
