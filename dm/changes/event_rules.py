@@ -25,6 +25,7 @@ from dm.changes.event_guard import guard
 from dm.changes.keys import table_key
 from dm.changes.plan import PlanOptions, TablePlan, value_size
 from dm.changes.target_table import TargetTable
+from dm.schema.charset import utf8mb3_name
 from dm.schema.computed import computes_otherwise
 from dm.schema.table import Column
 from dm.schema.wire import wire_columns
@@ -150,6 +151,20 @@ def _expressions(pair: Pair) -> str:
     return ""
 
 
+def _compared(pair: Pair) -> str:
+    """What the source has computed for a STORED column depends on how it compares texts, not only on the expression."""
+    stored = pair.options.flavor == "mariadb" and any(target.generated == "stored" for _, target in pair.columns)
+    for source, target in pair.columns if stored else ():
+        if target.charset is not None and not _same_collation(source, target):
+            return f"column {source.name} has another collation, by which the source computes STORED columns"
+    return ""
+
+
+def _same_collation(source: Column, target: Column) -> bool:
+    one, other = source.collation, target.collation
+    return bool(one and other) and utf8mb3_name(str(one)) == utf8mb3_name(str(other))
+
+
 def types(pair: Pair) -> str:
     """Columns of one name that are not alike."""
     for source, target in pair.columns:
@@ -193,6 +208,7 @@ RULES: Final[tuple[Rule, ...]] = (
     types,
     json_checks,
     _expressions,
+    _compared,
     _lost_values,
     _bytes,
     _nulls,

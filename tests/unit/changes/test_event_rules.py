@@ -158,6 +158,29 @@ def test_collations_do_not_count() -> None:
     assert "character" not in hindrance(pair_of([ID, replace(TEXT, collation="latin1_bin")], [], source=[ID, TEXT]))
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "alike"),
+    [
+        ("latin1_bin", "latin1_bin", True),
+        ("latin1_bin", "latin1_swedish_ci", False),
+        (None, "latin1_bin", False),
+        ("utf8_bin", "utf8mb3_bin", True),
+    ],
+)
+def test_collations_by_which_a_mariadb_would_store_what_the_source_computes(
+    source: str | None, target: str, alike: bool
+) -> None:
+    options = replace(ROW_EVENTS, flavor="mariadb")
+
+    def why(generated: Any) -> str:
+        computed = replace(V, name="w", generated=generated, expression="v = 'x'")
+        there, here = ([ID, replace(TEXT, collation=collation), computed] for collation in (source, target))
+        return hindrance(pair_of(here, PRIMARY, source=there, options=options))
+
+    assert ("column v has another collation" in why("stored")) is not alike
+    assert "collation" not in why("virtual")
+
+
 def mapped(pair: Pair, wire: WireType, *, nullable: bool = True) -> Pair:
     """The pair whose second column is of this type in the binlog."""
     found = pair.table_map
