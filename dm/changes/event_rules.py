@@ -33,6 +33,8 @@ from dm.type_family import BLOB_BYTES, GEOMETRIES, LONG_TEXT_BYTES
 
 # Types whose values MySQL holds outside its rows.
 _OUTSIDE: Final = frozenset({*LONG_TEXT_BYTES, *BLOB_BYTES, "json", "vector"}) | GEOMETRIES
+# MySQL's own primary key, while it is invisible: a server that has it on one side only takes it out of the event.
+_GENERATED_KEY: Final = "my_row_id"
 _OLD_TIMES: Final = frozenset({WireCode.TIMESTAMP, WireCode.DATETIME, WireCode.TIME})
 
 
@@ -129,6 +131,8 @@ def _column(source: Column, target: Column) -> str:
         return "members"
     if source.nullable != target.nullable:
         return "NULL"
+    if source.name.lower() == _GENERATED_KEY and source.invisible != target.invisible:
+        return "visibility"
     return "what is generated" if source.generated != target.generated else ""
 
 

@@ -134,6 +134,16 @@ def test_a_column_differs(source: Column, target: Column, why: str) -> None:
     assert why in hindrance(pair_of([ID, target], PRIMARY, source=[ID, source], options=options))
 
 
+@pytest.mark.parametrize("hidden", ["source", "target"])
+def test_a_generated_key_that_one_side_hides(hidden: str) -> None:
+    def why(name: str, invisible: bool) -> str:
+        there, here = (replace(ID, name=name, invisible=side == hidden and invisible) for side in ("source", "target"))
+        return hindrance(pair_of([here, V], [key("PRIMARY", name)], source=[there, V]))
+
+    assert why("my_row_id", True) == "column my_row_id differs in visibility"
+    assert why("my_row_id", False) == why("id", True) == ""
+
+
 @pytest.mark.parametrize(
     ("source", "target"),
     [
