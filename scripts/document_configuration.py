@@ -421,8 +421,8 @@ CHAPTERS: Final = (
             " an error (rounded, cut, padded, read as something else): `pause` the task, or `accept` what the target"
             " makes of it",
             "row-format": "ours: in which form row changes reach the target: `auto`, as row events where the account"
-            " has REPLICATION_APPLIER (MySQL) or BINLOG REPLAY (MariaDB) and both sides agree in the table, else as"
-            " SQL; or `sql`, always",
+            " has REPLICATION_APPLIER (MySQL) or BINLOG REPLAY (MariaDB), and TRIGGER, and both sides agree in the"
+            " table, else as SQL; or `sql`, always",
         },
         {"multiple-rows": "`true`, but `false` with `foreign_key_checks: 1`", "safe-mode-duration": "none"},
     ),

@@ -84,12 +84,12 @@ int fixed_proven(const Step *step, const Proof *proof, const uint8_t *bytes)
         return big(bytes, step->size) <= proof->most;
     case FLOAT:
         memcpy(&single, bytes, sizeof single);
-        return isfinite(single) != 0;
+        return isfinite(single) && (proof->negative || single >= 0);
     case DOUBLE:
         memcpy(&twofold, bytes, sizeof twofold);
-        return isfinite(twofold) != 0;
+        return isfinite(twofold) && (proof->negative || twofold >= 0);
     case DECIMAL:
-        return decimal_proven(step, bytes);
+        return (proof->negative || bytes[0] & 0x80) && decimal_proven(step, bytes);
     case DATE:
         date = (unsigned)little(bytes, 3);
         return date >> 9 <= 9999 && (date >> 5 & 15) <= 12;
@@ -158,7 +158,7 @@ static int number_of_proof(PyObject *given, Py_ssize_t field, uint64_t most, uin
 
 int read_proof(PyObject *given, Proof *proof)
 {
-    uint64_t characters, text, nullable, unread;
+    uint64_t characters, text, nullable, unread, negative;
     if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != PROOF_STEP_SIZE) {
         PyErr_SetString(PyExc_TypeError, "a proof is a ProofStep");
         return 0;
@@ -167,11 +167,13 @@ int read_proof(PyObject *given, Proof *proof)
         || !number_of_proof(given, PROOF_STEP_characters, UINT32_MAX, &characters)
         || !number_of_proof(given, PROOF_STEP_text, UINT8_MAX, &text)
         || !number_of_proof(given, PROOF_STEP_nullable, 1, &nullable)
-        || !number_of_proof(given, PROOF_STEP_unread, 1, &unread))
+        || !number_of_proof(given, PROOF_STEP_unread, 1, &unread)
+        || !number_of_proof(given, PROOF_STEP_negative, 1, &negative))
         return 0;
     proof->characters = (uint32_t)characters;
     proof->text = (uint8_t)text;
     proof->nullable = (uint8_t)nullable;
     proof->unread = (uint8_t)unread;
+    proof->negative = (uint8_t)negative;
     return 1;
 }

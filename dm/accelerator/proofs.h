@@ -20,6 +20,7 @@ typedef struct {
     uint8_t text;        /* 0: bytes; else one of the sets of `TextBytes` */
     uint8_t nullable;
     uint8_t unread; /* no value is made of it */
+    uint8_t negative; /* it may be below zero, if its bytes tell */
 } Proof;
 
 /* The value of a column of fixed size, and what a function of Python makes of bytes; NULL, perhaps with an exception. */

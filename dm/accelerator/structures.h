@@ -24,7 +24,7 @@
 #define ROW_STEP_FIELDS(F) F(ROW_STEP, kind) F(ROW_STEP, width) F(ROW_STEP, digits) F(ROW_STEP, size) \
     F(ROW_STEP, function)
 #define PROOF_STEP_FIELDS(F) F(PROOF_STEP, most) F(PROOF_STEP, characters) F(PROOF_STEP, text) F(PROOF_STEP, nullable) \
-    F(PROOF_STEP, unread)
+    F(PROOF_STEP, unread) F(PROOF_STEP, negative)
 #define LITERAL_STEP_FIELDS(F) F(LITERAL_STEP, at) F(LITERAL_STEP, usual) F(LITERAL_STEP, prefix) \
     F(LITERAL_STEP, encoder)
 #define DIRECT_TABLE_FIELDS(F) F(DIRECT_TABLE, table_map) F(DIRECT_TABLE, layouts) F(DIRECT_TABLE, plan) \

@@ -56,6 +56,7 @@ class ProofStep(NamedTuple):
     text: TextBytes
     nullable: bool
     unread: bool = False  # nobody asks for its value
+    negative: bool = True  # it may be below zero, if its bytes tell
 
 
 _ANY_NUMBER: Final = (1 << 64) - 1
@@ -84,7 +85,7 @@ def proof_of(wire: WireType, column: WireColumn, *, nullable: bool) -> ProofStep
     """What has to hold of a column's bytes; None where only a server can judge them."""
     code = wire.code
     if code in _PLAIN:
-        return ProofStep(_ANY_NUMBER, 0, TextBytes.ANY_BYTES, nullable)
+        return ProofStep(_ANY_NUMBER, 0, TextBytes.ANY_BYTES, nullable, negative=not column.unsigned)
     if code == WireCode.BIT:
         return ProofStep((1 << wire.size) - 1, 0, TextBytes.ANY_BYTES, nullable)
     if code == WireCode.ENUM:
@@ -171,13 +172,13 @@ def _check(wire: WireType, proof: ProofStep) -> Callable[[bytes], bool]:
     if code in _INTEGERS:
         return lambda raw: True
     if code in _FLOATS:
-        return lambda raw: math.isfinite(struct.unpack(_FLOATS[WireCode(code)], raw)[0])
+        return lambda raw: _float_proven(raw, _FLOATS[WireCode(code)], proof)
     if code in (WireCode.ENUM, WireCode.SET):
         return lambda raw: int.from_bytes(raw, "little") <= proof.most
     if code == WireCode.BIT:
         return lambda raw: int.from_bytes(raw, "big") <= proof.most
     if code == WireCode.NEWDECIMAL:
-        return lambda raw: _decimal_proven(raw, wire.size, wire.scale)
+        return lambda raw: (proof.negative or raw[0] >= 0x80) and _decimal_proven(raw, wire.size, wire.scale)
     if code in (WireCode.DATE, WireCode.NEWDATE):
         return _date_proven
     if code == WireCode.DATETIME2:
@@ -189,6 +190,11 @@ def _check(wire: WireType, proof: ProofStep) -> Callable[[bytes], bool]:
     if code == WireCode.JSON:
         return _json_proven
     return lambda raw: _text_proven(raw, proof)
+
+
+def _float_proven(raw: bytes, form: str, proof: ProofStep) -> bool:
+    value = struct.unpack(form, raw)[0]
+    return math.isfinite(value) and (proof.negative or value >= 0)
 
 
 def _decimal_proven(raw: bytes, precision: int, scale: int) -> bool:

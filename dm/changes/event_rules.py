@@ -25,6 +25,7 @@ from dm.changes.event_guard import guard
 from dm.changes.keys import table_key
 from dm.changes.plan import PlanOptions, TablePlan, value_size
 from dm.changes.target_table import TargetTable
+from dm.schema.charset import utf8mb3_name
 from dm.schema.computed import computes_otherwise
 from dm.schema.table import Column
 from dm.schema.wire import wire_columns
@@ -32,6 +33,8 @@ from dm.type_family import BLOB_BYTES, GEOMETRIES, LONG_TEXT_BYTES
 
 # Types whose values MySQL holds outside its rows.
 _OUTSIDE: Final = frozenset({*LONG_TEXT_BYTES, *BLOB_BYTES, "json", "vector"}) | GEOMETRIES
+# MySQL's own primary key, while it is invisible: a server that has it on one side only takes it out of the event.
+_GENERATED_KEY: Final = "my_row_id"
 _OLD_TIMES: Final = frozenset({WireCode.TIMESTAMP, WireCode.DATETIME, WireCode.TIME})
 
 
@@ -68,6 +71,12 @@ def _filtered(pair: Pair) -> str:
 def extracted(pair: Pair) -> str:
     """Columns of the target that a route fills."""
     return "a route adds columns" if pair.plan.constants else ""
+
+
+def unseen_triggers(pair: Pair) -> str:
+    """A server hides a table's triggers from an account without TRIGGER, as if there were none."""
+    seen = pair.options.sees_triggers(pair.target.schema.name)
+    return "" if seen else "the account may not see the target's triggers (it lacks TRIGGER)"
 
 
 def _triggers(pair: Pair) -> str:
@@ -122,7 +131,17 @@ def _column(source: Column, target: Column) -> str:
         return "members"
     if source.nullable != target.nullable:
         return "NULL"
+    if source.name.lower() == _GENERATED_KEY and source.invisible != target.invisible:
+        return "visibility"
     return "what is generated" if source.generated != target.generated else ""
+
+
+def json_checks(pair: Pair) -> str:
+    """What the source asks too holds of each of its rows."""
+    for source, target in pair.columns:
+        if target.json_checked and not source.json_checked:
+            return f"column {target.name} has a CHECK for JSON at the target alone, of which row events are not asked"
+    return ""
 
 
 def _expressions(pair: Pair) -> str:
@@ -134,6 +153,20 @@ def _expressions(pair: Pair) -> str:
         if computes_otherwise(source.expression or "", target.expression or "", comparable=True):
             return f"column {source.name} is computed by another expression"
     return ""
+
+
+def _compared(pair: Pair) -> str:
+    """What the source has computed for a STORED column depends on how it compares texts, not only on the expression."""
+    stored = pair.options.flavor == "mariadb" and any(target.generated == "stored" for _, target in pair.columns)
+    for source, target in pair.columns if stored else ():
+        if target.charset is not None and not _same_collation(source, target):
+            return f"column {source.name} has another collation, by which the source computes STORED columns"
+    return ""
+
+
+def _same_collation(source: Column, target: Column) -> bool:
+    one, other = source.collation, target.collation
+    return bool(one and other) and utf8mb3_name(str(one)) == utf8mb3_name(str(other))
 
 
 def types(pair: Pair) -> str:
@@ -172,11 +205,14 @@ RULES: Final[tuple[Rule, ...]] = (
     settings,
     _filtered,
     extracted,
+    unseen_triggers,
     _triggers,
     _checks,
     differing,
     types,
+    json_checks,
     _expressions,
+    _compared,
     _lost_values,
     _bytes,
     _nulls,

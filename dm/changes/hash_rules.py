@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from dm.changes.event_rules import Pair, differing, extracted, settings, types
+from dm.changes.event_rules import Pair, differing, extracted, json_checks, settings, types, unseen_triggers
 from dm.changes.row_hash import RowHash, hashable
 
 Rule = Callable[[Pair], str]
@@ -52,6 +52,7 @@ RULES: Final[tuple[Rule, ...]] = (
     _index,
     _grouping,
     _others,
+    unseen_triggers,
     settings,
     extracted,
     differing,
@@ -67,5 +68,5 @@ def row_hash(pair: Pair) -> RowHash | None:
         return None
     schema = pair.target.schema
     # Nobody judges a row that comes and goes, nor could the target have refused it.
-    judged = bool(pair.target.checks or schema.checks or schema.partitions)
+    judged = bool(pair.target.checks or json_checks(pair) or schema.checks or schema.partitions)
     return RowHash(pair.plan.columns, drops=pair.options.compact and not judged)

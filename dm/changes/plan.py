@@ -35,7 +35,7 @@ moments exist together, so nothing is checked then (`RowChange.unchecked`): the 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -68,6 +68,11 @@ _LONG_TYPES: Final = (frozenset(LONG_TEXT_BYTES) | frozenset(BLOB_BYTES) | {"jso
 _LITERAL: Final = re.compile(r"[-+]?\.?\d|'|\"|_\w+\s*['\"]|[bxn]'|(?:true|false)$", re.IGNORECASE)
 
 
+def sees_none(_: TableName) -> bool:
+    """Of no table it is known that the account sees its triggers."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
     """What applies to all tables of a subtask."""
@@ -85,6 +90,7 @@ class PlanOptions:
     tidb: bool = False  # the target is one, which speaks MySQL's dialect
     version: int = 0  # the target's, as executable comments count
     others_alter: str = ""  # why the target's tables may change under the rows; empty: they don't
+    sees_triggers: Callable[[TableName], bool] = sees_none  # whether the target shows the account those of its table
 
 
 @dataclass(frozen=True, slots=True, eq=False)

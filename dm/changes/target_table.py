@@ -17,7 +17,7 @@ class TargetTable:
     referenced: tuple[tuple[str, ...], ...] = ()  # its column lists that foreign keys of other tables refer to
     parents: Mapping[TableName, TableSchema] = field(default_factory=dict)  # the tables its own foreign keys refer to
     triggers: bool = False
-    checks: bool = False  # a CHECK judges its rows; asked where row events pass over it
+    checks: bool = False  # a CHECK judges its rows, not only `Column.json_checked`; asked where row events pass over it
     null_is_now: bool = False  # NULL in a TIMESTAMP without NULL is the present moment
     # Only if foreign keys are checked: what joins the table to others, itself included, over any number of steps.
     linked: bool = False  # a foreign key begins or ends here

@@ -10,6 +10,8 @@ Some variables make a server apply row events in another way than it applies SQL
 - `slave_exec_mode` IDEMPOTENT of MariaDB, `rbr_exec_mode` of MySQL's session: what is missing, or there already, is
   passed over. (MySQL's `replica_exec_mode` is for its replicas only.)
 - `slave_type_conversions`: values are made to fit without an error.
+- `slave_skip_errors`, which only a start of the server sets: behind a row that fails with one of these errors the rest
+  of its event is passed over, too, and BINLOG is well.
 - `replicate_rewrite_db` of MariaDB: the rows go to another schema. (The other filters of replication, and all of
   MySQL's, don't concern BINLOG.) A server that has no such variable, before 10.11, may have the option all the same,
   and no session can see it.
@@ -39,8 +41,19 @@ _REWRITTEN: Final = "replicate_rewrite_db"
 _TIME: Final = "secure_timestamp"
 # What each has to be, where the server has it: the older and the newer names of MySQL.
 _WANTED: Final[dict[Flavor, dict[str, str]]] = {
-    "mysql": {"rbr_exec_mode": "STRICT", "replica_type_conversions": "", "slave_type_conversions": ""},
-    "mariadb": {"slave_exec_mode": "STRICT", "slave_type_conversions": "", _REWRITTEN: ""},
+    "mysql": {
+        "rbr_exec_mode": "STRICT",
+        "replica_type_conversions": "",
+        "slave_type_conversions": "",
+        "replica_skip_errors": "OFF",
+        "slave_skip_errors": "OFF",
+    },
+    "mariadb": {
+        "slave_exec_mode": "STRICT",
+        "slave_type_conversions": "",
+        "slave_skip_errors": "OFF",
+        _REWRITTEN: "",
+    },
 }
 
 

@@ -125,7 +125,7 @@ class TargetSchemas:
             referenced,
             parents,
             has_triggers(connection, schema.name),
-            connection.flavor == "mariadb" and has_checks(text, _context(connection, table)),
+            connection.flavor == "mariadb" and has_checks(text, schema, _context(connection, table)),
             connection.null_is_now,
             linked=kin is not None,
             acting=kin is not None and kin.acting,

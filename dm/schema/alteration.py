@@ -74,6 +74,7 @@ def _drop(draft: TableDraft, operation: Operation, again: set[str]) -> None:
         if not operation.if_exists or any(key.name.lower() == operation.name.lower() for key in draft.foreign_keys):
             draft.drop_foreign_key(operation.name)
     elif isinstance(operation, DropConstraint):
+        draft.drop_column_check(operation.name)
         if not operation.if_exists or draft.has_constraint(operation.name):
             draft.drop_constraint(operation.name)
     elif isinstance(operation, DropColumn) and (

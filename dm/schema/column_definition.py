@@ -14,6 +14,7 @@ from dm.schema.current_timestamp import with_its_digits
 from dm.schema.index_definition import IndexDefinition, read_references
 from dm.schema.moment import with_its_zone
 from dm.schema.table import Column, ForeignKey, IndexKind, IndexPart
+from dm.sql.context import SourceContext
 from dm.sql.cursor import Clause, Cursor, NameRef
 from dm.type_family import MEMBERED, WITH_CHARSET
 
@@ -23,6 +24,8 @@ _WITH_VALUE = (
 
 
 _LARGEST_VARCHAR = 65535
+_CHECKS_SINCE: Final = 100201  # MariaDB; before, it reads CHECK and forgets it
+_JSON_IS_CHECKED_SINCE: Final = 100403  # MariaDB's alias (MDEV-13916)
 
 
 @dataclass(slots=True)
@@ -66,6 +69,7 @@ class _Attributes:
     collation: str | None = None
     primary: bool = False
     unique: bool = False
+    asks_json: bool = False
 
 
 def _source(cursor: Cursor, start: int) -> str:
@@ -118,6 +122,24 @@ def _generated(cursor: Cursor, found: _Attributes) -> bool:
     return True
 
 
+def _asks_json(check: Clause, column: str) -> bool:
+    """Whether a CHECK is JSON_VALID of the column, and no more."""
+    tokens = check.tokens
+    if len(tokens) != 4 or tokens[2].kind not in ("word", "name"):
+        return False
+    words = tokens[0].upper, tokens[1].upper, tokens[3].upper
+    return words == ("JSON_VALID", "(", ")") and tokens[2].text.lower() == column.lower()
+
+
+def _json_checked(found: _Attributes, definition: Definition, context: SourceContext, *, alias: bool) -> bool:
+    """Whether the column's own CHECK, written or implied by MariaDB's alias JSON, demands JSON and no more."""
+    if context.flavor != "mariadb":
+        return False
+    if definition.checks:
+        return found.asks_json and context.version >= _CHECKS_SINCE
+    return alias and context.version >= _JSON_IS_CHECKED_SINCE
+
+
 def _attribute(cursor: Cursor, found: _Attributes, definition: Definition) -> None:
     """One attribute."""
     if cursor.accept("NOT", "NULL"):
@@ -163,7 +185,7 @@ def _attribute(cursor: Cursor, found: _Attributes, definition: Definition) -> No
         if cursor.accept("CONSTRAINT") and cursor.word() != "CHECK":
             name = cursor.name()
         cursor.expect("CHECK")
-        cursor.skip_group()
+        found.asks_json = _asks_json(cursor.skip_group(), definition.column.name)
         _enforced(cursor)
         definition.checks.append(name)
     elif cursor.sees("WITH", "SYSTEM", "VERSIONING"):  # on one column it makes the whole table versioned
@@ -236,6 +258,7 @@ def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Curs
     definition = Definition(Column(name, data_type.base))
     while not inner.done:
         _attribute(inner, found, definition)
+    alias = data_type.base == "json"
     charset, collation = _text_of(data_type, found, inherited, inner)
     members = tuple(_member(member, charset) for member in data_type.members)
     if charset != "binary":  # servers strip a label's trailing spaces, but not in bytes
@@ -271,6 +294,7 @@ def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Curs
         found.generated,
         found.expression,
         found.invisible,
+        _json_checked(found, definition, inner.context, alias=alias),
     )
     definition.column = with_its_zone(with_its_digits(column, inner.context), inner.context)
     return definition

@@ -246,6 +246,12 @@ class TableDraft:
         if flavor == "mysql":
             self.add_check(name, words, flavor)
 
+    def drop_column_check(self, name: str) -> None:
+        """In MariaDB DROP CONSTRAINT of a column's name drops the CHECK of its own."""
+        at = self.position(name)
+        if at is not None:
+            self.columns[at] = replace(self.columns[at], json_checked=False)
+
     def drop_index(self, name: str) -> None:
         """DROP INDEX."""
         index = self.index(name)

@@ -68,16 +68,16 @@ def words_of(element: Clause) -> tuple[str, ...]:
     return tuple(dict.fromkeys(token.text.lower() for token in element.tokens if token.kind in ("word", "name")))
 
 
-def has_checks(create: str, context: SourceContext) -> bool:
-    """Whether a table as a server shows it has a CHECK, besides those that only ask whether a column's text is JSON."""
+def has_checks(create: str, schema: TableSchema, context: SourceContext) -> bool:
+    """Whether a table as a server shows it has a CHECK, besides those of columns that only ask for JSON."""
     if "CHECK" not in create.upper():
         return False
     tokens = list(tokenize(create, context))
-    return any(
-        token.upper == "CHECK"
-        and [after.upper for after in tokens[at + 1 : at + 7]] != ["(", "JSON_VALID", "(", "", ")", ")"]
-        for at, token in enumerate(tokens)
-    )
+    asked = [
+        [after.upper for after in tokens[at + 1 : at + 7]] for at, token in enumerate(tokens) if token.upper == "CHECK"
+    ]
+    for_json = asked.count(["(", "JSON_VALID", "(", "", ")", ")"])
+    return for_json < len(asked) or for_json > sum(column.json_checked for column in schema.columns)
 
 
 def check_name(element: Clause) -> str | None:

@@ -31,6 +31,8 @@ class Column:
     generated: Literal["virtual", "stored"] | None = None
     expression: str | None = None  # source text of a generated column
     invisible: bool = False
+    # MariaDB: its own CHECK is JSON_VALID of it. Not compared, as no CHECK of a column is: they have no names.
+    json_checked: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,13 @@ comes first there, else the first match in byte order (9.7; 8.0 unites all that 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from dm.flavor import Flavor
 from dm.ident import TableName
-from dm.upstream.connection import Connection, fetch
+from dm.upstream.connection import Connection, SqlRow, fetch
 from dm.upstream.facts import ServerFacts
 
 _NAME: Final = r"`(?:[^`]|``)*`"
@@ -139,15 +139,19 @@ class Grants:
 
 def read_grants(connection: Connection, facts: ServerFacts, *, role: str = "upstream") -> Grants:
     """Our privileges, those of our active roles included."""
+    return grants_told(lambda sql: fetch(connection, sql, role=role), facts.flavor, facts.version)
+
+
+def grants_told(ask: Callable[[str], Sequence[SqlRow]], flavor: Flavor, version: int) -> Grants:
+    """The same of the account of any session, which `ask` queries."""
     roles = "NONE"
     literal = False
-    if facts.flavor == "mysql" and facts.version >= 80000:
-        roles = str(fetch(connection, "SELECT CURRENT_ROLE()", role=role)[0][0])
-        shown = fetch(connection, "SHOW GLOBAL VARIABLES LIKE 'partial_revokes'", role=role)
-        literal = any(value == "ON" for _, value in shown)
+    if flavor == "mysql" and version >= 80000:
+        roles = str(ask("SELECT CURRENT_ROLE()")[0][0])
+        literal = any(value == "ON" for _, value in ask("SHOW GLOBAL VARIABLES LIKE 'partial_revokes'"))
     using = "" if roles == "NONE" else f" FOR CURRENT_USER() USING {roles}"  # the server's own quoting of account names
-    lines = [str(row[0]) for row in fetch(connection, f"SHOW GRANTS{using}", role=role)]
-    return Grants(lines, facts.flavor, united=bool(using), literal=literal)
+    lines = [str(row[0]) for row in ask(f"SHOW GRANTS{using}")]
+    return Grants(lines, flavor, united=bool(using), literal=literal)
 
 
 def _read(line: str) -> _Grant | None:

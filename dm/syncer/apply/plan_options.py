@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dm.changes.collation import Weights
-from dm.changes.plan import PlanOptions
+from dm.changes.plan import PlanOptions, sees_none
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.local_zone import local_time
+from dm.errors import DMError
+from dm.ident import TableName
 from dm.upstream.facts import ServerFacts
+from dm.upstream.privilege import grants_told
 
 
 def plan_options(
@@ -40,6 +45,7 @@ def plan_options(
         local_time=local_time(target, subtask.timezone),
         no_events=_others_alter(subtask) or _others_may(subtask) or _no_row_events(facts, target) or no_events,
         others_alter=_others_alter(subtask),
+        sees_triggers=_sees_triggers(target),
     )
 
 
@@ -61,3 +67,16 @@ def _no_row_events(facts: ServerFacts, target: TargetConnection) -> str:
     if facts.flavor != target.flavor:
         return "source and target are of different families"
     return "the target's version is below the source's" if target.version < facts.version else ""
+
+
+def _sees_triggers(target: TargetConnection) -> Callable[[TableName], bool]:
+    """Of which tables the target shows the account the triggers, by its grants as they are now."""
+    try:
+        grants = grants_told(target.query, target.flavor, target.version)
+    except DMError as error:
+        if error.retryable:
+            raise
+        return sees_none
+    if target.folds_names:  # and has the names of grants in lower case
+        return lambda table: grants.on_table("TRIGGER", TableName(table.schema.lower(), table.table.lower()))
+    return lambda table: grants.on_table("TRIGGER", table)

@@ -33,11 +33,12 @@ from tests.live.changes.tables import endpoint_of
 from tests.live.changes.test_comparison import TWINS, Desk
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.park import ServerPark
+from tests.unit.changes.event_tables import sees_all
 from tests.unit.changes.plans import delete, insert, update
 
 pytestmark = pytest.mark.live
 
-OPTIONS = PlanOptions("mariadb", compact=True)
+OPTIONS = PlanOptions("mariadb", compact=True, sees_triggers=sees_all)
 # Their values have no text of their own, or the target's column is of another type: they are found one by one.
 ONE_BY_ONE = frozenset(
     {"indexed", "latin1 into utf8mb4", "enum renumbered", "set renumbered", "enum into text", "json", "json number"}

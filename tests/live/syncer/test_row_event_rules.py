@@ -49,6 +49,31 @@ def test_a_target_that_computes_otherwise_computes_in_both_forms(twins: Twins) -
     assert found["same"] == ("events", ""), "as the statement has it, and as the target prints it"
 
 
+def test_a_target_that_compares_otherwise_computes_in_both_forms(twins: Twins) -> None:
+    table = (
+        "CREATE TABLE {}.{} (id INT PRIMARY KEY, a VARCHAR(9) COLLATE {}, w INT AS (a = 'x') STORED)"
+        " DEFAULT CHARSET utf8mb4"
+    )
+    twins.upstream.execute(*(table.format(twins.name, name, "utf8mb4_bin") for name in ("other", "same")))
+    for schema in (twins.name, twins.by_sql):
+        twins.target.execute(
+            table.format(schema, "other", "utf8mb4_general_ci"), table.format(schema, "same", "utf8mb4_bin")
+        )
+    twins.begin()
+    twins.upstream.execute(
+        *(f"INSERT INTO {twins.name}.{name} (id, a) VALUES (1, 'X'), (2, 'x'), (3, 'y')" for name in ("other", "same"))
+    )
+    found = forms(twins.follow(twins.tasks["auto"]))
+    twins.follow(twins.tasks["sql"])
+    for schema in (twins.name, twins.by_sql):
+        rows = {name: twins.target.query(f"SELECT w FROM {schema}.{name} ORDER BY id") for name in ("other", "same")}
+        assert rows == {"other": ((1,), (1,), (0,)), "same": ((0,), (1,), (0,))}
+    assert found["same"] == ("events", "")
+    stores = twins.target.flavor == "mariadb"  # what the event says
+    why = "column a has another collation, by which the source computes STORED columns"
+    assert found["other"] == (("sql", why) if stores else ("events", ""))
+
+
 def test_a_sql_mode_of_the_person_judges_values(twins: Twins) -> None:
     twins.create(*TABLES)
     plain = twins.tasks["auto"]
@@ -70,6 +95,41 @@ def alone(server: ServerFactory, park: ServerPark, schema: SchemaFactory, flavor
     made.begin()
     yield made
     made.close()
+
+
+@pytest.mark.parametrize(
+    ("at_target", "at_source", "error"),
+    [
+        ("DELETE FROM {} WHERE id = 1", "UPDATE {} SET v = 7", "row-missing"),
+        ("INSERT INTO {} VALUES (4, 0)", "INSERT INTO {} VALUES (4, 4), (5, 5), (6, 6)", "duplicate-key"),
+    ],
+)
+def test_a_target_that_passes_over_errors_is_given_no_events(
+    server: ServerFactory,
+    park: ServerPark,
+    schema: SchemaFactory,
+    flavor: Flavor,
+    at_target: str,
+    at_source: str,
+    error: str,
+) -> None:
+    """Behind the row that fails it would pass over the others of the event, too."""
+    upstream, target = park.shared(flavor, "upstream-1"), server(flavor, slave_skip_errors="1032,1062")
+    twins = Twins(upstream, target, schema(upstream, target, prefix="form"))
+    try:
+        twins.create(*TABLES)
+        twins.begin()
+        hot = f"{twins.name}.hot"
+        upstream.execute(f"INSERT INTO {hot} VALUES (1, 1), (2, 2), (3, 3)")
+        form, why = forms(twins.follow(twins.tasks["auto"]))["hot"]
+        assert (form, "skip_errors is 1032,1062 at the target" in str(why)) == ("sql", True)
+        target.execute(at_target.format(hot))
+        upstream.execute(at_source.format(hot))
+        with pytest.raises(DMError) as caught:
+            twins.follow(twins.tasks["auto"])
+        assert caught.value.name == error
+    finally:
+        twins.close()
 
 
 def test_values_that_a_setting_would_cut_are_refused_while_the_task_runs(alone: Twins) -> None:

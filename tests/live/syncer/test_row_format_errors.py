@@ -83,6 +83,34 @@ def test_what_the_target_refuses_is_the_same_error(twins: Twins, error: str, at_
         assert twins.target.query(f"SELECT v FROM {schema}.keyed WHERE id = 1") == (("before",),)
 
 
+@pytest.mark.parametrize("flavor", ["mariadb"])
+@pytest.mark.parametrize(
+    ("at_source", "at_target"),
+    [("LONGTEXT", "JSON"), ("VARCHAR(9)", "VARCHAR(9) CHECK (JSON_VALID(j))")],
+)
+def test_a_text_that_only_the_target_wants_to_be_json_is_the_same_error(
+    twins: Twins, at_source: str, at_target: str
+) -> None:
+    table = "CREATE TABLE {}.t (id INT PRIMARY KEY, j {}) DEFAULT CHARSET utf8mb4 COLLATE utf8mb4_bin"
+    twins.upstream.execute(
+        table.format(twins.name, at_source), table.replace(".t ", ".both ").format(twins.name, at_target)
+    )
+    for schema in (twins.name, twins.by_sql):
+        twins.target.execute(table.format(schema, at_target), table.replace(".t ", ".both ").format(schema, at_target))
+    twins.begin()
+    twins.upstream.execute(
+        *(f"INSERT INTO {twins.name}.{each} VALUES (1, '[]'), (2, '{{}}')" for each in ("t", "both"))
+    )
+    found = twins.follow_both()
+    assert found["both"] == ("events", "")
+    assert found["t"] == ("sql", "column j has a CHECK for JSON at the target alone, of which row events are not asked")
+    twins.upstream.execute(f"UPDATE {twins.name}.t SET j = '[' WHERE id = 2")
+    by_events, by_sql = told(twins, "auto"), told(twins, "sql")
+    assert by_events == by_sql
+    assert by_events is not None
+    assert (by_events[0], "4025" in by_events[3]) == ("statement-failed", True)
+
+
 @pytest.mark.parametrize("at_source", ORPHANS)
 def test_an_orphan_is_the_same_error(twins: Twins, at_source: str) -> None:
     twins.check_foreign_keys()
@@ -244,16 +272,22 @@ def test_without_the_privilege_rows_go_as_sql(twins: Twins, flavor: Flavor) -> N
     task = plain.model_copy(update={"target": plain.target.model_copy(update={"user": user, "password": secret})})
     try:
         twins.follow(task)
-        for number, granted in enumerate((False, True)):
-            if granted:
-                twins.target.execute(f"GRANT {applier} ON *.* TO {user}")
+        twins.target.execute(
+            f"CREATE TRIGGER {twins.name}.unseen BEFORE INSERT ON {twins.name}.hot FOR EACH ROW SET NEW.v = 7"
+        )
+        steps = (("USAGE ON *.*", applier), (f"{applier} ON *.*", "TRIGGER"), (f"TRIGGER ON {twins.name}.*", ""))
+        for number, (granted, lacking) in enumerate(steps):
+            twins.target.execute(f"GRANT {granted} TO {user}")
+            if not lacking:
+                twins.target.execute(f"DROP TRIGGER {twins.name}.unseen")
             with running_sync(task) as sync:
                 twins.upstream.execute(f"INSERT INTO {twins.name}.hot VALUES ({number}, 1)")
                 status = sync.wait_synced()
             form, why = forms(status)["hot"]
-            assert (form, applier in str(why)) == (("events", False) if granted else ("sql", True))
-            assert status["eventRows"] == int(granted)
-        assert twins.target.query(f"SELECT COUNT(*) FROM {twins.name}.hot") == ((2,),)
+            assert (form, f"lacks {lacking}" in str(why)) == (("sql", True) if lacking else ("events", False))
+            assert status["eventRows"] == int(not lacking)
+        rows = twins.target.query(f"SELECT id, v FROM {twins.name}.hot ORDER BY id")
+        assert rows == ((0, 7), (1, 7), (2, 1)), "what the account may not see fires"
     finally:
         twins.target.execute(f"DROP USER {user}")
 

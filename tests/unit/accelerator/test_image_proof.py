@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from dataclasses import replace
 from types import ModuleType
 
 import pytest
@@ -96,6 +97,9 @@ REFUSED: list[tuple[WireType, WireColumn, bytes]] = [
     (WireType(WireCode.DOUBLE, 8), Column("c", "double"), struct.pack("<d", float("inf"))),
     (WireType(WireCode.NEWDECIMAL, 3, 1), Column("c", "decimal", 3, 1), b"\xe4\x01"),  # 100 in two digits
     (WireType(WireCode.NEWDECIMAL, 18, 0), Column("c", "decimal", 18, 0), b"\x80\0\0\0\xff\xff\xff\xff"),
+    (WireType(WireCode.NEWDECIMAL, 3, 1), Column("c", "decimal", 3, 1, unsigned=True), b"\x7e\xfe"),  # -1.1
+    (WireType(WireCode.FLOAT, 4), Column("c", "float", unsigned=True), struct.pack("<f", -1.5)),
+    (WireType(WireCode.DOUBLE, 8), Column("c", "double", unsigned=True), struct.pack("<d", -1.5)),
     (WireType(WireCode.DATE), Column("c", "date"), (2024 << 9 | 13 << 5 | 1).to_bytes(3, "little")),
     (WireType(WireCode.DATETIME2, 0), Column("c", "datetime"), (0x8000000000 | 24 << 12).to_bytes(5, "big")),
     (WireType(WireCode.DATETIME2, 1), Column("c", "datetime", decimals=1), b"\x80\0\0\0\0\x05"),
@@ -119,6 +123,24 @@ def test_what_no_server_writes_is_not_proven(twin: str, wire: WireType, column: 
     proof = proof_of(wire, column, nullable=True)
     assert proof is not None
     assert proven(wire, column, proof, b"\0" + value) is None
+
+
+NUMBERS = [
+    (WireType(WireCode.NEWDECIMAL, 3, 1), Column("c", "decimal", 3, 1), [b"\x80\0", b"\x81\x01", b"\x7e\xfe"]),
+    (WireType(WireCode.FLOAT, 4), Column("c", "float"), [struct.pack("<f", value) for value in (0.0, 1.5, -1.5)]),
+    (WireType(WireCode.DOUBLE, 8), Column("c", "double"), [struct.pack("<d", value) for value in (0.0, 1.5, -1.5)]),
+]
+
+
+@pytest.mark.parametrize(("wire", "column", "values"), NUMBERS)
+def test_a_number_below_zero_is_proven_where_the_column_has_a_sign(
+    twin: str, wire: WireType, column: Column, values: list[bytes]
+) -> None:
+    for each, taken in ((column, 3), (replace(column, unsigned=True), 2)):
+        proof = proof_of(wire, each, nullable=True)
+        assert proof is not None
+        found = [proven(wire, each, proof, b"\0" + value) is not None for value in values]
+        assert found == [at < taken for at in range(3)]
 
 
 @pytest.mark.parametrize(("wire", "column", "value"), REFUSED[:1])

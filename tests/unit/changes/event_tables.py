@@ -22,7 +22,13 @@ from dm.changes.target_table import TargetTable
 from dm.ident import TableName
 from dm.schema.table import Column, Index, TableSchema
 
-ROW_EVENTS = PlanOptions("mysql", compact=True, no_events="")
+
+def sees_all(_: TableName) -> bool:
+    """The account is known to see the triggers of each table."""
+    return True
+
+
+ROW_EVENTS = PlanOptions("mysql", compact=True, no_events="", sees_triggers=sees_all)
 
 
 def table_map_of(columns: Sequence[Column]) -> TableMap:

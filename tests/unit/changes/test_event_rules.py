@@ -66,12 +66,27 @@ def test_rows_that_an_expression_filter_reads() -> None:
     assert "filter" in hindrance(replace(pair_of([ID, V], PRIMARY), filtered=True))
 
 
+def test_triggers_that_the_account_may_not_see() -> None:
+    options = replace(ROW_EVENTS, sees_triggers=lambda table: table != TableName("d", "t"))
+    assert "lacks TRIGGER" in hindrance(pair_of([ID, V], PRIMARY, options=options))
+    assert hindrance(pair_of([ID, V], PRIMARY, options=options, table="other")) == ""
+    assert "lacks TRIGGER" in hindrance(pair_of([ID, V], PRIMARY, options=PlanOptions("mysql", no_events="")))
+
+
 def test_triggers() -> None:
     assert "triggers" in hindrance(pair_of([ID, V], PRIMARY, target=TargetTable(_EMPTY, triggers=True)))
 
 
 def test_checks_that_row_events_are_not_asked_of() -> None:
     assert "a CHECK" in hindrance(pair_of([ID, V], PRIMARY, target=TargetTable(_EMPTY, checks=True)))
+
+
+def test_a_check_for_json_that_the_source_does_not_have() -> None:
+    options = replace(ROW_EVENTS, flavor="mariadb")
+    checked = replace(V, json_checked=True)
+    assert "alone" in hindrance(pair_of([ID, checked], PRIMARY, source=[ID, V], options=options))
+    assert hindrance(pair_of([ID, checked], PRIMARY, options=options)) == ""
+    assert hindrance(pair_of([ID, V], PRIMARY, source=[ID, checked], options=options)) == ""
 
 
 @pytest.mark.parametrize("columns", [[ID, V, Column("w", "int", default="1")], [V, ID]])
@@ -119,6 +134,16 @@ def test_a_column_differs(source: Column, target: Column, why: str) -> None:
     assert why in hindrance(pair_of([ID, target], PRIMARY, source=[ID, source], options=options))
 
 
+@pytest.mark.parametrize("hidden", ["source", "target"])
+def test_a_generated_key_that_one_side_hides(hidden: str) -> None:
+    def why(name: str, invisible: bool) -> str:
+        there, here = (replace(ID, name=name, invisible=side == hidden and invisible) for side in ("source", "target"))
+        return hindrance(pair_of([here, V], [key("PRIMARY", name)], source=[there, V]))
+
+    assert why("my_row_id", True) == "column my_row_id differs in visibility"
+    assert why("my_row_id", False) == why("id", True) == ""
+
+
 @pytest.mark.parametrize(
     ("source", "target"),
     [
@@ -141,6 +166,29 @@ def test_lengths_that_only_one_side_says_do_not_count(source: Column, target: Co
 
 def test_collations_do_not_count() -> None:
     assert "character" not in hindrance(pair_of([ID, replace(TEXT, collation="latin1_bin")], [], source=[ID, TEXT]))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "alike"),
+    [
+        ("latin1_bin", "latin1_bin", True),
+        ("latin1_bin", "latin1_swedish_ci", False),
+        (None, "latin1_bin", False),
+        ("utf8_bin", "utf8mb3_bin", True),
+    ],
+)
+def test_collations_by_which_a_mariadb_would_store_what_the_source_computes(
+    source: str | None, target: str, alike: bool
+) -> None:
+    options = replace(ROW_EVENTS, flavor="mariadb")
+
+    def why(generated: Any) -> str:
+        computed = replace(V, name="w", generated=generated, expression="v = 'x'")
+        there, here = ([ID, replace(TEXT, collation=collation), computed] for collation in (source, target))
+        return hindrance(pair_of(here, PRIMARY, source=there, options=options))
+
+    assert ("column v has another collation" in why("stored")) is not alike
+    assert "collation" not in why("virtual")
 
 
 def mapped(pair: Pair, wire: WireType, *, nullable: bool = True) -> Pair:

@@ -7,17 +7,17 @@ from dataclasses import replace
 import pytest
 
 from dm.changes.hash_rules import row_hash
-from dm.changes.plan import PlanOptions
+from dm.changes.plan import PlanOptions, sees_none
 from dm.changes.target_table import TargetTable
 from dm.ident import TableName
 from dm.schema.table import Column, Index, IndexPart, TableSchema
-from tests.unit.changes.event_tables import pair_of
+from tests.unit.changes.event_tables import pair_of, sees_all
 from tests.unit.changes.plans import key, number
 
 ID = number("id")
 V = Column("v", "int")
 COLUMNS = [ID, V]
-MARIADB = PlanOptions("mariadb", compact=True)
+MARIADB = PlanOptions("mariadb", compact=True, sees_triggers=sees_all)
 _EMPTY = TableSchema(TableName("d", "t"), ())
 
 
@@ -36,8 +36,9 @@ def test_nothing_stands_in_the_way_of_equal_tables() -> None:
         {"foreign_key_checks": True},
         {"insert_mode": "replace"},
         {"missing_row": "count"},
+        {"sees_triggers": sees_none},
     ],
-    ids=str,
+    ids=lambda changed: next(iter(changed)),
 )
 def test_what_the_server_or_the_task_says(changed: dict[str, object]) -> None:
     options = replace(MARIADB, **changed)  # type: ignore[arg-type]  # the values of these fields

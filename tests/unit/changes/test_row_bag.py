@@ -20,11 +20,11 @@ from dm.changes.statement import ApplyStatement
 from dm.changes.target_table import TargetTable
 from dm.ident import TableName
 from dm.schema.table import Column, TableSchema
-from tests.unit.changes.event_tables import event_plan, pair_of, raw_change
+from tests.unit.changes.event_tables import event_plan, pair_of, raw_change, sees_all
 from tests.unit.changes.plans import delete, insert, number, update
 
 LIMIT = 1 << 20
-MARIADB = PlanOptions("mariadb", compact=True)
+MARIADB = PlanOptions("mariadb", compact=True, sees_triggers=sees_all)
 COLUMNS = (number("a"), number("b", nullable=True))
 _EMPTY = TableSchema(TableName("d", "t"), ())
 ROWS = st.tuples(st.integers(0, 2), st.one_of(st.none(), st.integers(0, 1)))

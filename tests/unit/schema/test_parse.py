@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,7 +167,32 @@ def test_an_index_that_no_statement_may_name_is_the_same_index() -> None:
         ("`j` longtext CHECK (json_valid(`j`) and `j` <> '{}')", True),
         ("`v` int(11) CHECK (`v` < 5)", True),
         ("`j` longtext CHECK (json_valid(`j`)), CONSTRAINT `c` CHECK (`j` <> '{}')", True),
+        ("`j` longtext, CONSTRAINT `c` CHECK (json_valid(`j`))", True),
+        ("`j` longtext CHECK (json_valid(`j`)), `k` text, CONSTRAINT `c` CHECK (json_valid(`k`))", True),
+        ("`j` longtext, `k` longtext CHECK (json_valid(`j`))", True),
     ],
 )
 def test_whether_rows_are_judged_by_a_check(columns: str, found: bool) -> None:
-    assert has_checks(f"CREATE TABLE `t` ({columns}) ENGINE=InnoDB", _MARIADB) is found
+    create = f"CREATE TABLE `t` ({columns}) ENGINE=InnoDB"
+    assert has_checks(create, parse_create_table(create, _MARIADB), _MARIADB) is found
+
+
+@pytest.mark.parametrize(
+    ("column", "version", "checked"),
+    [
+        ("j JSON", 101100, True),
+        ("j JSON", 100402, False),
+        ("j JSON CHECK (j <> '')", 101100, False),
+        ("j LONGTEXT", 101100, False),
+        ("j VARCHAR(9) NOT NULL CHECK (JSON_VALID(J))", 101100, True),
+        ("j TEXT CHECK (JSON_VALID(j))", 100200, False),
+        ("j TEXT CHECK (JSON_VALID('j'))", 101100, False),
+        ("j TEXT CHECK (JSON_VALID(j) OR j = '')", 101100, False),
+    ],
+)
+def test_a_column_whose_own_check_demands_json(column: str, version: int, checked: bool) -> None:
+    create = f"CREATE TABLE t ({column})"
+    (found,) = parse_create_table(create, replace(_MARIADB, version=version)).columns
+    assert found.json_checked is checked
+    (mysql,) = parse_create_table(create, SourceContext("mysql", 90700, "")).columns
+    assert not mysql.json_checked

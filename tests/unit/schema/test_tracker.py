@@ -193,3 +193,23 @@ def test_what_changes_is_noted_as_a_comparison_of_all_tables_would_find_it(first
         if all_before.get(name) is not now.get(name)
     }
     assert told == set(tracker.tables())
+
+
+@pytest.mark.parametrize(
+    ("statement", "checked"),
+    [
+        ("ALTER TABLE t RENAME COLUMN j TO k", True),
+        ("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4", True),
+        ("ALTER TABLE t MODIFY j LONGTEXT", False),
+        ("ALTER TABLE t DROP CONSTRAINT j", False),
+        ("ALTER TABLE t DROP CONSTRAINT IF EXISTS j", False),
+    ],
+)
+def test_whether_a_column_still_asks_for_json(statement: str, checked: bool) -> None:
+    tracker = SchemaTracker("mariadb")
+    tracker.apply(Piece.of("CREATE TABLE t (j JSON)", CONTEXT))
+    tracker.apply(Piece.of(statement, CONTEXT))
+    table = tracker.get(TableName("d", "t"))
+    assert table is not None
+    assert table.columns[0].json_checked is checked
+    assert schema_from_json(schema_to_json(table)).columns[0].json_checked is checked

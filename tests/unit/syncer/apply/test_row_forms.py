@@ -11,7 +11,7 @@ from dm.changes.plan import PlanOptions, TablePlan
 from dm.ident import TableName
 from dm.syncer.apply.change_stream import PART_COST, part_cost
 from dm.syncer.apply.row_forms import RowForms
-from tests.unit.changes.event_tables import pair_of
+from tests.unit.changes.event_tables import pair_of, sees_all
 from tests.unit.changes.plans import number
 
 QUOTA = 400 << 20
@@ -19,7 +19,7 @@ QUOTA = 400 << 20
 
 def plan_of(source: str) -> TablePlan:
     """The plan of a source table that is merged with others."""
-    pair = pair_of((number("a"),), [], options=PlanOptions("mariadb", compact=True))
+    pair = pair_of((number("a"),), [], options=PlanOptions("mariadb", compact=True, sees_triggers=sees_all))
     return replace(pair.plan, source=TableName("s", source), row_hash=row_hash(pair))
 
 
