@@ -109,6 +109,7 @@ class ShardGate:
     ) -> None:
         self.reading = reading
         self._tracker = tracker
+        self._schemas = schemas
         self._progress = progress
         self._session = session
         self._clock = clock
@@ -171,12 +172,15 @@ class ShardGate:
         )
 
     def _has_others(self, table: TableName) -> bool:
-        """Whether the target's table has other shards: then it is there, and as they are."""
+        """Whether the target's table has other shards, or has had some: then it is there, and as they are."""
         if self.optimistic is not None or not self._rules.wanted(table):
             return False
         groups, target = self.reading.groups, self._rules.route(table)
         members = self._progress.ask(lambda connection: groups.group(connection, target)).members
-        return any((each.source_id, each.table) != (groups.key.source_id, table) for each in members)
+        if any((each.source_id, each.table) != (groups.key.source_id, table) for each in members):
+            return True
+        known = self._progress.ask(lambda connection: groups.known(connection, target))
+        return known and self._schemas.read(target) is not None
 
     def ddl(self, planned: DdlPlan) -> GroupDdl | None:
         """The group's DDL that an event is, if it is one; raises DMError where nobody can tell."""
