@@ -22,8 +22,8 @@ S6  A shard joins with the structure that the others have at `executed`, as long
 S7  In the optimistic mode a table that the target does not take stands where the first held shard of its source does,
     if that one's DDL is executed, or none is open: what it does before the table is created is not at the target yet,
     and the table is read again with it. Otherwise it is early if a DDL is open.
-S8  Nothing waits for shards that are no more: a table that can be compared with nobody becomes a shard as it is
-    (`shard_left.py`).
+S8  Nothing waits for shards that are no more (`shard_left.py`): a DDL that is not begun is forgotten with the last one
+    that is at it, and a table that can be compared with nobody becomes a shard as it is.
 
 Lock order: turn, control row, latch.
 """
@@ -41,7 +41,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.intent import Intent, dump_structures, load_structures
 from dm.progress.shard_group import EARLY, WITH_ITS_MODEL, WITH_THE_HELD, Group, GroupDdl, Shard, Standing
-from dm.progress.shard_left import ask_again, forget_passed
+from dm.progress.shard_left import ask_again, forget_passed, forget_unattended
 from dm.progress.shard_numbers import count, leave_out, put_before, step_over
 from dm.progress.shard_reading import read_group
 from dm.progress.shard_tables import ShardTables, lock_id
@@ -80,6 +80,7 @@ class ShardGroups:
             return
         for shard in sorted(shards, key=lambda each: (each.target, each.table)):
             executed, schema = self.latched(connection, shard.target), structures(shard.table)
+            forget_unattended(connection, self._tables, shard.target, executed)  # its progress may have been removed
             if self.begun(connection, shard.target, executed):
                 raise DMError("shard-ddl-under-way", target=shard.target, source=self.key.source_id)
             self._let_in(connection, shard, executed, schema)
@@ -127,6 +128,7 @@ class ShardGroups:
             ask_again(connection, self._tables, shard.target)
         fits = not group.begun and self._fits(connection, shard, schema)
         self._create(connection, shard, executed, early=not fits)
+        forget_unattended(connection, self._tables, shard.target, executed)
         return fits
 
     def takes_part(self, connection: TargetConnection, shard: Shard, *, waived: bool) -> bool:
@@ -180,13 +182,14 @@ class ShardGroups:
         )
 
     def leave(self, connection: TargetConnection, shard: Shard) -> None:
-        """A shard is no more; the others may be complete without it."""
-        self.latched(connection, shard.target)
+        """A shard is no more; the others may be complete without it, or nobody is at its DDL (S8)."""
+        executed = self.latched(connection, shard.target)
         connection.execute(
             f"DELETE FROM {self._tables.table.sql} WHERE id = %s AND s_schema = %s AND s_table = %s",
             (self.key.source_id, *shard.table),
         )
         forget_passed(connection, self._tables, shard.target)
+        forget_unattended(connection, self._tables, shard.target, executed)
 
     def rename(self, connection: TargetConnection, shard: Shard, new: TableName) -> None:
         """A shard has another name from here on."""

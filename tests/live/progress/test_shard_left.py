@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
 from dm.progress.lane_rows import claimed
 from dm.progress.shard_group import Shard, Standing
+from dm.progress.shard_locks import give_up, read_locks, unlock
+from dm.progress.shard_tables import ShardTables
+from dm.progress.tables import remove_progress
 from dm.schema.table import TableSchema
-from tests.live.progress.test_shard_groups import A, B, C, D, Side, T, ddl, sides, table
+from tests.live.progress.test_shard_groups import END, A, B, C, D, E, Side, T, ddl, sides, table
 from tests.testbed.fixtures import SchemaFactory
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
@@ -85,3 +89,78 @@ def test_a_shard_that_is_made_anew_is_like_itself(target: ThrowawayServer, schem
         assert creates(one, A, "id", "x")
         assert not creates(two, C, "id")
         assert creates(two, D, "id", "x")
+
+
+def test_a_ddl_goes_with_the_last_shard_that_is_at_it(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with sides(target, schema) as (one, two):
+        joins(one, table(A, "id"), table(B, "id"))
+        joins(two, table(C, "id"))
+        one.arrive(ddl(A, "add typo"))
+        one.arrive(ddl(B, "add typo"))
+        give_up(two.connection, one.key, A.table)
+        assert [lock.statements for lock in read_locks(two.connection, two.key)] == [("add typo",)]  # B is at it
+        give_up(two.connection, one.key, B.table)
+        assert read_locks(two.connection, two.key) == []
+        assert two.arrive(ddl(C, "add good")) is Standing.COMPLETE
+        executes(two, C, "id", "good")
+
+
+def test_a_ddl_that_is_begun_stays(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with sides(target, schema) as (one, two):
+        joins(one, table(A, "id"))
+        joins(two)
+        one.arrive(ddl(A, "add typo"))
+        with claimed(one.connection, one.claim):
+            assert one.groups.begin(one.connection, A) is Standing.COMPLETE
+        assert creates(two, C, "id") is False
+        give_up(two.connection, one.key, A.table)
+        with pytest.raises(DMError) as caught:
+            two.arrive(ddl(D, "add good"))
+        assert caught.value.name == "shard-ddl-conflict"
+
+
+def test_a_shard_that_a_person_has_waived_comes_again(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with sides(target, schema) as (one, two):
+        joins(one, table(A, "id"), table(B, "id"))
+        joins(two, table(C, "id"), table(D, "id"))
+        one.arrive(ddl(A, "add typo"))
+        unlock(two.connection, two.key, T, lambda member: member.table != B.table, skip=False)
+        assert two.arrive(ddl(C, "add good")) is Standing.OTHERS_MISSING  # it executes nothing of its own
+        assert not creates(two, E, "id", "good")
+        give_up(two.connection, one.key, A.table)
+        assert look(two, C) is Standing.AGAIN
+        assert look(two, E) is Standing.OTHERS_MISSING  # it still waits for a DDL
+        assert two.arrive(ddl(C, "add good")) is Standing.OWN_MISSING  # nobody has waived D at this one
+        assert two.arrive(ddl(D, "add good")) is Standing.OTHERS_MISSING
+        one.claim = one.take()
+        assert one.arrive(ddl(B, "add good")) is Standing.COMPLETE
+        executes(one, B, "id", "good")
+        assert {look(two, C), look(two, D), look(two, E)} == {Standing.EXECUTED}
+        assert creates(two, E, "id", "good")
+        assert two.connection.query(f"SELECT COUNT(*) FROM {ShardTables.of(two.key).ddl.sql}") == [(1,)]
+
+
+def test_a_shard_that_waits_for_a_moment_executes_no_ddl_that_is_gone(
+    target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    with sides(target, schema) as (one, two):
+        joins(one, table(A, "id"))
+        joins(two, table(C, "id"))
+        one.arrive(ddl(A, "add typo"))
+        unlock(two.connection, two.key, T, lambda _: True, skip=False)
+        two.arrive(ddl(C, "add good"))
+        give_up(two.connection, one.key, A.table)
+        with claimed(two.connection, two.claim):
+            assert two.groups.begin(two.connection, C) is Standing.AGAIN
+        assert two.groups.announced(two.connection, C, END) is None
+
+
+def test_a_ddl_goes_with_the_progress_of_its_source(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with sides(target, schema) as (one, two):
+        joins(one, table(A, "id"))
+        joins(two, table(C, "id"))
+        one.arrive(ddl(A, "add typo"))
+        remove_progress(one.connection, one.key)
+        one.claim = one.take()
+        joins(one, table(A, "id"))
+        assert two.arrive(ddl(C, "add good")) is Standing.OTHERS_MISSING
