@@ -377,13 +377,23 @@ class ShardGate:
         return lambda connection: self._claimed(connection, changed)
 
     def _gone(self, planned: DdlPlan) -> list[Shard]:
-        """Shards that an event drops."""
+        """Shards that an event drops; where it is only followed, those that go with a schema or out of their group."""
+        gone = list[TableName]()
+        for step in planned.steps:
+            if isinstance(step, CutOver | Forget):
+                continue
+            if step.piece.verb == "DROP TABLE":
+                gone += step.piece.tables
+            elif isinstance(step, TrackOnly) and step.piece.verb == "DROP DATABASE":
+                shards = self._progress.ask(self.reading.groups.shards)
+                gone += [shard.table for shard in shards if shard.table.schema == step.piece.table.schema]
+            elif isinstance(step, TrackOnly) and not self._renames_inside(step.piece):
+                away = {old for old, new in step.piece.renames if self._rules.online.real(new) == old}
+                gone += [table for table in step.piece.names_gone if table not in away]  # a tool's copy comes
         return [
             Shard(table, self._rules.route(table))
-            for step in planned.steps
-            if not isinstance(step, CutOver | Forget) and step.piece.verb == "DROP TABLE"
-            for table in step.piece.tables
-            if self._rules.wanted(table)
+            for table in gone
+            if self._rules.wanted(table) and self._rules.owned(table)
         ]
 
     def _renamed(self, planned: DdlPlan) -> list[tuple[Shard, TableName]]:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from dm.config.selection import BlockAllowList
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.syncer.stream.operators import Request
+from dm.task.operators import operate
 from dm.task.shard_locks import Decision, decide, locks
+from tests.live.syncer.test_operators import place
+from tests.live.syncer.test_shard_persons import BY_V, keys_of
 from tests.live.syncer.test_shards import KEYED, held, merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync
@@ -112,3 +117,59 @@ def test_a_shard_that_is_given_up_takes_its_ddl_along_and_is_a_new_one(
         wait_for_rows(target, name, 2, sync)
         sync.wait_synced()
     merged([upstream], target, name)
+
+
+BOTH_MODES = pytest.mark.parametrize("mode", ["pessimistic", "optimistic"])
+
+
+@pytest.mark.ci_flavor("mysql")
+@BOTH_MODES
+@pytest.mark.parametrize("waits", [False, True])
+def test_shards_go_with_their_schema_where_a_person_leaves_its_end_out(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str, waits: bool
+) -> None:
+    name, other = schema(upstream, target), schema(upstream)
+    (subtask,) = subtasks_of(name, [upstream], target, shards=1)
+    upstream.execute(f"CREATE TABLE {other}.s1 ({KEYED})")
+    (rule,) = subtask.routes
+    lists = BlockAllowList(do_dbs=(name, other))
+    routes = (rule, rule.model_copy(update={"schema_pattern": other}))
+    subtask = subtask.model_copy(update={"shard_mode": mode, "routes": routes, "block_allow_list": lists})
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"INSERT INTO {name}.s1 VALUES (1, 1)", f"INSERT INTO {other}.s1 VALUES (11, 11)")
+        wait_for_rows(target, name, 2, sync)
+        if waits:
+            upstream.execute(f"ALTER TABLE {other}.s1 {BY_V}", f"INSERT INTO {other}.s1 VALUES (12, 12)")
+            held(sync)
+    at = place(upstream)
+    upstream.execute(f"DROP DATABASE {other}")
+    operate(subtask, Request("skip", name, "source-0", at), None)
+    with running_sync(subtask) as sync:
+        for number, key in enumerate((BY_V, "ADD UNIQUE INDEX by_both (v, id)"), 2):
+            upstream.execute(f"ALTER TABLE {name}.s1 {key}", f"INSERT INTO {name}.s1 VALUES ({number}, {number})")
+        wait_for_rows(target, name, 4 + waits, sync)
+        sync.wait_synced()
+        assert locks(subtask) == []
+    assert keys_of(target, name) == ["PRIMARY", "by_both", "by_both", "by_v"]
+
+
+@pytest.mark.ci_flavor("mariadb")
+@BOTH_MODES
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_shard_that_is_renamed_out_of_its_group_is_none_where_a_person_leaves_that_out(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str, wanted: bool
+) -> None:
+    name, other = schema(upstream, target), schema(upstream)
+    (subtask,) = subtasks_of(name, [upstream], target)
+    subtask = subtask.model_copy(update={"shard_mode": mode})
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    at = place(upstream)
+    upstream.execute(f"RENAME TABLE {name}.s2 TO {name if wanted else other}.gone")
+    operate(subtask, Request("skip", name, "source-0", at), None)
+    with running_sync(subtask) as sync:
+        upstream.execute(f"ALTER TABLE {name}.s1 {BY_V}", f"INSERT INTO {name}.s1 VALUES (1, 1)")
+        wait_for_rows(target, name, 1, sync)
+        sync.wait_synced()
+    assert keys_of(target, name) == ["PRIMARY", "by_v"]
