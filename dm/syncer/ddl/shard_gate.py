@@ -280,11 +280,15 @@ class ShardGate:
             faults.hit("shard.begun")
             yield Standing.COMPLETE, announced
             faults.hit("shard.after_execute")
-            schema = self._tracker.get(shard.table)
-            self.store(lambda connection: groups.executed(connection, shard, schema))
+            self.store(partial(self._executed, shard, self._tracker.get(shard.table)))
             faults.hit("shard.executed")
         finally:
             self._session.end_turn()
+
+    def _executed(self, shard: Shard, schema: TableSchema | None, connection: TargetConnection) -> None:
+        if self.reading.structures is not None:
+            self.reading.structures.executed(connection, shard)
+        self.reading.groups.executed(connection, shard, schema)
 
     def announcements(self, ddl: GroupDdl, planned: DdlPlan) -> GroupAnnouncements:
         """Where the execution stores its intents."""
