@@ -200,7 +200,8 @@ def _groups(subject: str, subtask: Answer) -> list[str]:
     lines = []
     for group in (subtask.get("sync") or {}).get("unresolvedGroups") or []:
         who = ", ".join([*group["unsynced"], *group.get("othersUnsynced", [])])
-        who = who or ("its second pass" if group.get("executed") else "sources that have not run yet")
+        unheard = not group.get("executed") and group.get("sourcesMissing", True)
+        who = who or ("sources that have not run yet" if unheard else "its second pass")
         what = _shortened("; ".join(group["DDLs"])) or "a structure that the target does not have yet"
         lines.append(
             f"{subject}: shards of {group['target']} wait since {group.get('since', '?')} for {who}: {what};"

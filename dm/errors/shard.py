@@ -181,7 +181,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "shard {shard} adds column {column} again, and the target still has it for other shards, with the old values of"
+        "shard {shard} adds column {column}, and the target still has it for other shards, with the old values of"
         " this one: {statement}",
         "drop the column in the other shards, and `dmctl resume-task` when the target has it no more; or write the"
         " source's values into this shard's rows at the target, and `dmctl binlog skip` the statement",

@@ -16,13 +16,16 @@ class Standing(Enum):
     COMPLETE = "all have arrived"
     OTHERS_MISSING = "all of this source have arrived"
     OWN_MISSING = "shards of this source have not arrived"
+    AGAIN = "it is held, and its event is to be read again: what it has waited for does not come"
 
 
 # Why a table waits at its CREATE TABLE.
 EARLY: Final = 1  # others have to execute what the shard waits for
 WITH_ITS_MODEL: Final = 2  # it is to be created like a shard that is held, and waits for what that one does
 WITH_THE_HELD: Final = 3  # shards of its source are held, whose statements the target has not had yet
+ANEW: Final = 4  # what it has waited for does not come any more
 GOES_ON: Final = (Standing.EXECUTED, Standing.COMPLETE)
+READ_AGAIN: Final = (*GOES_ON, Standing.AGAIN)  # by a second pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,7 @@ class Member:
     passed: int
     ready: int
     early: bool = False  # others have to execute what it waits for
+    anew: bool = False  # it is held at an event at which it does not count
     waived: int = 0  # up to which DDL nobody waits for it
     known: bool = False  # its structure; the optimistic mode asks
     beyond: bool = False  # it is as the open DDL leaves a shard, and need not come to it (optimistic mode)
@@ -64,6 +68,7 @@ class Group:
     members: tuple[Member, ...]
     joined: bool  # every source of the task
     begun: bool = False  # the next DDL is being executed; nobody is waited for any more
+    opened: bool = False  # somebody has come to the next DDL
 
     def standing(self, source_id: str, table: TableName, number: int) -> Standing:
         """What a shard that has arrived at this DDL may do."""
@@ -88,6 +93,11 @@ class Group:
             for each in self.members
             if max(each.ready, each.waived) < number and not (each.beyond and number == self.executed + 1)
         ]
+
+    def waits_for_nobody(self, source_id: str, table: TableName) -> bool:
+        """Whether a new table is alone: nobody is there, or may be, to execute what it would wait for."""
+        others = (each for each in self.members if not self._is(each, source_id, table))
+        return self.joined and not self.opened and all(each.early for each in others)
 
     def own(self, source_id: str, table: TableName) -> Member | None:
         """The shard of a source, if it is one of the group."""

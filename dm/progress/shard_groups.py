@@ -22,6 +22,8 @@ S6  A shard joins with the structure that the others have at `executed`, as long
 S7  In the optimistic mode a table that the target does not take stands where the first held shard of its source does,
     if that one's DDL is executed, or none is open: what it does before the table is created is not at the target yet,
     and the table is read again with it. Otherwise it is early if a DDL is open.
+S8  Nothing waits for shards that are no more (`shard_left.py`): a DDL that is not begun is forgotten with the last one
+    that is at it, and a table that can be compared with nobody becomes a shard as it is.
 
 Lock order: turn, control row, latch.
 """
@@ -38,9 +40,10 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.intent import Intent, dump_structures, load_structures
-from dm.progress.shard_group import EARLY, WITH_ITS_MODEL, WITH_THE_HELD, Group, GroupDdl, Member, Shard, Standing
+from dm.progress.shard_group import EARLY, WITH_ITS_MODEL, WITH_THE_HELD, Group, GroupDdl, Shard, Standing
+from dm.progress.shard_left import ask_again, forget_passed, forget_unattended
 from dm.progress.shard_numbers import count, leave_out, put_before, step_over
-from dm.progress.shard_structures import beyond
+from dm.progress.shard_reading import read_group
 from dm.progress.shard_tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey
 from dm.schema.alike import alike, differences
@@ -77,6 +80,7 @@ class ShardGroups:
             return
         for shard in sorted(shards, key=lambda each: (each.target, each.table)):
             executed, schema = self.latched(connection, shard.target), structures(shard.table)
+            forget_unattended(connection, self._tables, shard.target, executed)  # its progress may have been removed
             if self.begun(connection, shard.target, executed):
                 raise DMError("shard-ddl-under-way", target=shard.target, source=self.key.source_id)
             self._let_in(connection, shard, executed, schema)
@@ -118,8 +122,13 @@ class ShardGroups:
     def created(self, connection: TargetConnection, shard: Shard, schema: Structure) -> bool:
         """A new table becomes a shard; False where it is early: its structure is not the one the others have now."""
         executed = self.latched(connection, shard.target)
-        fits = not self.begun(connection, shard.target, executed) and self._fits(connection, shard, schema)
+        group = self.group(connection, shard.target, executed)
+        if group.waits_for_nobody(self.key.source_id, shard.table):  # S8
+            self._define(connection, shard.target, schema)
+            ask_again(connection, self._tables, shard.target)
+        fits = not group.begun and self._fits(connection, shard, schema)
         self._create(connection, shard, executed, early=not fits)
+        forget_unattended(connection, self._tables, shard.target, executed)
         return fits
 
     def takes_part(self, connection: TargetConnection, shard: Shard, *, waived: bool) -> bool:
@@ -173,13 +182,14 @@ class ShardGroups:
         )
 
     def leave(self, connection: TargetConnection, shard: Shard) -> None:
-        """A shard is no more; the others may be complete without it."""
-        self.latched(connection, shard.target)
+        """A shard is no more; the others may be complete without it, or nobody is at its DDL (S8)."""
+        executed = self.latched(connection, shard.target)
         connection.execute(
             f"DELETE FROM {self._tables.table.sql} WHERE id = %s AND s_schema = %s AND s_table = %s",
             (self.key.source_id, *shard.table),
         )
-        self._forget_passed(connection, shard.target)
+        forget_passed(connection, self._tables, shard.target)
+        forget_unattended(connection, self._tables, shard.target, executed)
 
     def rename(self, connection: TargetConnection, shard: Shard, new: TableName) -> None:
         """A shard has another name from here on."""
@@ -220,11 +230,16 @@ class ShardGroups:
     def _standing(self, connection: TargetConnection, shard: Shard, executed: int | None) -> Standing:
         group = self.group(connection, shard.target, executed)
         own = group.own(self.key.source_id, shard.table)
+        if own is None:
+            return Standing.AGAIN if group.joined else Standing.OTHERS_MISSING  # nothing is decided before
+        if own.anew:
+            return Standing.AGAIN
         # Of the same reading: another source may give this DDL the next number and execute its own, and the group is
         # read from `executed` on, so the number is never one of before that.
-        number = 1 if own is None else own.passed + 1
-        if group.executed < number and own is not None and own.early:
-            return Standing.OTHERS_MISSING  # it has no statement of its own to execute
+        number = own.passed + 1
+        if group.executed < number and own.early:  # it has no statement of its own to execute
+            alone = group.waits_for_nobody(self.key.source_id, shard.table)
+            return Standing.AGAIN if alone else Standing.OTHERS_MISSING
         return group.standing(self.key.source_id, shard.table, number)
 
     def passed(self, connection: TargetConnection, shard: Shard) -> None:
@@ -235,7 +250,7 @@ class ShardGroups:
             " WHERE id = %s AND s_schema = %s AND s_table = %s",
             (self.key.source_id, *shard.table),
         )
-        self._forget_passed(connection, shard.target)
+        forget_passed(connection, self._tables, shard.target)
 
     # -- The execution, by the holder of the turn
 
@@ -332,35 +347,7 @@ class ShardGroups:
 
     def group(self, connection: TargetConnection, target: TableName, executed: int | None = None) -> Group:
         """All shards of a target table."""
-        if executed is None:
-            found = connection.query(
-                f"SELECT executed FROM {self._tables.group.sql} WHERE t_schema = %s AND t_table = %s", tuple(target)
-            )
-            executed = int(found[0][0]) if found else 0
-        rows = connection.query(
-            "SELECT id, s_schema, s_table, passed, ready, early, waived,"
-            " IF(passed < LEAST(%s, ready), structure_after, structure) IS NOT NULL"  # as in `ShardStructures.survey`
-            f" FROM {self._tables.table.sql}"
-            " WHERE t_schema = %s AND t_table = %s ORDER BY id, s_schema, s_table",
-            (executed, *target),
-        )
-        open_to = [row for row in rows if row[7] and int(row[3]) <= executed < int(row[4])]
-        done = beyond(connection, self._tables, target, executed) if open_to else set[tuple[str, TableName]]()
-        members = [
-            Member(
-                source_id=str(row[0]),
-                table=TableName(str(row[1]), str(row[2])),
-                passed=int(row[3]),
-                ready=int(row[4]),
-                early=int(row[5]) == EARLY,
-                waived=int(row[6]),
-                known=bool(row[7]),
-                beyond=(str(row[0]), TableName(str(row[1]), str(row[2]))) in done,
-            )
-            for row in rows
-        ]
-        late = connection.query(f"SELECT COUNT(*) FROM {self._tables.source.sql} WHERE NOT joined")
-        return Group(executed, tuple(members), int(late[0][0]) == 0, self.begun(connection, target, executed))
+        return read_group(connection, self._tables, target, executed)
 
     def shards(self, connection: TargetConnection) -> list[Shard]:
         """Those of the source, in the order of latches."""
@@ -414,11 +401,18 @@ class ShardGroups:
         known = self._structure(connection, shard.target)
         if known is not None:
             return alike(known, schema)
+        self._define(connection, shard.target, schema)
+        return True
+
+    def _define(self, connection: TargetConnection, target: TableName, schema: Structure) -> None:
         connection.execute(
             f"UPDATE {self._tables.group.sql} SET structure = %s WHERE t_schema = %s AND t_table = %s",
-            (schema_to_json(schema), *shard.target),
+            (None if schema is None else schema_to_json(schema), *target),
         )
-        return True
+
+    def known(self, connection: TargetConnection, target: TableName) -> bool:
+        """Whether there has been a shard, so that the target has a table for it; needs no transaction."""
+        return self._structure(connection, target) is not None
 
     def _structure(self, connection: TargetConnection, target: TableName) -> Structure:
         found = connection.query(
@@ -489,12 +483,3 @@ class ShardGroups:
             (self.key.source_id, *shard.table),
         )
         return int(found[0][0])
-
-    def _forget_passed(self, connection: TargetConnection, target: TableName) -> None:
-        members = self.group(connection, target).members
-        behind = min((member.passed for member in members), default=0)
-        connection.execute(
-            f"DELETE FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number <= %s"
-            " AND state = 'done'",
-            (*target, behind),
-        )

@@ -12,8 +12,9 @@ O3  Each decision counts the group's `revision`, in a transaction under the latc
     that the turn is still there. A structure is stored under the same revision only. So a session that lost its turn
     unnoticed stores nothing that another decision has not seen.
 O4  A table that must be able to take rows without a column (`loose`) is said to be so before the column is made so.
-O5  Which columns hold old values of a shard (`kept`) is stored with its structure. What the target has no more is
-    forgotten for all shards by the next decision, before anything is executed.
+O5  Which columns hold old values of a shard (`kept`) is stored with its structure. So are those of others whose
+    DEFAULT is changed while it lacks them. What the target has no more is forgotten for all shards by the next
+    decision, before anything is executed.
 O6  Nothing is decided before every source has joined, and the structure of every shard is known.
 O7  A shard that is already as a DDL leaves the others (`dm.schema.shard_change`) is not waited for. Where that is true
     of all others, the DDL is executed like one that passes, and has no number. It may be true of a shard that comes to
@@ -37,6 +38,7 @@ from dm.progress.shard_tables import ShardTables
 from dm.progress.tables import SubtaskKey
 from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.shard_change import undergone
+from dm.schema.shard_column import filling
 from dm.schema.table import TableSchema
 
 
@@ -178,6 +180,41 @@ class ShardStructures:
             text = stored.get(schema.name, "")
             if text is None or (text and schema_from_json(str(text)) != schema):
                 self._set(connection, schema.name, structure=schema_to_json(schema))
+
+    def executed(self, connection: TargetConnection, shard: Shard) -> None:
+        """A statement that all had come to is executed; in the transaction that counts it, in the target's turn.
+
+        Where it changes a DEFAULT, rows of a waived shard that lacks the column have the old one.
+        """
+        table, of_target = self._tables.table.sql, "t_schema = %s AND t_table = %s"
+        rows = connection.query(
+            "SELECT id, s_schema, s_table, structure, COALESCE(structure_after, structure), kept"
+            f" FROM {table} WHERE {of_target} AND structure IS NOT NULL",
+            tuple(shard.target),
+        )
+        found = {(str(row[0]), TableName(str(row[1]), str(row[2]))): row[3:] for row in rows}
+        own = found.pop((self.key.source_id, shard.table), None)
+        if own is None:
+            return
+        before, after = (schema_from_json(str(text)) for text in own[:2])
+        changed = {
+            column.name.lower()
+            for column in after.columns
+            if (old := before.column(column.name)) is not None and filling(old) != filling(column)
+        }
+        for (source_id, name), (_, theirs, kept) in found.items():
+            schema = schema_from_json(str(theirs))
+            lacking = frozenset(column for column in changed if schema.column(column) is None)
+            if lacking - _names(kept):
+                # A decision that has seen less stores nothing (O3).
+                connection.execute(
+                    f"UPDATE {self._tables.group.sql} SET revision = revision + 1 WHERE {of_target}",
+                    tuple(shard.target),
+                )
+                connection.execute(
+                    f"UPDATE {table} SET kept = %s, since = since WHERE id = %s AND s_schema = %s AND s_table = %s",
+                    (json.dumps(sorted(lacking | _names(kept))), source_id, *name),
+                )
 
     def told(self, connection: TargetConnection, shard: Shard, schema: TableSchema) -> None:
         """A person says what the shard is like; in the transaction that stores it at the checkpoint.

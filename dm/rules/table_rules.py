@@ -83,6 +83,11 @@ class TableRules:
         """Whether they are those of a second pass of a shard merge."""
         return False
 
+    def passes_schema(self, schema: str) -> bool:
+        """Whether they are those of a second pass of a shard merge with a table of a schema."""
+        del schema
+        return False
+
     def elsewhere(self, table: TableName) -> bool:
         """Whether the statements on a table count in another reading of a shard merge."""
         return False

@@ -59,6 +59,15 @@ class Piece:
         return tuple(pair for one in self.operations if isinstance(one, RenameTable) for pair in one.pairs)
 
     @cached_property
+    def names_gone(self) -> tuple[TableName, ...]:
+        """The names that belong to no table behind its renames, and did before."""
+        gone = dict[TableName, None]()
+        for old, new in self.renames:
+            gone[old] = None
+            gone.pop(new, None)
+        return tuple(name for name in gone if name not in _between(self.renames))
+
+    @cached_property
     def made(self) -> frozenset[TableName]:
         """The tables that it creates."""
         if isinstance(self.operation, CreateTable):

@@ -3,7 +3,8 @@
 `shard_model` has the numbers, the second passes and the execution of a statement step by step, `optimistic_model` what
 passes without a number. Here shards come and go while statements are open and rows are held: tables are created (S6 and
 S7 of `dm.progress.shard_groups`), are beyond a statement (O7 of `dm.progress.shard_structures`), get other names, and
-are dropped. A person goes on without some, at any time, or says that nobody executes a statement.
+are dropped. A person goes on without some, at any time, says that nobody executes a statement, or gives a shard up (S8)
+of which nothing more comes and whose statement is not begun.
 
 The first source has shards a and b, the second one c. All sources have joined, the epochs and the session of a
 statement are left out, and what is executed twice is found done: the other models are about these. A process may crash
@@ -11,7 +12,7 @@ at any step. The turn of the target's table is one run's. L is stored at each st
 
 - a row meets a target that lacks an effect that it has, or has one that it lacks, unless that one came by steps, a
   person has waived the shard there, or skipped the statement;
-- two shards have another statement at the same number;
+- two shards have another statement at the same number; while a person may still give one up, the second one pauses;
 - a statement is executed that a person has skipped;
 - nothing can be done any more, and a source is not at its end or something is held.
 
@@ -22,14 +23,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
-from dm.progress.shard_group import EARLY, WITH_THE_HELD
+from dm.progress.shard_group import ANEW, EARLY, WITH_THE_HELD
 from tests.testbed.exploration import Violation, Wrong, explore
 from tests.testbed.shard_members_model_state import (
     IN_TURN,
-    NUMBERED,
+    TABLES,
     Ddl,
+    Decisions,
     Event,
     History,
     Key,
@@ -40,16 +42,24 @@ from tests.testbed.shard_members_model_state import (
     Source,
     State,
     Target,
+    altered,
     history,
+    member_of,
+    replaced,
     takes,
+    unattended_gone,
+    undergone,
+    with_known,
     with_member,
+    with_source,
 )
 
 Safeguard = Literal[
     "waits with the held", "early", "one that waited joins anew", "nobody waits for one beyond",
     "one beyond is counted", "one beyond steps over", "one beyond makes room", "waived up to a number",
     "begun before skipped is asked", "L before it leaves", "leaves with L", "renamed with L",
-    "a name waits for the held",
+    "a name waits for the held", "a statement goes with the last at it", "one that was waived comes again",
+    "nobody is waived at another statement", "one that is no shard is read again",
 ]  # fmt: skip
 
 
@@ -59,12 +69,14 @@ class Scene:
 
     first: str
     second: str
-    decisions: tuple[bool, ...] = ()
+    decisions: Decisions = ()
 
 
 WITH_HELD: Final = Scene("a=p a+w b:pw b b=q a=q", "c=p c c=q")
 BEYOND: Final = Scene("b~p b a=p a b=q b a=q", "c c=p c=q")
 FIRST: Final = Scene("b:PQ b b=r b a=p a a=q a=r", "c=p c c=q c=r")
+GIVEN_UP: Final = Scene("a=p b b=q b", "c c=q c", ("a",))
+WAIVED: Final = Scene("a=p b b=q b", "c c=q c", (False, "a"))
 
 # What shows the lack of each.
 SAFEGUARDS: Final[tuple[tuple[Safeguard, Scene], ...]] = (
@@ -81,9 +93,12 @@ SAFEGUARDS: Final[tuple[tuple[Safeguard, Scene], ...]] = (
     ("leaves with L", Scene("a=p b b/ a", "c=p c")),
     ("renamed with L", Scene("b> b=p b a=p", "c=p c")),
     ("a name waits for the held", Scene("a=p b=p a a> a", "c=p c")),
+    ("a statement goes with the last at it", GIVEN_UP),
+    ("one that was waived comes again", WAIVED),
+    ("nobody is waived at another statement", WAIVED),
+    ("one that is no shard is read again", Scene("a=p b:p b", "c c=p c", ("a",))),
 )
 
-_T = TypeVar("_T")
 Steps = Iterator[tuple[Target, Run | None]]
 
 
@@ -92,7 +107,7 @@ class MembersModel:
     """The protocol, perhaps with a safeguard taken away."""
 
     histories: tuple[History, History]
-    decisions: tuple[bool, ...] = ()
+    decisions: Decisions = ()
     crashes: int = 1
     without: Safeguard | None = None
 
@@ -125,17 +140,20 @@ class MembersModel:
             if run is None:
                 second = target.sources[source].second
                 begun = Run(second is not None, target.sources[source].at if second is None else second.at)
-                yield state._replace(runs=_put(state.runs, source, begun))
+                yield state._replace(runs=replaced(state.runs, source, begun))
                 continue
             for after, following in self._run_steps(state, source, run):
-                yield state._replace(target=after, runs=_put(state.runs, source, following))
+                yield state._replace(target=after, runs=replaced(state.runs, source, following))
             if state.crashes:
-                yield state._replace(runs=_put(state.runs, source, None), crashes=state.crashes - 1)
-        for at, skip in enumerate(state.decisions):
-            decided = self._unlocked(target, skip=skip)
+                yield state._replace(runs=replaced(state.runs, source, None), crashes=state.crashes - 1)
+        for at, decision in enumerate(state.decisions):
+            left = state._replace(decisions=(*state.decisions[:at], *state.decisions[at + 1 :]))
+            if isinstance(decision, str):
+                yield from self._given_up(left, TABLES.index(decision))
+                continue
+            decided = self._unlocked(target, skip=decision)
             if decided is not None:
-                left = (*state.decisions[:at], *state.decisions[at + 1 :])
-                yield state._replace(target=decided, decisions=left)
+                yield left._replace(target=decided)
 
     def _unlocked(self, target: Target, *, skip: bool) -> Target | None:
         """A person goes on without who is missing; None where nothing is open, or it is too late to skip."""
@@ -144,11 +162,32 @@ class MembersModel:
             return None
         members = target.members
         for key, member in self._missing(target, number):
-            members = with_member(members, key, member._replace(waived=number))
+            excused = member.excused + target.ddls[number - 1].effect
+            members = with_member(members, key, member._replace(waived=number, excused=excused))
         if skip:
             at = number - 1
-            target = target._replace(ddls=_put(target.ddls, at, target.ddls[at]._replace(skipped=True)))
+            target = target._replace(ddls=replaced(target.ddls, at, target.ddls[at]._replace(skipped=True)))
         return target._replace(members=members)
+
+    def _given_up(self, state: State, table: int) -> Iterator[State]:
+        """A shard of the first source is no more, nor are its rows that wait; the source's run is ended."""
+        target, stored = state.target, state.target.sources[0]
+        behind = max(place for place, event in enumerate(self.histories[0], 1) if event.table == table)
+        if stored.at < behind or target.begun > target.executed:
+            return
+        second = stored.second
+        if second is not None:
+            second = second._replace(tables=tuple(each for each in second.tables if each[0] != table))
+        held = tuple(each for each in stored.held if each[0] != table)
+        target = with_source(target, 0, Source(stored.at, held, second))
+        target = target._replace(members=with_member(target.members, self._key(0, table, behind), None))
+        yield state._replace(target=self._left(target), runs=replaced(state.runs, 0, None))
+
+    def _left(self, target: Target) -> Target:
+        if self.without == "a statement goes with the last at it":
+            return target
+        again = self.without != "one that was waived comes again"
+        return unattended_gone(target, again=again, anew=self.without != "nobody is waived at another statement")
 
     def _run_steps(self, state: State, source: int, run: Run) -> Steps:
         target, events = state.target, self.histories[source]
@@ -159,7 +198,7 @@ class MembersModel:
         if run.second:
             assert stored.second is not None
             if run.at == stored.at or not stored.second.tables:
-                yield _with(target, source, stored._replace(second=None)), Run(second=False, at=stored.at)
+                yield with_source(target, source, stored._replace(second=None)), Run(second=False, at=stored.at)
                 return
         else:
             yield from self._passes(target, source, run)
@@ -180,11 +219,11 @@ class MembersModel:
     def _passes(self, target: Target, source: int, run: Run) -> Steps:
         """Main waits for a second pass with the held tables that may go on, if there are any."""
         stored = target.sources[source]
-        going = tuple(each for each in stored.held if self._may_go_on(target, self._key(source, *each)))
+        going = tuple(each for each in stored.held if self._is_read_again(target, self._key(source, *each)))
         if going:
             left = tuple(each for each in stored.held if each not in going)
             second = Pass(min(place for _, place in going), going)
-            yield _with(target, source, Source(run.at, left, second)), Run(second=True, at=second.at)
+            yield with_source(target, source, Source(run.at, left, second)), Run(second=True, at=second.at)
 
     # -- Whose a table is, and what it is like at a place
 
@@ -213,8 +252,7 @@ class MembersModel:
         return found
 
     def _demand_taken(self, target: Target, key: Key, has: str) -> None:
-        waived = next((member.waived for each, member in target.members if each == key), 0)
-        excused = {each.effect for number, each in enumerate(target.ddls, 1) if each.skipped or number <= waived}
+        excused = {each.effect for each in target.ddls if each.skipped} | set(member_of(target, key).excused)
         kept = "".join(effect for effect in target.has if effect not in excused)
         if not takes(kept, "".join(effect for effect in has if effect not in excused)):
             raise Wrong(f"a row of {key} with {has!r} meets a target with {target.has!r}")
@@ -231,7 +269,7 @@ class MembersModel:
         if not there or self.without == "nobody waits for one beyond":
             return set()
         others = [(key, member) for key, member in target.members if member.passed == target.executed >= member.ready]
-        return {key for key, member in others if all(_undergone(each.has, each.after, member.has) for each in there)}
+        return {key for key, member in others if all(undergone(each.has, each.after, member.has) for each in there)}
 
     def _missing(self, target: Target, number: int) -> list[tuple[Key, Member]]:
         beyond = self._beyond(target) if number == target.executed + 1 else set[Key]()
@@ -244,13 +282,20 @@ class MembersModel:
     def _waived(self, member: Member, number: int) -> int:
         return number if member.waived and self.without == "waived up to a number" else member.waived
 
+    def _is_read_again(self, target: Target, key: Key) -> bool:
+        """Whether a table that is held may go on, or waits for nothing any more."""
+        member = dict(target.members).get(key)
+        if member is None:
+            return self.without != "one that is no shard is read again"
+        return member.early == ANEW or self._may_go_on(target, key)
+
     def _may_go_on(self, target: Target, key: Key) -> bool:
         """Whether a shard that has come to a statement is behind it, or may execute it."""
-        member = _member(target, key)
+        member = member_of(target, key)
         number = member.passed + 1
         if target.executed >= number:
             return True
-        return member.early != EARLY and (target.begun == number or not self._missing(target, number))
+        return member.early not in (EARLY, ANEW) and (target.begun == number or not self._missing(target, number))
 
     @staticmethod
     def _turn_is_free(state: State, source: int) -> bool:
@@ -263,7 +308,7 @@ class MembersModel:
         target, event = state.target, self.histories[source][run.at]
         key = self._key(source, event.table, run.at)
         has = self._has(source, event.table, run.at + 1)
-        number = _member(target, key).passed + 1
+        number = member_of(target, key).passed + 1
         if run.phase == "to decide":
             if not run.second:  # where the new table can't be taken, the run has paused, and is resumed
                 yield from self._passes(target, source, run)
@@ -273,10 +318,17 @@ class MembersModel:
             yield self._behind(self._entered(target, key, has), source, run)
         elif run.phase in ("alone", "widened"):
             if run.phase == "alone":
-                target = _altered(target, event.what)
-            yield self._behind(_stored(target, key, _member(target, key)._replace(has=has)), source, run)
+                target = altered(target, event.what)
+            yield self._behind(with_known(target, key, member_of(target, key)._replace(has=has)), source, run)
         elif run.phase == "to arrive":
-            yield self._arrived(target, key, event.what, has), run._replace(phase="arrived")
+            paused = any(isinstance(each, str) for each in state.decisions)
+            arrived = self._arrived(target, key, event.what, has, paused=paused)
+            if arrived is not None:
+                yield arrived, run._replace(phase="arrived")
+            elif source == 0 and TABLES[event.table] in state.decisions:  # a person leaves its statement out
+                member = member_of(target, key)
+                member = member._replace(has=has, excused=member.excused + event.what)
+                yield self._behind(with_known(target, key, member), source, run)
         elif run.phase == "arrived":
             if target.executed >= number:
                 yield target, run._replace(phase="to pass")
@@ -287,9 +339,10 @@ class MembersModel:
         elif run.phase in ("asked", "begun", "altered"):
             yield self._executed(target, run, number)
         elif run.phase == "to pass":
-            member = _member(target, key)
-            passed = Member(member.passed + 1, max(member.ready, member.passed + 1), has, waived=member.waived)
-            yield self._behind(_stored(target, key, passed), source, run)
+            member = member_of(target, key)
+            excused = member.excused + ("" if target.ddls[number - 1].effect == event.what else event.what)
+            passed = Member(number, max(member.ready, number), has, waived=member.waived, excused=excused)
+            yield self._behind(with_known(target, key, passed), source, run)
         elif run.phase == "to hold":
             yield self._held(target, source, run, event.table)
         else:
@@ -306,11 +359,11 @@ class MembersModel:
         elif event.does == "steps":
             yield target, run._replace(phase="widened")
         else:
-            before, member = self._has(source, event.table, run.at), _member(target, key)
+            before, member = self._has(source, event.table, run.at), member_of(target, key)
             number = member.passed + 1
             comes = len(target.ddls) >= number and target.ddls[number - 1].effect == event.what
             others = [self._effective(target, each) for other, each in target.members if other != key]
-            alone = bool(others) and all(_undergone(before, has, other) for other in others)
+            alone = bool(others) and all(undergone(before, has, other) for other in others)
             gated = member.ready > member.passed or comes or not alone
             yield target, run._replace(phase="to arrive" if gated else "alone")
 
@@ -327,7 +380,7 @@ class MembersModel:
             return
         opened = len(target.ddls) > executed
         models = sorted(
-            (_member(target, self._key(source, *each)) for each in target.sources[source].held if each[0] != key[0]),
+            (member_of(target, self._key(source, *each)) for each in target.sources[source].held if each[0] != key[0]),
             key=lambda each: each.passed,
         )
         behind = bool(models) and models[0].passed < executed
@@ -337,16 +390,16 @@ class MembersModel:
             waits = Member(executed, executed + 1, has, has, EARLY)
         else:
             return  # a pause; whoever resumes it has it tried again
-        yield _stored(target, key, waits), run._replace(phase="to hold")
+        yield with_known(target, key, waits), run._replace(phase="to hold")
 
     def _entered(self, target: Target, key: Key, has: str) -> Target:
         found = dict(target.members).get(key)
         if found is None or (found.early and self.without != "one that waited joins anew"):
             found = Member(target.executed, target.executed)
-        return _stored(target, key, found._replace(has=has, after=None, early=0))
+        return with_known(target, key, found._replace(has=has, after=None, early=0))
 
-    def _arrived(self, target: Target, key: Key, effect: str, has: str) -> Target:
-        """The shard is at its next numbered statement."""
+    def _arrived(self, target: Target, key: Key, effect: str, has: str, *, paused: bool) -> Target | None:
+        """The shard is at its next numbered statement; None where it pauses at a conflict."""
         executed, ddls = target.executed, target.ddls
         member = dict(target.members).get(key) or Member(executed, executed)
         opened = ddls[executed].effect if len(ddls) > executed else effect
@@ -358,12 +411,16 @@ class MembersModel:
             ddls = (*ddls[: number - 1], Ddl(effect), *ddls[number - 1 :])
             for each, other in self._there(target, key, number):
                 moved = other._replace(passed=other.passed + 1, ready=other.ready + 1)
-                target = _stored(target, each, moved)
+                target = with_known(target, each, moved)
         elif len(ddls) < number:
             ddls = (*ddls, Ddl(effect))
+        elif ddls[number - 1].effect != effect and member.waived >= number:
+            return with_known(target, key, member._replace(ready=number, after=has, early=EARLY))
         elif ddls[number - 1].effect != effect:
+            if paused:
+                return None
             raise Wrong(f"number {number} is {ddls[number - 1].effect}, and {key} comes with {effect}")
-        return _stored(target._replace(ddls=ddls), key, member._replace(ready=number, after=has, early=0))
+        return with_known(target._replace(ddls=ddls), key, member._replace(ready=number, after=has, early=0))
 
     @staticmethod
     def _there(target: Target, key: Key, number: int) -> list[tuple[Key, Member]]:
@@ -385,7 +442,7 @@ class MembersModel:
             and bool(opened and there)
             and opened[0].effect != effect
             and not decided
-            and all(_undergone(member.has, has, each.has) for _, each in there)
+            and all(undergone(member.has, has, each.has) for _, each in there)
         )
 
     def _begun(self, target: Target, run: Run, number: int) -> tuple[Target, Run]:
@@ -399,10 +456,10 @@ class MembersModel:
         if run.phase != "altered" and not (ddl.skipped and run.phase == "begun"):
             if ddl.skipped:
                 raise Wrong(f"{ddl.effect} is executed, and a person has skipped it")
-            return _altered(target, ddl.effect)._replace(begun=number), run._replace(phase="altered")
+            return altered(target, ddl.effect)._replace(begun=number), run._replace(phase="altered")
         for key in self._beyond(target) if self.without != "one beyond is counted" else ():
-            member = _member(target, key)
-            target = _stored(target, key, member._replace(passed=number, ready=max(number, member.ready)))
+            member = member_of(target, key)
+            target = with_known(target, key, member._replace(passed=number, ready=max(number, member.ready)))
         return target._replace(executed=number), run._replace(phase="to pass")
 
     def _held(self, target: Target, source: int, run: Run, table: int) -> tuple[Target, Run]:
@@ -411,7 +468,7 @@ class MembersModel:
         if run.second and stored.second is not None:
             left = tuple(each for each in stored.second.tables if each[0] != table)
             stored = stored._replace(second=stored.second._replace(tables=left))
-        target = _with(target, source, stored._replace(held=held))
+        target = with_source(target, source, stored._replace(held=held))
         return self._at(target, source, run, run.at + 1), run._replace(at=run.at + 1, phase="")
 
     def _changed(self, target: Target, source: int, run: Run, event: Event, key: Key) -> Steps:
@@ -420,6 +477,8 @@ class MembersModel:
         if event.does == "rename" and found is not None:
             members = with_member(members, (key[0], key[1] + 1), found)
         changed = target._replace(members=members)
+        if event.does == "drop":
+            changed = self._left(changed)
         if run.phase == "to change" and self.without == ("leaves with L" if event.does == "drop" else "renamed with L"):
             yield self._at(target, source, run, run.at + 1), run._replace(phase="behind")
         elif run.phase == "behind" or self.without == "L before it leaves":
@@ -437,30 +496,5 @@ class MembersModel:
         """With the checkpoint of this reading at a place."""
         stored = target.sources[source]
         if run.second and stored.second is not None:
-            return _with(target, source, stored._replace(second=stored.second._replace(at=place)))
-        return _with(target, source, stored._replace(at=place))
-
-
-def _undergone(before: str, after: str | None, other: str) -> bool:
-    return all(effect in other.lower() for effect in set(after or "") - set(before))
-
-
-def _altered(target: Target, effect: str) -> Target:
-    assert effect in NUMBERED
-    return target if effect in target.has else target._replace(has="".join(sorted(target.has + effect)))
-
-
-def _member(target: Target, key: Key) -> Member:
-    return dict(target.members).get(key) or Member(target.executed, target.executed)
-
-
-def _stored(target: Target, key: Key, member: Member) -> Target:
-    return target._replace(members=with_member(target.members, key, member))
-
-
-def _with(target: Target, source: int, stored: Source) -> Target:
-    return target._replace(sources=_put(target.sources, source, stored))
-
-
-def _put(values: tuple[_T, ...], at: int, value: _T) -> tuple[_T, ...]:
-    return (*values[:at], value, *values[at + 1 :])
+            return with_source(target, source, stored._replace(second=stored.second._replace(at=place)))
+        return with_source(target, source, stored._replace(at=place))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
+from dm.progress.shard_group import ANEW, EARLY
+
+_T = TypeVar("_T")
 NUMBERED: Final = "pqr"  # effects of statements that all shards have to come to
 WIDENING: Final = "w"  # of one that the target has with the first shard
-_TABLES: Final = "abc"  # the third one is the second source's
+TABLES: Final = "abc"  # the third one is the second source's
 
 
 class Event(NamedTuple):
@@ -37,7 +40,7 @@ def history(text: str) -> History:
     these effects, `b:P` with p as the steps leave it. `a>` gives a another name, `a/` drops it.
     """
     return tuple(
-        Event(_TABLES.index(word[0]), _SIGNS[word[1]] if len(word) > 1 else "row", word[2:]) for word in text.split()
+        Event(TABLES.index(word[0]), _SIGNS[word[1]] if len(word) > 1 else "row", word[2:]) for word in text.split()
     )
 
 
@@ -50,6 +53,7 @@ class Member(NamedTuple):
     after: str | None = None  # behind the statement that it has come to
     early: int = 0  # why it waits at its CREATE TABLE, as in `dm.progress.shard_group`
     waived: int = 0
+    excused: str = ""  # effects that a person has waived it at, and that it has instead of those
 
 
 Key = tuple[int, int]  # a table, and how often it got another name
@@ -104,13 +108,16 @@ class Run(NamedTuple):
     phase: Phase = ""
 
 
+Decisions = tuple[bool | str, ...]  # whether the open statement is skipped as well, or which shard is given up
+
+
 class State(NamedTuple):
     """Everything at one instant."""
 
     target: Target
     runs: tuple[Run | None, ...]
     crashes: int
-    decisions: tuple[bool, ...]  # of a person, yet to come: whether the open statement is skipped as well
+    decisions: Decisions  # of a person, yet to come
 
 
 def with_member(members: Members, key: Key, member: Member | None) -> Members:
@@ -129,3 +136,53 @@ def takes(target: str, has: str) -> bool:
     return all((effect in target) == (effect in has) for effect in NUMBERED if effect.upper() not in has) and (
         WIDENING not in has or WIDENING in target
     )
+
+
+def undergone(before: str, after: str | None, other: str) -> bool:
+    """Whether a shard is already as a statement leaves another one."""
+    return all(effect in other.lower() for effect in set(after or "") - set(before))
+
+
+def altered(target: Target, effect: str) -> Target:
+    """The target behind a statement."""
+    assert effect in NUMBERED
+    return target if effect in target.has else target._replace(has="".join(sorted(target.has + effect)))
+
+
+def member_of(target: Target, key: Key) -> Member:
+    """A shard, or one that is just coming."""
+    return dict(target.members).get(key) or Member(target.executed, target.executed)
+
+
+def with_known(target: Target, key: Key, member: Member) -> Target:
+    """With a shard as it is now."""
+    return target._replace(members=with_member(target.members, key, member))
+
+
+def with_source(target: Target, source: int, stored: Source) -> Target:
+    """With what is stored of a source."""
+    return target._replace(sources=replaced(target.sources, source, stored))
+
+
+def replaced(values: tuple[_T, ...], at: int, value: _T) -> tuple[_T, ...]:
+    """With another value at a place."""
+    return (*values[:at], value, *values[at + 1 :])
+
+
+def unattended_gone(target: Target, *, again: bool, anew: bool) -> Target:
+    """Statements that nobody is at go, what waited for them comes `again`, and nobody is waived at those that come."""
+    last = max(target.executed, target.begun, *(member.ready for _, member in target.members if not member.early))
+    if len(target.ddls) <= last:
+        return target
+    target = target._replace(ddls=target.ddls[:last])
+    for key, member in target.members if last == target.executed else ():
+        waits = member.early == EARLY and member.ready > last
+        left: Member | None = member
+        if waits and member.waived < member.ready:
+            left = None
+        elif waits and again:
+            left = member._replace(ready=member.passed, early=ANEW)
+        if left is not None and anew:
+            left = left._replace(waived=min(left.waived, last))
+        target = target._replace(members=with_member(target.members, key, left))
+    return target

@@ -173,7 +173,7 @@ class DdlBarrier:
             self._hold(gate, ddl.shard.table, nothing, before, point)
             return
         standing = None if ddl is None else gate.arrive(ddl, planned)
-        if ddl is not None and standing in (Standing.OTHERS_MISSING, Standing.OWN_MISSING):
+        if ddl is not None and standing not in GOES_ON:
             self._hold(gate, ddl.shard.table, nothing, before, point)
             return
         if ddl is None:

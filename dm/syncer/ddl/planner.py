@@ -210,7 +210,7 @@ class _Planning:
         in_part = query.error_code not in _HARMLESS or share != "none"  # it may be done there in part only
         steps: list[Step] = []
         for piece in pieces:
-            if not any(self._rules.followed(table) for table in piece.tables):
+            if not any(self._follows(piece, table) for table in piece.tables):
                 continue
             self.points.pass_on(piece)
             behind = self.points.behind(piece.changed)
@@ -225,6 +225,11 @@ class _Planning:
 
     # -- A piece
 
+    def _follows(self, piece: Piece, table: TableName) -> bool:
+        """Whether a piece counts here for a table that it names; a second pass sees its tables go with their schema."""
+        goes = piece.verb == "DROP DATABASE" and self._rules.passes_schema(table.schema)
+        return goes or self._rules.followed(table)
+
     def _share(self, number: int, piece: Piece, stated: _Statement) -> list[Step]:
         """The steps of a statement's piece, unless another reading has executed it."""
         place = (stated.number, number)
@@ -236,7 +241,7 @@ class _Planning:
         return steps
 
     def _steps_of(self, piece: Piece, stated: _Statement) -> list[Step]:
-        followed = [self._rules.followed(table) for table in piece.tables]
+        followed = [self._follows(piece, table) for table in piece.tables]
         if not any(followed):
             if piece.renames and not self.online.concerns(piece):
                 self._refuse_names_that_wait(piece)

@@ -109,6 +109,7 @@ class ShardGate:
     ) -> None:
         self.reading = reading
         self._tracker = tracker
+        self._schemas = schemas
         self._progress = progress
         self._session = session
         self._clock = clock
@@ -171,12 +172,15 @@ class ShardGate:
         )
 
     def _has_others(self, table: TableName) -> bool:
-        """Whether the target's table has other shards: then it is there, and as they are."""
+        """Whether the target's table has other shards, or has had some: then it is there, and as they are."""
         if self.optimistic is not None or not self._rules.wanted(table):
             return False
         groups, target = self.reading.groups, self._rules.route(table)
         members = self._progress.ask(lambda connection: groups.group(connection, target)).members
-        return any((each.source_id, each.table) != (groups.key.source_id, table) for each in members)
+        if any((each.source_id, each.table) != (groups.key.source_id, table) for each in members):
+            return True
+        known = self._progress.ask(lambda connection: groups.known(connection, target))
+        return known and self._schemas.read(target) is not None
 
     def ddl(self, planned: DdlPlan) -> GroupDdl | None:
         """The group's DDL that an event is, if it is one; raises DMError where nobody can tell."""
@@ -276,11 +280,15 @@ class ShardGate:
             faults.hit("shard.begun")
             yield Standing.COMPLETE, announced
             faults.hit("shard.after_execute")
-            schema = self._tracker.get(shard.table)
-            self.store(lambda connection: groups.executed(connection, shard, schema))
+            self.store(partial(self._executed, shard, self._tracker.get(shard.table)))
             faults.hit("shard.executed")
         finally:
             self._session.end_turn()
+
+    def _executed(self, shard: Shard, schema: TableSchema | None, connection: TargetConnection) -> None:
+        if self.reading.structures is not None:
+            self.reading.structures.executed(connection, shard)
+        self.reading.groups.executed(connection, shard, schema)
 
     def announcements(self, ddl: GroupDdl, planned: DdlPlan) -> GroupAnnouncements:
         """Where the execution stores its intents."""
@@ -373,13 +381,23 @@ class ShardGate:
         return lambda connection: self._claimed(connection, changed)
 
     def _gone(self, planned: DdlPlan) -> list[Shard]:
-        """Shards that an event drops."""
+        """Shards that an event drops; where it is only followed, those that go with a schema or out of their group."""
+        gone = list[TableName]()
+        for step in planned.steps:
+            if isinstance(step, CutOver | Forget):
+                continue
+            if step.piece.verb == "DROP TABLE":
+                gone += step.piece.tables
+            elif isinstance(step, TrackOnly) and step.piece.verb == "DROP DATABASE":
+                shards = self._progress.ask(self.reading.groups.shards)
+                gone += [shard.table for shard in shards if shard.table.schema == step.piece.table.schema]
+            elif isinstance(step, TrackOnly) and not self._renames_inside(step.piece):
+                away = {old for old, new in step.piece.renames if self._rules.online.real(new) == old}
+                gone += [table for table in step.piece.names_gone if table not in away]  # a tool's copy comes
         return [
             Shard(table, self._rules.route(table))
-            for step in planned.steps
-            if not isinstance(step, CutOver | Forget) and step.piece.verb == "DROP TABLE"
-            for table in step.piece.tables
-            if self._rules.wanted(table)
+            for table in gone
+            if self._rules.wanted(table) and self._rules.owned(table)
         ]
 
     def _renamed(self, planned: DdlPlan) -> list[tuple[Shard, TableName]]:

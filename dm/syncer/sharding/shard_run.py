@@ -20,7 +20,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed
-from dm.progress.shard_group import GOES_ON, Group, Shard, Standing
+from dm.progress.shard_group import READ_AGAIN, Group, Shard, Standing
 from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_holds import HeldTable, begin_second, earliest, read_held, return_second, undecided_before
 from dm.progress.shard_sources import expect_sources
@@ -292,12 +292,12 @@ class ShardRun:
             self._begin(control, state.claims[CONTROL], parts.progress.stored)
 
     def _going(self, connection: TargetConnection, held: Mapping[TableName, HeldTable]) -> list[HeldTable]:
-        """The held tables whose group has come to their DDL; raises DMError."""
+        """The held tables whose group has come to their DDL, or comes to it no more; raises DMError."""
 
         def standing(table: TableName) -> Standing:
             return self._groups.look(connection, Shard(table, self.rules.route(table)))
 
-        return [each for table, each in held.items() if standing(table) in GOES_ON]
+        return [each for table, each in held.items() if standing(table) in READ_AGAIN]
 
     @staticmethod
     def _caught_up(state: StateFound, position: Position) -> bool:

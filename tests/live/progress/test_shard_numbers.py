@@ -238,14 +238,26 @@ def test_a_table_that_waits_at_its_creation_is_at_no_statement(target: Throwaway
         assert one.members() == {"a": (0, 1), "new": (1, 2), "newer": (0, 1)}
 
 
-def test_what_nobody_is_at_any_more_is_a_conflict(target: ThrowawayServer, schema: SchemaFactory) -> None:
+def test_what_nobody_is_at_any_more_is_forgotten(target: ThrowawayServer, schema: SchemaFactory) -> None:
     with staged(target, schema, [OLD_A], [OLD_B]) as (one, two):
         two.made(NEW, 2)
         two.comes(NEW, THIRD)
+        two.waits(NEWER, 1)
         give_up(two.connection, two.key, NEW.table)
-        with pytest.raises(DMError) as caught:
-            one.comes(OLD_A, FIRST)
-        assert caught.value.name == "shard-ddl-conflict"
+        assert two.groups.look(two.connection, NEWER) is Standing.AGAIN  # what would have let it in does not come
+        assert one.comes(OLD_A, FIRST) is Standing.OTHERS_MISSING
+
+
+def test_a_later_ddl_that_nobody_is_at_any_more_is_forgotten_alone(
+    target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    with staged(target, schema, [OLD_A], [OLD_B]) as (one, two):
+        two.made(NEW, 1)
+        one.comes(OLD_A, FIRST)
+        two.comes(NEW, SECOND)
+        give_up(two.connection, two.key, NEW.table)
+        forms = two.connection.query(f"SELECT form FROM {ShardTables.of(two.key).ddl.sql}")
+        assert [str(form) for (form,) in forms] == [FIRST]
 
 
 def test_a_shard_that_was_there_with_another_statement_puts_nothing_before(

@@ -10,13 +10,16 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.shard_group import Shard
 from dm.progress.shard_groups import ShardGroups
+from dm.syncer.stream.operators import Request
+from dm.task.operators import operate
 from dm.task.shard_locks import Decision, decide, locks
 from dm.task.tracked_structure import StructureRequest
 from dm.task.tracked_structure import operate as replace_structure
+from tests.live.syncer.test_operators import place
 from tests.live.syncer.test_optimistic_shards import optimistic, shown
 from tests.live.syncer.test_shards import held, merged, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import running_sync
+from tests.testbed.sync import RunningSync, running_sync
 
 pytestmark = pytest.mark.live
 
@@ -155,3 +158,41 @@ def test_a_structure_that_a_person_replaces_counts_for_the_others_at_once_if_so_
     with running_sync(two) as running:
         running.wait_synced()
     assert ("`v`" in shown(target, name)) == (not sync)
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("way_out", ["values", "drop"])
+def test_a_default_that_changes_while_a_waived_shard_lacks_the_column_is_not_the_one_of_its_rows(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, way_out: str
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = optimistic(name, [upstream], target)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"INSERT INTO {name}.s2 (id, v) VALUES (11, 1)",
+            f"ALTER TABLE {name}.s1 ADD COLUMN z INT DEFAULT 0",
+            f"ALTER TABLE {name}.s1 ALTER COLUMN z SET DEFAULT 5",
+            f"INSERT INTO {name}.s1 (id, v) VALUES (1, 1)",
+        )
+        held(sync)
+        assert decide(subtask, Decision(f"{name}-`{name}`.`t`")) == ""
+        wait_for_rows(target, name, 2, sync)
+        sync.wait_synced()
+    at = place(upstream)
+    upstream.execute(
+        f"ALTER TABLE {name}.s2 ADD COLUMN z INT DEFAULT 5", f"INSERT INTO {name}.s2 (id, v, z) VALUES (12, 2, 2)"
+    )
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "shard-column-kept"
+    if way_out == "values":
+        target.execute(f"UPDATE {name}.t SET z = 5 WHERE id = 11")
+        operate(subtask, Request("skip", name, "source-0", at), None)
+    else:
+        upstream.execute(f"ALTER TABLE {name}.s1 DROP COLUMN z", f"ALTER TABLE {name}.s2 DROP COLUMN z")
+        operate(subtask, Request("skip", name, "source-0", at), None)
+    with running_sync(subtask) as sync:
+        wait_for_rows(target, name, 3, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)

@@ -172,6 +172,26 @@ def test_shards_that_wait_say_for_whom_and_since_when(capsys: pytest.CaptureFixt
     ]
 
 
+@pytest.mark.parametrize(
+    ("executed", "missing", "who"),
+    [
+        (False, True, "sources that have not run yet"),
+        (False, False, "its second pass"),
+        (True, False, "its second pass"),
+    ],
+)
+def test_a_shard_that_waits_for_no_other_waits_for_its_second_pass(
+    capsys: pytest.CaptureFixture[str], executed: bool, missing: bool, who: str
+) -> None:
+    group = {
+        "target": "`shop`.`orders`", "DDLs": [], "since": "10:00", "firstLocation": "(b.000001, 4)", "unsynced": [],
+        "executed": executed, "sourcesMissing": missing,
+    }  # fmt: skip
+    waiting = {"synced": False, "unresolvedGroups": [group], "blockingDDLs": []}
+    (line,) = _status(capsys, sync=SYNC | waiting)[1]
+    assert f" wait since 10:00 for {who}: " in line
+
+
 def test_a_long_ddl_is_shortened(capsys: pytest.CaptureFixture[str]) -> None:
     running = {"blockingDDLs": ["CREATE TABLE t (" + "column_name INT, " * 30], "blockingDDLSeconds": 1}
     line = _status(capsys, sync=SYNC | {"synced": False} | running)[1][0]

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from tests.testbed.shard_members_model import BEYOND, FIRST, SAFEGUARDS, WITH_HELD, MembersModel, Safeguard, Scene
+from tests.testbed.shard_members_model import (
+    BEYOND,
+    FIRST,
+    GIVEN_UP,
+    SAFEGUARDS,
+    WAIVED,
+    WITH_HELD,
+    MembersModel,
+    Safeguard,
+    Scene,
+)
 
 _CHAOS = pytest.mark.chaos
 
@@ -21,6 +31,9 @@ _CHAOS = pytest.mark.chaos
         (Scene("a=p a b b=p", "c=p c", (True,)), 1, 13_000),
         (Scene("b> b=p b a=p a", "c=p c"), 1, 3_000),
         (Scene("a=p b b/ a a> a", "c=p c"), 1, 2_500),
+        (GIVEN_UP, 1, 1_000),
+        (WAIVED, 1, 1_000),
+        (Scene("a=p b:p b", "c c=p c", ("a",)), 1, 1_000),
         pytest.param(WITH_HELD, 2, 30_000, marks=_CHAOS),
         pytest.param(BEYOND, 2, 14_000, marks=_CHAOS),
         pytest.param(FIRST, 2, 30_000, marks=_CHAOS),

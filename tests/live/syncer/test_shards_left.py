@@ -1,0 +1,175 @@
+"""Shard merge: shards that are no more hold up nobody."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.config.selection import BlockAllowList
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.syncer.stream.operators import Request
+from dm.task.operators import operate
+from dm.task.shard_locks import Decision, decide, locks
+from tests.live.syncer.test_operators import place
+from tests.live.syncer.test_shard_persons import BY_V, keys_of
+from tests.live.syncer.test_shards import KEYED, held, merged, subtasks_of, wait_for_rows
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import RunningSync, running_sync
+
+pytestmark = pytest.mark.live
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_a_table_that_waits_is_let_in_when_the_last_shard_is_dropped(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target, shards=1)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"CREATE TABLE {name}.s2 ({KEYED}, w INT)", f"INSERT INTO {name}.s2 VALUES (2, 2, 2)")
+        held(sync)
+    upstream.execute(f"DROP TABLE {name}.s1")
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "column-missing"
+    target.execute(f"ALTER TABLE {name}.t ADD COLUMN w INT")
+    with running_sync(subtask) as sync:
+        wait_for_rows(target, name, 1, sync)
+        upstream.execute(f"ALTER TABLE {name}.s2 ADD COLUMN x INT", f"INSERT INTO {name}.s2 VALUES (3, 3, 3, 3)")
+        wait_for_rows(target, name, 2, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_the_only_shard_may_be_made_anew_as_the_target_takes_it(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target, shards=1)
+    target.execute(f"ALTER TABLE {name}.t ADD COLUMN w INT")
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"INSERT INTO {name}.s1 VALUES (1, 1)",
+            f"DELETE FROM {name}.s1",
+            f"DROP TABLE {name}.s1",
+            f"CREATE TABLE {name}.s1 ({KEYED}, w INT)",
+            f"INSERT INTO {name}.s1 VALUES (2, 2, 2)",
+        )
+        wait_for_rows(target, name, 1, sync)
+        upstream.execute(f"CREATE TABLE {name}.s2 ({KEYED}, w INT)", f"INSERT INTO {name}.s2 VALUES (3, 3, 3)")
+        wait_for_rows(target, name, 2, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("unlocks", [False, pytest.param(True, marks=pytest.mark.chaos)])
+def test_a_ddl_goes_with_the_shard_that_alone_had_come_to_it(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory, unlocks: bool
+) -> None:
+    name = schema(*upstreams, target)
+    one, two = subtasks_of(name, upstreams, target, shards=1)
+    lock = f"{name}-`{name}`.`t`"
+    with running_sync(one) as first, running_sync(two) as second:
+        first.wait_synced()
+        second.wait_synced()
+        upstreams[0].execute(f"ALTER TABLE {name}.s1 ADD COLUMN typo INT")
+        held(first)
+    if unlocks:
+        upstreams[1].execute(f"ALTER TABLE {name}.s1 ADD COLUMN good INT")
+        error = RunningSync(two, None).wait_ended()
+        assert isinstance(error, DMError)
+        assert error.name == "shard-ddl-conflict"
+        decide(two, Decision(lock))
+        with running_sync(two) as second:
+            held(second)
+    decide(one, Decision(lock, ("source-0",), force_remove=True))
+    assert locks(two) == []
+    if not unlocks:
+        upstreams[1].execute(f"ALTER TABLE {name}.s1 ADD COLUMN good INT")
+    upstreams[1].execute(f"INSERT INTO {name}.s1 VALUES (1, 1, 1)")
+    with running_sync(two.model_copy(update={"shard_sources": ("source-1",)})) as second:
+        wait_for_rows(target, name, 1, second)
+        second.wait_synced()
+    assert target.query(f"SELECT id, v, good FROM {name}.t") == ((1, 1, 1),)
+    assert len(target.query(f"SHOW COLUMNS FROM {name}.t")) == 3
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_a_shard_that_is_given_up_takes_its_ddl_along_and_is_a_new_one(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"ALTER TABLE {name}.s1 ADD COLUMN typo INT", f"ALTER TABLE {name}.s1 DROP COLUMN typo")
+        held(sync)
+    gone = Decision(f"{name}-`{name}`.`t`", ("source-0",), TableName(name, "s1"), force_remove=True)
+    decide(subtask, gone)
+    upstream.execute(f"ALTER TABLE {name}.s2 ADD COLUMN good INT", f"INSERT INTO {name}.s2 VALUES (1, 1, 1)")
+    upstream.execute(f"ALTER TABLE {name}.s1 ADD COLUMN good INT", f"INSERT INTO {name}.s1 VALUES (2, 2, 2)")
+    with running_sync(subtask) as sync:
+        wait_for_rows(target, name, 2, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)
+
+
+BOTH_MODES = pytest.mark.parametrize("mode", ["pessimistic", "optimistic"])
+
+
+@pytest.mark.ci_flavor("mysql")
+@BOTH_MODES
+@pytest.mark.parametrize("waits", [False, True])
+def test_shards_go_with_their_schema_where_a_person_leaves_its_end_out(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str, waits: bool
+) -> None:
+    name, other = schema(upstream, target), schema(upstream)
+    (subtask,) = subtasks_of(name, [upstream], target, shards=1)
+    upstream.execute(f"CREATE TABLE {other}.s1 ({KEYED})")
+    (rule,) = subtask.routes
+    lists = BlockAllowList(do_dbs=(name, other))
+    routes = (rule, rule.model_copy(update={"schema_pattern": other}))
+    subtask = subtask.model_copy(update={"shard_mode": mode, "routes": routes, "block_allow_list": lists})
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"INSERT INTO {name}.s1 VALUES (1, 1)", f"INSERT INTO {other}.s1 VALUES (11, 11)")
+        wait_for_rows(target, name, 2, sync)
+        if waits:
+            upstream.execute(f"ALTER TABLE {other}.s1 {BY_V}", f"INSERT INTO {other}.s1 VALUES (12, 12)")
+            held(sync)
+    at = place(upstream)
+    upstream.execute(f"DROP DATABASE {other}")
+    operate(subtask, Request("skip", name, "source-0", at), None)
+    with running_sync(subtask) as sync:
+        for number, key in enumerate((BY_V, "ADD UNIQUE INDEX by_both (v, id)"), 2):
+            upstream.execute(f"ALTER TABLE {name}.s1 {key}", f"INSERT INTO {name}.s1 VALUES ({number}, {number})")
+        wait_for_rows(target, name, 4 + waits, sync)
+        sync.wait_synced()
+        assert locks(subtask) == []
+    assert keys_of(target, name) == ["PRIMARY", "by_both", "by_both", "by_v"]
+
+
+@pytest.mark.ci_flavor("mariadb")
+@BOTH_MODES
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_shard_that_is_renamed_out_of_its_group_is_none_where_a_person_leaves_that_out(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str, wanted: bool
+) -> None:
+    name, other = schema(upstream, target), schema(upstream)
+    (subtask,) = subtasks_of(name, [upstream], target)
+    subtask = subtask.model_copy(update={"shard_mode": mode})
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    at = place(upstream)
+    upstream.execute(f"RENAME TABLE {name}.s2 TO {name if wanted else other}.gone")
+    operate(subtask, Request("skip", name, "source-0", at), None)
+    with running_sync(subtask) as sync:
+        upstream.execute(f"ALTER TABLE {name}.s1 {BY_V}", f"INSERT INTO {name}.s1 VALUES (1, 1)")
+        wait_for_rows(target, name, 1, sync)
+        sync.wait_synced()
+    assert keys_of(target, name) == ["PRIMARY", "by_v"]
