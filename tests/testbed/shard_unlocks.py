@@ -9,6 +9,7 @@ from contextlib import closing
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.shard_locks import Lock, read_locks
 from dm.task.progress import key_of
@@ -41,9 +42,18 @@ class ShardUnlocks:
             asked = [ddl for ddl in ddls if ddl.gated] if by_state else ddls[lock.number - 1 : lock.number + 1]
             known = {(each.member.source_id, each.member.table) for each in lock.shards}
             if asked and all(ddl.mild for ddl in asked) and not lock.absent and known >= set(shards):
-                decide(self._subtask, Decision(lock.id))
-                return True
+                return self._decided(lock)
         return False
+
+    def _decided(self, lock: Lock) -> bool:
+        """Whether it was still there to be decided."""
+        try:
+            decide(self._subtask, Decision(lock.id))
+        except DMError as error:
+            if error.name != "shard-lock-not-found":
+                raise
+            return False
+        return True
 
     def go_on_without(self, tables: Collection[tuple[str, TableName]]) -> int:
         """Go on where only these are missing; gives how often."""
@@ -51,8 +61,7 @@ class ShardUnlocks:
         for lock in self._locks():
             missing = {(each.member.source_id, each.member.table) for each in lock.shards if not each.arrived}
             if missing and missing <= set(tables):
-                decide(self._subtask, Decision(lock.id))
-                unlocked += 1
+                unlocked += self._decided(lock)
         return unlocked
 
     def standing(self) -> str:
