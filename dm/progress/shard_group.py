@@ -97,7 +97,8 @@ class Group:
     def waits_for_nobody(self, source_id: str, table: TableName) -> bool:
         """Whether a new table is alone: nobody is there, or may be, to execute what it would wait for."""
         others = (each for each in self.members if not self._is(each, source_id, table))
-        return self.joined and not self.opened and all(each.early for each in others)
+        # Behind what it has waited for, one is a shard like the others.
+        return self.joined and not self.opened and all(each.early and each.ready > self.executed for each in others)
 
     def own(self, source_id: str, table: TableName) -> Member | None:
         """The shard of a source, if it is one of the group."""
