@@ -77,14 +77,18 @@ class Group:
         if self.begun and number == self.executed + 1:
             return Standing.COMPLETE
         if any(self._is(each, source_id, table) and each.ready < number for each in self.members):
-            # Held before anything could be decided (`dm.progress.shard_structures`, O6).
-            decidable = self.joined and all(each.known for each in self.members)
-            return Standing.COMPLETE if decidable else Standing.OTHERS_MISSING
+            # Held before anything could be decided.
+            return Standing.COMPLETE if self.decidable else Standing.OTHERS_MISSING
         missing = self.missing(number)
         if self.joined and not missing:
             return Standing.COMPLETE
         own = any(each.source_id == source_id and each.table != table for each in missing)
         return Standing.OWN_MISSING if own else Standing.OTHERS_MISSING
+
+    @property
+    def decidable(self) -> bool:
+        """Whether the optimistic mode can decide anything (`dm.progress.shard_structures`, O6)."""
+        return self.joined and all(each.known for each in self.members)
 
     def missing(self, number: int) -> list[Member]:
         """The shards that a DDL waits for."""
@@ -97,7 +101,8 @@ class Group:
     def waits_for_nobody(self, source_id: str, table: TableName) -> bool:
         """Whether a new table is alone: nobody is there, or may be, to execute what it would wait for."""
         others = (each for each in self.members if not self._is(each, source_id, table))
-        return self.joined and not self.opened and all(each.early for each in others)
+        # Behind what it has waited for, one is a shard like the others.
+        return self.joined and not self.opened and all(each.early and each.ready > self.executed for each in others)
 
     def own(self, source_id: str, table: TableName) -> Member | None:
         """The shard of a source, if it is one of the group."""

@@ -59,8 +59,9 @@ _BEGUN: Final = "begun"  # a DDL of which nothing is announced yet
 class ShardGroups:
     """What one source stores about groups. Each method works inside the caller's open transaction, under its claim."""
 
-    def __init__(self, key: SubtaskKey) -> None:
+    def __init__(self, key: SubtaskKey, *, optimistic: bool = False) -> None:
         self.key = key  # of the source, not of a second pass
+        self._optimistic = optimistic
         self._tables = ShardTables.of(key)
 
     def ensure(self, connection: TargetConnection, targets: Iterable[TableName]) -> None:
@@ -230,8 +231,9 @@ class ShardGroups:
     def _standing(self, connection: TargetConnection, shard: Shard, executed: int | None) -> Standing:
         group = self.group(connection, shard.target, executed)
         own = group.own(self.key.source_id, shard.table)
-        if own is None:
-            return Standing.AGAIN if group.joined else Standing.OTHERS_MISSING  # nothing is decided before
+        if own is None:  # nothing is decided before
+            decidable = group.decidable if self._optimistic else group.joined
+            return Standing.AGAIN if decidable else Standing.OTHERS_MISSING
         if own.anew:
             return Standing.AGAIN
         # Of the same reading: another source may give this DDL the next number and execute its own, and the group is

@@ -46,10 +46,6 @@ class OwnedTables(TableRules):
         """Whether they are those of a second pass."""
         return self._only is not None
 
-    def passes_schema(self, schema: str) -> bool:
-        """Whether this is a second pass with a table of a schema."""
-        return any(table.schema == schema for table in self.of_pass)
-
     def hold(self, table: TableName) -> None:
         """The table is held from here on."""
         self._held.add(table)

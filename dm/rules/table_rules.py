@@ -83,10 +83,10 @@ class TableRules:
         """Whether they are those of a second pass of a shard merge."""
         return False
 
-    def passes_schema(self, schema: str) -> bool:
-        """Whether they are those of a second pass of a shard merge with a table of a schema."""
-        del schema
-        return False
+    @property
+    def of_pass(self) -> frozenset[TableName]:
+        """The tables that a second pass of a shard merge has yet."""
+        return frozenset()
 
     def elsewhere(self, table: TableName) -> bool:
         """Whether the statements on a table count in another reading of a shard merge."""

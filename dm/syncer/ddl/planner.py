@@ -214,7 +214,7 @@ class _Planning:
                 continue
             self.points.pass_on(piece)
             behind = self.points.behind(piece.changed)
-            kept = frozenset[TableName]()
+            kept = self._made_later(piece)
             if self.online.concerns(piece):
                 self.online.dismiss(piece)
                 kept = behind
@@ -227,8 +227,18 @@ class _Planning:
 
     def _follows(self, piece: Piece, table: TableName) -> bool:
         """Whether a piece counts here for a table that it names; a second pass sees its tables go with their schema."""
-        goes = piece.verb == "DROP DATABASE" and self._rules.passes_schema(table.schema)
-        return goes or self._rules.followed(table)
+        own = self._of_schema(piece)
+        return bool(own - self.points.behind(own)) or self._rules.followed(table)
+
+    def _of_schema(self, piece: Piece) -> frozenset[TableName]:
+        """The tables of a second pass that have the name of a schema that is dropped."""
+        if piece.verb != "DROP DATABASE":
+            return frozenset()
+        return frozenset(table for table in self._rules.of_pass if table.schema == piece.table.schema)
+
+    def _made_later(self, piece: Piece) -> frozenset[TableName]:
+        """Those that are held from a place behind the statement on: they were created anew."""
+        return self.points.behind(self._of_schema(piece))
 
     def _share(self, number: int, piece: Piece, stated: _Statement) -> list[Step]:
         """The steps of a statement's piece, unless another reading has executed it."""
@@ -305,7 +315,7 @@ class _Planning:
 
     def _filtered(self, piece: Piece, stated: _Statement) -> Step:
         wanted = all(self._wanted(piece, event, stated.text) for event in piece.events)
-        return self._execute(piece, stated) if wanted else TrackOnly(piece)
+        return self._execute(piece, stated) if wanted else TrackOnly(piece, kept=self._made_later(piece))
 
     def _execute(self, piece: Piece, stated: _Statement) -> Execute:
         if not stated.by_hand:  # a person may prepare the target's table so

@@ -390,7 +390,8 @@ class ShardGate:
                 gone += step.piece.tables
             elif isinstance(step, TrackOnly) and step.piece.verb == "DROP DATABASE":
                 shards = self._progress.ask(self.reading.groups.shards)
-                gone += [shard.table for shard in shards if shard.table.schema == step.piece.table.schema]
+                tables = [shard.table for shard in shards if shard.table.schema == step.piece.table.schema]
+                gone += [table for table in tables if table not in step.kept]
             elif isinstance(step, TrackOnly) and not self._renames_inside(step.piece):
                 away = {old for old, new in step.piece.renames if self._rules.online.real(new) == old}
                 gone += [table for table in step.piece.names_gone if table not in away]  # a tool's copy comes

@@ -91,7 +91,7 @@ class ShardRun:
         self._end = end
         self._own = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
         self.key = self._own if main is None else self._own.second
-        self._groups = ShardGroups(self._own)
+        self._groups = ShardGroups(self._own, optimistic=subtask.shard_mode == "optimistic")
         self._structures = ShardStructures(self._own) if subtask.shard_mode == "optimistic" else None
         self.held: dict[TableName, HeldTable] = {}
         self.rules = OwnedTables(subtask)

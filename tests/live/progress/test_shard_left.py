@@ -140,6 +140,24 @@ def test_a_shard_that_a_person_has_waived_comes_again(target: ThrowawayServer, s
         assert two.connection.query(f"SELECT COUNT(*) FROM {ShardTables.of(two.key).ddl.sql}") == [(1,)]
 
 
+def test_a_shard_that_was_waived_is_there_behind_what_it_has_waited_for(
+    target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    with sides(target, schema) as (one, two):
+        joins(one, table(A, "id"), table(B, "id"))
+        joins(two, table(C, "id"))
+        one.arrive(ddl(A, "add x"))
+        unlock(two.connection, two.key, T, lambda member: member.table == C.table, skip=False)
+        assert two.arrive(ddl(C, "add y")) is Standing.OTHERS_MISSING
+        assert one.arrive(ddl(B, "add x")) is Standing.COMPLETE
+        executes(one, B, "id", "x")
+        leaves(one, A)
+        leaves(one, B)
+        assert not creates(one, D, "id", "z")
+        assert look(one, D) is Standing.OTHERS_MISSING
+        assert look(two, C) is Standing.EXECUTED
+
+
 def test_a_shard_that_waits_for_a_moment_executes_no_ddl_that_is_gone(
     target: ThrowawayServer, schema: SchemaFactory
 ) -> None:

@@ -10,6 +10,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.progress.lane_rows import claimed
 from dm.progress.shard_group import Shard, Standing
+from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_structures import ShardStructures, Survey
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
@@ -66,6 +67,19 @@ def test_nothing_is_decided_before_all_have_joined_and_are_known(
             C.table: like(C, "id INT PRIMARY KEY, x INT"),
         }
         assert one.groups.look(one.connection, A) is Standing.COMPLETE
+
+
+def test_a_table_that_is_no_shard_is_read_again_when_all_shards_are_known(
+    target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    with sides(target, schema) as (one, two):
+        groups = ShardGroups(one.key, optimistic=True)
+        one.join(A)
+        two.join(C)
+        learn(two, like(C))
+        assert groups.look(one.connection, B) is Standing.OTHERS_MISSING
+        learn(one, like(A))
+        assert groups.look(one.connection, B) is Standing.AGAIN
 
 
 def test_a_structure_is_stored_only_if_nobody_has_decided_meanwhile(

@@ -15,7 +15,7 @@ from tests.live.syncer.test_operators import place
 from tests.live.syncer.test_shard_persons import BY_V, keys_of
 from tests.live.syncer.test_shards import KEYED, held, merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import RunningSync, running_sync
+from tests.testbed.sync import RunningSync, running_sync, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -151,6 +151,38 @@ def test_shards_go_with_their_schema_where_a_person_leaves_its_end_out(
         wait_for_rows(target, name, 4 + waits, sync)
         sync.wait_synced()
         assert locks(subtask) == []
+    assert keys_of(target, name) == ["PRIMARY", "by_both", "by_both", "by_v"]
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_a_shard_of_a_schema_that_is_made_anew_does_not_go_with_the_one_before(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name, other = schema(upstream, target), schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target, shards=1)
+    upstream.execute(f"CREATE TABLE {other}.s1 ({KEYED})")
+    (rule,) = subtask.routes
+    lists = BlockAllowList(do_dbs=(name, other))
+    routes = (rule, rule.model_copy(update={"schema_pattern": other}))
+    subtask = subtask.model_copy(update={"routes": routes, "block_allow_list": lists})
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"ALTER TABLE {other}.s1 {BY_V}")
+        held(sync)
+    at = place(upstream)
+    upstream.execute(f"DROP DATABASE {other}")
+    operate(subtask, Request("skip", name, "source-0", at), None)
+    upstream.execute(f"CREATE DATABASE {other}", f"CREATE TABLE {other}.s2 ({KEYED})")
+    upstream.execute(f"ALTER TABLE {other}.s2 {BY_V}", f"INSERT INTO {other}.s2 VALUES (11, 11)")
+    upstream.execute(f"INSERT INTO {name}.u VALUES (1)")
+    with running_sync(subtask) as sync:
+        wait_until(lambda: bool(target.query(f"SELECT id FROM {name}.u")), "both tables wait")
+        for number, key in enumerate((BY_V, "ADD UNIQUE INDEX by_both (v, id)"), 1):
+            upstream.execute(f"ALTER TABLE {name}.s1 {key}", f"INSERT INTO {name}.s1 VALUES ({number}, {number})")
+        wait_for_rows(target, name, 2, sync)
+        upstream.execute(f"ALTER TABLE {other}.s2 ADD UNIQUE INDEX by_both (v, id)")
+        wait_for_rows(target, name, 3, sync)
+        sync.wait_synced()
     assert keys_of(target, name) == ["PRIMARY", "by_both", "by_both", "by_v"]
 
 
