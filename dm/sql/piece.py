@@ -59,13 +59,9 @@ class Piece:
         return tuple(pair for one in self.operations if isinstance(one, RenameTable) for pair in one.pairs)
 
     @cached_property
-    def names_gone(self) -> tuple[TableName, ...]:
-        """The names that belong to no table behind its renames, and did before."""
-        gone = dict[TableName, None]()
-        for old, new in self.renames:
-            gone[old] = None
-            gone.pop(new, None)
-        return tuple(name for name in gone if name not in _between(self.renames))
+    def passes_through(self) -> bool:
+        """Whether it gives a table a name that it takes away again, as `x` of `a TO x, b TO a, x TO b`."""
+        return bool(_between(self.renames))
 
     @cached_property
     def made(self) -> frozenset[TableName]:

@@ -166,10 +166,12 @@ class ShardGate:
         """Whether a statement gives shards other names in their groups, and does nothing else."""
         if not piece.renames or not all(isinstance(one, RenameTable) for one in piece.operations):
             return False
-        return all(
-            self._rules.wanted(old) and self._rules.wanted(new) and self._rules.route(old) == self._rules.route(new)
-            for old, new in piece.renames
-        )
+        return all(self._inside(old, new) for old, new in piece.renames)
+
+    def _inside(self, old: TableName, new: TableName) -> bool:
+        """Whether both are names of shards of one group."""
+        rules = self._rules
+        return rules.wanted(old) and rules.wanted(new) and rules.route(old) == rules.route(new)
 
     def _has_others(self, table: TableName) -> bool:
         """Whether the target's table has other shards, or has had some: then it is there, and as they are."""
@@ -212,6 +214,10 @@ class ShardGate:
             shard, model = (Shard(table, self._rules.route(table)) for table in (operation.table, operation.like))
             if shard.target != model.target:
                 raise DMError("ddl-partly-wanted", statement=step.piece.text)
+            if self._rules.second and model.table not in self.reading.held:
+                # It is the stream's again, or is gone, and there it has another structure.
+                why = f"{model.table} does not wait any more, and its structure here in the binlog is not known"
+                raise DMError("shard-ddl-unsupported", why=why, statement=step.piece.text)
             return shard, model
         return None
 
@@ -365,14 +371,14 @@ class ShardGate:
         self._ensure([shard.target for shard in (*made, *gone, *(shard for shard, _ in renamed))])
 
         def changed(connection: TargetConnection) -> None:
+            for shard in gone:  # another one may get its name
+                groups.leave(connection, shard)
+                faults.hit("shard.left")
             for shard, name in renamed:
                 groups.rename(connection, shard, name)
                 faults.hit("shard.renamed")
             for shard in made:
                 groups.enter(connection, shard)
-            for shard in gone:
-                groups.leave(connection, shard)
-                faults.hit("shard.left")
             if structures is not None:
                 tables = [*(shard.table for shard in made), *(name for _, name in renamed)]
                 found = [schema for table in tables if (schema := self._tracker.get(table)) is not None]
@@ -392,9 +398,10 @@ class ShardGate:
                 shards = self._progress.ask(self.reading.groups.shards)
                 tables = [shard.table for shard in shards if shard.table.schema == step.piece.table.schema]
                 gone += [table for table in tables if table not in step.kept]
-            elif isinstance(step, TrackOnly) and not self._renames_inside(step.piece):
-                away = {old for old, new in step.piece.renames if self._rules.online.real(new) == old}
-                gone += [table for table in step.piece.names_gone if table not in away]  # a tool's copy comes
+            elif isinstance(step, TrackOnly) and not step.piece.passes_through:
+                for old, new in step.piece.renames:
+                    if not self._inside(old, new) and self._rules.online.real(new) != old:  # else a tool's copy comes
+                        gone.append(old)
         return [
             Shard(table, self._rules.route(table))
             for table in gone
@@ -406,8 +413,9 @@ class ShardGate:
         return [
             (Shard(old, self._rules.route(old)), new)
             for step in planned.pieces
-            if isinstance(step, TrackOnly) and self._renames_inside(step.piece)
+            if isinstance(step, TrackOnly) and (not step.piece.passes_through or self._renames_inside(step.piece))
             for old, new in step.piece.renames
+            if self._inside(old, new)
         ]
 
     def _made(self, planned: DdlPlan) -> list[Shard]:

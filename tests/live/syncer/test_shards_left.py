@@ -205,3 +205,26 @@ def test_a_shard_that_is_renamed_out_of_its_group_is_none_where_a_person_leaves_
         wait_for_rows(target, name, 1, sync)
         sync.wait_synced()
     assert keys_of(target, name) == ["PRIMARY", "by_v"]
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_the_other_renames_of_a_statement_that_is_left_out_count(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    """One shard takes the name of another that leaves: its columns are not dropped while it has them."""
+    name, other = schema(upstream, target), schema(upstream)
+    (subtask,) = subtasks_of(name, [upstream], target, shards=3)
+    subtask = subtask.model_copy(update={"shard_mode": "optimistic"})
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(*(f"ALTER TABLE {name}.{shard} ADD COLUMN w INT" for shard in ("s2", "s3")))
+        upstream.execute(f"INSERT INTO {name}.s2 VALUES (2, 2, 2)")
+        wait_for_rows(target, name, 1, sync)
+    at = place(upstream)
+    upstream.execute(f"RENAME TABLE {name}.s1 TO {other}.s1, {name}.s2 TO {name}.s1")
+    operate(subtask, Request("skip", name, "source-0", at), None)
+    with running_sync(subtask) as sync:
+        upstream.execute(f"ALTER TABLE {name}.s3 DROP COLUMN w", f"INSERT INTO {name}.s3 VALUES (3, 3)")
+        wait_for_rows(target, name, 2, sync)
+        sync.wait_synced()
+        assert target.query(f"SELECT id, w FROM {name}.t ORDER BY id") == ((2, 2), (3, None))

@@ -32,6 +32,7 @@ class Rules:
 
     online = OnlineTables((r"^_(.+)_gho$",), (r"^_(.+)_del$",))
     second = False
+    of_pass: frozenset[TableName] = frozenset()
 
     def elsewhere(self, table: TableName) -> bool:
         return False
