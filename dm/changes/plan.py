@@ -178,7 +178,7 @@ def build_plan(
     extra = any(c.generated is None and c.name.lower() not in by_name for c in schema.columns)
     namesakes = tuple(column for column in written if options.tidb and "" in column.source.members)
     groupable = (options.multiple_rows or options.compact) and not (target.triggers or checked or namesakes)
-    compacts = options.compact and groupable and keyed and _same_values(schema, mapped, len(wire))
+    compacts = options.compact and groupable and keyed and _same_values(target, mapped, len(wire))
     plan = TablePlan(
         source=source.name,
         target=schema.name,
@@ -246,9 +246,10 @@ def _same_default(column: MappedColumn) -> bool:
     return column.source.default == column.target.default and _constant(column.source)
 
 
-def _same_values(schema: TableSchema, mapped: Sequence[MappedColumn], constant_from: int) -> bool:
+def _same_values(table: TargetTable, mapped: Sequence[MappedColumn], constant_from: int) -> bool:
     """Whether the target accepts every row that the source had, as far as the row alone decides."""
-    if schema.checks or len(mapped) != len(schema.columns):
+    schema = table.schema
+    if table.checks or schema.checks or len(mapped) != len(schema.columns):
         return False
     if any(part.column is None for index in schema.unique_indexes for part in index.parts):
         return False
@@ -258,7 +259,7 @@ def _same_values(schema: TableSchema, mapped: Sequence[MappedColumn], constant_f
 
 
 def _same_type(source: Column, target: Column) -> bool:
-    if source.nullable and not target.nullable:
+    if (source.nullable and not target.nullable) or (target.json_checked and not source.json_checked):
         return False
     one, other = (
         (column.base, value_size(column), column.unsigned, column.charset, column.members)

@@ -100,6 +100,8 @@ def _with_check() -> TablePlan:
         plan([A, C], [], options=OPTIONS),
         _narrow(),
         _with_check(),
+        plan([A, C], [key("PRIMARY", "a")], options=OPTIONS, target=TargetTable(TableSchema(TARGET, ()), checks=True)),
+        plan([A, replace(C, json_checked=True)], [key("PRIMARY", "a")], source=[A, C], options=OPTIONS),
         plan([A, C, replace(B, generated="virtual")], [key("PRIMARY", "a")], source=[A, C], options=OPTIONS),
         plan([A, C, replace(B, name="own")], [key("PRIMARY", "a")], source=[A, C], options=OPTIONS),
         plan([A, C], [key("PRIMARY", "a")], source=[A, replace(C, nullable=True)], options=OPTIONS),
@@ -108,7 +110,19 @@ def _with_check() -> TablePlan:
         ),
         plan([A, C], [key("PRIMARY", "a")], options=replace(OPTIONS, foreign_key_checks=True)),
     ],
-    ids=["off", "no key", "narrower", "CHECK", "generated", "own column", "NOT NULL", "trigger", "foreign keys"],
+    ids=[
+        "off",
+        "no key",
+        "narrower",
+        "CHECK",
+        "a column's CHECK",
+        "JSON at the target alone",
+        "generated",
+        "own column",
+        "NOT NULL",
+        "trigger",
+        "foreign keys",
+    ],
 )
 def test_tables_whose_rows_could_be_refused_are_left_alone(table: TablePlan) -> None:
     assert not table.compacts
