@@ -32,15 +32,15 @@ class ShardUnlocks:
     def go_on(self, ddls: Sequence[ShardDdl], *, by_state: bool, shards: Collection[tuple[str, TableName]]) -> bool:
         """Go on without whoever is missing, where the target takes their rows then; False where it may not.
 
-        All these shards have to be known: one whose CREATE TABLE is still to be read would be held at it, since it is
-        not like the others any more, and wait for a structure that they never have again.
+        All these shards have to be known, and none may wait at its CREATE TABLE: it is not like the others any more
+        then, and would wait for a structure that they never have again.
 
         Where numbers say which DDL is open, it and the next one decide: that one may be open by the time. Otherwise all
         do that shards wait for.
         """
         for lock in self._locks():
             asked = [ddl for ddl in ddls if ddl.gated] if by_state else ddls[lock.number - 1 : lock.number + 1]
-            known = {(each.member.source_id, each.member.table) for each in lock.shards}
+            known = {(each.member.source_id, each.member.table) for each in lock.shards if not each.member.early}
             if asked and all(ddl.mild for ddl in asked) and not lock.absent and known >= set(shards):
                 return self._decided(lock)
         return False

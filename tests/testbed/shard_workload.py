@@ -93,6 +93,7 @@ class ShardWorkload:
         self._joining = Joining(by_state=mode == "optimistic" and self._keyed)
         self._unlocks = ShardUnlocks(self._subtasks[0], target)
         self._without = False  # a person has gone on without some, or tried to
+        self._names_again = False  # a table has the name of one that is gone: which of the two is known, no lock says
         self._sessions = dict[int, "Connection[Cursor]"]()  # at the sources, of what the workload writes
         self._log = (directory / f"{self._name}.sql").open("w", encoding="utf-8")
 
@@ -349,7 +350,9 @@ class ShardWorkload:
             for each in self._shards
             if each.left and each.source == source and not self._joining.before(like, each)
         ]
-        name = gone[0].name if gone and self._chance.random() < 0.5 else f"s{len(self._shards) + 10}"
+        again = bool(gone) and self._chance.random() < 0.5
+        name = gone[0].name if again else f"s{len(self._shards) + 10}"
+        self._names_again |= again
         self._shards = [each for each in self._shards if (each.source, each.name) != (source, name)]
         new = replace(like, source=source, name=name, shape=like.shape.copy(), ids=[])
         text = str(self._server(like.source).query(f"SHOW CREATE TABLE {self._table(like)}")[0][1])
@@ -373,7 +376,9 @@ class ShardWorkload:
             if each.left and each.source == shard.source and not self._joining.waits(each, [*others, shard])
         ]
         self._serial += 1
-        name = gone[0].name if gone and self._chance.random() < 0.5 else f"s{100 + self._serial}"
+        again = bool(gone) and self._chance.random() < 0.5
+        name = gone[0].name if again else f"s{100 + self._serial}"
+        self._names_again |= again
         self._shards = [each for each in self._shards if (each.source, each.name) != (shard.source, name)]
         new = f"{self._schema(shard.source)}.{name}"
         words = self._chance.choice(("RENAME TABLE {} TO {}", "ALTER TABLE {} RENAME {}"))
@@ -387,6 +392,8 @@ class ShardWorkload:
     def _unlock(self) -> None:
         """A person goes on without who is missing, once, where their rows are right nevertheless."""
         if not self._keyed or self.result.counts["unlocked"] or any(each.odd for each in self._shards):
+            return
+        if self._names_again:
             return
         self._without, self._conflict = True, False
         shards = {self._member(each) for each in self._shards if not each.left}
