@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dm.config.event_filter import FilterRule
 from dm.config.selection import BlockAllowList
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
@@ -125,16 +126,22 @@ BOTH_MODES = pytest.mark.parametrize("mode", ["pessimistic", "optimistic"])
 @pytest.mark.ci_flavor("mysql")
 @BOTH_MODES
 @pytest.mark.parametrize("waits", [False, True])
-def test_shards_go_with_their_schema_where_a_person_leaves_its_end_out(
-    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str, waits: bool
+@pytest.mark.parametrize("by_rule", [False, pytest.param(True, marks=pytest.mark.chaos)])
+def test_shards_go_with_their_schema_where_its_end_is_left_out(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str, waits: bool, by_rule: bool
 ) -> None:
+    """A person leaves it out, or an event rule does."""
     name, other = schema(upstream, target), schema(upstream)
     (subtask,) = subtasks_of(name, [upstream], target, shards=1)
     upstream.execute(f"CREATE TABLE {other}.s1 ({KEYED})")
     (rule,) = subtask.routes
     lists = BlockAllowList(do_dbs=(name, other))
     routes = (rule, rule.model_copy(update={"schema_pattern": other}))
-    subtask = subtask.model_copy(update={"shard_mode": mode, "routes": routes, "block_allow_list": lists})
+    stays = FilterRule(schema_pattern=other, events=("drop database",), action="Ignore")
+    filters = (stays,) if by_rule else ()
+    subtask = subtask.model_copy(
+        update={"shard_mode": mode, "routes": routes, "block_allow_list": lists, "filters": filters}
+    )
     with running_sync(subtask) as sync:
         sync.wait_synced()
         upstream.execute(f"INSERT INTO {name}.s1 VALUES (1, 1)", f"INSERT INTO {other}.s1 VALUES (11, 11)")
@@ -144,7 +151,8 @@ def test_shards_go_with_their_schema_where_a_person_leaves_its_end_out(
             held(sync)
     at = place(upstream)
     upstream.execute(f"DROP DATABASE {other}")
-    operate(subtask, Request("skip", name, "source-0", at), None)
+    if not by_rule:
+        operate(subtask, Request("skip", name, "source-0", at), None)
     with running_sync(subtask) as sync:
         for number, key in enumerate((BY_V, "ADD UNIQUE INDEX by_both (v, id)"), 2):
             upstream.execute(f"ALTER TABLE {name}.s1 {key}", f"INSERT INTO {name}.s1 VALUES ({number}, {number})")
@@ -228,3 +236,27 @@ def test_the_other_renames_of_a_statement_that_is_left_out_count(
         wait_for_rows(target, name, 2, sync)
         sync.wait_synced()
         assert target.query(f"SELECT id, w FROM {name}.t ORDER BY id") == ((2, 2), (3, None))
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_a_table_made_like_one_that_is_given_up_pauses(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    """The model is the stream's again, and has another structure there than where the table was made."""
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"ALTER TABLE {name}.s1 ADD COLUMN w INT", f"CREATE TABLE {name}.s3 LIKE {name}.s1")
+        upstream.execute(f"INSERT INTO {name}.s3 VALUES (31, 1, 1)", f"INSERT INTO {name}.u VALUES (1)")
+        wait_until(lambda: bool(target.query(f"SELECT id FROM {name}.u")), "both tables wait")
+    lock = f"{name}-`{name}`.`t`"
+    decide(subtask, Decision(lock, ("source-0",), TableName(name, "s1"), force_remove=True))
+    upstream.execute(f"ALTER TABLE {name}.s2 ADD COLUMN w INT", f"INSERT INTO {name}.u VALUES (2)")
+    running = RunningSync(subtask, None)
+    wait_until(lambda: len(target.query(f"SELECT id FROM {name}.u")) == 2, "s1 is a new shard, and waited for")
+    decide(subtask, Decision(lock))
+    error = running.wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "shard-ddl-unsupported"
+    assert "does not wait any more" in str(error)
