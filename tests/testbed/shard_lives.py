@@ -91,7 +91,7 @@ class ShardLives:
         self._directory = directory
         self._result = result
         self.expected = expected
-        self._passing = {*_RETRYABLE, *passing}
+        self.passing = {*_RETRYABLE, *passing}
         self._chance = random.Random(result.seed ^ 0x5EED)  # of lives, so that the workload depends on nothing else
         self._lives = list[_Life | None]([None] * len(subtasks))
 
@@ -203,7 +203,7 @@ class ShardLives:
         codes = [int(found) for found in _CODE.findall(text)]
         if codes and codes[-1] in self.expected:
             self._result.paused = codes[-1]
-        elif codes and codes[-1] in self._passing:
+        elif codes and codes[-1] in self.passing:
             self._result.counts[f"tried again after {codes[-1]}"] += 1
         else:
             self._result.problem = f"a syncer ended by itself: {text}"

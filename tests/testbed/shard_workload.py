@@ -14,7 +14,8 @@ statement waits for such a table instead, it is unlocked, as docs/sharding.md sa
 target refuses to drop an index that it never got, since that table is beyond it. There each shard comes to the DDLs in
 an order of its own, as far as that says nothing, and a column may be dropped and added again while others have it yet:
 then the task may pause with that reason. So it may where a shard whose rows wait gets another name: what it waits for
-may come behind that in its own source.
+may come behind that in its own source. And so it may where rows have no key and a table is created like one of a source
+whose stream has not come to the statements that made that one: a new start goes on when it has.
 """
 
 from __future__ import annotations
@@ -360,6 +361,8 @@ class ShardWorkload:
         if self._ahead(like):
             self._expected.add(_CONFLICT["pessimistic"])
             self._further_on.add(self._member(new))
+        if self._mode == "optimistic" and source != like.source and not self._joining.by_state:
+            self._lives.passing.add(_CONFLICT[self._mode])  # what it is beyond may not have come to any source's stream
         self._shards.append(new)
         self.result.counts["created" if source == like.source else "created like one of another source"] += 1
 

@@ -8,7 +8,7 @@ from dm.config.choices import ShardMode
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from tests.live.syncer.test_shards import held, subtasks_of, wait_for_rows
+from tests.live.syncer.test_shards import KEYLESS, held, merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync
 
@@ -148,3 +148,33 @@ def test_a_table_like_a_shard_joins_a_target_with_a_key_of_its_own(
         upstream.execute(f"DELETE FROM {name}.s3 WHERE id = 2")
         sync.wait_synced()
     assert target.query(f"SELECT id, v FROM {name}.t") == ((1, 1),)
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_a_table_like_one_of_a_source_whose_stream_comes_later_pauses_until_it_has(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(*upstreams, target)
+    one, two = (
+        each.model_copy(update={"shard_mode": "optimistic"})
+        for each in subtasks_of(name, upstreams, target, shards=1, columns=KEYLESS)
+    )
+    with running_sync(one) as first, running_sync(two) as second:
+        first.wait_synced()
+        second.wait_synced()
+    ddls = [f"ALTER TABLE {name}.s1 ADD INDEX by_v (v)", f"ALTER TABLE {name}.s1 ALTER COLUMN v SET DEFAULT 1"]
+    upstreams[0].execute(*ddls)
+    upstreams[1].execute(
+        f"CREATE TABLE {name}.s2 (id INT, v INT DEFAULT 1, KEY by_v (v))", f"INSERT INTO {name}.s2 (id) VALUES (2)"
+    )
+    error = RunningSync(two, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert (error.name, error.code) == ("shard-structures-differ", 36983)
+    with running_sync(one) as first:
+        held(first)
+        with running_sync(two) as second:
+            upstreams[1].execute(f"INSERT INTO {name}.s1 VALUES (1, 1)", *ddls)
+            wait_for_rows(target, name, 2, first, second)
+            first.wait_synced()
+            second.wait_synced()
+    merged(upstreams, target, name)
