@@ -75,6 +75,7 @@ class Part:
     gated: bool = False  # optimistic shards wait for each other at it
     before: str = ""  # a change of rows that makes it possible
     mild: bool = False  # the table behind it takes rows from before it, and they become the same in the end
+    redefines: bool = False  # a column has another default behind it
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,11 @@ class ShardDdl:
     def mild(self) -> bool:
         """Whether a target that has it takes rows of a shard that has not come to it."""
         return all(part.mild for part in self.parts)
+
+    @property
+    def redefines(self) -> bool:
+        """Whether a column has another default behind it."""
+        return any(part.redefines for part in self.parts)
 
     @property
     def alteration(self) -> str:
@@ -251,6 +257,7 @@ class ShardShape:
             gated,
             before,
             mild=wider.nullable or not column.nullable,
+            redefines=wider.default != column.default,
         )
 
     @staticmethod

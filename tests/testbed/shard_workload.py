@@ -15,7 +15,8 @@ target refuses to drop an index that it never got, since that table is beyond it
 an order of its own, as far as that says nothing, and a column may be dropped and added again while others have it yet:
 then the task may pause with that reason. So it may where a shard whose rows wait gets another name: what it waits for
 may come behind that in its own source. And so it may where rows have no key and a table is created like one of a source
-whose stream has not come to the statements that made that one: a new start goes on when it has.
+whose stream has not come to the statements that made that one: a new start goes on when it has. It may pause as well
+where a column got another default behind an unlock, and a shard that lacked the column adds it.
 """
 
 from __future__ import annotations
@@ -402,6 +403,8 @@ class ShardWorkload:
         shards = {self._member(each) for each in self._shards if not each.left}
         unlocked = self._unlocks.go_on(self._ddls, by_state=self._joining.by_state, shards=shards)
         self.result.counts["unlocked"] += unlocked
+        if unlocked and self._joining.by_state and any(ddl.gated and ddl.redefines for ddl in self._ddls):
+            self._expected.add(_COMES_BACK)  # rows of a shard that lacks the column have the default of before
 
     def _ahead(self, like: Shard) -> bool:
         """Whether a table that is made like this shard may come to a numbered DDL before others are where it begins."""
