@@ -395,9 +395,9 @@ class ShardWorkload:
 
     def _unlock(self) -> None:
         """A person goes on without who is missing, once, where their rows are right nevertheless."""
-        if not self._keyed or self.result.counts["unlocked"] or any(each.odd for each in self._shards):
+        if not self._keyed or self._names_again or self.result.counts["unlocked"]:
             return
-        if self._names_again:
+        if any(each.odd for each in self._shards):
             return
         self._without, self._conflict = True, False
         shards = {self._member(each) for each in self._shards if not each.left}
