@@ -26,12 +26,12 @@ from dm.downstream.connection import TargetConnection
 from dm.progress.checkpoint import has_checkpoint
 from dm.progress.tables import SubtaskKey
 from dm.unit import JSON
+from dm.validator.pace import NICENESS
 from tests.testbed.sync import FreshProcess
 from tests.testbed.validation import ValidatorProcess
 
 WORKLOAD: Final = "A"
 GOAL: Final = 0.9
-_LOW_PRIORITY: Final = 10
 _LOOK_SECONDS: Final = 0.2
 
 
@@ -48,7 +48,7 @@ class BesideValidator:
         settings = ValidatorConfig.model_validate({"mode": "full", "validate_interval": 1.0, "check_interval": 1.0})
         subtask = subtask.model_copy(update={"validator": settings})
         ready = FreshProcess()
-        os.setpriority(os.PRIO_PROCESS, ready.pid, os.getpriority(os.PRIO_PROCESS, 0) + _LOW_PRIORITY)
+        os.setpriority(os.PRIO_PROCESS, ready.pid, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
         over = threading.Event()
         beside = threading.Thread(target=self._validate, args=(subtask, ready, over), daemon=True)
         beside.start()

@@ -20,7 +20,6 @@ from dm.unit import JSON, Factory, Unit, UnitName
 if TYPE_CHECKING:
     from dm.spark.session import SparkProvider
 
-_LOW_PRIORITY = 10  # of a validator: it takes what the syncer leaves
 # What Spark's workers do; a host has dumps and loads or a comparison.
 _COPYING = ("dm.dumper.chunk_group", "dm.loader.part_loader")
 _COMPARING = ("dm.diff.chunk",)
@@ -93,10 +92,11 @@ class Factories:
 
     def validator(self, wire: Mapping[str, JSON]) -> Unit:
         """The validator of a subtask."""
+        from dm.validator.pace import NICENESS
         from dm.validator.unit import Start, ValidatorUnit
 
         payload = ValidatorPayload.from_wire(wire)
-        os.nice(max(0, _LOW_PRIORITY - os.nice(0)))  # the host has no other unit
+        os.nice(max(0, NICENESS - os.nice(0)))  # the host has no other unit
         return ValidatorUnit(
             payload.config,
             relay_directory=payload.relay_directory,

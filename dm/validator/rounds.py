@@ -16,23 +16,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Final
 
 from dm.clock import Clock
-from dm.config.endpoint import Endpoint
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.validator_errors import RowError
 from dm.schema.table import TableSchema
-from dm.upstream.facts import read_facts
-from dm.upstream.row_session import question_session
-from dm.upstream.snapshot import upper_bound
 from dm.validator.judge import Judge, Wrong
+from dm.validator.pace import Pace
 from dm.validator.pending import PendingRow, PendingRows, Shape
 
 # A structure that does not bear a comparison on this server: too many columns, a type that temporary tables refuse.
@@ -47,6 +43,7 @@ class Places:
 
     read: Callable[[], Position]  # the validator
     applied: Callable[[], Position | None]  # the syncer's checkpoint; raises DMError
+    source_end: Callable[[], Position]  # raises DMError
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +53,9 @@ class Surroundings:
     pending: PendingRows
     schemas: TargetSchemas
     places: Places
-    source: Endpoint
     store: Callable[[Sequence[RowError]], None]
     unfit: Callable[[Shape, str], None]  # the table can't be compared
+    meanwhile: Callable[[], bool]  # between two looks; False ends the round
 
 
 @dataclass
@@ -67,6 +64,7 @@ class Rounds:
 
     around: Surroundings
     judges: Sequence[Judge]
+    pace: Pace
     clock: Clock
     batch: int
     delay: float  # seconds
@@ -96,6 +94,8 @@ class Rounds:
         looks = [(part, target, self._pool.submit(self._look, part, target)) for part, target in self._parts(rows)]
         try:
             for part, target, future in looks:
+                if not self.around.meanwhile():
+                    break
                 found = self._outcome(part, future)
                 wrong += found or []
                 if found is not None:
@@ -138,9 +138,12 @@ class Rounds:
 
     def _look(self, rows: Sequence[PendingRow], target: TableSchema | None) -> list[Wrong] | None:
         """What is wrong; None where the target's table has changed meanwhile."""
+        rows = [row for row in rows if self.around.pending.current(row)]  # the round may be long
+        if not rows:
+            return []
         judge = self._free.get()
         try:
-            return judge.look(rows, target)
+            return self.pace.look(lambda: judge.look(rows, target))
         except DMError as error:
             if judge.changed_meanwhile(error):
                 return None
@@ -194,8 +197,7 @@ class Rounds:
     def _fence(self, rows: Sequence[PendingRow]) -> None:
         without = [row for row in rows if row.fence is None]
         if without:
-            with closing(question_session(self.around.source)) as session:
-                fence = upper_bound(session, read_facts(session))
+            fence = self.around.places.source_end()
             for row in without:
                 row.fence = fence
 

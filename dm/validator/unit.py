@@ -2,7 +2,8 @@
 
 Two threads: this one reads, as far as the syncer's checkpoint; the other one goes its rounds of looks, with as many
 sessions as `worker-count`, and stores how far the validator is. The reader waits when the quota of rows is used up;
-nothing is dropped. The host gives its process a low priority, so that it takes what the syncer leaves.
+nothing is dropped. The validator takes what the syncer leaves: the host gives its process a low priority, and its looks
+give way to a syncer that is behind (`dm.validator.pace`).
 
 What is stored is one position, the rows that were pending there, and the source's structures there. A run begins with
 them, so a kill costs reading again what was read since.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -47,8 +48,12 @@ from dm.stop_signal import StopSignal, told
 from dm.syncer.stream.origin import Origin, open_origin
 from dm.syncer.stream.transaction import RowsItem, SourceTransaction, StatementItem
 from dm.unit import JSON, UnitName
+from dm.upstream.facts import read_facts
+from dm.upstream.row_session import question_session
+from dm.upstream.snapshot import upper_bound
 from dm.validator.cutover import CutoverPlace
 from dm.validator.judge import Judge
+from dm.validator.pace import Pace
 from dm.validator.pending import PendingRows, Shape, restored
 from dm.validator.reading import Gate, KnownPrepared, Reading
 from dm.validator.rounds import Places, Rounds, Surroundings
@@ -115,6 +120,7 @@ class ValidatorUnit:
         self._failure: BaseException | None = None
         self._unsaid: list[TableStatus] = []
         self._read_since = 0  # rows, since the last round began
+        self._stored_at = self._clock.monotonic()
         self._log = structlog.get_logger()
 
     def status(self) -> Mapping[str, JSON]:
@@ -313,33 +319,51 @@ class ValidatorUnit:
         subtask, settings = self._subtask, self._settings
         assert settings.mode != "none"
         exact = subtask.spark.json_types != "text"
+        cutover = False
         judges = [
             Judge(subtask.target, subtask.meta_schema, settings.mode, exact) for _ in range(settings.worker_count)
         ]
+
+        def source_end() -> Position:
+            with closing(question_session(run.origin.addresses.current)) as session:
+                return upper_bound(session, read_facts(session))
+
+        def applied() -> Position | None:
+            return read_position_of(run.progress.connection, self._key)
+
+        def meanwhile() -> bool:
+            if len(self._pending) and pace.due():
+                pace.follow(None if cutover else applied())
+                self._pending.narrow(_MANY if pace.gives_way else None)
+                self._status.gives_way = pace.gives_way
+            if self._clock.monotonic() - self._stored_at >= settings.meta_flush_interval:
+                self._store(run)
+            return not self._ending.is_set()
+
+        pace = Pace(source_end, self._clock, settings.check_interval, subtask.syncer.checkpoint_flush_interval)
+        self._ending.add(pace.end)
         around = Surroundings(
             self._pending,
             run.statements.schemas,
-            Places(lambda: run.position, lambda: read_position_of(run.progress.connection, self._key)),
-            run.origin.addresses.current,
+            Places(lambda: run.position, applied, source_end),
             lambda errors: self._found(run, errors),
             lambda shape, why: self._unfit(run, shape, why),
+            meanwhile,
         )
-        rounds = Rounds(around, judges, self._clock, settings.batch_query_size, settings.row_error_delay)
-        stored_at = self._clock.monotonic()
+        rounds = Rounds(around, judges, pace, self._clock, settings.batch_query_size, settings.row_error_delay)
         try:
             while not self._ending.is_set():
                 self._clock.wait(self._wake, settings.validate_interval)
                 self._wake.clear()
-                if self._ending.is_set():
+                if not meanwhile():
                     break
                 self._read_since = 0
                 self._say(run)
                 cutover = self._cutover(run)
                 found = rounds.look(final=cutover)
                 self._count_errors(run)  # a person may have decided about some
-                if found or self._clock.monotonic() - stored_at >= settings.meta_flush_interval:
+                if found:
                     self._store(run)
-                    stored_at = self._clock.monotonic()
             self._say(run)
             self._store(run)
         finally:
@@ -383,5 +407,6 @@ class ValidatorUnit:
         shapes: dict[Shape, int] = {}
         run.progress.write(position, processed, structures, (row.stored(shapes) for row in rows))
         run.prepared.settled(position)
+        self._stored_at = self._clock.monotonic()
         if self._hold is not None:
             self._hold.keep_from(position)

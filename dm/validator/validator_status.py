@@ -11,6 +11,7 @@ from dm.progress.validator_errors import ErrorState
 from dm.progress.validator_progress import Cutover, Processed
 from dm.unit import JSON
 from dm.validator.counts import errors_status, rows_status
+from dm.validator.pace import SHARE
 from dm.validator.pending import PendingRows
 from dm.validator.reading import Gate
 
@@ -29,6 +30,7 @@ class ValidatorStatus:
         self.cutover = Cutover()
         self.full = False  # the quota of rows is used up
         self.waits = False  # for the syncer
+        self.gives_way = False  # to a syncer that is behind
         self.behind_at: float | None = None  # the source's time of what was read last; None: all there is
 
     def attach(self, position: Callable[[], Position], processed: Callable[[], Processed], gate: Gate) -> None:
@@ -62,6 +64,8 @@ class ValidatorStatus:
         }
 
     def _detail(self, behind: float) -> str:
+        if self.gives_way and len(self._pending):
+            return f"gives way to the syncer, which is behind: looks take {SHARE:.0%} of the time"
         if self.full:
             return (
                 f"reading rests: {len(self._pending)} rows ({self._pending.used} bytes) wait, which is all that"

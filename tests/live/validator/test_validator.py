@@ -207,3 +207,25 @@ def test_a_transaction_that_is_read_again_is_counted_once(
         with running_validator(subtask) as validator:
             target.execute(f"UPDATE {name}.t SET v = id")
             validator.wait("8/0/0")
+
+
+def test_looks_give_way_until_the_syncer_is_known_to_keep_up(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    upstream.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY)")
+    target.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY)")
+    subtask = validated(subtask_for(upstream, target, name, task=name), row_error_delay=3600.0)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        with running_validator(subtask) as validator:
+            validator.wait("0/0/0")
+        upstream.execute(f"INSERT INTO {name}.t VALUES (1), (2)")
+        sync.wait_synced()
+        target.execute(f"DELETE FROM {name}.t WHERE id = 2")
+        with running_validator(validated(subtask, row_error_delay=3600.0, check_interval=600.0)) as validator:
+            validator.wait("2/0/0", "1/0/0")
+            assert str(validator.status()["detail"]).startswith("gives way to the syncer")
+        with running_validator(subtask) as validator:
+            wait_until(lambda: validator.status().get("pendingRows") == 1, "the row waits again")
+            wait_until(lambda: validator.status()["detail"] == "", "nobody gives way")

@@ -1,0 +1,152 @@
+"""Looks of a validator take a share of the time while the syncer is behind."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+
+from dm.errors import DMError
+from dm.position import Position
+from dm.validator.pace import SHARE, Pace
+from tests.testbed.fake_clock import FakeClock
+
+INTERVAL, FLUSH = 5.0, 30.0
+LATE = FLUSH + INTERVAL + 11.0  # more than a checkpoint may be
+
+
+def at(offset: int, server: str = "one") -> Position:
+    return Position(server, "binlog.000001", offset)
+
+
+@dataclass
+class World:
+    """A source that writes, a syncer's checkpoint that moves, and what a look does."""
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    end: Position | None = field(default_factory=lambda: at(1000))
+    asked: int = 0
+    pace: Pace = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pace = Pace(self._ask, self.clock, INTERVAL, FLUSH)
+
+    def _ask(self) -> Position:
+        self.asked += 1
+        if self.end is None:
+            raise DMError("connection-failed", role="source", host="h", port=1, cause="gone")
+        return self.end
+
+    def after(self, seconds: float, applied: Position | None) -> bool:
+        """The syncer is here by then; whether looks give way."""
+        self.clock.now += seconds
+        assert self.pace.due()
+        self.pace.follow(applied)
+        assert not self.pace.due()
+        return self.pace.gives_way
+
+    def rested(self, seconds: float) -> float:
+        """How long a look that takes so long lets the others rest."""
+
+        def act() -> None:
+            self.clock.now += seconds
+
+        began = self.clock.now
+        self.pace.look(act)
+        return self.clock.now - began - seconds
+
+
+def test_a_syncer_is_taken_for_behind_until_it_has_passed_a_mark() -> None:
+    world = World()
+    assert world.pace.gives_way
+    assert world.after(0, at(10))
+    assert world.after(INTERVAL, at(500))
+    world.end = at(9000)
+    assert not world.after(INTERVAL, at(1000))  # it passes the mark, not the source's end by now
+
+
+def test_a_checkpoint_may_be_late_by_the_syncers_interval() -> None:
+    world = World()
+    world.after(0, at(10))
+    world.after(INTERVAL, at(1000))
+    world.end = at(2000)
+    world.after(INTERVAL, at(1000))  # the mark of the last look, 1000, is passed as well: the next is 2000
+    assert not world.after(FLUSH, at(1500))
+    assert world.after(LATE - FLUSH, at(1600))
+    assert not world.after(INTERVAL, at(2000))
+
+
+def test_nobody_gives_way_to_a_checkpoint_that_does_not_move() -> None:
+    world = World()
+    assert world.after(0, at(10))
+    assert world.after(INTERVAL, at(10))
+    assert not world.after(LATE, at(10))
+    assert world.after(INTERVAL, at(11))  # it runs again
+    assert not world.after(INTERVAL, None)  # there is none
+
+
+def test_a_look_is_the_share_of_the_time() -> None:
+    world = World()
+    world.after(0, at(10))
+    assert world.rested(1.0) == pytest.approx(1 / SHARE - 1)
+    world.after(INTERVAL, at(1000))
+    assert world.rested(1.0) == 0.0
+
+
+def test_one_looks_at_a_time_and_the_end_lets_all_go() -> None:
+    world = World()
+    world.after(0, at(10))
+    inside, together = [0], [0]
+    lock = threading.Lock()
+
+    def act() -> None:
+        with lock:
+            inside[0] += 1
+            together[0] = max(together[0], inside[0])
+        ready.wait(0.01)
+        with lock:
+            inside[0] -= 1
+
+    ready = threading.Event()
+    threads = [threading.Thread(target=world.pace.look, args=(act,)) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == [1]
+    world.pace.end()
+    world.after(LATE, at(11))
+    assert not world.pace.gives_way
+
+
+def test_a_look_that_fails_rests_all_the_same() -> None:
+    world = World()
+    world.after(0, at(10))
+
+    def act() -> None:
+        world.clock.now += 1.0
+        raise ValueError("no")
+
+    before = world.clock.now
+    with pytest.raises(ValueError, match=r"^no$"):
+        world.pace.look(act)
+    assert world.clock.now - before == pytest.approx(1 / SHARE)
+
+
+def test_a_source_that_cannot_be_asked_changes_nothing() -> None:
+    world = World(end=None)
+    assert world.after(0, at(10))
+    assert world.after(INTERVAL, at(20))
+    world.end = at(30)
+    assert world.after(INTERVAL, at(25))
+    assert not world.after(INTERVAL, at(30))
+    world.end = None
+    assert not world.after(INTERVAL, at(40))
+    assert world.asked == 5
+
+
+def test_a_mark_of_another_server_is_passed() -> None:
+    world = World()
+    world.after(0, at(10))
+    assert not world.after(INTERVAL, at(4, "another"))
