@@ -62,6 +62,7 @@ from dm.validator.statements import Statements
 from dm.validator.validator_status import ValidatorStatus
 
 _MANY: Final = 100_000  # rows that are read since the last round: then the next one does not wait (DM's number)
+_AHEAD: Final = 10_000  # rows that are read ahead of looks that give way
 _STOP_SECONDS: Final = 8.0
 
 
@@ -204,6 +205,7 @@ class ValidatorUnit:
         statements = Statements.of(origin, rules, tables, self._pending, schemas, online=structures.online)
         run = _Run(progress, gate, origin, tables, statements, prepared, position, ahead, processed, processed)
         self._count_errors(run)
+        self._pending.narrow(_AHEAD)  # looks give way at first
         self._status.attach(lambda: run.position, lambda: run.processed, gate)
         self._cutover(run)
         if stored is None:
@@ -334,7 +336,7 @@ class ValidatorUnit:
         def meanwhile() -> bool:
             if len(self._pending) and pace.due():
                 pace.follow(None if cutover else applied())
-                self._pending.narrow(_MANY if pace.gives_way else None)
+                self._pending.narrow(_AHEAD if pace.gives_way else None)
                 self._status.gives_way = pace.gives_way
             if self._clock.monotonic() - self._stored_at >= settings.meta_flush_interval:
                 self._store(run)
