@@ -4,11 +4,12 @@ Problem: a look is work for the target, and a target that catches up has no time
 validator's process holds back the process only, not what it asks a server for.
 
 Invariant: while the syncer is behind, one look is under way at a time, and after each one nobody looks until it was
-`SHARE` of the time. Few rows are read ahead of the looks, and nothing is left out: it is looked at later.
+`SHARE` of the time, or `LONGEST_REST` is over. Nothing is left out: it is looked at later.
 
 A mark tells whether the syncer is behind: the source's end at some moment. The syncer is behind while its checkpoint
-has not passed a mark that is older than a checkpoint may be; and at first, until it has passed one. A checkpoint that
-does not move is of a syncer that does not run, or is within one transaction: then there is nobody to give way to.
+has not passed a mark that is older than `PATIENCE`; and at first, until it has passed one. There is nobody to give way
+to where no mark is to be had, and where the checkpoint does not move: then the syncer does not run, or it is within
+one transaction.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from dm.position import Position
 
 NICENESS: Final = 19  # of the validator's process
 SHARE: Final = 0.05
-_PATIENCE: Final = 10.0  # seconds that a checkpoint may be late
+LONGEST_REST: Final = 10.0  # seconds, behind a look that took long for another reason
+PATIENCE: Final = 20.0  # seconds; a running syncer stores its checkpoint each second
+_LOOK_SECONDS: Final = 5.0  # from one look at the syncer to the next
 
 Found = TypeVar("Found")
 
@@ -33,16 +36,13 @@ Found = TypeVar("Found")
 class Pace:
     """One thread follows the syncer; any thread looks."""
 
-    def __init__(
-        self, source_end: Callable[[], Position], clock: Clock, interval: float, flush_interval: float
-    ) -> None:
+    def __init__(self, source_end: Callable[[], Position], clock: Clock) -> None:
         self._source_end = source_end
         self._clock = clock
-        self._interval = interval
-        self._patience = flush_interval + interval + _PATIENCE
         self._turn = threading.Lock()
         self._free = threading.Event()  # nobody has to give way
-        self._behind, self._ended = True, False
+        self._ended = False
+        self._behind = True
         self._mark: Position | None = None
         self._applied: Position | None = None
         self._marked_at = self._moved_at = self._due = clock.monotonic()
@@ -66,30 +66,34 @@ class Pace:
             try:
                 return act()
             finally:
-                self._clock.wait(self._free, (self._clock.monotonic() - began) * (1 / SHARE - 1))
+                rest = (self._clock.monotonic() - began) * (1 / SHARE - 1)
+                self._clock.wait(self._free, min(rest, LONGEST_REST))
 
     def due(self) -> bool:
         """Whether it is time to follow the syncer."""
         return self._clock.monotonic() >= self._due
 
     def follow(self, applied: Position | None) -> None:
-        """The syncer's checkpoint is this one; without any, there is nobody to give way to."""
+        """The syncer's checkpoint is this one; None: there is nobody to give way to."""
+        if applied is None:
+            self._free.set()
+            return
         now = self._clock.monotonic()
-        self._due = now + self._interval
         if applied != self._applied:
             self._applied, self._moved_at = applied, now
-        if applied is not None and self._mark is not None and _covers(applied, self._mark) is not False:
+        if self._mark is not None and _passes(applied, self._mark):
             self._behind, self._mark = False, None
         if self._mark is None:
             self._take_mark(now)
-        elif now - self._marked_at > self._patience:
-            self._behind = True
-        if self._behind and applied is not None and now - self._moved_at <= self._patience:
+        late = now - self._marked_at > PATIENCE
+        self._behind = self._mark is not None and (self._behind or late)
+        if self._behind and now - self._moved_at <= PATIENCE and not self._ended:
             self._free.clear()
         else:
             self._free.set()
         if self._ended:  # meanwhile
             self._free.set()
+        self._due = self._clock.monotonic() + _LOOK_SECONDS
 
     def _take_mark(self, now: float) -> None:
         try:
@@ -98,9 +102,9 @@ class Pace:
             structlog.get_logger().info("the source's end is not known", error=error.name)
 
 
-def _covers(applied: Position, mark: Position) -> bool | None:
-    """Whether the mark is passed; None if it is of another server by now."""
+def _passes(applied: Position, mark: Position) -> bool:
+    """Whether everything up to the mark is applied; also where it is of another server by now, and tells nothing."""
     try:
         return applied.covers(mark)
     except DMError:
-        return None
+        return True

@@ -121,7 +121,6 @@ class PendingRows:
 
     most_rows: int
     most_bytes: int
-    narrower: int | None = None  # rows; fewer than are allowed
     _rows: dict[tuple[TableName, bytes], PendingRow] = field(default_factory=dict)
     _bytes: int = 0
     _counts: Counter[Kind] = field(default_factory=Counter)
@@ -139,14 +138,7 @@ class PendingRows:
     @property
     def full(self) -> bool:
         """Whether nothing more may be read."""
-        most = self.most_rows if self.narrower is None else min(self.narrower, self.most_rows)
-        return len(self._rows) >= most or self._bytes >= self.most_bytes
-
-    def narrow(self, rows: int | None) -> None:
-        """Read ahead no more rows than these; None: as many as are allowed."""
-        with self._changed:
-            self.narrower = rows
-            self._changed.notify_all()
+        return len(self._rows) >= self.most_rows or self._bytes >= self.most_bytes
 
     def counts(self) -> dict[Kind, int]:
         """How many there are of each kind."""

@@ -9,6 +9,9 @@ It becomes an error when it is still different, and has been for as long as `row
 
 The syncer's checkpoint has to be past the fence, too: after `--start-time` back, rows are older for a while than what
 was read long ago.
+
+A round that gives way to the syncer (`dm.validator.pace`) is a short one. It leaves out rows of which a look tells
+nothing yet: those that were found different, until their fence is passed and their delay is over.
 """
 
 from __future__ import annotations
@@ -16,17 +19,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Final
 
 from dm.clock import Clock
+from dm.config.endpoint import Endpoint
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.validator_errors import RowError
 from dm.schema.table import TableSchema
+from dm.upstream.facts import read_facts
+from dm.upstream.row_session import question_session
+from dm.upstream.snapshot import upper_bound
 from dm.validator.judge import Judge, Wrong
 from dm.validator.pace import Pace
 from dm.validator.pending import PendingRow, PendingRows, Shape
@@ -35,6 +43,7 @@ from dm.validator.pending import PendingRow, PendingRows, Shape
 _UNFIT: Final = (1064, 1115, 1117, 1118, 1267, 1273)
 _BESIDE: Final = (" (number)", " (types)", " (a member)")  # parts of a value that are compared beside it
 _SHOWN: Final = 60_000  # characters of a value
+_SHORT: Final = 10_000  # rows of a round that gives way
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +52,6 @@ class Places:
 
     read: Callable[[], Position]  # the validator
     applied: Callable[[], Position | None]  # the syncer's checkpoint; raises DMError
-    source_end: Callable[[], Position]  # raises DMError
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +61,9 @@ class Surroundings:
     pending: PendingRows
     schemas: TargetSchemas
     places: Places
+    source: Endpoint
     store: Callable[[Sequence[RowError]], None]
     unfit: Callable[[Shape, str], None]  # the table can't be compared
-    meanwhile: Callable[[], bool]  # between two looks; False ends the round
 
 
 @dataclass
@@ -70,6 +78,7 @@ class Rounds:
     delay: float  # seconds
     _free: SimpleQueue[Judge] = field(default_factory=SimpleQueue)
     _final: bool = False
+    more: bool = False  # the last round was cut short
 
     def __post_init__(self) -> None:
         for judge in self.judges:
@@ -88,14 +97,12 @@ class Rounds:
         It is `final` where all is read and applied that is to be: no row waits for its delay, or for what comes behind.
         """
         self._final = final
-        rows = self.around.pending.all()
+        rows = self._worth_a_look()
         wrong: list[Wrong] = []
         unsure: list[PendingRow] = []
         looks = [(part, target, self._pool.submit(self._look, part, target)) for part, target in self._parts(rows)]
         try:
             for part, target, future in looks:
-                if not self.around.meanwhile():
-                    break
                 found = self._outcome(part, future)
                 wrong += found or []
                 if found is not None:
@@ -107,6 +114,19 @@ class Rounds:
         if not final:
             self._fence([*unsure, *(each.row for each in wrong)])
         return errors
+
+    def _worth_a_look(self) -> list[PendingRow]:
+        rows = self.around.pending.all()
+        self.more = False
+        if self._final or not self.pace.gives_way:
+            return rows
+        now, applied = self.clock.time(), self.around.places.applied()
+        worth = [row for row in rows if row.fence is None or (self._old(row, now) and self._passed(row, applied))]
+        self.more = len(worth) > _SHORT
+        return worth[:_SHORT]
+
+    def _old(self, row: PendingRow, now: float) -> bool:
+        return self._final or row.failed_at is None or now - row.failed_at >= self.delay
 
     def _let_go(self, rows: Sequence[PendingRow], wrong: Sequence[Wrong], *, there: bool) -> list[PendingRow]:
         """Rows that are as they should be wait no more; gives those of which that is not known yet.
@@ -138,9 +158,6 @@ class Rounds:
 
     def _look(self, rows: Sequence[PendingRow], target: TableSchema | None) -> list[Wrong] | None:
         """What is wrong; None where the target's table has changed meanwhile."""
-        rows = [row for row in rows if self.around.pending.current(row)]  # the round may be long
-        if not rows:
-            return []
         judge = self._free.get()
         try:
             return self.pace.look(lambda: judge.look(rows, target))
@@ -168,9 +185,8 @@ class Rounds:
         for each in wrong:
             row = each.row
             row.failed_at = row.failed_at or now
-            old_enough = self._final or now - row.failed_at >= self.delay
             # The fence first: what is read behind it might have been a change of the row.
-            if old_enough and self._passed(row, applied) and self._still(each):
+            if self._old(row, now) and self._passed(row, applied) and self._still(each):
                 found.append(each)
         if found:
             self.around.store([_error(each) for each in found])
@@ -197,7 +213,8 @@ class Rounds:
     def _fence(self, rows: Sequence[PendingRow]) -> None:
         without = [row for row in rows if row.fence is None]
         if without:
-            fence = self.around.places.source_end()
+            with closing(question_session(self.around.source)) as session:
+                fence = upper_bound(session, read_facts(session))
             for row in without:
                 row.fence = fence
 

@@ -48,8 +48,6 @@ from dm.stop_signal import StopSignal, told
 from dm.syncer.stream.origin import Origin, open_origin
 from dm.syncer.stream.transaction import RowsItem, SourceTransaction, StatementItem
 from dm.unit import JSON, UnitName
-from dm.upstream.facts import read_facts
-from dm.upstream.row_session import question_session
 from dm.upstream.snapshot import upper_bound
 from dm.validator.cutover import CutoverPlace
 from dm.validator.judge import Judge
@@ -62,7 +60,6 @@ from dm.validator.statements import Statements
 from dm.validator.validator_status import ValidatorStatus
 
 _MANY: Final = 100_000  # rows that are read since the last round: then the next one does not wait (DM's number)
-_AHEAD: Final = 10_000  # rows that are read ahead of looks that give way
 _STOP_SECONDS: Final = 8.0
 
 
@@ -89,6 +86,12 @@ class _Run:
     settled: Processed  # of it, what is in transactions up to the position: the others are read again after a kill
     next_end: Position | None = None  # of a transaction that waits at the gate; everything before it is read
     moving: threading.RLock = field(default_factory=threading.RLock)  # of position, counts and structures
+
+    def source_end(self) -> Position:
+        """The end of the source's binlog; raises DMError."""
+        connection, facts = self.origin.addresses.open()
+        with closing(connection):
+            return upper_bound(connection, facts)
 
 
 class ValidatorUnit:
@@ -121,7 +124,6 @@ class ValidatorUnit:
         self._failure: BaseException | None = None
         self._unsaid: list[TableStatus] = []
         self._read_since = 0  # rows, since the last round began
-        self._stored_at = self._clock.monotonic()
         self._log = structlog.get_logger()
 
     def status(self) -> Mapping[str, JSON]:
@@ -205,7 +207,6 @@ class ValidatorUnit:
         statements = Statements.of(origin, rules, tables, self._pending, schemas, online=structures.online)
         run = _Run(progress, gate, origin, tables, statements, prepared, position, ahead, processed, processed)
         self._count_errors(run)
-        self._pending.narrow(_AHEAD)  # looks give way at first
         self._status.attach(lambda: run.position, lambda: run.processed, gate)
         self._cutover(run)
         if stored is None:
@@ -321,55 +322,52 @@ class ValidatorUnit:
         subtask, settings = self._subtask, self._settings
         assert settings.mode != "none"
         exact = subtask.spark.json_types != "text"
-        cutover = False
         judges = [
             Judge(subtask.target, subtask.meta_schema, settings.mode, exact) for _ in range(settings.worker_count)
         ]
-
-        def source_end() -> Position:
-            with closing(question_session(run.origin.addresses.current)) as session:
-                return upper_bound(session, read_facts(session))
-
-        def applied() -> Position | None:
-            return read_position_of(run.progress.connection, self._key)
-
-        def meanwhile() -> bool:
-            if len(self._pending) and pace.due():
-                pace.follow(None if cutover else applied())
-                self._pending.narrow(_AHEAD if pace.gives_way else None)
-                self._status.gives_way = pace.gives_way
-            if self._clock.monotonic() - self._stored_at >= settings.meta_flush_interval:
-                self._store(run)
-            return not self._ending.is_set()
-
-        pace = Pace(source_end, self._clock, settings.check_interval, subtask.syncer.checkpoint_flush_interval)
+        pace = Pace(run.source_end, self._clock)
         self._ending.add(pace.end)
         around = Surroundings(
             self._pending,
             run.statements.schemas,
-            Places(lambda: run.position, applied, source_end),
+            Places(lambda: run.position, lambda: self._applied(run)),
+            run.origin.addresses.current,
             lambda errors: self._found(run, errors),
             lambda shape, why: self._unfit(run, shape, why),
-            meanwhile,
         )
         rounds = Rounds(around, judges, pace, self._clock, settings.batch_query_size, settings.row_error_delay)
+        stored_at = self._clock.monotonic()
         try:
             while not self._ending.is_set():
                 self._clock.wait(self._wake, settings.validate_interval)
                 self._wake.clear()
-                if not meanwhile():
+                if self._ending.is_set():
                     break
                 self._read_since = 0
                 self._say(run)
                 cutover = self._cutover(run)
+                self._give_way(run, pace)
                 found = rounds.look(final=cutover)
+                if rounds.more:
+                    self._wake.set()
                 self._count_errors(run)  # a person may have decided about some
-                if found:
+                if found or self._clock.monotonic() - stored_at >= settings.meta_flush_interval:
                     self._store(run)
+                    stored_at = self._clock.monotonic()
             self._say(run)
             self._store(run)
         finally:
             rounds.close()
+
+    def _applied(self, run: _Run) -> Position | None:
+        return read_position_of(run.progress.connection, self._key)
+
+    def _give_way(self, run: _Run, pace: Pace) -> None:
+        if run.gate.until is not None:  # business is about to move: somebody waits for the validator
+            pace.follow(None)
+        elif len(self._pending) and pace.due():
+            pace.follow(self._applied(run))
+        self._status.gives_way = pace.gives_way
 
     def _cutover(self, run: _Run) -> bool:
         """Whether the place where business moves to the target is set, and read."""
@@ -409,6 +407,5 @@ class ValidatorUnit:
         shapes: dict[Shape, int] = {}
         run.progress.write(position, processed, structures, (row.stored(shapes) for row in rows))
         run.prepared.settled(position)
-        self._stored_at = self._clock.monotonic()
         if self._hold is not None:
             self._hold.keep_from(position)

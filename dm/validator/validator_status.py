@@ -30,7 +30,7 @@ class ValidatorStatus:
         self.cutover = Cutover()
         self.full = False  # the quota of rows is used up
         self.waits = False  # for the syncer
-        self.gives_way = False  # to a syncer that is behind
+        self.gives_way = True  # to a syncer that is behind
         self.behind_at: float | None = None  # the source's time of what was read last; None: all there is
 
     def attach(self, position: Callable[[], Position], processed: Callable[[], Processed], gate: Gate) -> None:
@@ -64,14 +64,15 @@ class ValidatorStatus:
         }
 
     def _detail(self, behind: float) -> str:
+        said = []
         if self.gives_way and len(self._pending):
-            return f"gives way to the syncer, which is behind: looks take {SHARE:.0%} of the time"
+            said.append(f"gives way to a syncer that is behind: looks take {SHARE:.0%} of the time")
         if self.full:
-            return (
+            said.append(
                 f"reading rests: {len(self._pending)} rows ({self._pending.used} bytes) wait, which is all that"
                 " `max-pending-row-count` and `max-pending-row-size` allow"
             )
         late = self._subtask.validator.row_error_delay
-        if behind > max(late, 60.0):
-            return f"behind the syncer by {behind:.0f} s of the source's time"
-        return ""
+        if behind > max(late, 60.0) and not self.full:
+            said.append(f"behind the syncer by {behind:.0f} s of the source's time")
+        return "; ".join(said)

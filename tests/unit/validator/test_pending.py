@@ -102,21 +102,3 @@ def test_rows_follow_the_names_of_their_tables() -> None:
     assert {(str(each.shape.target), each.values) for each in pending.all()} == {("d.b", b"of a"), ("d.a", b"of b")}
     assert pending.forget(lambda of: of.target == TableName("d", "a")) == 1
     assert [each.values for each in pending.all()] == [b"of a"]
-
-
-def test_fewer_rows_may_be_read_ahead_than_are_allowed() -> None:
-    of, pending = shape(), PendingRows(3, 1 << 30)
-    pending.narrow(2)
-    full = []
-    for key in (1, 2):
-        pending.put(row(of, key))
-        full.append(pending.full)
-    waiting = threading.Thread(target=pending.wait_for_room)
-    waiting.start()
-    pending.narrow(None)
-    waiting.join(60)
-    assert not waiting.is_alive()
-    pending.put(row(of, 3))
-    pending.narrow(100)
-    full.append(pending.full)
-    assert full == [False, True, True]
