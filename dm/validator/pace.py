@@ -1,10 +1,11 @@
-"""How much of the time a validator's looks may take: a small share while the syncer is behind, else all of it.
+"""How much of the time a validator may take: a small share while the syncer is behind, else all of it.
 
 Problem: a look is work for the target, and a target that catches up has no time left. The low priority of the
 validator's process holds back the process only, not what it asks a server for.
 
 Invariant: while the syncer is behind, one look is under way at a time, and after each one nobody looks until it was
-`SHARE` of the time, or `LONGEST_REST` is over. Nothing is left out: it is looked at later.
+`SHARE` of the time, or `LONGEST_REST` is over. The reader takes such a share of a processor. Nothing is left out: it is
+read and looked at later.
 
 A mark tells whether the syncer is behind: the source's end at some moment. The syncer is behind while its checkpoint
 has not passed a mark that is older than `PATIENCE`; and at first, until it has passed one. There is nobody to give way
@@ -34,7 +35,7 @@ Found = TypeVar("Found")
 
 
 class Pace:
-    """One thread follows the syncer; any thread looks."""
+    """One thread follows the syncer; any thread looks, or rests."""
 
     def __init__(self, source_end: Callable[[], Position], clock: Clock) -> None:
         self._source_end = source_end
@@ -66,8 +67,12 @@ class Pace:
             try:
                 return act()
             finally:
-                rest = (self._clock.monotonic() - began) * (1 / SHARE - 1)
-                self._clock.wait(self._free, min(rest, LONGEST_REST))
+                self.rest(self._clock.monotonic() - began)
+
+    def rest(self, worked: float) -> None:
+        """Rest until the seconds of work are a share of the time, if that is all one may take."""
+        if not self._free.is_set():
+            self._clock.wait(self._free, min(worked * (1 / SHARE - 1), LONGEST_REST))
 
     def due(self) -> bool:
         """Whether it is time to follow the syncer."""

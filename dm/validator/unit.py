@@ -12,9 +12,11 @@ them, so a kill costs reading again what was read since.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -61,6 +63,7 @@ from dm.validator.validator_status import ValidatorStatus
 
 _MANY: Final = 100_000  # rows that are read since the last round: then the next one does not wait (DM's number)
 _STOP_SECONDS: Final = 8.0
+_READS_SECONDS: Final = 0.02  # of a processor, from one rest to the next
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +87,9 @@ class _Run:
     ahead: Position | None  # until here statements are known already (`--start-time`)
     processed: Processed  # all that was read
     settled: Processed  # of it, what is in transactions up to the position: the others are read again after a kill
+    pace: Pace
     next_end: Position | None = None  # of a transaction that waits at the gate; everything before it is read
     moving: threading.RLock = field(default_factory=threading.RLock)  # of position, counts and structures
-
-    def source_end(self) -> Position:
-        """The end of the source's binlog; raises DMError."""
-        connection, facts = self.origin.addresses.open()
-        with closing(connection):
-            return upper_bound(connection, facts)
 
 
 class ValidatorUnit:
@@ -205,7 +203,9 @@ class ValidatorUnit:
         )
         tables.statuses(read_table_status(control, key))
         statements = Statements.of(origin, rules, tables, self._pending, schemas, online=structures.online)
-        run = _Run(progress, gate, origin, tables, statements, prepared, position, ahead, processed, processed)
+        pace = Pace(partial(_source_end, origin), self._clock)
+        self._ending.add(pace.end)
+        run = _Run(progress, gate, origin, tables, statements, prepared, position, ahead, processed, processed, pace)
         self._count_errors(run)
         self._status.attach(lambda: run.position, lambda: run.processed, gate)
         self._cutover(run)
@@ -239,7 +239,11 @@ class ValidatorUnit:
         run.gate.moved = lambda: self._checkpoint_moved(run)
         if not self._room():  # for what waits since an earlier run
             return
+        rested_at = time.thread_time()
         for transaction in reading.transactions(run.position, run.prepared, self._work / "spool", self._ending):
+            if time.thread_time() - rested_at >= _READS_SECONDS:
+                run.pace.rest(time.thread_time() - rested_at)
+                rested_at = time.thread_time()
             if self._ending.is_set():
                 return
             if transaction is None:
@@ -325,8 +329,6 @@ class ValidatorUnit:
         judges = [
             Judge(subtask.target, subtask.meta_schema, settings.mode, exact) for _ in range(settings.worker_count)
         ]
-        pace = Pace(run.source_end, self._clock)
-        self._ending.add(pace.end)
         around = Surroundings(
             self._pending,
             run.statements.schemas,
@@ -335,7 +337,7 @@ class ValidatorUnit:
             lambda errors: self._found(run, errors),
             lambda shape, why: self._unfit(run, shape, why),
         )
-        rounds = Rounds(around, judges, pace, self._clock, settings.batch_query_size, settings.row_error_delay)
+        rounds = Rounds(around, judges, run.pace, self._clock, settings.batch_query_size, settings.row_error_delay)
         stored_at = self._clock.monotonic()
         try:
             while not self._ending.is_set():
@@ -346,7 +348,7 @@ class ValidatorUnit:
                 self._read_since = 0
                 self._say(run)
                 cutover = self._cutover(run)
-                self._give_way(run, pace)
+                self._give_way(run)
                 found = rounds.look(final=cutover)
                 if rounds.more:
                     self._wake.set()
@@ -362,7 +364,8 @@ class ValidatorUnit:
     def _applied(self, run: _Run) -> Position | None:
         return read_position_of(run.progress.connection, self._key)
 
-    def _give_way(self, run: _Run, pace: Pace) -> None:
+    def _give_way(self, run: _Run) -> None:
+        pace = run.pace
         if run.gate.until is not None:  # business is about to move: somebody waits for the validator
             pace.follow(None)
         elif len(self._pending) and pace.due():
@@ -409,3 +412,10 @@ class ValidatorUnit:
         run.prepared.settled(position)
         if self._hold is not None:
             self._hold.keep_from(position)
+
+
+def _source_end(origin: Origin) -> Position:
+    """The end of the source's binlog; raises DMError."""
+    connection, facts = origin.addresses.open()
+    with closing(connection):
+        return upper_bound(connection, facts)

@@ -100,6 +100,18 @@ def test_a_look_is_the_share_of_the_time() -> None:
     assert world.rested(1.0) == 0.0
 
 
+def test_a_reader_rests_for_what_it_has_worked() -> None:
+    world = World()
+    world.after(0, at(10))
+    began = world.clock.now
+    world.pace.rest(0.02)
+    assert world.clock.now - began == pytest.approx(0.02 / SHARE - 0.02)
+    world.pace.follow(None)
+    before = world.clock.now
+    world.pace.rest(0.02)
+    assert world.clock.now == before
+
+
 def test_one_looks_at_a_time_and_the_end_lets_all_go() -> None:
     world = World()
     world.after(0, at(10))
