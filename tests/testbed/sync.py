@@ -133,7 +133,10 @@ class RunningSync(UnitThread):
             self.unit.refresh(5)
             return self.unit.status()["synced"] is True
 
-        wait_until(synced, "synced", seconds)
+        try:
+            wait_until(synced, "synced", seconds)
+        except AssertionError as never:
+            raise AssertionError(f"{never}; the status is {dict(self.unit.status())}") from None
         return self.unit.status()
 
 
