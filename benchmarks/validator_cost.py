@@ -1,8 +1,8 @@
 """What a validator costs the syncer beside it.
 
 The syncer catches up with a workload that is in the relay already, alone and with a validator, in turn. The validator
-is a process of low priority, as the daemon has it, reads the same relay, and begins when the syncer has its first
-checkpoint. The ratio of the rates is what the syncer keeps; how many rows the validator had read at the end says
+is a process of the lowest priority, as the daemon has it, reads the same relay, and begins when the syncer has its
+first checkpoint. The ratio of the rates is what the syncer keeps; how many rows the validator had read at the end says
 whether it kept up.
 """
 

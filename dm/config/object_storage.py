@@ -111,7 +111,7 @@ def read_object_storage(value: Scalar, context: LoadContext) -> ObjectStorage | 
     if problems:
         return None
     named = {name.replace("-", "_"): content for name, content in found.items() if name not in _WITHOUT_EFFECT}
-    return ObjectStorage(bucket=parts.netloc, prefix=unquote(parts.path).strip("/"), **named)  # type: ignore[arg-type]
+    return ObjectStorage(bucket=parts.netloc, prefix=unquote(parts.path).strip("/"), **named)  # type: ignore[arg-type]  # checked
 
 
 def _of_the_role(role: str, external_id: str) -> Iterator[tuple[str, str]]:

@@ -43,4 +43,4 @@ class DiffOptions:
     @classmethod
     def from_wire(cls, wire: Mapping[str, JSON]) -> DiffOptions:
         """The inverse."""
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in wire.items()})  # type: ignore[arg-type]
+        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in wire.items()})  # type: ignore[arg-type]  # ours

@@ -18,7 +18,7 @@ from dm.equality.values import Part, Side, parts, row_text, text_of
 from dm.flavor import Flavor
 from dm.ident import Ident, TableName
 from dm.schema.table import TableSchema
-from dm.type_family import BYTES, FLOATS, INTEGERS, TEMPORAL, TEXTS
+from dm.type_family import BYTES, INTEGERS, TEMPORAL, TEXTS
 
 TARGET = -1  # the place of the target among the servers; those of the sources begin with 0
 
@@ -205,7 +205,7 @@ def sorted_alike(schemas: Sequence[TableSchema], names: Sequence[str], *, one_fl
         collations = {(column.charset, column.collation) for column in columns if column is not None}
         if not (one_flavor and bases <= TEXTS and len(collations) == 1):
             return False
-    return not any(schema.column(name).base in FLOATS for schema in schemas for name in names if schema.column(name))  # type: ignore[union-attr]
+    return True
 
 
 def quoted_columns(names: Sequence[str]) -> str:

@@ -1,6 +1,6 @@
 """How much of the time a validator may take: a small share while the syncer is behind, else all of it.
 
-Problem: a look is work for the target, and a target that catches up has no time left. The low priority of the
+Problem: a look is work for the target, and a target that catches up has no time left. The lowest priority for the
 validator's process holds back the process only, not what it asks a server for.
 
 Invariant: while the syncer is behind, one look is under way at a time, and after each one nobody looks until it was
@@ -92,11 +92,11 @@ class Pace:
             self._take_mark(now)
         late = now - self._marked_at > PATIENCE
         self._behind = self._mark is not None and (self._behind or late)
-        if self._behind and now - self._moved_at <= PATIENCE and not self._ended:
+        if self._behind and now - self._moved_at <= PATIENCE:
             self._free.clear()
         else:
             self._free.set()
-        if self._ended:  # meanwhile
+        if self._ended:  # maybe since the call began
             self._free.set()
         self._due = self._clock.monotonic() + _LOOK_SECONDS
 

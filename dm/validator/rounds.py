@@ -19,22 +19,17 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Final
 
 from dm.clock import Clock
-from dm.config.endpoint import Endpoint
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.validator_errors import RowError
 from dm.schema.table import TableSchema
-from dm.upstream.facts import read_facts
-from dm.upstream.row_session import question_session
-from dm.upstream.snapshot import upper_bound
 from dm.validator.judge import Judge, Wrong
 from dm.validator.pace import Pace
 from dm.validator.pending import PendingRow, PendingRows, Shape
@@ -52,6 +47,7 @@ class Places:
 
     read: Callable[[], Position]  # the validator
     applied: Callable[[], Position | None]  # the syncer's checkpoint; raises DMError
+    source_end: Callable[[], Position]  # raises DMError
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +57,6 @@ class Surroundings:
     pending: PendingRows
     schemas: TargetSchemas
     places: Places
-    source: Endpoint
     store: Callable[[Sequence[RowError]], None]
     unfit: Callable[[Shape, str], None]  # the table can't be compared
 
@@ -213,8 +208,7 @@ class Rounds:
     def _fence(self, rows: Sequence[PendingRow]) -> None:
         without = [row for row in rows if row.fence is None]
         if without:
-            with closing(question_session(self.around.source)) as session:
-                fence = upper_bound(session, read_facts(session))
+            fence = self.around.places.source_end()
             for row in without:
                 row.fence = fence
 

@@ -2,8 +2,8 @@
 
 Two threads: this one reads, as far as the syncer's checkpoint; the other one goes its rounds of looks, with as many
 sessions as `worker-count`, and stores how far the validator is. The reader waits when the quota of rows is used up;
-nothing is dropped. The validator takes what the syncer leaves: the host gives its process a low priority, and its looks
-give way to a syncer that is behind (`dm.validator.pace`).
+nothing is dropped. The validator takes what the syncer leaves: the host gives its process the lowest priority, and it
+gives way to a syncer that is behind (`dm.validator.pace`).
 
 What is stored is one position, the rows that were pending there, and the source's structures there. A run begins with
 them, so a kill costs reading again what was read since.
@@ -332,8 +332,7 @@ class ValidatorUnit:
         around = Surroundings(
             self._pending,
             run.statements.schemas,
-            Places(lambda: run.position, lambda: self._applied(run)),
-            run.origin.addresses.current,
+            Places(lambda: run.position, lambda: self._applied(run), partial(_source_end, run.origin)),
             lambda errors: self._found(run, errors),
             lambda shape, why: self._unfit(run, shape, why),
         )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from dm.config.event_filter import FilterRule
 from dm.config.route import RouteRule
 from dm.demo.servers import ThrowawayServer
+from dm.validator.pace import Pace
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for, wait_until
 from tests.testbed.validation import errors_of, running_validator, tables_of, validated
@@ -223,10 +226,18 @@ def test_looks_give_way_until_the_syncer_is_known_to_keep_up(
         upstream.execute(f"INSERT INTO {name}.t VALUES (1), (2)")
         sync.wait_synced()
         target.execute(f"DELETE FROM {name}.t WHERE id = 2")
-        with running_validator(subtask) as validator:
+        rest, resting = Pace.rest, set[str]()
+
+        def rests(pace: Pace, worked: float) -> None:
+            resting.add(threading.current_thread().name.partition("_")[0])
+            rest(pace, worked)
+
+        at_once = patch("dm.validator.unit._READS_SECONDS", 0.0)
+        with patch.object(Pace, "rest", rests), at_once, running_validator(subtask) as validator:
             wait_until(
                 lambda: str(validator.status().get("detail", "")).startswith("gives way"), "the validator gives way"
             )
             validator.wait("2/0/0", "1/0/0")
             wait_until(lambda: validator.status()["detail"] == "", "nobody gives way any more")
             assert validator.status()["pendingRows"] == 1
+            assert resting == {"validator", "look"}

@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import cast
 
-from dm.config.endpoint import Endpoint
 from dm.downstream.target_schema import TargetSchemas
 from dm.ident import TableName
 from dm.position import Position
@@ -66,8 +65,7 @@ class World:
         around = Surroundings(
             self.pending,
             cast("TargetSchemas", OneTable()),
-            Places(lambda: at(500), lambda: self.applied),
-            Endpoint(host="nowhere", user="nobody"),
+            Places(lambda: at(500), lambda: self.applied, lambda: at(1000)),
             self._store,
             lambda _, why: self._unfit(why),
         )
