@@ -39,9 +39,7 @@ def full_load(spark: SparkProvider, schema: SchemaFactory, tmp_path: Path) -> It
 
     def create(upstream: ThrowawayServer, target: PrivateServer, *statements: str, **settings: Any) -> FullLoad:
         name = schema(upstream)
-        # Behind a dump of a MySQL the stream reads the current file from its beginning (`lower_bound`). The servers are
-        # those of all tests of a process, and a file with the writes of a hundred others takes minutes where many run.
-        upstream.execute("FLUSH BINARY LOGS", f"USE `{name}`", *statements)
+        upstream.execute(f"USE `{name}`", *statements)
         made.append(FullLoad(upstream, target, name, tmp_path / f"dump-{len(made)}", spark, settings=settings))
         return made[-1]
 

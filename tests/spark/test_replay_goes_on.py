@@ -74,7 +74,8 @@ def test_a_replay_goes_on_with_rows_in_another_form(
             run(cursor, "CREATE TABLE wide (id INT PRIMARY KEY, v TEXT)")
         with scene.relayed():
             # Several parts of each bucket, by the bytes of their rows.
-            run(cursor, "SET SESSION cte_max_recursion_depth = 20000")
+            deeper = {"mysql": "cte_max_recursion_depth", "mariadb": "max_recursive_iterations"}[scene.upstream.flavor]
+            run(cursor, f"SET SESSION {deeper} = 20000")
             numbers = "WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 20000)"
             run(cursor, f"INSERT INTO wide {numbers} SELECT id, REPEAT(CHAR(65 + id % 26), 4000) FROM n")
     struck(scene, spark, monkeypatch, worker="replay.part_committed")
