@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -55,6 +56,7 @@ def sent(table: FedTable, broker: KafkaBroker, *, dies: bool = False) -> list[di
     code = table.placed(code).replace("localhost:9092", broker.address)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, ",".join(map(str, sink_jars())), code, broker.address, "yes" if dies else ""],
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},  # without it Spark starts the python3 that is found first
         capture_output=True,
         text=True,
         check=False,

@@ -50,7 +50,7 @@ class KafkaBroker:
         properties.write_text(self._properties(), encoding="utf-8")
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         subprocess.run(
-            (*self._java("kafka.tools.StorageTool"), "format", "-t", cluster, "-c", str(properties)),
+            (*self._java("kafka.tools.StorageTool"), "format", f"--cluster-id={cluster}", "-c", str(properties)),
             check=True,
             stdout=subprocess.DEVNULL,
         )
