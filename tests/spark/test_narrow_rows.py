@@ -16,7 +16,7 @@ from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, rows
 from tests.testbed.figures import record
 from tests.testbed.fixtures import ServerFactory
-from tests.testbed.memory import memory_of
+from tests.testbed.memory import NoMemory, memory_of
 from tests.testbed.standalone import family
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(3600)]
@@ -53,7 +53,7 @@ def peaks_of(process: Popen[str]) -> Iterator[Counter[str]]:
                     name = Path(f"/proc/{pid}/comm").read_text().strip()
                     kind = "driver" if pid == process.pid else "jvm" if name == "java" else "worker"
                     peaks[kind] = max(peaks[kind], memory_of(pid, "VmHWM"))
-                except (FileNotFoundError, ProcessLookupError, AssertionError):
+                except (FileNotFoundError, ProcessLookupError, NoMemory):
                     continue
 
     thread = threading.Thread(target=look)
