@@ -221,6 +221,7 @@ def read_batches(connection: Connection, sql: str, limits: Iterable[Limits]) -> 
     """Run the query and give its rows in batches, each within its limits; `limits` has no end."""
     try:
         width = _send(connection, sql)
+        # What is pymysql's own is not in its types, here and in `_send`.
         yield from _batches(cast("BufferedIncoming", connection._rfile), width, limits)  # type: ignore[attr-defined]
     except (pymysql.err.Error, OSError) as error:
         user = connection.user.decode() if isinstance(connection.user, bytes) else connection.user or ""

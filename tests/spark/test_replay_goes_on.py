@@ -74,10 +74,9 @@ def test_a_replay_goes_on_with_rows_in_another_form(
             run(cursor, "CREATE TABLE wide (id INT PRIMARY KEY, v TEXT)")
         with scene.relayed():
             # Several parts of each bucket, by the bytes of their rows.
-            deeper = {"mysql": "cte_max_recursion_depth", "mariadb": "max_recursive_iterations"}[scene.upstream.flavor]
-            run(cursor, f"SET SESSION {deeper} = 20000")
-            numbers = "WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 20000)"
-            run(cursor, f"INSERT INTO wide {numbers} SELECT id, REPEAT(CHAR(65 + id % 26), 4000) FROM n")
+            numbers = "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 199)"
+            rows = "SELECT 100 * a.i + b.i, REPEAT(CHAR(65 + b.i % 26), 4000) FROM n a JOIN n b WHERE b.i < 100"
+            run(cursor, f"INSERT INTO wide {numbers} {rows}")
     struck(scene, spark, monkeypatch, worker="replay.part_committed")
     here = scene.target.query(f"SELECT COUNT(*) FROM {scene.there}.wide")[0][0]
     assert 0 < here < 20000

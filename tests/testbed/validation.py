@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -16,7 +15,7 @@ from dm.progress.validator_errors import ErrorState, StoredError, TableStatus, r
 from dm.progress.validator_tables import has_validator_tables
 from dm.unit import JSON
 from dm.validator.unit import Start, ValidatorUnit
-from tests.testbed.sync import FreshProcess, PreparedProcess, UnitProcess, wait_until
+from tests.testbed.sync import FreshProcess, PreparedProcess, UnitProcess, wait_until, work_directory_of
 from tests.testbed.unit_thread import UnitThread
 
 QUICK: Mapping[str, object] = {
@@ -54,10 +53,8 @@ class RunningValidator(UnitThread):
     """One run."""
 
     def __init__(self, subtask: SubtaskConfig, relay: Path | None = None, start: Position | None = None) -> None:
-        directory = Path(tempfile.gettempdir()) / f"dm-validator-{subtask.task}-{subtask.target.port}"
-        self.unit = ValidatorUnit(
-            subtask, relay_directory=relay, work_directory=directory / subtask.source_id, start=Start(start)
-        )
+        directory = work_directory_of(subtask).with_name(f"{subtask.source_id}.validator")
+        self.unit = ValidatorUnit(subtask, relay_directory=relay, work_directory=directory, start=Start(start))
         super().__init__(self.unit, "validator")
 
     def status(self) -> Mapping[str, JSON]:
