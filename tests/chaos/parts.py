@@ -50,7 +50,14 @@ PARTS = (
     Part("syncer", 40, ("tests/live/syncer",)),
     Part("relay", 40, ("tests/live/relay",)),
     Part("upstream", 40, ("tests/live/upstream",)),
-    Part("proof", 20, tuple(f"tests/live/{name}" for name in ("diff", "equality", "flashback", "validator"))),
+    Part(
+        "proof",
+        20,
+        (
+            *(f"tests/live/{name}" for name in ("diff", "equality", "flashback", "validator")),
+            *(f"tests/live/cli/test_{name}.py" for name in ("diff_finds", "diff_resumed", "validate", "validators")),
+        ),
+    ),
     Part("tasks", 40, ("tests/live/hold", "tests/live/worker")),
     Part("concurrent-writer", 40, ("tests/spark/test_concurrent_writer.py",)),
     Part("spark", 50, ("tests/spark",)),
