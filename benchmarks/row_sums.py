@@ -2,8 +2,9 @@
 
 Sysbench's rows, and 20 mixed columns with JSON; one session, nobody else: the server's own CPU, the least of several
 runs. Stages are cumulative: a scan that looks at one column, the row's text, the text's hash, sums of hashes. The text
-before decision 087 asked for bytes of each column twice, and for NULL in columns that have none. The last lines are
-statements as a whole: what dm asks for, what it asked for before, what pt-table-checksum asks for.
+before decision 087 asked for bytes of each column twice, and for NULL in columns that have none; the one before
+decision 091 had each value behind its length. The last lines are statements as a whole: what dm asks for, what it asked
+for before, what pt-table-checksum asks for.
 
 CRC32 is there for comparison. It is linear: CRC32(salt || text) is CRC32(text) exclusive-or a constant of the salt and
 the length. So CRC32s of differently salted texts of one length know no more than one of them. And the exclusive or of
@@ -18,6 +19,7 @@ import argparse
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +29,7 @@ from benchmarks.full import SYSBENCH, WIDE, Filled, FullTable, fill
 from benchmarks.measure import server_seconds
 from dm.demo.servers import Option, ThrowawayServer
 from dm.equality import structure
-from dm.equality.checksum import SEQUENCE_SESSION, checksum_query, sequence_query
+from dm.equality.checksum import SEQUENCE, checksum_query, sequence_queries
 from dm.equality.values import Part, Side, parts, row_text
 from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident, TableName
@@ -86,7 +88,7 @@ def _text_before(row: Sequence[Part]) -> str:
     for part in row:
         assert part.text is not None
         text = part.text
-        if part.form == "framed":
+        if part.form in {"framed", "ended"}:
             text = f"CONCAT(LENGTH({text}), ':', {text})"
         elif part.form == "hashed":
             text = f"SHA2({text}, 256)"
@@ -97,13 +99,22 @@ def _text_before(row: Sequence[Part]) -> str:
 
 def _questions(table: TableName, row: Sequence[Part], names: Sequence[str]) -> Iterator[tuple[str, str]]:
     text = row_text(row)
+    framed = row_text([replace(part, form="framed") if part.form == "ended" else part for part in row])
+    behind = row_text(row, SEQUENCE)
     assert text is not None
+    assert framed is not None
+    assert behind is not None
     before = _text_before(row)
     columns = ", ".join(Ident(name).sql for name in names)
     nulls = ", ".join(f"ISNULL({part.null or part.text})" for part in row if part.nullable)
     peer = f"CONCAT_WS('#', {columns}, CONCAT({nulls}))" if nulls else f"CONCAT_WS('#', {columns})"
     yield "scan", f"SELECT BIT_XOR(LENGTH({Ident(names[-1]).sql})) FROM {table.sql}"
-    for what, made in (("dm", text), ("dm, before", before), ("pt-table-checksum", peer)):
+    for what, made in (
+        ("dm", text),
+        ("dm, before 091", framed),
+        ("dm, before 087", before),
+        ("pt-table-checksum", peer),
+    ):
         yield f"text of {what}", f"SELECT BIT_XOR(LENGTH({made})) FROM {table.sql}"
     for what, hashed in _hashes(text).items():
         yield f"text and {what}", f"SELECT BIT_XOR(LENGTH({hashed})) FROM {table.sql}"
@@ -114,16 +125,24 @@ def _questions(table: TableName, row: Sequence[Part], names: Sequence[str]) -> I
         "SELECT COUNT(*), COALESCE(LOWER(CONV(BIT_XOR(CAST(CRC32"
         f"({peer}) AS UNSIGNED)), 10, 16)), 0) FROM {table.sql} FORCE INDEX (`PRIMARY`)",
     )
-    yield "all: dm, before", _BEFORE.format(hash=f"SHA2({before}, 256)", table=table.sql)
+    yield "all: dm, before 087", _BEFORE.format(hash=f"SHA2({before}, 256)", table=table.sql)
+    yield "all: dm, in the order of the key, before 091", _behind_each_other(framed, table.sql)
     yield "all: dm, in any order", checksum_query(text, table.sql)
-    yield "all: dm, in the order of the key", sequence_query(text, table.sql)
+    yield "all: dm, behind each other", _behind_each_other(text, table.sql)
+    yield "all: dm, in the order of the key", sequence_queries(behind, table.sql)[1]
+
+
+def _behind_each_other(text: str, table: str) -> str:
+    hashes = f"SELECT COUNT(*) AS n, GROUP_CONCAT(SHA2({text}, 256) SEPARATOR '') AS g FROM {table}"
+    return f"SELECT n, LENGTH(g), SHA2(g, 256) FROM ({hashes}) AS hashes"
 
 
 def _cost(server: ThrowawayServer, question: str, rounds: int) -> float:
     """CPU seconds of the server; raises pymysql's error where it has no such function."""
     found = []
     with closing(server.connect()) as connection, connection.cursor() as cursor:
-        cursor.execute(SEQUENCE_SESSION)
+        cursor.execute("SET SESSION group_concat_max_len = 1 << 26")
+        cursor.execute(f"SET {SEQUENCE} = ''")
         for _ in range(rounds):
             before = server_seconds(server)
             cursor.execute(question)

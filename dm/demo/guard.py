@@ -62,6 +62,13 @@ class GuardedProcess:
         if self._child.poll() is None:
             os.kill(self._child.pid, number)
 
+    def stop(self) -> None:
+        """Stop the program if it still runs; when this returns, all its threads have stopped."""
+        self.send(signal.SIGSTOP)
+        if self._child.returncode is None:
+            # The parent hears of it when the last thread has (signal(7)); an end is heard of, too, and left to be read.
+            os.waitid(os.P_PID, self._child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
     def wait(self, seconds: float) -> int:
         """Wait for the end; the guard ends with it. Raises subprocess.TimeoutExpired."""
         status = self._child.wait(seconds)

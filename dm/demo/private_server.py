@@ -120,7 +120,7 @@ class PrivateServer(ABC):
     def freeze(self) -> None:
         """SIGSTOP: connections stay open and nothing answers."""
         if self._process is not None:
-            self._process.send(signal.SIGSTOP)
+            self._process.stop()
             self._frozen = True
 
     def thaw(self) -> None:

@@ -30,7 +30,7 @@ from dm.diff.snapshot import Reading
 from dm.diff.table import TARGET, ComparedTable, TableAt, role_at
 from dm.diff.versions import ROW_COST, Difference, Values, Versions
 from dm.dumpfiles.text_rows import Limits, read_batches
-from dm.equality.checksum import BUCKET_DIGITS, SEQUENCE_SESSION, Checksum, SequenceSum, bucket_number
+from dm.equality.checksum import BUCKET_DIGITS, Checksum, SequenceSum, bucket_number
 from dm.equality.values import text_of
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.upstream.connection import Connection, fetch
@@ -80,7 +80,6 @@ class _Sessions:
     def at(self, place: int) -> Connection:
         if place not in self._open:
             self._open[place] = row_session(self.endpoints[place], role=role_at(place))
-            self._say(place, SEQUENCE_SESSION)
             self._say(place, self.readings.get(place, Reading()).once)
         return self._open[place]
 
@@ -190,8 +189,9 @@ class _Comparison:
             return None
         found = []
         for side in self.table.sides:
-            query = side.sequence_query(self.chunk.condition, self.options.where)
-            answer = SequenceSum.answered(self._ask(side, query)[0])
+            queries = side.sequence_queries(self.chunk.condition, self.options.where)
+            _, counts, digest = (self._ask(side, query) for query in queries)
+            answer = SequenceSum.answered(counts[0], digest[0][0])
             if answer is None:
                 return None
             found.append(answer)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from dm.diff.slices import Slice
 from dm.equality.checksum import (
     BUCKET_DIGITS,
+    SEQUENCE,
     bucket_of,
     buckets_query,
     checksum_query,
-    sequence_query,
+    sequence_queries,
 )
 from dm.equality.structure import Structure
 from dm.equality.values import Part, Side, parts, row_text, text_of
@@ -65,10 +66,11 @@ class TableAt:
         assert self.text is not None
         return checksum_query(self.text, self.rows(condition, where))
 
-    def sequence_query(self, condition: str, where: str) -> str:
-        """The query for the checksum of some rows in the order of the key."""
-        assert self.text is not None
-        return sequence_query(self.text, self.rows(condition, where))
+    def sequence_queries(self, condition: str, where: str) -> tuple[str, str, str]:
+        """The statements for the checksum of some rows in the order of the key."""
+        text = row_text(self.row, SEQUENCE)
+        assert text is not None
+        return sequence_queries(text, self.rows(condition, where))
 
     def buckets_query(self, condition: str, where: str) -> str:
         """The query for the checksums of the buckets of some rows."""

@@ -3,16 +3,17 @@
 Each row's text (`dm.equality.values`) is hashed by SHA-256, which costs a server no more than another hash that it has
 (`python -m benchmarks.row_sums`). What costs is to add the hashes up, so there are two ways:
 
-- A `SequenceSum` is the hash of all hashes behind each other. It is cheap, and depends on the order. A server that
-  reads a range of a key gives the rows in the order of the key, though nothing promises it. So two that are equal say
-  that the rows are; two that are not say that the other way has to be gone.
+- A `SequenceSum` goes from row to row: each row's text is hashed with the hash of the rows before it, which the session
+  keeps in a variable. It is cheap, and depends on the order. A server that reads a range of a key gives the rows in the
+  order of the key, though nothing promises it. So two that are equal say that the rows are; two that are not say that
+  the other way has to be gone.
 - A `Checksum` does not depend on the order: 64 bits of each hash go into a sum and 64 others into an exclusive or. The
   exclusive or alone would not see two equal rows come or go together; the sum and the number of rows do. Sums of parts
   of a table add up to the sum of the table, so the shards of a merged table are compared with it without ordering
   anything. The hash is asked for once per row: in a derived table that the LIMIT keeps from being merged.
 
-A server that refuses to make a text longer than its max_allowed_packet gives NULL for it, and cuts what GROUP_CONCAT
-makes, with a warning that nobody reads. So the hashes are counted: fewer than rows mean that not all rows are in it.
+A server that refuses to make a text longer than its max_allowed_packet gives NULL for it, with a warning that nobody
+reads. So the hashes are counted: fewer than rows mean that not all rows are in it.
 """
 
 from __future__ import annotations
@@ -26,8 +27,7 @@ _MASK: Final = (1 << 64) - 1
 _ALL: Final = (1 << 64) - 1  # rows, for LIMIT
 BUCKET_DIGITS: Final = 3  # hexadecimal, of the hash of a row's key
 _HASH_DIGITS: Final = 64
-# What a chunk of a million rows needs; the server holds so much for each session that compares at most.
-SEQUENCE_SESSION: Final = f"SET SESSION group_concat_max_len = {_HASH_DIGITS << 20}"
+SEQUENCE: Final = "@dm_sequence"  # the hash of the rows so far
 _SUMS: Final = (
     "COUNT(*), COUNT(h), SUM(CAST(CONV(LEFT(h, 16), 16, 10) AS UNSIGNED)),"
     " BIT_XOR(CAST(CONV(SUBSTR(h, 17, 16), 16, 10) AS UNSIGNED))"
@@ -68,22 +68,29 @@ class SequenceSum:
     @classmethod
     def of(cls, texts: Sequence[bytes]) -> SequenceSum:
         """Of the rows with these texts."""
-        digits = "".join([hashlib.sha256(text).hexdigest() for text in texts])
-        return cls(len(texts), hashlib.sha256(digits.encode()).hexdigest() if digits else "")
+        digest = ""
+        for text in texts:
+            digest = hashlib.sha256(digest.encode() + text).hexdigest()
+        return cls(len(texts), digest)
 
     @classmethod
-    def answered(cls, row: tuple[Any, ...]) -> SequenceSum | None:
-        """What a server has said to `sequence_query`; None where not all hashes are in it."""
-        rows, length, digest = row
-        if int(rows) * _HASH_DIGITS != int(length or 0) or (digest is None and int(rows)):
-            return None
-        return cls(int(rows), digest.decode() if isinstance(digest, bytes) else digest or "")
+    def answered(cls, counts: tuple[Any, ...], digest: bytes | str | None) -> SequenceSum | None:
+        """What a server has said to the last two of `sequence_queries`; None where not all rows are in it."""
+        rows, hashed = map(int, counts)
+        text = digest.decode() if isinstance(digest, bytes) else digest or ""
+        return cls(rows, text) if rows == hashed and len(text) == (_HASH_DIGITS if rows else 0) else None
 
 
-def sequence_query(text: str, rows: str) -> str:
-    """The query for the sum of `rows` (what follows FROM) in their order, whose texts are `text`."""
-    hashes = f"SELECT COUNT(*) AS n, GROUP_CONCAT({_hash(text)} SEPARATOR '') AS g FROM {rows}"
-    return f"SELECT n, LENGTH(g), SHA2(g, 256) FROM ({hashes}) AS hashes"
+def sequence_queries(text: str, rows: str) -> tuple[str, str, str]:
+    """The statements for the sum of `rows` (what follows FROM) in their order.
+
+    `text` is that of a row behind `SEQUENCE`. The second one answers with counts, the third one with the digest.
+    """
+    return (
+        f"SET {SEQUENCE} = ''",
+        f"SELECT COUNT(*), COUNT({SEQUENCE} := {_hash(text)}) FROM {rows}",
+        f"SELECT {SEQUENCE}",
+    )
 
 
 def checksum_query(text: str, rows: str) -> str:

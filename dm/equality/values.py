@@ -30,7 +30,7 @@ import json
 import re
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
@@ -44,15 +44,17 @@ from dm.sql.member_number import EXACT_BITS
 from dm.type_family import BYTES, FLOATS, GEOMETRIES, INTEGERS, MEMBERED, MOMENTS, TEXTS
 
 Canonical = Callable[[bytes], bytes]
-Form = Literal["plain", "framed", "hashed"]
-"""How a value stands in its row's text: as it is, since no comma is in it; behind its length; as its hash, since it may
-be large, and servers limit what CONCAT makes."""
+Form = Literal["plain", "ended", "framed", "hashed"]
+"""How a value stands in its row's text: before a comma, since none is in it; before a byte that UTF-8 has not, where it
+is UTF-8; behind its length; as its hash, since it may be large, and servers limit what CONCAT makes."""
 
 _EXACT: Final = INTEGERS | {"decimal", "year", "bit"}
-_UTF8: Final = frozenset({"ascii", "utf8", "utf8mb3", "utf8mb4"})  # each a part of the next
+_WELL_FORMED: Final = frozenset({"utf8", "utf8mb3", "utf8mb4"})  # a server stores no other bytes there
+_UTF8: Final = frozenset({"ascii"}) | _WELL_FORMED  # each a part of the next
 _LONG: Final = GEOMETRIES | {"mediumtext", "longtext", "mediumblob", "longblob", "json", "vector"}
 _TEXT_BYTES: Final = 8  # at most, of a JSON document for each byte that it takes
 _BYTES: Final = "CAST('' AS BINARY)"
+_END, _NO_TEXT = b"\xff", b"\xfe"  # which are in no text of UTF-8: behind a text, and instead of one
 _NUMBERS: Final = re.compile(r"\((\d+)(?:,(\d+))?\)")
 
 
@@ -253,15 +255,18 @@ def _characters(side: Side, sides: Sequence[Side], *, hashed: bool) -> Part:
     padded = len({each.base == "char" for each in sides}) > 1
     # A TiDB keeps texts of all character sets in UTF-8.
     as_stored = charsets <= _UTF8 or (len(charsets) == 1 and not any(each.tidb for each in sides))
+    converted = padded or not as_stored
+    ended = (converted or charsets <= _WELL_FORMED) and not any(each.tidb for each in sides)
     text, charset = side.name, side.column.charset
     if side.tidb and charset == "latin1":  # which is kept in UTF-8, and CONVERT takes for ASCII
         charset = "utf8mb4"
-    elif padded or not as_stored:
+    elif converted:
         text, charset = f"CONVERT({text} USING utf8mb4)", "utf8mb4"
     if padded:
         text = f"TRIM(TRAILING ' ' FROM {text})"
     # A CHAR is without them by itself.
-    return _of_bytes(side, text, "varchar", charset, hashed=hashed, trimmed=padded and side.base != "char")
+    part = _of_bytes(side, text, "varchar", charset, hashed=hashed, trimmed=padded and side.base != "char")
+    return replace(part, form="ended") if ended and not hashed else part
 
 
 def _bytes(side: Side, *, hashed: bool, padded: bool) -> Part:
@@ -295,24 +300,31 @@ def _other(side: Side, *, hashed: bool) -> Part:
     return _of_bytes(side, text, base, charset, hashed=hashed)
 
 
-def row_text(row: Sequence[Part]) -> str | None:
-    """SQL of the text of a row, which two rows share only if all their parts are equal; None if a client must."""
-    pieces = []
+def row_text(row: Sequence[Part], before: str = "") -> str | None:
+    """SQL of the text of a row, which two rows share only if all their parts are equal; None if a client must.
+
+    `before` is SQL of what stands before it.
+    """
+    pieces = [before] if before else []
     for part in row:
         if part.text is None:
             return None
         pieces += _pieces(part, part.text)
     # CONCAT_WS would leave out a piece that is too long. Bytes with the weight of a column make the whole one of bytes,
     # and nothing is converted.
-    head = [_BYTES] if any(part.beside for part in row) else []
-    return f"CONCAT({', '.join([*head, *pieces[:-1]])})" if pieces else "''"
+    head = [_BYTES] if before or any(part.beside for part in row) else []
+    return f"CONCAT({', '.join([*head, *(pieces[:-1] if row else pieces)])})" if pieces else "''"
 
 
 def _pieces(part: Part, text: str) -> list[str]:
-    """What stands in the CONCAT for it, a comma behind."""
+    """What stands in the CONCAT for it, and what is behind."""
+    bare = part.beside or text
+    if part.form == "ended":
+        # A literal would be taken for one in the column's character set.
+        value = f"IF({part.null} IS NULL, CAST(x'{_NO_TEXT.hex()}' AS BINARY), {bare})" if part.nullable else bare
+        return [value, f"x'{_END.hex()}'"]
     found = [text]
     if part.form == "framed":
-        bare = part.beside or text
         found = [f"LENGTH({bare})", "':'", bare]
     elif part.form == "hashed":
         found = [f"SHA2({text}, 256)"]
@@ -344,15 +356,18 @@ def same_text(one: Part, other: Part) -> str | None:
 
 def text_of(row: Sequence[Part], values: Sequence[bytes | None]) -> bytes:
     """The same text of a row that was read. Raises DMError where the server has cut a value."""
-    return b",".join([_piece(part, part.canonical(value)) for part, value in zip(row, values, strict=True)])
+    return b"".join([_piece(part, part.canonical(value)) for part, value in zip(row, values, strict=True)])[:-1]
 
 
 def _piece(part: Part, text: bytes | None) -> bytes:
+    """Its text, and what is behind: one byte."""
+    if part.form == "ended":
+        return (_NO_TEXT if text is None else text) + _END
     if text is None:
-        return b"N"
+        return b"N,"
     if part.form == "hashed":
-        return hashlib.sha256(text).hexdigest().encode()
-    return b"%d:%b" % (len(text), text) if part.form == "framed" else text
+        return hashlib.sha256(text).hexdigest().encode() + b","
+    return b"%d:%b," % (len(text), text) if part.form == "framed" else text + b","
 
 
 def shown(value: bytes | None) -> str:

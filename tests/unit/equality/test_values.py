@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from dm.equality.structure import ColumnFacts
-from dm.equality.values import Part, Side, parts, row_text, shown, text_of
+from dm.equality.values import Form, Part, Side, parts, row_text, shown, text_of
 from dm.flavor import Flavor
 from dm.ident import TableName
 
@@ -109,13 +109,31 @@ def test_the_numbers_of_members_count_where_the_lists_are_the_same() -> None:
     assert [[part.label for part in row] for row in other] == [["v", "v (a member)"]] * 2
 
 
-def test_no_two_rows_share_a_text() -> None:
-    row = [Part(name, name, name, lambda value: value) for name in ("a", "b")]
+@pytest.mark.parametrize("forms", [("framed", "framed"), ("ended", "ended"), ("ended", "framed"), ("framed", "ended")])
+def test_no_two_rows_share_a_text(forms: tuple[Form, Form]) -> None:
+    row = [Part(name, name, name, lambda value: value, form) for name, form in zip("ab", forms, strict=True)]
     rows: list[tuple[bytes | None, bytes | None]] = [
         (b"", b""), (b",", b""), (b"", b","), (None, b""), (b"", None), (None, None), (b"N", None), (None, b"N"),
         (b"1:x", b""), (b"", b"1:x"), (b"a,1:b", b"c"), (b"a", b"b,1:c"), (b"0:", b""), (b"", b"0:"),
+        ("ÿ".encode(), "þ".encode()), ("þ".encode(), "ÿ".encode()), (b"ab", b"c"), (b"a", b"bc"),
     ]  # fmt: skip
     assert len({text_of(row, values) for values in rows}) == len(rows)
+
+
+def test_a_text_ends_with_what_utf_8_has_not_where_it_is_utf_8_on_all_sides() -> None:
+    latin, ascii_, mixed = (side("varchar(9)", charset=charset) for charset in ("latin1", "ascii", "utf8mb4"))
+    forms = {
+        (one.column.charset, other.column.charset, other.tidb): {
+            part.form for row in parts([one, other]) for part in row
+        }
+        for one in (latin, ascii_, mixed)
+        for other in (latin, ascii_, mixed, at_tidb("varchar(9)", charset="utf8mb4"))
+    }
+    ended = [("latin1", "ascii"), ("latin1", "utf8mb4"), ("ascii", "latin1"), ("utf8mb4", "latin1"), ("utf8mb4",) * 2]
+    assert {key for key, found in forms.items() if found == {"ended"}} == {(*pair, False) for pair in ended}
+    assert {form for key, found in forms.items() for form in found if (key[0], key[1]) not in ended or key[2]} == {
+        "framed"
+    }
 
 
 def test_values_for_people() -> None:
