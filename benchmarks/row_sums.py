@@ -29,7 +29,7 @@ from benchmarks.full import SYSBENCH, WIDE, Filled, FullTable, fill
 from benchmarks.measure import server_seconds
 from dm.demo.servers import Option, ThrowawayServer
 from dm.equality import structure
-from dm.equality.checksum import SEQUENCE, checksum_query, sequence_queries
+from dm.equality.checksum import checksum_query, sequence_queries
 from dm.equality.values import Part, Side, parts, row_text
 from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident, TableName
@@ -88,7 +88,7 @@ def _text_before(row: Sequence[Part]) -> str:
     for part in row:
         assert part.text is not None
         text = part.text
-        if part.form in {"framed", "ended"}:
+        if part.form in {"framed", "whole"}:
             text = f"CONCAT(LENGTH({text}), ':', {text})"
         elif part.form == "hashed":
             text = f"SHA2({text}, 256)"
@@ -99,11 +99,9 @@ def _text_before(row: Sequence[Part]) -> str:
 
 def _questions(table: TableName, row: Sequence[Part], names: Sequence[str]) -> Iterator[tuple[str, str]]:
     text = row_text(row)
-    framed = row_text([replace(part, form="framed") if part.form == "ended" else part for part in row])
-    behind = row_text(row, SEQUENCE)
+    framed = row_text([replace(part, form="framed") if part.form == "whole" else part for part in row])
     assert text is not None
     assert framed is not None
-    assert behind is not None
     before = _text_before(row)
     columns = ", ".join(Ident(name).sql for name in names)
     nulls = ", ".join(f"ISNULL({part.null or part.text})" for part in row if part.nullable)
@@ -129,7 +127,7 @@ def _questions(table: TableName, row: Sequence[Part], names: Sequence[str]) -> I
     yield "all: dm, in the order of the key, before 091", _behind_each_other(framed, table.sql)
     yield "all: dm, in any order", checksum_query(text, table.sql)
     yield "all: dm, behind each other", _behind_each_other(text, table.sql)
-    yield "all: dm, in the order of the key", sequence_queries(behind, table.sql)[1]
+    yield "all: dm, in the order of the key", sequence_queries(row, table.sql)[1]
 
 
 def _behind_each_other(text: str, table: str) -> str:
@@ -142,7 +140,7 @@ def _cost(server: ThrowawayServer, question: str, rounds: int) -> float:
     found = []
     with closing(server.connect()) as connection, connection.cursor() as cursor:
         cursor.execute("SET SESSION group_concat_max_len = 1 << 26")
-        cursor.execute(f"SET {SEQUENCE} = ''")
+        cursor.execute(sequence_queries([], "DUAL")[0])
         for _ in range(rounds):
             before = server_seconds(server)
             cursor.execute(question)

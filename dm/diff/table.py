@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from dm.diff.slices import Slice
 from dm.equality.checksum import (
     BUCKET_DIGITS,
-    SEQUENCE,
     bucket_of,
     buckets_query,
     checksum_query,
@@ -68,9 +67,7 @@ class TableAt:
 
     def sequence_queries(self, condition: str, where: str) -> tuple[str, str, str]:
         """The statements for the checksum of some rows in the order of the key."""
-        text = row_text(self.row, SEQUENCE)
-        assert text is not None
-        return sequence_queries(text, self.rows(condition, where))
+        return sequence_queries(self.row, self.rows(condition, where))
 
     def buckets_query(self, condition: str, where: str) -> str:
         """The query for the checksums of the buckets of some rows."""

@@ -40,6 +40,7 @@ from dm.unit import JSON, UnitName
 
 _LOOKS = 7  # at rows that differ while changes are applied
 _PLANS = 4  # of a table whose structure changes meanwhile
+_TOGETHER = 4  # chunks that one Spark task takes at most, where each thread has many: so often it opens its sessions
 
 
 class _Enough(threading.Event):
@@ -265,7 +266,8 @@ class DiffUnit:
 
         description = f"{self._subtasks[0].task}: compare"
         while left and not enough.is_set():
-            groups = grouped((chunk, weight(chunk)) for chunk in left)
+            together = max(1, min(_TOGETHER, len(left) // (8 * self._options.threads)))
+            groups = grouped(((chunk, weight(chunk)) for chunk in left), full=together)
             run_tasks(self._spark.context(), comparer, groups, enough, done, description, at_once=self._options.threads)
         rows, size = self.most_kept
         self.most_kept = max(rows, found.kept), max(size, found.size)

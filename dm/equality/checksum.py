@@ -3,10 +3,10 @@
 Each row's text (`dm.equality.values`) is hashed by SHA-256, which costs a server no more than another hash that it has
 (`python -m benchmarks.row_sums`). What costs is to add the hashes up, so there are two ways:
 
-- A `SequenceSum` goes from row to row: each row's text is hashed with the hash of the rows before it, which the session
-  keeps in a variable. It is cheap, and depends on the order. A server that reads a range of a key gives the rows in the
-  order of the key, though nothing promises it. So two that are equal say that the rows are; two that are not say that
-  the other way has to be gone.
+- A `SequenceSum` goes from row to row: the session keeps the texts of a few rows in a variable, and puts their hash in
+  their place when they are long. It is cheap, and depends on the order. A server that reads a range of a key gives the
+  rows in the order of the key, though nothing promises it. So two that are equal say that the rows are; two that are
+  not say that the other way has to be gone.
 - A `Checksum` does not depend on the order: 64 bits of each hash go into a sum and 64 others into an exclusive or. The
   exclusive or alone would not see two equal rows come or go together; the sum and the number of rows do. Sums of parts
   of a table add up to the sum of the table, so the shards of a merged table are compared with it without ordering
@@ -23,11 +23,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dm.equality.values import BETWEEN, Part, row_text
+
 _MASK: Final = (1 << 64) - 1
 _ALL: Final = (1 << 64) - 1  # rows, for LIMIT
 BUCKET_DIGITS: Final = 3  # hexadecimal, of the hash of a row's key
 _HASH_DIGITS: Final = 64
-SEQUENCE: Final = "@dm_sequence"  # the hash of the rows so far
+_HELD_BYTES: Final = 500  # of texts that are not hashed yet: each hash has a beginning and an end, which cost, too
+_SEQUENCE: Final = "@dm_sequence"
+_BEFORE: Final = f"IF(LENGTH({_SEQUENCE}) > {_HELD_BYTES}, SHA2({_SEQUENCE}, 256), {_SEQUENCE})"
 _SUMS: Final = (
     "COUNT(*), COUNT(h), SUM(CAST(CONV(LEFT(h, 16), 16, 10) AS UNSIGNED)),"
     " BIT_XOR(CAST(CONV(SUBSTR(h, 17, 16), 16, 10) AS UNSIGNED))"
@@ -68,28 +72,31 @@ class SequenceSum:
     @classmethod
     def of(cls, texts: Sequence[bytes]) -> SequenceSum:
         """Of the rows with these texts."""
-        digest = ""
+        held = b""
         for text in texts:
-            digest = hashlib.sha256(digest.encode() + text).hexdigest()
-        return cls(len(texts), digest)
+            before = hashlib.sha256(held).hexdigest().encode() if len(held) > _HELD_BYTES else held
+            held = before + BETWEEN + text
+        return cls(len(texts), hashlib.sha256(held).hexdigest())
 
     @classmethod
     def answered(cls, counts: tuple[Any, ...], digest: bytes | str | None) -> SequenceSum | None:
         """What a server has said to the last two of `sequence_queries`; None where not all rows are in it."""
         rows, hashed = map(int, counts)
-        text = digest.decode() if isinstance(digest, bytes) else digest or ""
-        return cls(rows, text) if rows == hashed and len(text) == (_HASH_DIGITS if rows else 0) else None
+        text = digest.decode() if isinstance(digest, bytes) else digest
+        if text is None or rows != hashed or (rows and text == cls.of([]).digest):
+            return None
+        return cls(rows, text)
 
 
-def sequence_queries(text: str, rows: str) -> tuple[str, str, str]:
-    """The statements for the sum of `rows` (what follows FROM) in their order.
+def sequence_queries(row: Sequence[Part], rows: str) -> tuple[str, str, str]:
+    """The statements for the sum of `rows` (what follows FROM) in their order; the servers can compute their text.
 
-    `text` is that of a row behind `SEQUENCE`. The second one answers with counts, the third one with the digest.
+    The second one answers with counts, the third one with the digest.
     """
     return (
-        f"SET {SEQUENCE} = ''",
-        f"SELECT COUNT(*), COUNT({SEQUENCE} := {_hash(text)}) FROM {rows}",
-        f"SELECT {SEQUENCE}",
+        f"SET {_SEQUENCE} = CAST('' AS BINARY)",
+        f"SELECT COUNT(*), COUNT({_SEQUENCE} := {row_text(row, _BEFORE)}) FROM {rows}",
+        f"SELECT {_hash(_SEQUENCE)}",
     )
 
 

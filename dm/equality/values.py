@@ -44,17 +44,18 @@ from dm.sql.member_number import EXACT_BITS
 from dm.type_family import BYTES, FLOATS, GEOMETRIES, INTEGERS, MEMBERED, MOMENTS, TEXTS
 
 Canonical = Callable[[bytes], bytes]
-Form = Literal["plain", "ended", "framed", "hashed"]
-"""How a value stands in its row's text: before a comma, since none is in it; before a byte that UTF-8 has not, where it
-is UTF-8; behind its length; as its hash, since it may be large, and servers limit what CONCAT makes."""
+Form = Literal["plain", "whole", "framed", "hashed"]
+"""How a value stands in its row's text: as it is, since a number has no byte FF, and UTF-8 has none; behind its length;
+as its hash, since it may be large, and servers limit what CONCAT makes."""
 
 _EXACT: Final = INTEGERS | {"decimal", "year", "bit"}
 _WELL_FORMED: Final = frozenset({"utf8", "utf8mb3", "utf8mb4"})  # a server stores no other bytes there
 _UTF8: Final = frozenset({"ascii"}) | _WELL_FORMED  # each a part of the next
 _LONG: Final = GEOMETRIES | {"mediumtext", "longtext", "mediumblob", "longblob", "json", "vector"}
 _TEXT_BYTES: Final = 8  # at most, of a JSON document for each byte that it takes
+BETWEEN: Final = b"\xff"  # the texts of a row's values
+_NO_TEXT: Final = b"\xfe"  # instead of one in UTF-8, which has neither byte
 _BYTES: Final = "CAST('' AS BINARY)"
-_END, _NO_TEXT = b"\xff", b"\xfe"  # which are in no text of UTF-8: behind a text, and instead of one
 _NUMBERS: Final = re.compile(r"\((\d+)(?:,(\d+))?\)")
 
 
@@ -115,6 +116,11 @@ class Part:
     beside: str = ""  # SQL that gives the bytes of `text` inside a CONCAT that makes bytes, and costs less
     nullable: bool = True
     trimmed: bool = False  # the column may have more, which its own comparison does not pass over
+
+    @property
+    def uncut(self) -> bool:
+        """Whether `text` is NULL only where the value is: a number, or what the column itself has."""
+        return self.form == "plain" or (self.form == "whole" and self.beside == self.null)
 
     def canonical(self, value: bytes | None) -> bytes | None:
         """The canonical bytes of a value that was read. Raises DMError where the server has cut it."""
@@ -256,7 +262,7 @@ def _characters(side: Side, sides: Sequence[Side], *, hashed: bool) -> Part:
     # A TiDB keeps texts of all character sets in UTF-8.
     as_stored = charsets <= _UTF8 or (len(charsets) == 1 and not any(each.tidb for each in sides))
     converted = padded or not as_stored
-    ended = (converted or charsets <= _WELL_FORMED) and not any(each.tidb for each in sides)
+    whole = (converted or charsets <= _WELL_FORMED) and not any(each.tidb for each in sides)
     text, charset = side.name, side.column.charset
     if side.tidb and charset == "latin1":  # which is kept in UTF-8, and CONVERT takes for ASCII
         charset = "utf8mb4"
@@ -266,7 +272,7 @@ def _characters(side: Side, sides: Sequence[Side], *, hashed: bool) -> Part:
         text = f"TRIM(TRAILING ' ' FROM {text})"
     # A CHAR is without them by itself.
     part = _of_bytes(side, text, "varchar", charset, hashed=hashed, trimmed=padded and side.base != "char")
-    return replace(part, form="ended") if ended and not hashed else part
+    return replace(part, form="whole") if whole and not hashed else part
 
 
 def _bytes(side: Side, *, hashed: bool, padded: bool) -> Part:
@@ -303,37 +309,41 @@ def _other(side: Side, *, hashed: bool) -> Part:
 def row_text(row: Sequence[Part], before: str = "") -> str | None:
     """SQL of the text of a row, which two rows share only if all their parts are equal; None if a client must.
 
-    `before` is SQL of what stands before it.
+    `before` is SQL of what stands before it, as if it were a part.
     """
     pieces = [before] if before else []
     for part in row:
         if part.text is None:
             return None
-        pieces += _pieces(part, part.text)
-    # CONCAT_WS would leave out a piece that is too long. Bytes with the weight of a column make the whole one of bytes,
-    # and nothing is converted.
-    head = [_BYTES] if before or any(part.beside for part in row) else []
-    return f"CONCAT({', '.join([*head, *(pieces[:-1] if row else pieces)])})" if pieces else "''"
+        pieces.append(_piece(part, part.text))
+    if not pieces:
+        return "''"
+    between = f"x'{BETWEEN.hex()}'"
+    # CONCAT_WS is quicker, but would leave out a piece that is too long for the server. Bytes with the weight of a
+    # column make the whole one of bytes, and nothing is converted.
+    if all(part.uncut for part in row):
+        return f"CONCAT_WS(CAST({between} AS BINARY), {', '.join(pieces)})"
+    return f"CONCAT({_BYTES}, {f', {between}, '.join(pieces)})"
 
 
-def _pieces(part: Part, text: str) -> list[str]:
-    """What stands in the CONCAT for it, and what is behind."""
+def _piece(part: Part, text: str) -> str:
+    """What stands in the CONCAT for it."""
     bare = part.beside or text
-    if part.form == "ended":
-        # A literal would be taken for one in the column's character set.
-        value = f"IF({part.null} IS NULL, CAST(x'{_NO_TEXT.hex()}' AS BINARY), {bare})" if part.nullable else bare
-        return [value, f"x'{_END.hex()}'"]
+    if part.form == "whole":
+        # A literal by itself would be taken for one in the column's character set.
+        none = f"CAST(x'{_NO_TEXT.hex()}' AS BINARY)"
+        return f"IF({part.null} IS NULL, {none}, {bare})" if part.nullable else bare
     found = [text]
     if part.form == "framed":
         found = [f"LENGTH({bare})", "':'", bare]
     elif part.form == "hashed":
         found = [f"SHA2({text}, 256)"]
-    if part.nullable:
-        head = [_BYTES] if part.beside else []
-        whole = f"CONCAT({', '.join([*head, *found])})" if len(found) > 1 else found[0]
-        # IFNULL would take a text that is too long for the server for a NULL.
-        found = [f"IF({part.null} IS NULL, 'N', {whole})" if part.null else f"IFNULL({whole}, 'N')"]
-    return [*found, "','"]
+    if not part.nullable:
+        return ", ".join(found)
+    head = [_BYTES] if part.beside else []
+    whole = f"CONCAT({', '.join([*head, *found])})" if len(found) > 1 else found[0]
+    # IFNULL would take a text that is too long for the server for a NULL.
+    return f"IF({part.null} IS NULL, 'N', {whole})" if part.null else f"IFNULL({whole}, 'N')"
 
 
 def same_text(one: Part, other: Part) -> str | None:
@@ -356,18 +366,15 @@ def same_text(one: Part, other: Part) -> str | None:
 
 def text_of(row: Sequence[Part], values: Sequence[bytes | None]) -> bytes:
     """The same text of a row that was read. Raises DMError where the server has cut a value."""
-    return b"".join([_piece(part, part.canonical(value)) for part, value in zip(row, values, strict=True)])[:-1]
+    return BETWEEN.join([_read(part, part.canonical(value)) for part, value in zip(row, values, strict=True)])
 
 
-def _piece(part: Part, text: bytes | None) -> bytes:
-    """Its text, and what is behind: one byte."""
-    if part.form == "ended":
-        return (_NO_TEXT if text is None else text) + _END
+def _read(part: Part, text: bytes | None) -> bytes:
     if text is None:
-        return b"N,"
+        return _NO_TEXT if part.form == "whole" else b"N"
     if part.form == "hashed":
-        return hashlib.sha256(text).hexdigest().encode() + b","
-    return b"%d:%b," % (len(text), text) if part.form == "framed" else text + b","
+        return hashlib.sha256(text).hexdigest().encode()
+    return b"%d:%b" % (len(text), text) if part.form == "framed" else text
 
 
 def shown(value: bytes | None) -> str:

@@ -4,8 +4,9 @@ Problem: a Spark task and a session of a server cost some tens of milliseconds e
 thousand such tables would spend their dump and their load on beginnings.
 
 So neighbours are put together until they weigh as much as a quarter of one that is full, or until there are enough of
-them that a lost item matters. What is large stays alone. Each member still is a whole of its own (a file, or a
-transaction with its record); an item that Spark tries again passes over what its first attempt has left.
+them that a lost item matters. What is large stays alone, unless full ones are quick and many (`full`). Each member
+still is a whole of its own (a file, or a transaction with its record); an item that Spark tries again passes over what
+its first attempt has left.
 """
 
 from __future__ import annotations
@@ -19,13 +20,16 @@ _MOST_WEIGHT: Final = 0.25
 T = TypeVar("T")
 
 
-def grouped(weighed: Iterable[tuple[T, float]]) -> list[tuple[T, ...]]:
-    """Neighbours put together, in order; weights are shares of a full chunk or part."""
+def grouped(weighed: Iterable[tuple[T, float]], *, full: int = 1) -> list[tuple[T, ...]]:
+    """Neighbours put together, in order; weights are shares of a full chunk or part.
+
+    `full` of these may be together; one of them is alone.
+    """
     groups: list[tuple[T, ...]] = []
     open_group: list[T] = []
-    total = 0.0
+    total, most = 0.0, _MOST_WEIGHT if full == 1 else float(full)
     for item, weight in weighed:
-        if open_group and (total + weight > _MOST_WEIGHT or len(open_group) == MOST_MEMBERS):
+        if open_group and (total + weight > most or len(open_group) == MOST_MEMBERS):
             groups.append(tuple(open_group))
             open_group, total = [], 0.0
         open_group.append(item)

@@ -53,14 +53,21 @@ def test_the_order_of_a_sequence_counts_and_all_its_rows() -> None:
     assert len({SequenceSum.of(rows).digest for rows in others} | {same.digest}) == len(others) + 1
 
 
+def test_a_sequence_is_hashed_on_the_way() -> None:
+    rows = [bytes([letter]) * 200 for letter in b"abcdefgh"]
+    others = [[*rows[:at], b"x", *rows[at + 1 :]] for at in range(len(rows))] + [[rows[1], rows[0], *rows[2:]]]
+    assert len({SequenceSum.of(each).digest for each in (rows, *others)}) == len(others) + 1
+
+
 def test_a_sequence_with_a_row_less_is_no_answer() -> None:
     digest = "ab" * 32
     assert SequenceSum.answered((2, 2), digest.encode()) == SequenceSum.answered((2, 2), digest)
     assert SequenceSum.answered((2, 2), digest) == SequenceSum(2, digest)
     assert SequenceSum.answered((2, 1), digest) is None
     assert SequenceSum.answered((2, 2), None) is None, "a digest that is NULL is none, of whatever rows"
-    assert SequenceSum.answered((2, 2), "") is None, "the server has counted the rows, and hashed none"
-    assert SequenceSum.answered((0, 0), "") == SequenceSum(0, "") == SequenceSum.of([])
+    nothing = SequenceSum.of([]).digest
+    assert SequenceSum.answered((2, 2), nothing) is None, "the server has counted the rows, and hashed none"
+    assert SequenceSum.answered((0, 0), nothing) == SequenceSum(0, nothing)
 
 
 def test_a_server_that_could_not_hash_all_rows_has_said_nothing() -> None:

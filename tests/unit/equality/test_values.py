@@ -109,7 +109,7 @@ def test_the_numbers_of_members_count_where_the_lists_are_the_same() -> None:
     assert [[part.label for part in row] for row in other] == [["v", "v (a member)"]] * 2
 
 
-@pytest.mark.parametrize("forms", [("framed", "framed"), ("ended", "ended"), ("ended", "framed"), ("framed", "ended")])
+@pytest.mark.parametrize("forms", [("framed", "framed"), ("whole", "whole"), ("whole", "framed"), ("framed", "whole")])
 def test_no_two_rows_share_a_text(forms: tuple[Form, Form]) -> None:
     row = [Part(name, name, name, lambda value: value, form) for name, form in zip("ab", forms, strict=True)]
     rows: list[tuple[bytes | None, bytes | None]] = [
@@ -120,7 +120,7 @@ def test_no_two_rows_share_a_text(forms: tuple[Form, Form]) -> None:
     assert len({text_of(row, values) for values in rows}) == len(rows)
 
 
-def test_a_text_ends_with_what_utf_8_has_not_where_it_is_utf_8_on_all_sides() -> None:
+def test_a_text_stands_as_it_is_where_it_is_utf_8_on_all_sides() -> None:
     latin, ascii_, mixed = (side("varchar(9)", charset=charset) for charset in ("latin1", "ascii", "utf8mb4"))
     forms = {
         (one.column.charset, other.column.charset, other.tidb): {
@@ -129,9 +129,9 @@ def test_a_text_ends_with_what_utf_8_has_not_where_it_is_utf_8_on_all_sides() ->
         for one in (latin, ascii_, mixed)
         for other in (latin, ascii_, mixed, at_tidb("varchar(9)", charset="utf8mb4"))
     }
-    ended = [("latin1", "ascii"), ("latin1", "utf8mb4"), ("ascii", "latin1"), ("utf8mb4", "latin1"), ("utf8mb4",) * 2]
-    assert {key for key, found in forms.items() if found == {"ended"}} == {(*pair, False) for pair in ended}
-    assert {form for key, found in forms.items() for form in found if (key[0], key[1]) not in ended or key[2]} == {
+    whole = [("latin1", "ascii"), ("latin1", "utf8mb4"), ("ascii", "latin1"), ("utf8mb4", "latin1"), ("utf8mb4",) * 2]
+    assert {key for key, found in forms.items() if found == {"whole"}} == {(*pair, False) for pair in whole}
+    assert {form for key, found in forms.items() for form in found if (key[0], key[1]) not in whole or key[2]} == {
         "framed"
     }
 
