@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -67,7 +68,8 @@ class GuardedProcess:
         self.send(signal.SIGSTOP)
         if self._child.returncode is None:
             # The parent hears of it when the last thread has (signal(7)); an end is heard of, too, and left to be read.
-            os.waitid(os.P_PID, self._child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            with suppress(ChildProcessError):  # another thread has read of its end
+                os.waitid(os.P_PID, self._child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def wait(self, seconds: float) -> int:
         """Wait for the end; the guard ends with it. Raises subprocess.TimeoutExpired."""

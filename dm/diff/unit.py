@@ -35,12 +35,15 @@ from dm.diff.versions import Difference
 from dm.ident import TableName
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
-from dm.spark.task_group import grouped
+from dm.spark.task_group import MOST_WEIGHT, grouped
 from dm.unit import JSON, UnitName
 
 _LOOKS = 7  # at rows that differ while changes are applied
 _PLANS = 4  # of a table whose structure changes meanwhile
-_TOGETHER = 4  # chunks that one Spark task takes at most, where each thread has many: so often it opens its sessions
+# Each Spark task opens its own sessions. Where there is much to do, it takes as much as four full chunks at a time, and
+# leaves to each thread eight tasks or more, so that they end at the same time.
+_TOGETHER = 4.0
+_TASKS_OF_A_THREAD = 8
 
 
 class _Enough(threading.Event):
@@ -260,14 +263,15 @@ class DiffUnit:
 
         def weight(chunk: Chunk) -> float:
             if chunk.slice is not None:
-                return 1.0
+                return _TOGETHER  # alone: it takes all the memory that a thread may have
             table = planned[chunk.table]
             return min(1.0, table.estimated_rows / len(table.conditions) / self._options.rows)
 
         description = f"{self._subtasks[0].task}: compare"
         while left and not enough.is_set():
-            together = max(1, min(_TOGETHER, len(left) // (8 * self._options.threads)))
-            groups = grouped(((chunk, weight(chunk)) for chunk in left), full=together)
+            weighed = [(chunk, weight(chunk)) for chunk in left]
+            share = sum(each for _, each in weighed) / (_TASKS_OF_A_THREAD * self._options.threads)
+            groups = grouped(weighed, most=max(MOST_WEIGHT, min(_TOGETHER, share)))
             run_tasks(self._spark.context(), comparer, groups, enough, done, description, at_once=self._options.threads)
         rows, size = self.most_kept
         self.most_kept = max(rows, found.kept), max(size, found.size)

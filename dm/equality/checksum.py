@@ -13,7 +13,7 @@ Each row's text (`dm.equality.values`) is hashed by SHA-256, which costs a serve
   anything. The hash is asked for once per row: in a derived table that the LIMIT keeps from being merged.
 
 A server that refuses to make a text longer than its max_allowed_packet gives NULL for it, with a warning that nobody
-reads. So the hashes are counted: fewer than rows mean that not all rows are in it.
+reads. So the hashes are counted, or the texts of a sequence: fewer than rows mean that not all rows are in it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from dm.equality.values import BETWEEN, Part, row_text
 _MASK: Final = (1 << 64) - 1
 _ALL: Final = (1 << 64) - 1  # rows, for LIMIT
 BUCKET_DIGITS: Final = 3  # hexadecimal, of the hash of a row's key
-_HASH_DIGITS: Final = 64
 _HELD_BYTES: Final = 500  # of texts that are not hashed yet: each hash has a beginning and an end, which cost, too
 _SEQUENCE: Final = "@dm_sequence"
 _BEFORE: Final = f"IF(LENGTH({_SEQUENCE}) > {_HELD_BYTES}, SHA2({_SEQUENCE}, 256), {_SEQUENCE})"
@@ -83,6 +82,7 @@ class SequenceSum:
         """What a server has said to the last two of `sequence_queries`; None where not all rows are in it."""
         rows, hashed = map(int, counts)
         text = digest.decode() if isinstance(digest, bytes) else digest
+        # A server does not look at what it counts where that can't be NULL. The variable can, for all that are known.
         if text is None or rows != hashed or (rows and text == cls.of([]).digest):
             return None
         return cls(rows, text)
@@ -93,9 +93,11 @@ def sequence_queries(row: Sequence[Part], rows: str) -> tuple[str, str, str]:
 
     The second one answers with counts, the third one with the digest.
     """
+    text = row_text(row, _BEFORE)
+    assert text is not None
     return (
         f"SET {_SEQUENCE} = CAST('' AS BINARY)",
-        f"SELECT COUNT(*), COUNT({_SEQUENCE} := {row_text(row, _BEFORE)}) FROM {rows}",
+        f"SELECT COUNT(*), COUNT({_SEQUENCE} := {text}) FROM {rows}",
         f"SELECT {_hash(_SEQUENCE)}",
     )
 

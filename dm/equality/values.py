@@ -45,11 +45,12 @@ from dm.type_family import BYTES, FLOATS, GEOMETRIES, INTEGERS, MEMBERED, MOMENT
 
 Canonical = Callable[[bytes], bytes]
 Form = Literal["plain", "whole", "framed", "hashed"]
-"""How a value stands in its row's text: as it is, since a number has no byte FF, and UTF-8 has none; behind its length;
-as its hash, since it may be large, and servers limit what CONCAT makes."""
+"""How a value stands in its row's text. A `plain` one is a number, a time or the like, a `whole` one well-formed UTF-8:
+they have no byte FF, and stand as they are. Other bytes stand behind their length (`framed`). What may be large is
+`hashed`, since servers limit what CONCAT makes. NULL is N, or FE where the text is whole."""
 
 _EXACT: Final = INTEGERS | {"decimal", "year", "bit"}
-_WELL_FORMED: Final = frozenset({"utf8", "utf8mb3", "utf8mb4"})  # a server stores no other bytes there
+_WELL_FORMED: Final = frozenset({"utf8", "utf8mb3", "utf8mb4"})  # no statement stores other bytes there
 _UTF8: Final = frozenset({"ascii"}) | _WELL_FORMED  # each a part of the next
 _LONG: Final = GEOMETRIES | {"mediumtext", "longtext", "mediumblob", "longblob", "json", "vector"}
 _TEXT_BYTES: Final = 8  # at most, of a JSON document for each byte that it takes
@@ -309,7 +310,8 @@ def _other(side: Side, *, hashed: bool) -> Part:
 def row_text(row: Sequence[Part], before: str = "") -> str | None:
     """SQL of the text of a row, which two rows share only if all their parts are equal; None if a client must.
 
-    `before` is SQL of what stands before it, as if it were a part.
+    `before` is SQL of what stands before the first part, a byte FF between them. Where that is NULL, the text may be so
+    as well, or lack it.
     """
     pieces = [before] if before else []
     for part in row:

@@ -4,7 +4,7 @@ Problem: a Spark task and a session of a server cost some tens of milliseconds e
 thousand such tables would spend their dump and their load on beginnings.
 
 So neighbours are put together until they weigh as much as a quarter of one that is full, or until there are enough of
-them that a lost item matters. What is large stays alone, unless full ones are quick and many (`full`). Each member
+them that a lost item matters. What is large stays alone, unless the caller lets more be together (`most`). Each member
 still is a whole of its own (a file, or a transaction with its record); an item that Spark tries again passes over what
 its first attempt has left.
 """
@@ -15,19 +15,16 @@ from collections.abc import Iterable
 from typing import Final, TypeVar
 
 MOST_MEMBERS: Final = 128
-_MOST_WEIGHT: Final = 0.25
+MOST_WEIGHT: Final = 0.25
 
 T = TypeVar("T")
 
 
-def grouped(weighed: Iterable[tuple[T, float]], *, full: int = 1) -> list[tuple[T, ...]]:
-    """Neighbours put together, in order; weights are shares of a full chunk or part.
-
-    `full` of these may be together; one of them is alone.
-    """
+def grouped(weighed: Iterable[tuple[T, float]], *, most: float = MOST_WEIGHT) -> list[tuple[T, ...]]:
+    """Neighbours put together, in order; weights are shares of a full chunk or part, as is `most`, for a group."""
     groups: list[tuple[T, ...]] = []
     open_group: list[T] = []
-    total, most = 0.0, _MOST_WEIGHT if full == 1 else float(full)
+    total = 0.0
     for item, weight in weighed:
         if open_group and (total + weight > most or len(open_group) == MOST_MEMBERS):
             groups.append(tuple(open_group))

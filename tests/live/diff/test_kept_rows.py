@@ -110,6 +110,7 @@ def test_of_many_chunks_together_the_rest_waits_when_enough_is_found(park: Serve
     # By itself this is what the target has last counted: a whole page for a row, until its statistics are renewed.
     table = replace(planned.compared, row_bytes=0)
     chunks = tuple(Chunk(0, number, f"k % 6 = {number}") for number in range(6))
-    for kept, asked in ((220, 3), (ROWS * 10, 6)):
+    # 100 rows differ in each, and a sixteenth is enough.
+    for kept, asked in ((220, 1), (220 * 16, 3), (ROWS * 16, 6)):
         comparer = ChunkComparer(planner.endpoints, (table,), kept_bytes=kept * ROW_COST)
         assert [outcome.chunk for outcome in comparer(chunks)] == list(chunks[:asked])

@@ -209,12 +209,28 @@ def test_types_inside_documents_count(park: ServerPark, schema: SchemaFactory) -
 
 
 @pytest.mark.parametrize("flavor", ["mysql", pytest.param("mariadb", marks=pytest.mark.chaos)])
+@pytest.mark.parametrize("type_", ["VARCHAR(900)", "VARCHAR(900) CHARACTER SET latin1"])  # CONCAT_WS makes the one text
+def test_a_sequence_is_hashed_on_the_way(flavor: str, type_: str, park: ServerPark, schema: SchemaFactory) -> None:
+    server = park.shared("mysql" if flavor == "mysql" else "mariadb", "upstream-1")
+    name = TableName(schema(server), "t")
+    table = Table(server, name, type_, [f"REPEAT('x', {length})" for length in (0, 240, 250, 251, 255, 700, 1, 600)])
+    (row,) = parts([table.side])
+    with server.connect(use_unicode=False, conv={}) as session, session.cursor() as cursor:
+        cursor.execute(MODES)
+        for rows in range(10):
+            here = [text_of(row, values) for values in table.read(row)[:rows]]
+            assert _in_order(cursor, row, f"{name.sql} WHERE id < {rows}") == SequenceSum.of(here), rows
+    table.close()
+
+
+@pytest.mark.parametrize("flavor", ["mysql", pytest.param("mariadb", marks=pytest.mark.chaos)])
+@pytest.mark.parametrize("type_", ["VARCHAR(2000)", "VARCHAR(2000) CHARACTER SET latin1"])
 def test_a_row_that_is_too_long_for_the_server_is_no_checksum(
-    flavor: str, park: ServerPark, schema: SchemaFactory
+    flavor: str, type_: str, park: ServerPark, schema: SchemaFactory
 ) -> None:
     server = park.shared("mysql" if flavor == "mysql" else "mariadb", "upstream-1")
     name = TableName(schema(server), "t")
-    table = Table(server, name, "VARCHAR(2000)", ["REPEAT('x', 2000)", "'y'"])
+    table = Table(server, name, type_, ["REPEAT('x', 2000)", "'y'"])
     row = parts([table.side])[0] * 2
     assert table.checksum(row) is not None
     limit = server.query("SELECT @@GLOBAL.max_allowed_packet")[0][0]

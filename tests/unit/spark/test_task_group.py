@@ -12,13 +12,13 @@ from dm.spark.task_group import MOST_MEMBERS, grouped
 WEIGHTS = st.lists(st.sampled_from([0.0, 0.0, 0.001, 0.01, 0.2, 0.25, 1.0, 7.0]), max_size=600)
 
 
-@given(weights=WEIGHTS)
-def test_every_item_is_in_one_group_and_no_group_is_too_large(weights: list[float]) -> None:
-    groups = grouped(enumerate(weights))
+@given(weights=WEIGHTS, most=st.sampled_from([0.25, 1.5, 4.0]))
+def test_every_item_is_in_one_group_and_no_group_is_too_large(weights: list[float], most: float) -> None:
+    groups = grouped(enumerate(weights), most=most)
     assert [item for group in groups for item in group] == list(range(len(weights)))
     for group in groups:
         assert 1 <= len(group) <= MOST_MEMBERS
-        assert len(group) == 1 or sum(weights[item] for item in group) <= 0.25 + 1e-9
+        assert len(group) == 1 or sum(weights[item] for item in group) <= most + 1e-9
 
 
 @given(weights=WEIGHTS)
