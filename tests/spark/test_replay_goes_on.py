@@ -121,7 +121,10 @@ def test_a_replay_that_died_behind_its_end_is_over(
     scene.identical()
     assert scene.record() is None
     place = scene.checkpoint().position
-    assert f"{place.file}:{place.offset}" == end
+    # A MariaDB writes a Binlog_checkpoint event when it has time for it, so the relay may have one more.
+    file, _, offset = end.partition(":")
+    assert place.file == file
+    assert place.offset >= int(offset)
     with pytest.raises(DMError) as raised:
         scene.replay(spark)
     assert raised.value.name == "replay-nothing"
