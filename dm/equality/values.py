@@ -118,11 +118,6 @@ class Part:
     nullable: bool = True
     trimmed: bool = False  # the column may have more, which its own comparison does not pass over
 
-    @property
-    def uncut(self) -> bool:
-        """Whether `text` is NULL only where the value is: a number, or what the column itself has."""
-        return self.form == "plain" or (self.form == "whole" and self.beside == self.null)
-
     def canonical(self, value: bytes | None) -> bytes | None:
         """The canonical bytes of a value that was read. Raises DMError where the server has cut it."""
         if value is None and not self.nullable:
@@ -310,8 +305,7 @@ def _other(side: Side, *, hashed: bool) -> Part:
 def row_text(row: Sequence[Part], before: str = "") -> str | None:
     """SQL of the text of a row, which two rows share only if all their parts are equal; None if a client must.
 
-    `before` is SQL of what stands before the first part, a byte FF between them. Where that is NULL, the text may be so
-    as well, or lack it.
+    `before` is SQL of what stands before the first part, a byte FF between them.
     """
     pieces = [before] if before else []
     for part in row:
@@ -320,12 +314,10 @@ def row_text(row: Sequence[Part], before: str = "") -> str | None:
         pieces.append(_piece(part, part.text))
     if not pieces:
         return "''"
-    between = f"x'{BETWEEN.hex()}'"
-    # CONCAT_WS is quicker, but would leave out a piece that is too long for the server. Bytes with the weight of a
-    # column make the whole one of bytes, and nothing is converted.
-    if all(part.uncut for part in row):
-        return f"CONCAT_WS(CAST({between} AS BINARY), {', '.join(pieces)})"
-    return f"CONCAT({_BYTES}, {f', {between}, '.join(pieces)})"
+    # CONCAT_WS would pass over a piece that is too long for the server, and over a NULL that nobody has planned with.
+    # Bytes with the weight of a column make the whole one of bytes, and nothing is converted.
+    between = f", x'{BETWEEN.hex()}', "
+    return f"CONCAT({_BYTES}, {between.join(pieces)})"
 
 
 def _piece(part: Part, text: str) -> str:

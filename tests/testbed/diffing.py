@@ -11,9 +11,18 @@ from dm.demo.private_server import PrivateServer
 from dm.diff.chunk import ChunkComparer, ChunkOutcome
 from dm.diff.fix import in_order
 from dm.diff.options import DiffOptions
-from dm.diff.planner import Planner
+from dm.diff.planner import PlannedTable, Planner
+from dm.diff.table import ComparedTable
 from dm.diff.versions import Difference
 from tests.testbed.typed_rows import session
+
+
+def planned(subtask: SubtaskConfig) -> tuple[Planner, PlannedTable, ComparedTable]:
+    """The only table of a task, and how it is compared."""
+    planner = Planner([subtask], DiffOptions(), threading.Event())
+    (table,) = planner.plan()
+    assert table.compared is not None
+    return planner, table, table.compared
 
 
 def compared(subtask: SubtaskConfig, *snapshots: str) -> list[ChunkOutcome]:
@@ -32,17 +41,17 @@ def differences(subtask: SubtaskConfig, options: DiffOptions | None = None) -> d
 
 def _outcomes(subtask: SubtaskConfig, options: DiffOptions) -> list[tuple[str, ChunkOutcome]]:
     planner = Planner([subtask], options, threading.Event())
-    planned = [each for each in planner.plan() if each.compared is not None]
-    tables = tuple(each.compared for each in planned if each.compared is not None)
+    found = [each for each in planner.plan() if each.compared is not None]
+    tables = tuple(each.compared for each in found if each.compared is not None)
     # Each row is told in words.
     comparer = ChunkComparer(planner.endpoints, tables, options.where, readings=planner.moments(), words=sys.maxsize)
     outcomes = list[ChunkOutcome]()
-    left = [chunk for number, each in enumerate(planned) for chunk in each.chunks(number)]
+    left = [chunk for number, each in enumerate(found) for chunk in each.chunks(number)]
     while left:
-        found = comparer(tuple(left))
-        outcomes += found
-        left = left[len(found) :] + [replace(one.chunk, slice=some) for one in found for some in one.slices]
-    return [(planned[outcome.chunk.table].name.table, outcome) for outcome in outcomes]
+        some = comparer(tuple(left))
+        outcomes += some
+        left = left[len(some) :] + [replace(one.chunk, slice=each) for one in some for each in one.slices]
+    return [(found[outcome.chunk.table].name.table, outcome) for outcome in outcomes]
 
 
 def put_right(target: PrivateServer, rows: list[Difference]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,10 +10,9 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.diff.chunk import Chunk, ChunkComparer, ChunkOutcome
-from dm.diff.options import DiffOptions
-from dm.diff.planner import Planner
 from dm.diff.versions import ROW_COST
 from dm.flavor import Flavor
+from tests.testbed.diffing import planned
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import subtask_for
@@ -27,12 +25,10 @@ NUMBERS = f"WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE 
 
 def outcomes(subtask: SubtaskConfig, kept_bytes: int, *, estimate: int) -> Iterator[ChunkOutcome]:
     """Of the only table and what is left of it; a row is taken to have so many bytes."""
-    planner = Planner([subtask], DiffOptions(), threading.Event())
-    (planned,) = planner.plan()
-    assert planned.compared is not None
-    tables = (replace(planned.compared, row_bytes=estimate),)
+    planner, table, how = planned(subtask)
+    tables = (replace(how, row_bytes=estimate),)
     comparer = ChunkComparer(planner.endpoints, tables, kept_bytes=kept_bytes, words=10)
-    assert planned.conditions == ["1"]
+    assert table.conditions == ["1"]
     left = [Chunk(0, 0, "1")]
     while left:
         (outcome,) = comparer((left.pop(),))
@@ -104,11 +100,9 @@ def test_of_many_chunks_together_the_rest_waits_when_enough_is_found(park: Serve
             f"CREATE TABLE {name}.t (k INT PRIMARY KEY, v INT)",
             f"INSERT INTO {name}.t {NUMBERS} SELECT i, {other} FROM n",
         )
-    planner = Planner([subtask_for(source, target, name, task=name)], DiffOptions(), threading.Event())
-    (planned,) = planner.plan()
-    assert planned.compared is not None
+    planner, _, how = planned(subtask_for(source, target, name, task=name))
     # By itself this is what the target has last counted: a whole page for a row, until its statistics are renewed.
-    table = replace(planned.compared, row_bytes=0)
+    table = replace(how, row_bytes=0)
     chunks = tuple(Chunk(0, number, f"k % 6 = {number}") for number in range(6))
     # 100 rows differ in each, and a sixteenth is enough.
     for kept, asked in ((220, 1), (220 * 16, 3), (ROWS * 16, 6)):
