@@ -141,8 +141,8 @@ def _read_extra(extra: Scalar, data: YamlMap, context: LoadContext) -> None:
             continue
         if name in _REFUSED:
             problem(f"`{name}`", _REFUSED[name])
-        elif name not in _KEYS:
-            ignored(name, did_you_mean(name, [*_KEYS, *_SWITCHES]))
+        elif name not in _KEYS and name not in _CHOICES:
+            ignored(name, did_you_mean(name, [*_KEYS, *_CHOICES, *_SWITCHES]))
         if not equals and words and not words[0].startswith("-"):
             value, equals = words.pop(0), "="
         if name in _KEYS:

@@ -160,7 +160,35 @@ def test_options_that_dm_does_not_give_to_dumpling_are_a_warning() -> None:
     read = task(text)
     assert [(warning.line, warning.code) for warning in read.warnings] == [(10, 20945), (10, 20945)]
     assert "did you mean `consistency`?" in str(read.warnings[1])
+    (misspelt,) = task(TASK + "    mydumper: {extra-args: --tables-lst shop.orders}\n").warnings
+    assert "did you mean `tables-list`?" in str(misspelt)
     assert read.subtask("mysql-01").dumper.threads == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "effective"),
+    [
+        (("-t 7", "--threads 7", "--threads=7", "-t7"), True),
+        (("-F 8M", "--filesize 8M"), True),
+        (("-s 9", "--statement-size 9"), True),
+        (("-r 9", "--rows 9"), True),
+        (("--where a=1", "--consistency flush", "--no-locks"), True),
+        (("-B shop", "-Bshop", "--database shop", "--database=shop"), True),
+        (("-T shop.orders", "--tables-list shop.orders,shop.items"), True),
+        (("-f shop.*", "--filter shop.*", "--filter !shop.log"), True),
+        (("--consistncy none", "--tables-lists shop.orders", "--databases shop", "--filetype csv", "--gzip"), False),
+    ],
+)
+def test_exactly_the_options_without_effect_are_said_to_have_none(options: tuple[str, ...], effective: bool) -> None:
+    nothing = task().subtask("mysql-01").dumper
+    for option in options:
+        read = task(TASK + f"    mydumper: {{extra-args: '{option}'}}\n")
+        warned = [warning.code for warning in read.warnings]
+        assert (option, read.subtask("mysql-01").dumper != nothing, warned) == (
+            option,
+            effective,
+            [] if effective else [20945],
+        )
 
 
 def test_only_unknown_events_in_a_rule_that_would_let_nothing_pass_are_an_error() -> None:
