@@ -69,6 +69,8 @@ PARTS = (
             for name in ("reload_table", "added_tables", "joins_killed_in_the_copy", "lag_of_other_tables")
         ),
     ),
+    # What a hostile server, file, local user or client tries: each attack ends in a refusal, none succeeds.
+    Part("attacks", 20, ("tests/attacks",)),
     Part("crash-loops", 10),
 )
 
