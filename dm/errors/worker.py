@@ -122,12 +122,6 @@ KINDS: tuple[ErrorKind, ...] = (
         retryable=True,
     ),
     ErrorKind(
-        "relay-by-file", 40917, "dm-worker", "internal", "medium",
-        "the relay of source {source} runs because its file says `enable-relay: true`",
-        "`dmctl pause-relay -s {source}` pauses it; to remove it, change the file and `dmctl operate-source "
-        "update` it",
-    ),
-    ErrorKind(
         "token-missing", 40918, "dm-worker", "internal", "medium",
         "a request through this port needs the token in {path}",
         "send `Authorization: Bearer <token>`; dmctl takes the token from the file that DM_TOKEN_FILE names, else from "

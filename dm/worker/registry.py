@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, cast
+from typing import Final, Literal, cast
 
 from dm import faults
 from dm.errors import DMError
@@ -65,6 +65,9 @@ class ConfigFile:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # values of the ${NAMES} in the text
 
 
+# What `relay_asked` is in the database; 0 is of homes that had no more than the first two.
+_ASKED: Final[Mapping[bool | None, int]] = {None: 0, True: 1, False: 2}
+
 # stopped: by a person, who may do so as long as every task can read on from the source itself.
 RelayIntent = Literal["running", "paused", "stopped"]
 
@@ -74,7 +77,7 @@ class SourceRecord:
     """A source, and what is wanted of its relay."""
 
     file: ConfigFile
-    relay_asked: bool  # by start-relay; a file's `enable-relay` is another matter
+    relay_asked: bool | None  # by start-relay, not by stop-relay; None: the file's `enable-relay` decides
     relay_intent: RelayIntent
 
 
@@ -123,7 +126,11 @@ class Registry:
     def sources(self) -> dict[str, SourceRecord]:
         """All sources by their id."""
         rows = self._read("SELECT id, name, text, directory, environment, relay_asked, relay_intent FROM source")
-        return {str(row[0]): SourceRecord(_file(row[1:5]), bool(row[5]), cast(RelayIntent, row[6])) for row in rows}
+        asked = {number: said for said, number in _ASKED.items()}
+        return {
+            str(row[0]): SourceRecord(_file(row[1:5]), asked[cast(int, row[5])], cast(RelayIntent, row[6]))
+            for row in rows
+        }
 
     def tasks(self) -> dict[str, ConfigFile]:
         """All task files by the task's name."""
@@ -193,11 +200,11 @@ class Registry:
         with self._transaction():
             self._database.execute("DELETE FROM source WHERE id = ?", (source,))
 
-    def set_relay(self, source: str, *, asked: bool, intent: RelayIntent) -> None:
+    def set_relay(self, source: str, *, asked: bool | None, intent: RelayIntent) -> None:
         """Note what is wanted of a source's relay."""
         with self._transaction():
             self._database.execute(
-                "UPDATE source SET relay_asked = ?, relay_intent = ? WHERE id = ?", (int(asked), intent, source)
+                "UPDATE source SET relay_asked = ?, relay_intent = ? WHERE id = ?", (_ASKED[asked], intent, source)
             )
 
     def put_task(self, name: str, file: ConfigFile, sources: Mapping[str, Until | None]) -> None:

@@ -73,8 +73,6 @@ class RelayVerbs:
     def _may_stop(self, name: str) -> list[SubtaskConfig]:
         """Raise DMError where the relay has to run; gives the subtasks that have to read on without it."""
         source = self._supervisor.source(name)
-        if isinstance(source.config, SourceConfig) and source.config.enable_relay:
-            raise DMError("relay-by-file", source=name)
         loading = self._supervisor.tasks_loading(name)
         if loading:
             raise DMError("relay-needed", source=name, tasks=", ".join(loading))

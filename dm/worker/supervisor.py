@@ -4,7 +4,8 @@ All methods run on the loop's thread (dm/worker/loop.py). What a single subtask 
 here are the things that concern more than one: which relays must run and who waits for them, and what stays in the
 registry.
 
-A source's relay runs when its file says so, when a person asked for it, or when a task with a full load needs it:
+A source's relay runs when a person asked for it; where nobody has said anything, when its file says so. It also runs
+when a task with a full load needs it, whatever a person has said:
 then the binlog has to be pulled from before the dump starts, else the source could purge it while the dump runs. So a
 dump begins only once the relay is receiving.
 """
@@ -43,7 +44,7 @@ class Source:
 
     file: ConfigFile
     config: SourceConfig | DMError  # the error when a file that was stored can't be understood any more
-    relay_asked: bool = False
+    relay_asked: bool | None = None  # by start-relay, not by stop-relay; None: its file decides
     relay_intent: RelayIntent = "running"
     relay: Job | None = None
 
@@ -156,6 +157,8 @@ class Supervisor:
             source.relay = known.relay
             source.relay_asked, source.relay_intent = known.relay_asked, known.relay_intent
         self.sources[name] = source
+        if known is not None and source.relay_asked is False and _by_file(source) and not _by_file(known):
+            self._note_relay(name, None, "running")  # what a person has said last
         if source.relay is not None and source.relay.subtask.stage in ("Running", "Pausing"):
             source.relay.subtask.stop()  # `tick` starts it again, with the new file
         self.tick_relay(name)
@@ -205,17 +208,14 @@ class Supervisor:
             source.relay.subtask.stop()
         del self.sources[name]
 
-    def set_relay(self, name: str, *, asked: bool | None = None, intent: RelayIntent | None = None) -> None:
+    def set_relay(self, name: str, *, asked: bool, intent: RelayIntent) -> None:
         """Note what a person wants of a relay, and do it."""
-        self._note_relay(name, asked=asked, intent=intent)
+        self._note_relay(name, asked, intent)
         self.tick_relay(name)
 
-    def _note_relay(self, name: str, *, asked: bool | None = None, intent: RelayIntent | None = None) -> None:
+    def _note_relay(self, name: str, asked: bool | None, intent: RelayIntent) -> None:
         source = self.source(name)
-        wanted = (
-            source.relay_asked if asked is None else asked,
-            source.relay_intent if intent is None else intent,
-        )
+        wanted = (asked, intent)
         if wanted != (source.relay_asked, source.relay_intent):
             self.registry.set_relay(name, asked=wanted[0], intent=wanted[1])
             source.relay_asked, source.relay_intent = wanted
@@ -261,7 +261,7 @@ class Supervisor:
             if source.relay is None and isinstance(source.config, SourceConfig):
                 source.relay = self._relay_job(name, source.config)
                 if source.relay_intent == "stopped":  # a load needs it, and keeps it
-                    self._note_relay(name, intent="running")
+                    self._note_relay(name, source.relay_asked, "running")
                 if source.relay_intent == "paused":
                     source.relay.subtask.rest()
                 else:
@@ -290,8 +290,8 @@ class Supervisor:
     def relay_wanted(self, name: str) -> bool:
         """Whether the relay of a source should be there."""
         source = self.sources[name]
-        by_file = isinstance(source.config, SourceConfig) and source.config.enable_relay
-        return by_file or source.relay_asked or bool(self.tasks_needing_relay(name))
+        asked = _by_file(source) if source.relay_asked is None else source.relay_asked
+        return asked or bool(self.tasks_needing_relay(name))
 
     def tasks_needing_relay(self, source: str) -> list[str]:
         """The tasks whose full load needs the binlog to be pulled meanwhile; they go on reading what was pulled.
@@ -441,7 +441,7 @@ class Supervisor:
     def _relay_job(self, source: str, config: SourceConfig) -> Job:
         job = Job(self, source, None)
         job.subtask = self.new_subtask(job, f"the relay of source {source}", RELAY_UNITS, config)
-        job.subtask.wish = lambda intent: self._note_relay(source, intent=intent)
+        job.subtask.wish = lambda intent: self._note_relay(source, self.sources[source].relay_asked, intent)
         return job
 
     def new_subtask(self, job: Job, label: str, units: tuple[UnitName, ...], config: SourceConfig | DMError) -> Subtask:
@@ -479,6 +479,10 @@ class Supervisor:
                 del task.jobs[source]
             if not task.jobs:
                 del self.tasks[name]
+
+
+def _by_file(source: Source) -> bool:
+    return isinstance(source.config, SourceConfig) and source.config.enable_relay
 
 
 def _syncs(job: Job) -> bool:

@@ -134,11 +134,40 @@ def test_purge_relay_is_the_running_relay_s_work(one: Source) -> None:
     one.ok("stop-relay", "-s", one.name)
 
 
-def test_stop_relay_says_that_the_source_file_wants_it(one: Source) -> None:
+def test_stop_relay_stops_one_that_its_file_wants_and_is_remembered(one: Source) -> None:
+    wanted = one.home.source(one.name, enable_relay=True)
+    one.ok("operate-source", "update", wanted)
+    until(lambda: one.relay()["stage"] == "Running")
+    one.ok("stop-relay", "-s", one.name)
+    until(lambda: one.relay() is None)
+    one.ok("operate-source", "update", wanted)
+    assert one.relay() is None, "the file says what it said before: what a person has done since goes on"
+    one.home.kill()
+    one.home.start()
+    assert one.relay() is None
+    one.ok("start-relay", "-s", one.name)
+    until(lambda: one.relay()["stage"] == "Running")
+    one.ok("stop-relay", "-s", one.name)
+    until(lambda: one.relay() is None)
+
+
+def test_a_file_that_comes_to_want_a_relay_gets_one_that_was_stopped(one: Source) -> None:
+    one.ok("start-relay", "-s", one.name)
+    one.ok("stop-relay", "-s", one.name)
+    until(lambda: one.relay() is None)
     one.ok("operate-source", "update", one.home.source(one.name, enable_relay=True))
-    refused = one.dmctl("stop-relay", "-s", one.name)
-    assert (refused.status, "its file says `enable-relay: true`" in refused.err) == (FAILED, True)
-    one.ok("operate-source", "stop", one.name)
+    until(lambda: one.relay()["stage"] == "Running")
+    one.ok("stop-relay", "-s", one.name)
+
+
+def test_a_load_runs_a_relay_that_was_stopped_for_as_long_as_its_task_is_there(one: Source) -> None:
+    one.ok("operate-source", "update", one.home.source(one.name, enable_relay=True))
+    one.ok("stop-relay", "-s", one.name)
+    one.start_task(mode="all")
+    until(lambda: one.home.stage(one.task) == ("Running", "Sync"))
+    assert one.relay()["stage"] == "Running"
+    one.ok("stop-task", one.task)
+    until(lambda: one.relay() is None)
 
 
 def test_pause_and_resume_of_a_relay_that_is_not_there(one: Source) -> None:
