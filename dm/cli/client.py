@@ -1,7 +1,8 @@
 """The way from `dmctl` to the daemon: HTTP over the Unix socket of this user's daemon, or to --addr.
 
 Where no address is given and no daemon runs, a private one is started; it keeps running when `dmctl` ends, since
-tasks are to go on.
+tasks are to go on. One that is started for the first time knows nothing. That may not be what is meant, so it is said,
+with the daemons that run on this machine.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
@@ -151,7 +152,15 @@ class Client:
     def _start_daemon_in_home(self) -> None:
         self._home.create()
         log = self._home.daemon_log
-        self._say(f"no dm-worker runs in {self._home.directory}: starting a private one (log: {log})")
+        whose = f"starting a private one for user {_user_name(os.getuid())} (log: {log})"
+        self._say(f"no dm-worker runs in {self._home.directory}: {whose}")
+        if not self._home.registry.exists():
+            for other in _daemons():
+                self._say(other)
+            self._say(
+                "the new one knows no sources and no tasks; if another is meant, name its address with --addr or "
+                "DM_ADDR, or its directory with DM_HOME"
+            )
         process = self._launch(log)
         deadline = time.monotonic() + START_SECONDS
         while not self.running():
@@ -178,6 +187,36 @@ class Client:
                 start_new_session=True,
                 env={**_passed_on(os.environ), "DM_HOME": str(self._home.directory)},
             )
+
+
+def _daemons() -> Iterator[str]:
+    """The daemons that run on this machine, as far as this user may see them."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().split(b"\0")
+            owner = process.stat().st_uid
+        except OSError:
+            continue  # it has ended
+        if b"dm.worker.daemon" in command[:4] or any(word.endswith(b"/dm-worker") for word in command[:2]):
+            yield f"dm-worker (pid {process.name}) of user {_user_name(owner)} runs{_home_of(process)}"
+
+
+def _home_of(process: Path) -> str:
+    try:
+        environment = (process / "environ").read_bytes().split(b"\0")
+    except OSError:
+        return ""  # another user's
+    named = [each.removeprefix(b"DM_HOME=") for each in environment if each.startswith(b"DM_HOME=")]
+    return f" in {os.fsdecode(named[0])}" if named else ""
+
+
+def _user_name(uid: int) -> str:
+    import pwd  # seldom needed
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)  # a container's user without an entry
 
 
 def _passed_on(environment: Mapping[str, str]) -> dict[str, str]:

@@ -23,7 +23,9 @@ def flashback(
     tables: Annotated[
         list[str] | None, typer.Option("--tables", help="only this table of the target, schema.table; may be repeated")
     ] = None,
-    sql: Annotated[str, typer.Option("--sql", help="the directory for the statements")] = ".",
+    sql: Annotated[
+        str, typer.Option("--sql", help="the directory for the statements; no file there is written over")
+    ] = ".",
     source: SourceOption = None,
     output: OutputOption = None,
     addr: AddrOption = None,

@@ -51,6 +51,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "name a directory with --sql that the daemon's user can write to, and free disk space",
     ),
     ErrorKind(
+        "flashback-file-there", 48963, "dmctl", "internal", "medium",
+        "{file} is there already, and is not written over",
+        "name another directory with --sql, or move the file away",
+    ),
+    ErrorKind(
         "flashback-of-several-sources", 48960, "dmctl", "internal", "medium",
         "a place of one binlog is no place of the others: task {task} has the sources {sources}",
         "name one source with -s, or give times",

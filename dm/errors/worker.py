@@ -100,6 +100,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "listen on 127.0.0.1:<port> and reach it from other machines through an ssh tunnel",
     ),
     ErrorKind(
+        "port-unusable", 40920, "dm-worker", "internal", "medium",
+        "dm-worker can't listen on {address}: {problem}",
+        "give another port with --listen or --metrics-addr, or end the process that has this one (`ss -ltnp` names it)",
+    ),
+    ErrorKind(
         "registry-unusable", 40912, "dm-worker", "internal", "high",
         "the registry {path} can't be used",
         "see the cause. On a full disk, free space: a verb that failed has changed nothing, and dm-worker tries "

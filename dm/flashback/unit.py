@@ -4,6 +4,9 @@ It executes nothing. The stretch is read twice: once to see whether its rows can
 to write a statement for each change. The statements go to a scratch file in the source's order, which is then read from
 its end. So memory does not depend on the stretch.
 
+A file that is there is never written over, since nobody can make it anew once the relay has been purged. A name that is
+taken is refused before anything is read; at the end the name is reserved, then the finished file takes its place.
+
 In the opposite order, each statement meets the rows as the source had them behind that change: every state in between
 is one that the source had, and no unique key collides on the way. Each transaction of the source is one transaction.
 """
@@ -12,6 +15,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -76,6 +80,9 @@ class FlashbackUnit:
 
     def run(self, stop: threading.Event) -> None:
         """Write a file for each source."""
+        for each in self._sources:
+            if os.path.lexists(file := self._file_of(each.subtask.source_id)):
+                raise DMError("flashback-file-there", file=file)
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._scratch.mkdir(parents=True)
         try:
@@ -203,13 +210,15 @@ class FlashbackUnit:
             gtid = "" if transaction.gtid is None else f", GTID {transaction.gtid}"
             undone.append(_TRANSACTION + f"up to {transaction.end}{gtid}".encode())
 
+    def _file_of(self, source: str) -> Path:
+        return Path(self._request.directory) / f"flashback.{source}.sql"
+
     def _file(self, stretch: Stretch, report: SourceReport, records: Iterator[bytes]) -> Path:
-        directory = Path(self._request.directory)
-        path = directory / f"flashback.{stretch.source_id}.sql"
-        unfinished = path.with_name(path.name + ".tmp")
+        path, unfinished = self._file_of(stretch.source_id), None
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            with unfinished.open("wb") as file:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+                unfinished = Path(file.name)
                 file.write(self._head(stretch, report))
                 opened = False
                 for record in records:
@@ -222,9 +231,15 @@ class FlashbackUnit:
                 file.write(b"COMMIT;\n")
                 file.flush()
                 os.fsync(file.fileno())
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
             unfinished.replace(path)
+        except FileExistsError as error:
+            raise DMError("flashback-file-there", file=path) from error
         except OSError as error:
             raise DMError("flashback-unwritable", file=path, cause=error.strerror or str(error)) from error
+        finally:
+            if unfinished is not None:
+                unfinished.unlink(missing_ok=True)
         return path
 
     def _head(self, stretch: Stretch, report: SourceReport) -> bytes:

@@ -118,8 +118,12 @@ def _local_socket(home: Home) -> Iterator[socket.socket]:
 def _port(address: tuple[str, int]) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_INET) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-        listener.listen(128)
+        try:
+            listener.bind(address)
+            listener.listen(128)
+        except OSError as error:
+            where = "{}:{}".format(*address)
+            raise DMError("port-unusable", address=where, problem=error.strerror or str(error)) from None
         yield listener
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from dm.equality.values import Side, parts, row_text
 from dm.flashback.request import FlashbackRequest, RelayedSubtask, SourceReport
 from dm.flashback.unit import FlashbackUnit
 from dm.ident import TableName
+from dm.syncer.stream.until import Until
 from dm.task.until import place_of_text
 from tests.live.relay.relaying import end_of, relaying, source_of
 from tests.testbed.sync import running_sync, subtask_for
@@ -33,6 +34,7 @@ class Scene:
         route = RouteRule(name="moved", schema_pattern=name, target_schema=self.there)
         self.subtask: SubtaskConfig = subtask_for(upstream, target, name, task=name, routes=(route,))
         self.relay = directory / "relay"
+        self.written = 0
 
     @contextmanager
     def following(self) -> Iterator[None]:
@@ -78,14 +80,19 @@ class Scene:
 
     def take_back(self, begin: str, end: str = "", *tables: str) -> tuple[SourceReport, bytes]:
         """The report, and the statements."""
-        request = FlashbackRequest(begin, end, tables, str(self.directory / "sql"))
-        sources = (RelayedSubtask(self.subtask, self.relay),)
-        unit = FlashbackUnit(sources, request, place_of_text, self.directory / "scratch")
+        self.written += 1
+        unit = self.flashback(FlashbackRequest(begin, end, tables, str(self.directory / f"sql{self.written}")))
         unit.run(threading.Event())
         assert unit.status()["over"]
         assert not (self.directory / "scratch").exists()
         (report,) = unit.reports
         return report, Path(report.file).read_bytes() if report.file else b""
+
+    def flashback(
+        self, request: FlashbackRequest, place: Callable[[SubtaskConfig, str], Until] = place_of_text
+    ) -> FlashbackUnit:
+        """One run, not begun yet."""
+        return FlashbackUnit((RelayedSubtask(self.subtask, self.relay),), request, place, self.directory / "scratch")
 
     def execute(self, statements: bytes) -> None:
         """As a client does it: in one session, one by one."""

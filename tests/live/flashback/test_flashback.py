@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -12,14 +13,18 @@ import pymysql
 import pytest
 from pymysql.cursors import Cursor
 
+from dm.config.subtask import SubtaskConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
+from dm.flashback.request import FlashbackRequest
 from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.progress.checkpoint import read_checkpoint, store_table
 from dm.progress.tables import SubtaskKey
+from dm.syncer.stream.until import Until
+from dm.task.until import place_of_text
 from tests.live.flashback.scene import Scene
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.random_rows import RandomRows
@@ -98,6 +103,36 @@ def test_drawn_changes_are_taken_back(scene: Scene, flavor: Flavor) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_many_drawn_changes_are_taken_back(scene: Scene, flavor: Flavor, seed: int) -> None:
     drawn_stretch_is_taken_back(scene, flavor, seed, 300, 12)
+
+
+def test_a_file_that_is_there_is_not_written_over(scene: Scene) -> None:
+    with session(scene.upstream, scene.name) as cursor, scene.following():
+        cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+        begin = scene.place
+        cursor.execute("INSERT INTO t VALUES (1)")
+    directory = scene.directory / "sql"
+    file = directory / f"flashback.{scene.subtask.source_id}.sql"
+    request = FlashbackRequest(begin, directory=str(directory))
+    scene.flashback(request).run(threading.Event())
+    written = file.read_bytes()
+    assert b"DELETE FROM" in written
+    assert file.stat().st_mode & 0o077 == 0
+
+    asked: list[str] = []
+
+    def place(subtask: SubtaskConfig, text: str) -> Until:
+        asked.append(text)
+        file.write_bytes(b"of another run")  # which has ended while this one reads
+        return place_of_text(subtask, text)
+
+    with pytest.raises(DMError) as raised:
+        scene.flashback(request, place).run(threading.Event())
+    assert (raised.value.name, asked, file.read_bytes()) == ("flashback-file-there", [], written)
+    file.unlink()
+    with pytest.raises(DMError) as raised:
+        scene.flashback(request, place).run(threading.Event())
+    assert (raised.value.name, file.read_bytes()) == ("flashback-file-there", b"of another run")
+    assert [path.name for path in directory.iterdir()] == [file.name]
 
 
 def refused(scene: Scene, begin: str, end: str = "", *tables: str) -> DMError:

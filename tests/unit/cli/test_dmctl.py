@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import pwd
+import socket
 import stat
 import subprocess
 import sys
@@ -311,15 +314,35 @@ def test_dmctl_starts_a_private_daemon_and_says_so(tmp_path: Path) -> None:
     try:
         first = private.dmctl("query-status")
         assert first.status == OK, first.err
-        assert "starting a private one" in first.err
+        user = pwd.getpwuid(os.getuid()).pw_name
+        assert f"no dm-worker runs in {deep}: starting a private one for user {user} (log: " in first.err
+        assert "the new one knows no sources and no tasks; if another is meant" in first.err
         second = private.dmctl("query-status")
         assert (second.status, second.err) == (OK, "")
         pid = int((deep / "lock").read_text())
     finally:
         ended = private.dmctl("shutdown")
     assert f"dm-worker (pid {pid}) ends" in ended.out
+    assert "knows no sources" not in ended.err
     until(lambda: not Path(f"/proc/{pid}").exists() or b"dm.worker" not in Path(f"/proc/{pid}/cmdline").read_bytes())
     assert "no dm-worker runs" in private.dmctl("shutdown").err
+
+
+def test_a_private_daemon_that_is_new_says_which_others_run(tmp_path: Path) -> None:
+    known, new = TestHome(tmp_path / "known"), TestHome(tmp_path / "new")
+    for each in (known, new):
+        each.directory.mkdir()
+    try:
+        known.dmctl("query-status")
+        pid = int((known.directory / "lock").read_text())
+        said = new.dmctl("query-status").err
+        assert f"dm-worker (pid {pid}) of user {pwd.getpwuid(os.getuid()).pw_name} runs in {known.directory}" in said
+        new.dmctl("shutdown")
+        until(lambda: not (new.directory / "dm-worker.sock").exists())
+        assert "(pid" not in new.dmctl("query-status").err, "it is not new any more"
+    finally:
+        for each in (known, new):
+            each.dmctl("shutdown")
 
 
 def test_a_private_daemon_that_cannot_start_is_one_clear_message(tmp_path: Path) -> None:
@@ -337,6 +360,17 @@ def test_the_daemon_listens_on_loopback_only(tmp_path: Path, address: str) -> No
     one = TestHome(tmp_path / "home")
     assert one.launch("--listen", address).wait(60) == BAD_USAGE
     assert "only loopback addresses are allowed" in (one.directory / "daemon.log").read_text()
+
+
+def test_a_port_that_is_taken_is_one_line_with_the_port(tmp_path: Path) -> None:
+    home = TestHome(tmp_path / "home")
+    for option in ("--listen", "--metrics-addr"):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            address = "{}:{}".format(*taken.getsockname())
+            assert home.launch(option, address).wait(60) == FAILED
+        said = (home.directory / "daemon.log").read_text()
+        assert f"dm-worker can't listen on {address}: Address already in use" in said
+        assert "Traceback" not in said
 
 
 def test_json_output_is_json_alone(one: TestHome) -> None:
