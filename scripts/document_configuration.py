@@ -59,8 +59,8 @@ CHAPTERS: Final = (
             "enable-gtid": "the source is followed by GTID; MySQL's `gtid_mode` must be ON. `meta` of a task then"
             " needs `binlog-gtid`",
             "flavor": "`mysql` or `mariadb`; compared with what the server says",
-            "enable-relay": "pull the binlog into relay files as long as the source is known. Tasks that load and then"
-            " sync start the relay anyway",
+            "enable-relay": "pull the binlog into relay files as long as the source is known, or until `stop-relay`,"
+            " which is remembered until `start-relay`. Tasks that load and then sync start the relay anyway",
             "relay-dir": "directory of relay files, seen from the source file; the source has a directory of its own"
             " in it",
             "relay-binlog-name": "file to begin with when there are no relay files; with `enable-gtid: false`",
