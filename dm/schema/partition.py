@@ -5,9 +5,12 @@ Only names are tracked: they show whether an operation on partitions took place,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from dm.sql.cursor import Clause, Cursor, split_at_commas
+from dm.sql.operation import OtherAlter
+from dm.sql.piece import Piece
 
 
 def _numbered(count: int, start: int = 0) -> tuple[str, ...]:
@@ -49,6 +52,46 @@ def _names(cursor: Cursor) -> list[str]:
     while cursor.accept(","):
         names.append(cursor.name())
     return names
+
+
+@dataclass(frozen=True, slots=True)
+class AddedPartitions:
+    """ADD PARTITION of a RANGE or LIST: the table takes more rows than before, and no row moves."""
+
+    definitions: dict[str, str]  # by name, as written
+    _head: str  # the statement up to the list
+    _tail: str  # and from its end on
+
+    def statement(self, names: Iterable[str]) -> str:
+        """The statement for some of the partitions."""
+        return self._head + ", ".join(self.definitions[name] for name in names) + self._tail
+
+
+def added_by_values(piece: Piece) -> AddedPartitions | None:
+    """The partitions that a piece adds to a RANGE or LIST; None for any other piece.
+
+    Those of a HASH or KEY move rows, and MariaDB's of SYSTEM_TIME name no values.
+    """
+    if len(piece.operations) != 1 or not isinstance(piece.operation, OtherAlter):
+        return None
+    inner = Cursor(piece.operation.clause, piece.context)
+    if not inner.accept("ADD", "PARTITION"):
+        return None
+    if not inner.accept("NO_WRITE_TO_BINLOG"):
+        inner.accept("LOCAL")
+    inner.accept("IF", "NOT", "EXISTS")
+    if inner.word() != "(":
+        return None
+    definitions, group = dict[str, str](), inner.skip_group()
+    for part in split_at_commas(group):
+        definition = inner.within(part)
+        definition.expect("PARTITION")
+        name = definition.name()
+        if not definition.accept("VALUES"):
+            return None
+        definitions[name] = part.source
+    head, tail = piece.text[: group.tokens[0].start], piece.text[group.tokens[-1].end :]
+    return AddedPartitions(definitions, head, tail)
 
 
 def after_operation(partitions: Sequence[str], clause: Clause, cursor: Cursor) -> tuple[str, ...] | None:

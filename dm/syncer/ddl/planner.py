@@ -320,7 +320,8 @@ class _Planning:
     def _execute(self, piece: Piece, stated: _Statement) -> Execute:
         if not stated.by_hand:  # a person may prepare the target's table so
             refuse_extracted(piece, self._rules)
-        return Execute(piece, stated.query, by_hand=stated.by_hand, moved_away=self.online.moved_away(piece))
+        moved_away, kept = self.online.moved_away(piece), self._made_later(piece)
+        return Execute(piece, stated.query, by_hand=stated.by_hand, kept=kept, moved_away=moved_away)
 
     def _wanted(self, piece: Piece, event: str, text: str) -> bool:
         """Whether the event filter lets an operation of this name be executed; `text` is the original statement."""

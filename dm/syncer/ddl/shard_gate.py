@@ -42,7 +42,7 @@ from dm.syncer.ddl.step import CutOver, Execute, Forget, Step, TrackOnly
 WAIT_SECONDS: Final = 5.0  # for other sources, before a table is held
 _LOOK_SECONDS: Final = 0.2
 _GATED: Final = ("ALTER TABLE", "CREATE INDEX", "DROP INDEX")
-_REMOVING: Final = ("DROP TABLE", "TRUNCATE TABLE")
+_REMOVING: Final = ("DROP TABLE", "TRUNCATE TABLE", "DROP DATABASE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +135,9 @@ class ShardGate:
     def of_one_shard(self, planned: DdlPlan) -> DdlPlan:
         """The plan without the execution of what is about one shard and not about all.
 
-        It goes, or gets another name in its group, or a new one comes. Nothing is left of a CREATE TABLE IF NOT EXISTS
-        of one that is there, which a binlog has as well.
+        It goes, alone or with its schema, or gets another name in its group, or a new one comes. The target's schema
+        stays, since the rows of other shards, and of those that went, are there. Nothing is left of a CREATE TABLE IF
+        NOT EXISTS of one that is there, which a binlog has as well.
         """
         steps = tuple(self._milder(step) for step in planned.steps if not self._is_there(step))
         return replace(planned, steps=steps)
@@ -160,7 +161,7 @@ class ShardGate:
         operation = step.piece.operation
         joins = isinstance(operation, CreateTable) and self._has_others(operation.table)
         mild = joins or self._renames_inside(step.piece) or step.piece.verb in _REMOVING
-        return TrackOnly(step.piece, step.track) if mild else step
+        return TrackOnly(step.piece, step.track, step.kept) if mild else step
 
     def _renames_inside(self, piece: Piece) -> bool:
         """Whether a statement gives shards other names in their groups, and does nothing else."""
@@ -189,8 +190,8 @@ class ShardGate:
         executed = [step for step in planned.steps if isinstance(step, Execute)]
         gated = [step for step in executed if step.piece.verb in _GATED]
         for step in executed:
-            if step.piece.renames or step.piece.verb == "DROP DATABASE":
-                raise _unsupported(step, "a shard gets another name, or its schema goes")
+            if step.piece.renames:
+                raise _unsupported(step, "a shard gets another name")
         if not gated:
             return None
         if self._renamed(planned):

@@ -9,12 +9,15 @@ have passed. What a gate is needed for:
 - DEFAULTs. Rows of shards that lack the column have the target's (`dm.schema.shard_column`).
 - Rows that the target has no key for. They are looked for by all values, and those of a shard that lacks a column would
   match another shard's. So one structure holds for all.
+- Partitions, unless ADD PARTITION only adds some to a RANGE or LIST. The target places rows by its own partitions, and
+  more of them take the rows of every shard. Fewer or other ones refuse or remove rows of shards that have not altered.
 """
 
 from __future__ import annotations
 
 from dm.schema.joined_table import finds_rows
 from dm.schema.normal import index_form, key_form
+from dm.schema.partition import added_by_values
 from dm.schema.shard_column import column_change, filling, implicit_default, needs_value
 from dm.schema.table import Column, Index, TableSchema
 from dm.sql.operation import (
@@ -48,7 +51,7 @@ def gated(
             return "a column gets another name"
         if isinstance(operation, ChangeColumn) and operation.column.lower() != operation.name.lower():
             return "a column gets another name"
-        if not isinstance(operation, _PASSING):
+        if not isinstance(operation, _PASSING) and added_by_values(piece) is None:
             return "only columns and indexes may differ between shards"
     return _table(before, after) or _columns(before, after) or _indexes(before, after)
 
@@ -70,8 +73,6 @@ def _table(before: TableSchema, after: TableSchema) -> str:
         return "a foreign key changes"
     if before.checks != after.checks:
         return "a CHECK changes"
-    if before.partitions or after.partitions:
-        return "the table has partitions"
     if (before.charset, before.collation, before.engine) != (after.charset, after.collation, after.engine):
         return "the table's character set or engine changes"
     return ""

@@ -7,6 +7,7 @@ joined structure):
     its type     holds the values of each shard's type
     NULL         is allowed while any shard allows it
     an index     that is no key is there where all have it
+    a partition  of a RANGE or LIST is there once a shard has got it, if the target's table has partitions
 
 So a statement that makes the target accept more is executed when the first shard brings it, one that makes it accept
 less when the last one does, and in between it is passed over. `shard_gated` says which wait for all. What no structure
@@ -32,6 +33,7 @@ from dm.schema.draft import Refused
 from dm.schema.interpretation import Surroundings, interpret, untrackable
 from dm.schema.joined_table import finds_rows, keys_for_rows, lacking, unfilled, untaken
 from dm.schema.normal import index_form, same_column, same_structure
+from dm.schema.partition import added_by_values
 from dm.schema.shard_change import undergone
 from dm.schema.shard_column import column_change, filling, fits, implicit_default, needs_value
 from dm.schema.show import column_text, index_text
@@ -212,6 +214,7 @@ class _Joining:
             if before.column(column.name) is None:
                 found += self._added(piece, column)
         found += self._indexes(piece, before, after)
+        found += self._partitions(piece, before, after)
         for text in found:
             self._execute(text, piece.context)
         return tuple(dict.fromkeys(found))
@@ -302,6 +305,17 @@ class _Joining:
             if self._all_have(name, form):
                 found += [] if _has_index(self.target, name, form) else [piece.text]
         return found
+
+    def _partitions(self, piece: Piece, before: TableSchema, after: TableSchema) -> list[str]:
+        """The statement for the partitions that the target lacks; a table without any takes all rows as it is."""
+        added = added_by_values(piece)
+        if added is None or not self.target.partitions or before.partitions == after.partitions:
+            return []
+        there = {name.lower() for name in self.target.partitions}
+        lacking = [name for name in added.definitions if name.lower() not in there]
+        if len(lacking) == len(added.definitions):
+            return [piece.text]
+        return [added.statement(lacking)] if lacking else []
 
     # -- Behind the pieces
 

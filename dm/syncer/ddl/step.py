@@ -39,6 +39,7 @@ class Execute:
     track: Tracking = "exactly"
     copied_to: TableName | None = None  # the ghost table whose rows those of this piece's table must equal
     by_hand: bool = False  # a person's, who knows what it does to the rows
+    kept: frozenset[TableName] = frozenset()  # tables whose structure is known to be another already
     moved_away: MovedAway | None = None  # whose name the piece gives to another table
     whole: Piece | None = None  # the ALTER that this event's steps are all of, as the source executed it
     whole_moved_away: MovedAway | None = None

@@ -34,8 +34,7 @@ class StructureTracking:
         """The structures behind a step; raises DMError where what is known does not allow it."""
         if not isinstance(step, Forget) and step.track == "not":
             return
-        names = () if isinstance(step, Execute) else step.kept
-        kept = [schema for table in names if (schema := self.tracker.get(table)) is not None]
+        kept = [schema for table in step.kept if (schema := self.tracker.get(table)) is not None]
         if isinstance(step, Forget) or not self._followed(step.piece, demanded=step.track == "exactly"):
             for table in step.piece.changed:
                 self.tracker.forget(table)  # it is found again when its next rows come

@@ -97,6 +97,35 @@ def test_a_shard_goes_on_while_others_are_behind_it(
 
 
 @pytest.mark.ci_flavor("mariadb")
+def test_a_shards_new_partitions_are_there_at_once_and_go_with_the_last_shard(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    by_range = f"{KEYED}) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10)"
+    (subtask,) = optimistic(name, [upstream], target, columns=by_range)
+    more = [f"PARTITION p{number} VALUES LESS THAN ({number + 1}0)" for number in (1, 2)]
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"ALTER TABLE {name}.s1 ADD PARTITION ({more[0]})",
+            f"INSERT INTO {name}.s1 VALUES (1, 1), (11, 1)",
+            f"ALTER TABLE {name}.s2 ADD PARTITION ({', '.join(more)})",
+            f"INSERT INTO {name}.s2 VALUES (2, 2), (22, 2)",
+            f"ALTER TABLE {name}.s1 ADD PARTITION ({more[1]})",
+        )
+        wait_for_rows(target, name, 4, sync)
+        assert sync.wait_synced()["synced"]  # nothing waits
+        upstream.execute(f"ALTER TABLE {name}.s1 DROP PARTITION p0", f"INSERT INTO {name}.s2 VALUES (3, 3)")
+        wait_for_rows(target, name, 5, sync)
+        assert not sync.unit.status()["synced"]
+        upstream.execute(f"ALTER TABLE {name}.s2 DROP PARTITION p0")
+        wait_for_rows(target, name, 2, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)
+    assert shown(target, name).count(" VALUES LESS THAN (") == 2
+
+
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("seed", [1])
 def test_shards_of_two_sources_at_their_own_pace(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory, seed: int

@@ -126,19 +126,22 @@ BOTH_MODES = pytest.mark.parametrize("mode", ["pessimistic", "optimistic"])
 @pytest.mark.ci_flavor("mysql")
 @BOTH_MODES
 @pytest.mark.parametrize("waits", [False, True])
-@pytest.mark.parametrize("by_rule", [False, pytest.param(True, marks=pytest.mark.chaos)])
-def test_shards_go_with_their_schema_where_its_end_is_left_out(
-    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str, waits: bool, by_rule: bool
+@pytest.mark.parametrize(
+    "left_out_by", ["", pytest.param("rule", marks=pytest.mark.chaos), pytest.param("person", marks=pytest.mark.chaos)]
+)
+def test_shards_go_with_their_schema_and_the_targets_stays(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str, waits: bool, left_out_by: str
 ) -> None:
-    """A person leaves it out, or an event rule does."""
+    """As shards that are dropped one by one do; also where a person or an event rule leaves the statement out."""
     name, other = schema(upstream, target), schema(upstream)
     (subtask,) = subtasks_of(name, [upstream], target, shards=1)
     upstream.execute(f"CREATE TABLE {other}.s1 ({KEYED})")
     (rule,) = subtask.routes
     lists = BlockAllowList(do_dbs=(name, other))
-    routes = (rule, rule.model_copy(update={"schema_pattern": other}))
+    of_schema = rule.model_copy(update={"schema_pattern": other, "table_pattern": "", "target_table": ""})
+    routes = (rule, rule.model_copy(update={"schema_pattern": other}), of_schema)
     stays = FilterRule(schema_pattern=other, events=("drop database",), action="Ignore")
-    filters = (stays,) if by_rule else ()
+    filters = (stays,) if left_out_by == "rule" else ()
     subtask = subtask.model_copy(
         update={"shard_mode": mode, "routes": routes, "block_allow_list": lists, "filters": filters}
     )
@@ -151,7 +154,7 @@ def test_shards_go_with_their_schema_where_its_end_is_left_out(
             held(sync)
     at = place(upstream)
     upstream.execute(f"DROP DATABASE {other}")
-    if not by_rule:
+    if left_out_by == "person":
         operate(subtask, Request("skip", name, "source-0", at), None)
     with running_sync(subtask) as sync:
         for number, key in enumerate((BY_V, "ADD UNIQUE INDEX by_both (v, id)"), 2):
@@ -163,8 +166,9 @@ def test_shards_go_with_their_schema_where_its_end_is_left_out(
 
 
 @pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("by_person", [False, pytest.param(True, marks=pytest.mark.chaos)])
 def test_a_shard_of_a_schema_that_is_made_anew_does_not_go_with_the_one_before(
-    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, by_person: bool
 ) -> None:
     name, other = schema(upstream, target), schema(upstream, target)
     (subtask,) = subtasks_of(name, [upstream], target, shards=1)
@@ -179,7 +183,8 @@ def test_a_shard_of_a_schema_that_is_made_anew_does_not_go_with_the_one_before(
         held(sync)
     at = place(upstream)
     upstream.execute(f"DROP DATABASE {other}")
-    operate(subtask, Request("skip", name, "source-0", at), None)
+    if by_person:
+        operate(subtask, Request("skip", name, "source-0", at), None)
     upstream.execute(f"CREATE DATABASE {other}", f"CREATE TABLE {other}.s2 ({KEYED})")
     upstream.execute(f"ALTER TABLE {other}.s2 {BY_V}", f"INSERT INTO {other}.s2 VALUES (11, 11)")
     upstream.execute(f"INSERT INTO {name}.u VALUES (1)")

@@ -25,9 +25,10 @@ WORDS = Collated("utf8mb4", "utf8mb4_0900_ai_ci")
 Row = dict[str, object]
 
 
-def table(name: TableName, columns: str = FIRST) -> TableSchema:
-    """A table of these columns."""
-    return replace(parse_create_table(f"CREATE TABLE x ({columns}) CHARSET utf8mb4", CONTEXT), name=name)
+def table(name: TableName, columns: str = FIRST, partitions: Sequence[str] = ()) -> TableSchema:
+    """A table of these columns and partitions."""
+    found = parse_create_table(f"CREATE TABLE x ({columns}) CHARSET utf8mb4", CONTEXT)
+    return replace(found, name=name, partitions=tuple(partitions))
 
 
 def altered(schema: TableSchema, text: str) -> TableSchema:
@@ -75,9 +76,9 @@ class Side:
 class Merge:
     """Shards and their target, by the policy alone."""
 
-    def __init__(self, shards: Sequence[str], columns: str = FIRST) -> None:
-        self.target = Side(table(TARGET, columns))
-        self.shards = {name: Side(table(TableName("d", name), columns)) for name in shards}
+    def __init__(self, shards: Sequence[str], columns: str = FIRST, partitions: Sequence[str] = ()) -> None:
+        self.target = Side(table(TARGET, columns, partitions))
+        self.shards = {name: Side(table(TableName("d", name), columns, partitions)) for name in shards}
         self.kept = {name: frozenset[str]() for name in shards}
         self.loose = frozenset[str]()
         self.next = 0
@@ -126,6 +127,9 @@ class Merge:
     def check(self) -> None:
         """The target accepts each shard's rows, and has those that there are."""
         for name, side in self.shards.items():
+            assert not self.target.schema.partitions or set(side.schema.partitions) <= set(
+                self.target.schema.partitions
+            )
             for column in side.schema.columns:
                 there = self.target.schema.column(column.name)
                 assert there is not None, f"{name} has {column.name}, the target has not"

@@ -130,6 +130,74 @@ def test_statements_that_all_shards_have_to_come_to(text: str) -> None:
     assert verdict_of(text, FIRST).gate != ""
 
 
+RANGES = tuple(f"PARTITION p{number} VALUES LESS THAN ({number}00)" for number in range(1, 6))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_partitions_of_a_range_come_with_the_first_shard_that_adds_them(seed: int) -> None:
+    """Shards add the same ones, some in one statement and some one by one, among statements on columns."""
+    drawn = random.Random(seed)
+    merge, left = Merge("abc", partitions=("p0",)), dict.fromkeys("abc", RANGES)
+    while any(left.values()):
+        name = drawn.choice([name for name, ranges in left.items() if ranges])
+        many = drawn.randint(1, len(left[name]))
+        head = drawn.choice(
+            ("ADD PARTITION", "add partition if not exists", "ALGORITHM = INPLACE, ADD PARTITION LOCAL")
+        )
+        assert not merge.run(name, f"ALTER TABLE @ {head} ({', '.join(left[name][:many])})").gate
+        left[name] = left[name][many:]
+        merge.row(name)
+        merge.check()
+    for name in "abc":
+        assert not merge.run(name, "ALTER TABLE @ ADD COLUMN x INT NOT NULL, MODIFY v BIGINT NOT NULL").gate
+    merge.check_same()
+    assert merge.target.schema.partitions == ("p0", "p1", "p2", "p3", "p4", "p5")
+
+
+def test_the_target_gets_just_the_partitions_that_it_lacks() -> None:
+    merge, both = (
+        Merge("ab", partitions=("p0",)),
+        "(PARTITION P1 VALUES IN (1, 2) COMMENT 'a, b', PARTITION p2 VALUES IN (3))",
+    )
+    merge.run("a", "ALTER TABLE @ ADD PARTITION (PARTITION p1 VALUES IN (1, 2))")
+    assert merge.run("b", f"ALTER TABLE @ ADD PARTITION {both}").statements == (
+        ("ALTER TABLE d.b ADD PARTITION (PARTITION p2 VALUES IN (3))",),
+    )
+    assert merge.run("a", "ALTER TABLE @ ADD PARTITION (PARTITION p2 VALUES IN (3))").statements == ((),)
+
+
+def test_a_target_without_partitions_takes_all_rows_as_it_is() -> None:
+    merge = Merge("ab", partitions=("p0",))
+    merge.target = Side(table(TARGET))
+    assert merge.run("a", f"ALTER TABLE @ ADD PARTITION ({RANGES[0]})") == Verdict(statements=((),))
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "DROP PARTITION p0",
+        "TRUNCATE PARTITION p0",
+        "REORGANIZE PARTITION p0 INTO (PARTITION p0 VALUES LESS THAN (5), PARTITION p9 VALUES LESS THAN (10))",
+        "EXCHANGE PARTITION p0 WITH TABLE other",
+        "REBUILD PARTITION p0",
+        "COALESCE PARTITION 1",
+        "ADD PARTITION PARTITIONS 2",  # of a HASH: rows move
+        "ADD PARTITION (PARTITION p9)",
+        "ADD PARTITION (PARTITION p9 HISTORY)",
+        "PARTITION BY HASH (id) PARTITIONS 2",
+        "ADD COLUMN x INT PARTITION BY HASH (id) PARTITIONS 2",
+        "REMOVE PARTITIONING",
+    ],
+)
+def test_other_statements_on_partitions_wait_for_all_shards(what: str) -> None:
+    assert Merge("ab", partitions=("p0", "p1")).run("a", f"ALTER TABLE @ {what}").gate != ""
+
+
+def test_partitions_of_a_table_without_a_key_wait_as_well() -> None:
+    merge = Merge("ab", "id INT, v INT", ("p0",))
+    assert merge.run("a", f"ALTER TABLE @ ADD PARTITION ({RANGES[0]})").gate == "the target has no key for its rows"
+
+
 @pytest.mark.parametrize(
     ("own", "target"),
     [
