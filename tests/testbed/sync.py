@@ -139,6 +139,18 @@ class RunningSync(UnitThread):
             raise AssertionError(f"{never}; the status is {dict(self.unit.status())}") from None
         return self.unit.status()
 
+    def wait_all_read(self) -> None:
+        """Wait until the stream has passed all that the source has now; shards may still be held."""
+
+        def at_the_end() -> bool:
+            if self.error is not None:
+                raise self.error
+            self.unit.refresh(5)
+            status = self.unit.status()
+            return bool(status["masterBinlog"]) and status["syncerBinlog"] == status["masterBinlog"]
+
+        wait_until(at_the_end, "the stream at the source's end")
+
 
 def running_sync(
     subtask: SubtaskConfig,

@@ -172,6 +172,7 @@ def test_a_table_like_one_of_a_source_whose_stream_comes_later_pauses_until_it_h
     assert (error.name, error.code) == ("shard-structures-differ", 36983)
     with running_sync(one) as first:
         held(first)
+        first.wait_all_read()  # with the first DDL alone, s2 would differ still
         with running_sync(two) as second:
             upstreams[1].execute(f"INSERT INTO {name}.s1 VALUES (1, 1)", *ddls)
             wait_for_rows(target, name, 2, first, second)
