@@ -41,6 +41,16 @@ class MappedKey:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnKey:
+    """A unique key of the target in which rows may meet that the source's keys tell apart."""
+
+    index: str
+    parts: tuple[str, ...]  # as SQL
+    identity: tuple[Column, ...]  # a key of the source's; empty without one
+    asked: tuple[str, ...]  # columns of it, and those that the unique key is made of
+
+
+@dataclass(frozen=True, slots=True)
 class Destination:
     """A table of the target, for the rows of one source table."""
 
@@ -54,6 +64,7 @@ class Destination:
     own: tuple[tuple[Column, bytes], ...] = ()  # of the target's, which depend on the time zone, as expressions
     computed: tuple[str, ...] = ()  # columns that the target generates of the others
     mapped_keys: tuple[MappedKey, ...] = ()  # that compare texts otherwise than the source
+    own_keys: tuple[OwnKey, ...] = ()  # that the target computes, or that the source lacks
 
     @property
     def same(self) -> tuple[tuple[Column, bytes], ...]:

@@ -293,6 +293,13 @@ KINDS: tuple[ErrorKind, ...] = (
         "another collation drop them), and load again with --remove-meta",
     ),
     ErrorKind(
+        "load-row-replaced", 34935, "load-unit", "downstream", "high",
+        "two rows of {source_table} are one by the unique key {index} of {table}: {first} and {second}. The source has "
+        "both, and one would replace the other: the target computes the key otherwise, or the source has no such key",
+        "at the target `ALTER TABLE {table} DROP INDEX {index}`, and add it without UNIQUE if it is needed; then "
+        "resume the task. check-task names what a computed key depends on",
+    ),
+    ErrorKind(
         "load-rows-differ", 34923, "load-unit", "downstream", "high",
         "a statement of {rows} rows changed {affected} rows of {table}",
         "look for triggers or a proxy at the target that change the effect of statements; the rows were not "

@@ -20,6 +20,7 @@ from dm.ident import TableName
 from dm.loader.deferred_indexes import demand_complete, put_off
 from dm.loader.equal_keys import mapped_keys
 from dm.loader.local_data import LocalDataAdmission
+from dm.loader.replaced_rows import own_keys
 from dm.loader.target_tables import TargetTables
 from dm.progress.joining_made import note_loaded
 from dm.progress.load_parts import LoadRun, filled_tables
@@ -132,6 +133,7 @@ class Destinations:
             tuple((each.column, each.inserted) for each in own if each.inserted is not None),
             tuple(column.name for column in target.columns if column.generated is not None),
             mapped_keys(schema, target),
+            own_keys(schema, target),
         )
 
     def _defers(self, table: DumpedTable) -> bool:

@@ -11,8 +11,8 @@ rows are written one by one to find out why: before each, rows are looked for th
 If there is one, the source itself is asked whether the two texts are equal. If they are, no table has both at one
 time, and `on-duplicate-logical` decides, as it does for the same bytes. If they are not, a row would be lost.
 
-What is not looked at: keys with expressions or with columns that the target generates or a route fills, and the rows of
-SQL files, whose values are not known here. Such files are loaded without `on-duplicate-logical` where a table has a
+What is not looked at: keys that the target computes (`replaced_rows.py` looks at these) or a route fills, and the rows
+of SQL files, whose values are not known here. Such files are loaded without `on-duplicate-logical` where a table has a
 mapped key, so the target itself refuses the row (`load-duplicate`).
 """
 

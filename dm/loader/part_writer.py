@@ -18,6 +18,7 @@ from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.loader.equal_keys import EqualKeys
 from dm.loader.local_data import load_statement, packets
+from dm.loader.replaced_rows import ReplacedRows
 from dm.loader.tally import MOST_WARNINGS, OnDuplicate, Tally
 from dm.progress.load_parts import NO_DUPLICATES, LoadRun
 from dm.schema.table import Column
@@ -64,8 +65,8 @@ class PartWriter:
         `typed` where the rows come with the types inside their JSON documents. Raises DMError where a row would go for
         one that the source does not take as equal.
         """
-        connection = self.connection
-        if not self.destination.mapped_keys:
+        connection, into = self.connection, self.destination
+        if not (into.mapped_keys or into.own_keys):
             return self._write(rows, typed=typed)
         connection.execute("SAVEPOINT dm_rows")
         tally = self._write(rows, typed=typed)
@@ -73,8 +74,12 @@ class PartWriter:
             return tally
         connection.execute("ROLLBACK TO SAVEPOINT dm_rows")
         head, tail = self._frame()
-        EqualKeys(connection, self.source, self.source_table, self.destination).refuse(rows, head, tail)
-        connection.execute("ROLLBACK TO SAVEPOINT dm_rows")
+        if into.mapped_keys:
+            EqualKeys(connection, self.source, self.source_table, into).refuse(rows, head, tail)
+            connection.execute("ROLLBACK TO SAVEPOINT dm_rows")
+        if into.own_keys:
+            ReplacedRows(connection, self.source, self.source_table, into, self.run).refuse(rows, head, tail)
+            connection.execute("ROLLBACK TO SAVEPOINT dm_rows")
         return self._write(rows, typed=typed)
 
     def _write(self, rows: Rows, *, typed: bool) -> Tally:

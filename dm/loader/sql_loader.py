@@ -142,7 +142,7 @@ class FileLoader:
             task.table,
             into.target,
             into.unique,
-            "error" if into.mapped_keys else self.on_duplicate,  # see `equal_keys.py`
+            "error" if into.mapped_keys or into.own_keys else self.on_duplicate,  # `equal_keys.py`, `replaced_rows.py`
             errors,
             enums,
             loaded,

@@ -72,6 +72,13 @@ class Index:
         """Whether some part is an expression."""
         return any(part.column is None for part in self.parts)
 
+    def identifies(self, table: TableSchema) -> bool:
+        """Whether it is unique, of whole columns that are NOT NULL."""
+        never_null = {column.name.lower() for column in table.columns if not column.nullable}
+        return self.unique and all(
+            (part.column or "").lower() in never_null and part.prefix is None for part in self.parts
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ForeignKey:
@@ -111,11 +118,7 @@ class TableSchema:
     @property
     def has_key(self) -> bool:
         """Whether a unique index identifies all rows: whole columns that are NOT NULL."""
-        never_null = {column.name.lower() for column in self.columns if not column.nullable}
-        return any(
-            all((part.column or "").lower() in never_null and part.prefix is None for part in index.parts)
-            for index in self.unique_indexes
-        )
+        return any(index.identifies(self) for index in self.unique_indexes)
 
     @property
     def unique_indexes(self) -> tuple[Index, ...]:

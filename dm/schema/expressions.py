@@ -1,0 +1,78 @@
+"""What the expressions of a table read: generated columns, keys that are expressions, CHECKs.
+
+Texts are looked at word by word, without knowing what a word is in them: a word that is a column's name counts as this
+column. So the answer may have too much in it, and never lacks anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from dm.schema.table import Index, TableSchema
+
+_PART: Final = re.compile(r"'(?:[^'\\]|''|\\.)*'|`(?P<name>(?:[^`]|``)*)`|(?P<word>[\w$]+)")
+# What asks for the zone of the session though no column is a TIMESTAMP.
+_ZONED: Final = frozenset({"unix_timestamp", "from_unixtime", "convert_tz", "timestamp"})
+
+
+def words_of(expression: str) -> frozenset[str]:
+    """The words and names of an expression in lower case; texts in quotes are none."""
+    found = set[str]()
+    for part in _PART.finditer(expression):
+        if part["name"] is not None:
+            found.add(part["name"].replace("``", "`").lower())
+        elif part["word"]:
+            found.add(part["word"].lower())
+    return frozenset(found)
+
+
+def expressions_of(table: TableSchema) -> Iterator[frozenset[str]]:
+    """The words of each expression of the table."""
+    for column in table.columns:
+        if column.expression is not None:
+            yield words_of(column.expression)
+    for index in table.indexes:
+        for part in index.parts:
+            if part.expression is not None:
+                yield words_of(part.expression)
+    yield from map(frozenset, table.check_words)
+
+
+def columns_under(index: Index, table: TableSchema) -> frozenset[str]:
+    """The columns that the index's values are made of, in lower case: no generated ones, but those under them."""
+    columns = {column.name.lower(): column for column in table.columns}
+    left = {name.lower() for name in index.columns}.union(
+        *(words_of(part.expression) for part in index.parts if part.expression is not None)
+    )
+    found, seen = set[str](), set[str]()
+    while left:
+        name = left.pop()
+        column = columns.get(name)
+        if name in seen or column is None:
+            continue
+        seen.add(name)
+        if column.generated is None:
+            found.add(name)
+        else:
+            left |= words_of(column.expression or "")
+    return frozenset(found)
+
+
+def depends_on_zone(table: TableSchema, *, unread_checks: bool = False) -> bool:
+    """Whether some expression may have another value in another time zone.
+
+    `unread_checks`: the table has CHECKs whose words are not known (MariaDB's of single columns).
+    """
+    moments = {column.name.lower() for column in table.columns if column.base == "timestamp"}
+    if unread_checks and moments:
+        return True
+    made = any(column.base == "timestamp" and column.generated is not None for column in table.columns)
+    return made or any(words & (moments | _ZONED) for words in expressions_of(table))
+
+
+def reads_padded(table: TableSchema, *, unread_checks: bool = False) -> bool:
+    """Whether some expression may have another value where CHAR columns keep their length (PAD_CHAR_TO_FULL_LENGTH)."""
+    padded = {column.name.lower() for column in table.columns if column.base == "char"}
+    return bool(padded) and (unread_checks or any(words & padded for words in expressions_of(table)))
