@@ -12,7 +12,6 @@ import argparse
 import os
 import shutil
 import signal
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -352,7 +351,7 @@ def main(arguments: Sequence[str]) -> int:
         output.print_error(error.report())
         return 1
     except KeyboardInterrupt:
-        print("interrupted; ending the servers", file=sys.stderr)  # noqa: T201  the one line after ^C
+        output.say("interrupted; ending the servers")
         return 130
     finally:
         if not running:

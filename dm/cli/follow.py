@@ -14,6 +14,7 @@ from typing import Any
 
 from dm.cli.output import print_line
 from dm.cli.status_text import Answer, errors_of, progress_lines, remarks_of, waits_of
+from dm.visible import visible
 
 _SECONDS = 0.5
 
@@ -77,7 +78,7 @@ def follow(
 
                 def show(answer: Answer) -> None:
                     lines = [*progress_lines(answer), *_held_up(answer)]
-                    live.update(Text("\n".join(lines)), refresh=True)
+                    live.update(Text(visible("\n".join(lines))), refresh=True)
 
                 answer = _watch(ask, wait, show, over)
             print_line("\n".join(progress_lines(answer, tables=False)))

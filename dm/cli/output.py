@@ -1,4 +1,8 @@
-"""What `dmctl` prints: DM's JSON on request, else tables for people. Errors always go to stderr."""
+"""What `dmctl` prints: DM's JSON on request, else tables for people. Errors always go to stderr.
+
+All of it is printed here and nowhere else, since all of it may hold words of others: `dm/visible.py` says what a
+terminal would make of them.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from typing import TYPE_CHECKING
 from dm.cli.status_text import Answer, load_lines, progress_cells, relay_remarks, remarks_of
 from dm.errors import ErrorReport
 from dm.plural import counted
+from dm.visible import visible, visible_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,12 +41,12 @@ _BETWEEN = 2  # spaces between two columns
 
 def print_json(answer: Answer) -> None:
     """The answer as it came."""
-    sys.stdout.write(json.dumps(answer, indent=4, ensure_ascii=False) + "\n")
+    sys.stdout.write(visible_json(json.dumps(answer, indent=4, ensure_ascii=False)) + "\n")
 
 
 def say(text: str) -> None:
     """A remark that is no part of the answer."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(visible(text) + "\n")
 
 
 def warnings(answer: Answer) -> None:
@@ -62,7 +67,12 @@ def print_error(report: ErrorReport) -> None:
 
 def print_line(text: str) -> None:
     """One line of an answer."""
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(visible(text) + "\n")
+
+
+def print_file(text: str) -> None:
+    """A text that a file is made of: as it is, unless people read it."""
+    sys.stdout.write((visible(text) if sys.stdout.isatty() else text) + "\n")
 
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
@@ -76,7 +86,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
         drawn.add_column(column, overflow="fold")
     for row in rows:
         # Text, not markup: names and errors may hold square brackets
-        drawn.add_row(*(Text(cell, style=_STYLES.get(cell.partition(" ")[0], "")) for cell in row))
+        drawn.add_row(*(Text(visible(cell), style=_STYLES.get(cell.partition(" ")[0], "")) for cell in row))
     console.print(drawn)
 
 
@@ -136,7 +146,7 @@ def _narrowed(rows: Sequence[Sequence[str]]) -> tuple[Sequence[str], Sequence[Se
 
 
 def _natural_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    widths = [max(len(cell) for cell in cells) for cells in zip(columns, *rows, strict=True)]
+    widths = [max(len(visible(cell)) for cell in cells) for cells in zip(columns, *rows, strict=True)]
     return sum(widths) + _BETWEEN * (len(widths) - 1)
 
 
@@ -299,4 +309,4 @@ def structures(answer: Answer) -> None:
     for source in answer["sources"]:
         if source["result"]:
             print_line(f"-- source {source['source']}")
-            print_line(f"{source['msg']};")
+            print_file(f"{source['msg']};")

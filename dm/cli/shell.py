@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-import sys
 from collections.abc import Callable, Sequence
+
+from dm.cli import output as printer
 
 PROMPT = "» "
 
@@ -22,7 +23,7 @@ class Shell:
         """The exit status of the last command, as of a script."""
         if self._interactive:
             self._edit_lines()
-            sys.stderr.write("dmctl: `help` lists the verbs, `exit` leaves\n")
+            printer.say("dmctl: `help` lists the verbs, `exit` leaves")
         status = 0
         while True:
             try:
@@ -30,12 +31,12 @@ class Shell:
             except EOFError:
                 return status
             except KeyboardInterrupt:
-                sys.stderr.write("\n")
+                printer.say("")
                 continue
             try:
                 words = shlex.split(line, comments=True)
             except ValueError as error:
-                sys.stderr.write(f"{error}\n")
+                printer.say(str(error))
                 status = 2
                 continue
             if not words:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ from rich.console import Console
 from dm.cli import output
 from dm.cli.output import check_table, final_places, sources_table, status_table
 from dm.cli.status_text import in_error, progress_lines
+from dm.errors import ErrorReport
 
 ERROR = {"ErrCode": 36070, "Message": "the target has no table s.t", "RawCause": "", "Workaround": "create it"}
 PAUSED_BY_USER = {"isCanceled": True, "errors": [], "detail": ""}
@@ -351,3 +355,59 @@ def test_each_way_out_names_its_finding(capsys: pytest.CaptureFixture[str], monk
         "to fix version of m to db:",
         "a new one",
     ]
+
+
+HOSTILE = "\x1b]0;mine\x07\x9b2J\u202etxt\ud800"
+SHOWN = "\\x1b]0;mine\\x07\\x9b2J\\u202etxt\\ud800"
+
+
+def test_words_of_others_do_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    output.say(HOSTILE)
+    output.print_line(HOSTILE)
+    output.print_error({**_REPORT, "Message": HOSTILE, "RawCause": HOSTILE, "Workaround": HOSTILE})
+    output.table("", ("name",), [(HOSTILE,)])
+    output.print_json({"result": False, "msg": HOSTILE})
+    check_table(_checked(HOSTILE))
+    said = capsys.readouterr()
+    assert SHOWN in said.err
+    assert SHOWN in said.out
+    assert json.loads(said.out[said.out.index("{") : said.out.rindex("}") + 1])["msg"] == HOSTILE
+    for text in (said.out, said.err):
+        assert not set(HOSTILE) & set(text) - set("]0;mine2Jtxt"), "escaped in every place"
+
+
+def test_a_text_that_a_file_is_made_of_is_exact_but_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "CREATE TABLE t (a ENUM('\x1b'));"
+    output.print_file(text)
+    assert capsys.readouterr().out == f"{text}\n"
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    output.print_file(text)
+    assert capsys.readouterr().out == "CREATE TABLE t (a ENUM('\\x1b'));\n"
+
+
+def test_nothing_else_of_dmctl_writes_to_the_terminal() -> None:
+    folder = Path(output.__file__).parent
+    written = re.compile(r"sys\.std(out|err)\.write|\bprint\(|\becho\(|\.print\(|file=sys\.")
+    found = {
+        f"{path.name}: {line.strip()}"
+        for path in folder.glob("*.py")
+        if path.name != "output.py"
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if written.search(line) and "showing.print(" not in line and "def print(" not in line
+    }
+    assert found == set()
+
+
+_REPORT: ErrorReport = {
+    "ErrCode": 1, "ErrClass": "c", "ErrScope": "s", "ErrLevel": "l", "Message": "", "RawCause": "", "Workaround": "",
+}  # fmt: skip
+
+
+def _checked(text: str) -> dict[str, Any]:
+    result = {
+        "state": "fail", "name": "n", "extra": text, "desc": "", "errors": [{"short_error": text}],
+        "instruction": text,
+    }  # fmt: skip
+    return {"results": [result], "summary": {"total": 1, "successful": 0, "warning": 0, "failed": 1}}

@@ -1,0 +1,32 @@
+r"""Text as a terminal may show it.
+
+What people read holds words of others: names and comments of a source, messages of a server, answers of whoever listens
+at an address. A terminal obeys control characters (C0, DEL, C1: it clears the screen, sets its title, types an answer),
+and shows text after a bidirectional control in another order than it is in. So every text for people passes `visible`,
+which shows such characters as `\x1b` or `\u202e`. Line breaks and tabs stay: texts of ours have them.
+
+JSON has its own escapes for the same characters, so `visible_json` changes nothing that it says.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# C0 but tab and line feed, DEL, C1; Unicode's bidirectional controls (UAX #9) and its line and paragraph separators;
+# halves of surrogate pairs, which no encoding can write.
+_HIDDEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """The text with each such character escaped."""
+    return _HIDDEN.sub(lambda found: _escaped(ord(found[0])), text)
+
+
+def visible_json(text: str) -> str:
+    """A JSON text that means the same and holds no such character."""
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _escaped(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
