@@ -13,6 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
@@ -84,6 +85,7 @@ class Client:
         self._address = address
         self._seconds = seconds
         self._where = str(self._home.directory) if address is None else address
+        self._environment = environment
         self._headers = {} if address is None else authorization(environment)
 
     def get(self, path: str, **parameters: object) -> Answer:
@@ -126,7 +128,10 @@ class Client:
 
         request = (method, path, body)
         if self._address is not None:
-            return over_port(self._address, request, self._headers, self._seconds)
+            from dm.cli.listener import demand_trusted_listener
+
+            demand = partial(demand_trusted_listener, environment=self._environment)
+            return over_port(self._address, request, self._headers, self._seconds, demand)
         if not self._home.exists():
             raise NotConnectedError("no daemon has ever run here")
         with self._home.socket_path() as name:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +25,7 @@ config_app = typer.Typer(
 )
 
 RELAYS_FILE = "relay_workers.json"  # DM's name: which workers pull the binlog of which sources
+_FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")  # what dm.config takes for a task's name and a source's id
 DEFAULT_DIRECTORY = "./configs"  # DM's
 
 PathOption = Annotated[str | None, typer.Option("--path", "-p", help="write it to this file")]
@@ -99,6 +101,8 @@ def export(
     try:
         if place.is_dir() and any(place.iterdir()):
             raise DMError("usage", problem=f"{directory} is there and not empty", hint="name another one with --path")
+        for one in (*answer["sources"], *answer["tasks"]):
+            _demand_file_name(str(one["name"]))
         for kind in ("sources", "tasks"):
             (place / kind).mkdir(parents=True, exist_ok=True)
             written += [_write(place / kind / f"{one['name']}.yaml", one["cfg"]) for one in answer[kind]]
@@ -111,6 +115,12 @@ def export(
         return
     for file in written:
         printer.print_line(file)
+
+
+def _demand_file_name(name: str) -> None:
+    """Refuse what would lead out of the directory: names come from whatever answers at an address."""
+    if not _FILE_NAME.fullmatch(name):
+        raise DMError("bad-name-in-answer", said=name)
 
 
 @config_app.command("import")
@@ -188,7 +198,7 @@ def _show(client: Client, where: str, path: str | None, output: Format | None) -
     elif as_json(output):
         printer.print_json(answer)
     else:
-        printer.print_line(answer["cfg"].removesuffix("\n"))
+        printer.print_file(answer["cfg"].removesuffix("\n"))
 
 
 def _write(file: Path, text: str) -> str:

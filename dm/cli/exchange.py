@@ -9,11 +9,12 @@ from __future__ import annotations
 import http.client
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from urllib.parse import urlsplit
 
 from dm.cli.client import NotConnectedError
+from dm.errors import DMError
 
 CONNECT_SECONDS = 10.0
 
@@ -23,36 +24,49 @@ class BrokenAnswerError(OSError):
 
 
 class _Connection(http.client.HTTPConnection):
-    def __init__(self, netloc: str, path: str | None, seconds: float) -> None:
+    def __init__(self, netloc: str, seconds: float, reach: Callable[[_Connection], None]) -> None:
         super().__init__(netloc, timeout=seconds)
-        self._path = path
+        self._reach = reach
 
     def connect(self) -> None:
         """Reach it soon or not at all; the answer may take longer."""
         patience, self.timeout = self.timeout, CONNECT_SECONDS
         try:
-            if self._path is None:
-                super().connect()
-            else:
-                self.sock = socket.socket(socket.AF_UNIX)
-                self.sock.connect(self._path)
+            self._reach(self)
         except OSError as error:
             self.close()
             raise NotConnectedError(str(error)) from error
+        except DMError:
+            self.close()
+            raise
         self.sock.settimeout(patience)
 
 
 def over_socket(path: str, request: tuple[str, str, object], seconds: float) -> tuple[int, bytes]:
     """Ask the daemon behind a Unix socket: method, path, body; gives status and text. Raises OSError."""
-    return _exchange(_Connection("dm-worker", path, seconds), request, {})
+
+    def reach(connection: _Connection) -> None:
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.connect(path)
+
+    return _exchange(_Connection("dm-worker", seconds, reach), request, {})
 
 
 def over_port(
-    address: str, request: tuple[str, str, object], headers: Mapping[str, str], seconds: float
+    address: str,
+    request: tuple[str, str, object],
+    headers: Mapping[str, str],
+    seconds: float,
+    demand: Callable[[socket.socket], None],
 ) -> tuple[int, bytes]:
-    """The same at `host:port`, with headers that say who asks."""
+    """The same at `host:port`, with headers that say who asks; `demand` raises DMError before anything is sent."""
     netloc = urlsplit(address if "://" in address else f"http://{address}").netloc
-    return _exchange(_Connection(netloc, None, seconds), request, headers)
+
+    def reach(connection: _Connection) -> None:
+        http.client.HTTPConnection.connect(connection)
+        demand(connection.sock)
+
+    return _exchange(_Connection(netloc, seconds, reach), request, headers)
 
 
 def _exchange(

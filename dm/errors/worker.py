@@ -130,13 +130,19 @@ KINDS: tuple[ErrorKind, ...] = (
         "token-missing", 40918, "dm-worker", "internal", "medium",
         "a request through this port needs the token in {path}",
         "send `Authorization: Bearer <token>`; dmctl takes the token from the file that DM_TOKEN_FILE names, else from "
-        "$DM_HOME/token; this user's own daemon needs none: leave --addr and DM_ADDR unset",
+        "$DM_HOME/token; Prometheus needs no more than $DM_HOME/metrics-token; this user's own daemon needs none: "
+        "leave --addr and DM_ADDR unset",
     ),
     ErrorKind(
         "token-unusable", 40919, "config", "internal", "high",
         "the token {path} can't be used: {problem}",
         "delete the file and restart dm-worker, which makes a new one; then copy it to every client (Prometheus, "
         "dmctl)",
+    ),
+    ErrorKind(
+        "request-too-large", 40950, "dm-worker", "internal", "medium",
+        "a request to dm-worker may have {most} MiB, and this one has more",
+        "source and task files are smaller by far: see what was given as one",
     ),
     ErrorKind(
         "home-unusable", 40930, "config", "internal", "medium",
@@ -175,9 +181,25 @@ KINDS: tuple[ErrorKind, ...] = (
         "its log is {log}",
     ),
     ErrorKind(
+        "listener-not-trusted", 48932, "dmctl", "internal", "high",
+        "at {address} listens {who}, and not a dm-worker of this user: nothing was sent there",
+        "see whether your dm-worker runs, and at which port; if that of another user is meant, name the user in "
+        "DM_ADDR_USER",
+    ),
+    ErrorKind(
+        "address-not-local", 48933, "config", "internal", "medium",
+        "{address} is another machine: a dm-worker listens on loopback addresses alone, and nothing was sent there",
+        "make an ssh tunnel to that machine's dm-worker and name its end here, as 127.0.0.1:8261",
+    ),
+    ErrorKind(
         "bad-answer", 48903, "dmctl", "internal", "high",
         "{address} is no dm-worker: its answer has HTTP status {status} and another form",
         "check --addr and DM_ADDR",
+    ),
+    ErrorKind(
+        "bad-name-in-answer", 48934, "dmctl", "internal", "high",
+        "the answer names a source or task {said!r}, which can't be the name of a file: nothing was written",
+        "check --addr and DM_ADDR: dm-worker takes no such name",
     ),
     ErrorKind(
         "usage", 48904, "config", "not-set", "medium",

@@ -29,9 +29,11 @@ from dm.syncer.stream.operators import Verb
 from dm.task.shard_locks import Decision
 from dm.task.tracked_structure import StructureRequest
 from dm.unit import JSON
+from dm.worker.connection import LimitedBody
 from dm.worker.metrics import CONTENT_TYPE, Metrics
 from dm.worker.operations import Answer, Operations, PrecheckFailed
 from dm.worker.registry import ConfigFile
+from dm.worker.token import METRICS_PATH
 from dm.worker.validation_api import add_validation
 from dm.worker.version import installed_version
 
@@ -248,6 +250,8 @@ def _application() -> FastAPI:
             error = DMError("internal-error", what=f"{request.url.path} ended with {type(defect).__name__}")
             return JSONResponse({"result": False, "msg": str(error), "error": cast("JSON", error.report())}, 500)
 
+    app.add_middleware(LimitedBody)  # outermost, since the others may read the body
+
     @app.exception_handler(DMError)
     async def refused(_request: Request, error: DMError) -> JSONResponse:
         answer: dict[str, JSON] = {"result": False, "msg": str(error), "error": cast("JSON", error.report())}
@@ -269,7 +273,7 @@ def _application() -> FastAPI:
 
 
 def _metrics(app: FastAPI, metrics: Metrics) -> None:
-    @app.get("/metrics", response_model=None)
+    @app.get(METRICS_PATH, response_model=None)
     def scrape() -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 

@@ -1,7 +1,8 @@
 """The servers of the API: uvicorn's, but told when they are to end, instead of looking ten times a second.
 
 Each socket has a server of its own. So it is the application that a socket was given that decides whether a request
-there needs the token, and nothing that the request says of itself.
+there needs the token, and nothing that the request says of itself. What a connection may take is in
+`dm/worker/connection.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from typing import Final
 
 import uvicorn
 from starlette.types import ASGIApp
+
+from dm.worker.connection import BACKLOG, LimitedConnection
 
 _TICK_SECONDS: Final = 1.0  # the `Date` of its answers is renewed then
 
@@ -44,7 +47,10 @@ class ApiServer(uvicorn.Server):
 @contextmanager
 def serving(app: ASGIApp, listener: socket.socket, name: str) -> Iterator[None]:
     """Answer what comes through a socket, in a thread of its own; at the end what was asked is still answered."""
-    server = ApiServer(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none"))
+    config = uvicorn.Config(
+        app, http=LimitedConnection, backlog=BACKLOG, log_config=None, access_log=False, lifespan="off", ws="none"
+    )
+    server = ApiServer(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name=name, daemon=True)
     thread.start()
     try:

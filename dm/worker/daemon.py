@@ -21,9 +21,11 @@ from dm.clock import SystemClock
 from dm.errors import DMError
 from dm.task.host_process import HOST_COMMAND
 from dm.task.log import configure
+from dm.visible import visible
 from dm.worker.api import create_app, create_metrics_app
 from dm.worker.api_server import serving
 from dm.worker.binlog_verbs import ProgressAtTarget
+from dm.worker.connection import BACKLOG, raise_descriptors
 from dm.worker.home import HOME_TAKEN_STATUS, Home
 from dm.worker.hosts import PATIENCE_SECONDS, Hosts
 from dm.worker.loop import Loop
@@ -31,7 +33,7 @@ from dm.worker.metrics import Metrics
 from dm.worker.operations import Operations, Servers
 from dm.worker.registry import Registry
 from dm.worker.supervisor import Locate, Supervisor
-from dm.worker.token import Token, TokenDemanded
+from dm.worker.token import TokenDemanded, Tokens
 from dm.worker.version import installed_version
 
 
@@ -91,7 +93,7 @@ def _listening(
         for name, behind, port in wanted:
             if port is not None:
                 listener = stack.enter_context(_port(port))
-                served.append((TokenDemanded(behind, Token.kept(home.token)), listener, name))
+                served.append((TokenDemanded(behind, Tokens.kept(home.token, home.metrics_token)), listener, name))
                 where[name] = "{}:{}".format(*listener.getsockname())  # port 0 was replaced by a free one
         for answering, listener, name in served:
             stack.enter_context(serving(answering, listener, name))
@@ -110,7 +112,7 @@ def _local_socket(home: Home) -> Iterator[socket.socket]:
         local.bind(path)
         os.chmod(path, 0o600)
         stack.callback(os.unlink, path)
-        local.listen(128)
+        local.listen(BACKLOG)
         yield local
 
 
@@ -120,7 +122,7 @@ def _port(address: tuple[str, int]) -> Iterator[socket.socket]:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(address)
-            listener.listen(128)
+            listener.listen(BACKLOG)
         except OSError as error:
             where = "{}:{}".format(*address)
             raise DMError("port-unusable", address=where, problem=error.strerror or str(error)) from None
@@ -145,11 +147,12 @@ def run(parts: Parts, arguments: Sequence[str] | None = None) -> int:
         prog="dm-worker", description="Runs migration tasks on this machine; `dmctl` controls it. State: $DM_HOME."
     )
     token = "requests need the token in $DM_HOME/token"
+    reading = "requests need the one in $DM_HOME/metrics-token"
     parser.add_argument(
         "--listen", metavar="127.0.0.1:PORT", help=f"listen there too, besides the socket in $DM_HOME; {token}"
     )
     parser.add_argument(
-        "--metrics-addr", metavar="127.0.0.1:PORT", help=f"a port for Prometheus that has /metrics alone; {token}"
+        "--metrics-addr", metavar="127.0.0.1:PORT", help=f"a port for Prometheus that has /metrics alone; {reading}"
     )
     parser.add_argument(
         "--secret-key-path", metavar="FILE", type=Path, help="the key of encrypted passwords; else $DM_HOME/secret-key"
@@ -160,6 +163,7 @@ def run(parts: Parts, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"dm-worker {installed_version()}")
     options = parser.parse_args(arguments)
     configure(process="dm-worker")
+    raise_descriptors()
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
@@ -171,13 +175,13 @@ def run(parts: Parts, arguments: Sequence[str] | None = None) -> int:
         serve(Home.of(os.environ, options.secret_key_path), parts, ports, stop, given)
     except DMError as error:
         structlog.get_logger().error("dm-worker ends", error=str(error))
-        print(error, file=sys.stderr)  # noqa: T201  the one thing a person at a terminal needs to see
+        print(visible(str(error)), file=sys.stderr)  # noqa: T201  the one thing a person at a terminal needs to see
         if error.name == "daemon-running":
             return HOME_TAKEN_STATUS
         return 2 if error.kind.error_class == "config" else 1
     except OSError as error:
         structlog.get_logger().exception("dm-worker ends")
-        print(f"dm-worker: {error}", file=sys.stderr)  # noqa: T201
+        print(visible(f"dm-worker: {error}"), file=sys.stderr)  # noqa: T201
         return 1
     return 0
 

@@ -44,6 +44,11 @@ class Home:
         return self.directory / "token"
 
     @property
+    def metrics_token(self) -> Path:
+        """The token that is enough for reading `/metrics`."""
+        return self.directory / "metrics-token"
+
+    @property
     def logs(self) -> Path:
         """Logs of the daemon and of each host process."""
         return self.directory / "log"

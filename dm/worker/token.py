@@ -1,8 +1,12 @@
 """The secret that a request through a port has to bring.
 
 The daemon's Unix socket is its user's alone, by the permissions of the file. A port is not: every user and every
-program of the machine can connect to it, and a task file names files that the daemon reads. So a request there shows
-that its sender can read a file of the daemon's home. Prometheus, which is another user as a rule, gets a copy of it.
+program of the machine can connect to it. So a request there shows that its sender can read a file of the daemon's home,
+or a copy of it.
+
+There are two. With `token` one can do all that `dmctl` does, and that is all that the daemon's user can do: a task file
+names files that the daemon reads, and programs that it starts (`spark.java-home`). Prometheus is another user as a rule
+and needs none of that, so `metrics-token` opens `/metrics` for reading and nothing else, at either port.
 
 The comparison takes the same time wherever two tokens differ. Neither the token nor what came in its place is in a log
 or an answer.
@@ -25,13 +29,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from dm.errors import DMError
 from dm.unit import JSON
 
+METRICS_PATH: Final = "/metrics"
 _BYTES: Final = 32
 _FEWEST_CHARACTERS: Final = 32  # of a token that a person wrote there
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """The token of one daemon and the file that holds it."""
+    """A token of one daemon and the file that holds it."""
 
     path: Path
     text: str = field(repr=False)
@@ -62,22 +67,47 @@ class Token:
         return scheme.lower() == b"bearer" and hmac.compare_digest(credentials.strip(), self.text.encode())
 
 
-class TokenDemanded:
-    """An application behind a port: it sees only requests that bring the token."""
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Both tokens of one daemon."""
 
-    def __init__(self, app: ASGIApp, token: Token) -> None:
+    full: Token
+    metrics: Token
+
+    @classmethod
+    def kept(cls, full: Path, metrics: Path) -> Self:
+        """Those in the files, which are made where they are missing; raises DMError."""
+        return cls(Token.kept(full), Token.kept(metrics))
+
+    def allow(self, scope: Scope) -> bool:
+        """Whether a request brings a token that is enough for it."""
+        return self.full.is_in(scope["headers"]) or (_reads_metrics(scope) and self.metrics.is_in(scope["headers"]))
+
+    def least(self, scope: Scope) -> Token:
+        """The token that would do."""
+        return self.metrics if _reads_metrics(scope) else self.full
+
+
+class TokenDemanded:
+    """An application behind a port: it sees only requests that bring a token for them."""
+
+    def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
         self._app = app
-        self._token = token
+        self._tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it with 401."""
-        if scope["type"] == "http" and self._token.is_in(scope["headers"]):
+        if scope["type"] == "http" and self._tokens.allow(scope):
             await self._app(scope, receive, send)
             return
-        error = DMError("token-missing", path=self._token.path)
+        error = DMError("token-missing", path=self._tokens.least(scope).path)
         answer = {"result": False, "msg": str(error), "error": cast("JSON", error.report())}
         refusal = JSONResponse(answer, 401, headers={"WWW-Authenticate": "Bearer"})
         await refusal(scope, receive, send)
+
+
+def _reads_metrics(scope: Scope) -> bool:
+    return scope.get("path") == METRICS_PATH and scope.get("method") == "GET"
 
 
 def _create(path: Path, text: str) -> None:

@@ -50,7 +50,7 @@ def configuration(replica: Replica, directory: Path) -> str:
     port = re.search(r'"metrics": "([^"]+)"', replica.daemon.log.read_text(encoding="utf-8"))
     assert port is not None
     right, wrong = directory / "dm.token", directory / "wrong.token"
-    right.write_text((replica.daemon.home / "token").read_text(encoding="ascii"), encoding="ascii")
+    right.write_text((replica.daemon.home / "metrics-token").read_text(encoding="ascii"), encoding="ascii")
     wrong.write_text("canary-9d1e", encoding="ascii")
     (directory / "dm.rules.yml").write_text(RULES, encoding="utf-8")
     assert CONFIGURATION.count("/etc/prometheus/dm.token") == CONFIGURATION.count("127.0.0.1:8262") == 1

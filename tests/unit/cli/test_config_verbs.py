@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import stat
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 
+from tests.testbed.daemon import run_here
 from tests.unit.worker.home import TestHome, home, until
 
 FAILED, BAD_USAGE = 1, 2
@@ -152,3 +156,42 @@ def test_a_setting_that_is_not_possible_changes_nothing(one: TestHome, words: li
     assert refused.status == BAD_USAGE
     assert said in refused.err
     assert one.ok("config", "worker") == before
+
+
+@contextmanager
+def pretended(answer: object) -> Iterator[str]:
+    """Whoever listens at an address and answers all requests with this."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            text = json.dumps(answer).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield "{}:{}".format(*server.server_address)
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("name", ["../out", "/etc/out", "a/b", "..", "", "a\0b", "\x1b[2J"])
+@pytest.mark.parametrize("kind", ["sources", "tasks"])
+def test_an_export_writes_nothing_outside_its_directory(tmp_path: Path, name: str, kind: str) -> None:
+    good = {"name": "good", "file": "f", "cfg": "harmless: 1\n"}
+    answer = {"result": True, "msg": "", "sources": [good], "tasks": [good], "relays": [], "worker": {}}
+    answer[kind] = [good, {**good, "name": name}]
+    with pretended(answer) as address:
+        done = run_here(["config", "export", "-p", "deep/out", "--addr", address], tmp_path, {"DM_HOME": str(tmp_path)})
+    assert done.status != 0
+    assert "can't be the name of a file: nothing was written" in done.err
+    assert "\x1b" not in done.err
+    assert list(tmp_path.rglob("*")) == []

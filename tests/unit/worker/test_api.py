@@ -39,10 +39,14 @@ def metrics(one: TestHome) -> str:
     return port(one, "metrics")
 
 
-@pytest.fixture(scope="module")
-def token(one: TestHome) -> dict[str, str]:
+def bearer(one: TestHome) -> dict[str, str]:
     """The header that a request through a port needs."""
     return {"authorization": f"Bearer {(one.directory / 'token').read_text().strip()}"}
+
+
+@pytest.fixture(scope="module")
+def token(one: TestHome) -> dict[str, str]:
+    return bearer(one)
 
 
 def test_the_port_answers_like_the_socket(one: TestHome, address: str) -> None:
@@ -64,14 +68,34 @@ def test_a_request_through_a_port_needs_the_token(
     one: TestHome, address: str, metrics: str, token: dict[str, str]
 ) -> None:
     for where in (f"{address}/api/v1/daemon", f"{address}/metrics", f"{address}/api/v1/nothing", f"{metrics}/metrics"):
+        enough = "metrics-token" if where.endswith("/metrics") else "token"
         for headers in wrong_ones(token):
             answer = httpx.get(f"http://{where}", headers=headers)
             assert answer.status_code == 401
             assert answer.headers["www-authenticate"] == "Bearer"
             assert answer.json()["error"]["ErrCode"] == 40918
-            assert f"the token in {one.directory / 'token'}" in answer.json()["msg"]
+            assert f"the token in {one.directory / enough}" in answer.json()["msg"].split(", workaround")[0]
             assert "canary" not in answer.text
         assert httpx.get(f"http://{where}", headers=token).status_code == (404 if "nothing" in where else 200)
+
+
+def test_the_token_of_prometheus_reads_metrics_and_does_nothing_else(one: TestHome, address: str, metrics: str) -> None:
+    text = (one.directory / "metrics-token").read_text().strip()
+    assert text != (one.directory / "token").read_text().strip()
+    assert (one.directory / "metrics-token").stat().st_mode & 0o777 == 0o600
+    reading = {"authorization": f"Bearer {text}"}
+    for where in (address, metrics):
+        assert "dm_worker_info" in httpx.get(f"http://{where}/metrics", headers=reading).text
+    shown = httpx.get(f"http://{address}/openapi.json", headers=wrong_ones(reading)[0])
+    assert shown.status_code == 401
+    paths = httpx.get(f"http://{address}/openapi.json", headers=bearer(one)).json()["paths"]
+    assert len(paths) > 40
+    for path, methods in paths.items():
+        for method in methods:
+            answer = httpx.request(method, f"http://{address}{path}", headers=reading, json={})
+            assert answer.status_code == (200 if path == "/metrics" else 401), (method, path)
+    for method, path in (("POST", "/metrics"), ("GET", "/metrics/"), ("GET", "/metrics/../api/v1/tasks")):
+        assert httpx.request(method, f"http://{address}{path}", headers=reading, json={}).status_code == 401
 
 
 def test_nothing_is_done_without_the_token(one: TestHome, address: str) -> None:

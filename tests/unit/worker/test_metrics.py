@@ -175,7 +175,7 @@ def test_a_scrape_counts_what_happened_to_a_task(tmp_path: Path) -> None:
         running.start("--metrics-addr", "127.0.0.1:0")
         found = re.search(r'"metrics": "([^"]+)"', (running.directory / "daemon.log").read_text())
         assert found is not None
-        token = (running.directory / "token").read_text().strip()
+        token = (running.directory / "metrics-token").read_text().strip()
         running.ok("operate-source", "create", running.source())
         running.tried("start-task", running.task())
         until(lambda: running.stage() == ("Paused", "Sync"))

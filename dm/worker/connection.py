@@ -1,0 +1,124 @@
+"""Connections of the API: how many a socket has, and how long one may take to say what it wants.
+
+Every user of the machine can connect to a port, and whoever has only connected has shown no token yet. So what such
+connections hold is bounded: their number, and with it the descriptors of this process; the time in which a request
+must be there whole; its size (`LimitedBody`). A port at its limit gives up the connection that has waited the longest
+for its request. So connections that ask nothing keep nobody out, and a request that is there whole is answered.
+
+Each socket counts for itself: what happens at a port takes nothing from the Unix socket, which its user alone can open.
+For that the process needs more descriptors than all sockets together may hold (`raise_descriptors`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from typing import Final, cast
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from dm.errors import DMError
+from dm.unit import JSON
+
+MOST_CONNECTIONS: Final = 64  # of a socket; asyncio accepts as many as BACKLOG more before one is given up
+BACKLOG: Final = 16
+REQUEST_SECONDS: Final = 30.0  # for all of a request; a body of the largest size comes through a slow tunnel in that
+LARGEST_BODY: Final = 16 << 20
+DESCRIPTORS: Final = 1 << 16
+
+
+def raise_descriptors() -> None:
+    """Let this process and its children open as many files as the system lets them, up to DESCRIPTORS."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+class LimitedConnection(H11Protocol):
+    """One connection; given up when its request does not come, or when others need its place."""
+
+    _given_up: asyncio.TimerHandle | None = None  # set while a request is not there whole
+    _waits_since = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first request; make room where there are too many."""
+        super().connection_made(transport)
+        self._wait()
+        others = [each for each in self.connections if isinstance(each, LimitedConnection) and each.waits]
+        if len(self.connections) > MOST_CONNECTIONS:
+            min(others, key=lambda each: each._waits_since).give_up()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It waits no more."""
+        self._wait_no_more()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """A part of a request, perhaps the last one."""
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, which may be there already."""
+        self._wait()
+        super().on_response_complete()
+        self._look()
+
+    @property
+    def waits(self) -> bool:
+        """Whether its request is not there whole."""
+        return self._given_up is not None
+
+    def give_up(self) -> None:
+        """Close it without a word."""
+        self._wait_no_more()
+        self.connections.discard(self)  # at once: the transport closes in the loop's next round
+        self.transport.abort()
+
+    def _look(self) -> None:
+        cycle = self.cycle
+        if cycle is not None and not cycle.more_body and not cycle.response_complete:
+            self._wait_no_more()
+
+    def _wait(self) -> None:
+        self._wait_no_more()
+        self._waits_since = self.loop.time()
+        self._given_up = self.loop.call_later(REQUEST_SECONDS, self.give_up)
+
+    def _wait_no_more(self) -> None:
+        if self._given_up is not None:
+            self._given_up.cancel()
+            self._given_up = None
+
+
+class LimitedBody:
+    """An application that is asked only what is not too large; a body whose size is not said is counted."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it with 413 before its body is read."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        size = int(headers.get(b"content-length", b"0"))  # digits: h11 has seen to that
+        came: list[Message] = []
+        if b"transfer-encoding" in headers:
+            while size <= LARGEST_BODY and (not came or came[-1].get("more_body", False)):
+                came.append(await receive())
+                size += len(came[-1].get("body", b""))
+        if size > LARGEST_BODY:
+            error = DMError("request-too-large", most=LARGEST_BODY >> 20)
+            answer = {"result": False, "msg": str(error), "error": cast("JSON", error.report())}
+            await JSONResponse(answer, 413, headers={"connection": "close"})(scope, receive, send)
+            return
+
+        async def again() -> Message:
+            return came.pop(0) if came else await receive()
+
+        await self._app(scope, again, send)
