@@ -29,6 +29,7 @@ from dm.config.start_point import StartPoint
 from dm.config.syncer import SyncerConfig
 from dm.config.task import Experimental, Instance, MariaDb2TiDb, TaskConfig
 from dm.config.validator import ValidatorConfig
+from dm.schema.translation import ENGINES_BY_DEFAULT
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
 COMMAND: Final = ".venv/bin/python scripts/document_configuration.py"
@@ -196,7 +197,8 @@ CHAPTERS: Final = (
             " and in DDL. Values stay the same; the order of texts and which of them are equal become the target's."
             " Both are of one character set. See [full-load.md](full-load.md#collations-and-engines)",
             "engine-map": "not in DM: storage engine of the source: engine that the target gets instead, in the load"
-            " and in DDL, such as `{MyISAM: InnoDB}`. See [full-load.md](full-load.md#collations-and-engines)",
+            " and in DDL. Pairs of the file go before those of the default, which stay beside them. See"
+            " [full-load.md](full-load.md#collations-and-engines)",
             "mariadb2tidb": "see [mariadb2tidb](#mariadb2tidb)",
             "experimental": "see below",
             "target-database": "the target, see [Endpoint](#endpoint-from-and-target-database)",
@@ -211,6 +213,7 @@ CHAPTERS: Final = (
             "validators": "name: section, see [validators](#validators)",
             "spark": "ours: where the full load runs, see [spark](#spark)",
         },
+        {"engine-map": f"`{{{', '.join(f'{name}: {other}' for name, other in ENGINES_BY_DEFAULT.items())}}}`"},
     ),
     Chapter(
         "mariadb2tidb",

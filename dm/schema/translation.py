@@ -10,6 +10,9 @@ MySQL 8 and MariaDB 10.10 have the same collations under different names: `0900`
 padding, `uca1400_nopad` that of version 14. MariaDB itself reads the first as the second since 11.4.5 (MDEV-20912).
 These pairs apply unless the task says otherwise.
 
+So do the pairs of engines that can't roll back, with InnoDB. A table of such an engine can't take rows together with
+their progress, so no task can use it.
+
 Only words are replaced; the rest of the text stays.
 """
 
@@ -42,6 +45,7 @@ _TO_MYSQL: Final = {
     **{f"utf8mb4_uca1400_{pad}{flags}": f"utf8mb4_0900_{flags}" for flags in _FLAGS for pad in ("", "nopad_")},
     "utf8mb4_nopad_bin": "utf8mb4_0900_bin",
 }
+ENGINES_BY_DEFAULT: Final = {"MyISAM": "InnoDB", "MEMORY": "InnoDB", "Aria": "InnoDB"}
 # What only engines without transactions have: row formats that InnoDB refuses, and options unknown to MySQL.
 _FOREIGN_ROW_FORMATS: Final = ("FIXED", "PAGE")
 _ENGINE_OPTIONS: Final = ("TRANSACTIONAL", "PAGE_CHECKSUM")
@@ -67,10 +71,10 @@ class Translation:
 
     @classmethod
     def of(cls, collations: Mapping[str, str], engines: Mapping[str, str]) -> Translation:
-        """The maps as in a task file."""
+        """The maps of a task file, over the pairs that apply by default."""
         return cls(
             {name.lower(): other.lower() for name, other in collations.items()},
-            {_engine(name): other for name, other in engines.items()},
+            {_engine(name): other for pairs in (ENGINES_BY_DEFAULT, engines) for name, other in pairs.items()},
         )
 
     def collation(self, name: str, source: SourceContext, target: SourceContext) -> str:

@@ -111,6 +111,7 @@ class FullLoad:
             sole_source=self.settings.get("sole_source", True),
             shard_mode=self.settings.get("shard_mode", ""),
             collation_compatible=self.settings.get("collation_compatible", "loose"),
+            engine_map=self.settings.get("engine_map", {}),
         )
         if "consistency" in self.settings:
             dumper["consistency"] = self.settings["consistency"]

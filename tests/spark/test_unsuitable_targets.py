@@ -21,7 +21,11 @@ def test_tables_without_transactions_are_refused(
 ) -> None:
     engine = "MyISAM" if where == "to be made" else "InnoDB"
     load = full_load(
-        upstream, target, f"CREATE TABLE t (id INT PRIMARY KEY) ENGINE={engine}", "INSERT INTO t VALUES (1), (2)"
+        upstream,
+        target,
+        f"CREATE TABLE t (id INT PRIMARY KEY) ENGINE={engine}",
+        "INSERT INTO t VALUES (1), (2)",
+        engine_map={"MyISAM": "MyISAM"},
     )
     load.dump()
     table = f"`{load.target_schema}`.t"

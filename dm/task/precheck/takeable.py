@@ -18,10 +18,10 @@ from dm.errors import REFUSED_STATEMENT, DMError, grant
 from dm.flavor import is_tidb
 from dm.ident import Ident, TableName
 from dm.loader.target_tables import KEY_DEMANDED, Route, TargetTables
-from dm.schema.parse import parse_create_table
+from dm.schema.parse import engine_name, parse_create_table
 from dm.schema.structure_text import normal_structure
 from dm.schema.table import TableSchema
-from dm.schema.translation import Translation, named_collations, nearest
+from dm.schema.translation import ENGINES_BY_DEFAULT, Translation, named_collations, nearest
 from dm.sql.piece import Piece
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.left_out import left_out
@@ -175,9 +175,17 @@ class _Collations:
 
 
 def _engines(context: Context, answers: Answers, tables: Mapping[TableName, _Table]) -> Iterator[CheckResult]:
-    """Engines that can't roll back, which the target's tables would have, too."""
+    """Engines that can't roll back: which the target's tables would have, too, and which nobody has mapped."""
     if is_tidb(context.target.facts.version_text):
         return  # it has one engine, and takes any name for it
+    by_default = _engines_by_default(context, tables)
+    if by_default:
+        listed = some((f"{name} ({engine})" for name, engine in by_default.items()), _ALL)
+        pairs = {engine: ENGINES_BY_DEFAULT[engine] for engine in sorted(by_default.values())}
+        yield answers.warning(
+            f"tables of the source have an engine that can't roll back, and InnoDB at the target: {listed}",
+            f"nothing, if that is wanted; to name another one, or to say so: {_yaml('engine-map', pairs)}",
+        )
     kept = _untransactional_engines(context, tables)
     if kept:
         listed = some((f"{name} ({engine})" for name, engine in kept.items()), _ALL)
@@ -186,6 +194,13 @@ def _engines(context: Context, answers: Answers, tables: Mapping[TableName, _Tab
             f"tables of the source have an engine that would be taken over and can't roll back: {listed}",
             _yaml("engine-map", {**context.config.engine_map, **others}),
         )
+
+
+def _engines_by_default(context: Context, tables: Mapping[TableName, _Table]) -> dict[TableName, str]:
+    said = {engine_name(name) for name in context.config.engine_map}
+    by_default = {engine_name(name): name for name in ENGINES_BY_DEFAULT}
+    engines = {name: engine_name(table.schema.engine or "") for name, table in tables.items()}
+    return {name: by_default[engine] for name, engine in engines.items() if engine in by_default.keys() - said}
 
 
 def _untransactional_engines(context: Context, tables: Mapping[TableName, _Table]) -> dict[TableName, str]:

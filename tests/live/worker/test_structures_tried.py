@@ -112,10 +112,19 @@ def test_engines_without_transactions(
         options = "ENGINE = Aria TRANSACTIONAL = 1 ROW_FORMAT = PAGE"
         upstream.execute(f"CREATE TABLE {name}.aria (id INT PRIMARY KEY) {options}")
         engines = {"a": "MyISAM", "aria": "Aria", "b": "MEMORY", "numbered": "MyISAM"}
+    listed = ": " + ", ".join(f"{name}.{table} ({engine})" for table, engine in engines.items())
     migration = Migration(upstream, target, name)
-    kept, refused = findings(migration)
-    assert kept.message.endswith(": " + ", ".join(f"{name}.{table} ({engine})" for table, engine in engines.items()))
+    (refused,) = findings(migration)
+    (changed,) = (one for one in findings(migration, "warning") if "InnoDB" in one.message)
     assert f"{name}.numbered as it is: 1075 " in refused.message, "InnoDB counts otherwise"
+    assert changed.message.endswith(f"and InnoDB at the target{listed}")
+    _, _, pairs = changed.instruction.partition(ADD)
+    migration.task_lines = pairs + "\n"
+    assert findings(migration) == [refused]
+    assert not [one for one in findings(migration, "warning") if "InnoDB" in one.message]
+    migration.task_lines = "engine-map: {MyISAM: MyISAM, MEMORY: MEMORY, Aria: Aria}\n"
+    kept, refused_still = findings(migration)
+    assert (kept.message.endswith(listed), refused_still) == (True, refused)
     assert kept.instruction.startswith(f"{ADD}engine-map: {{")
     migration.task_lines = kept.instruction.removeprefix(ADD) + "\n"
     assert findings(migration) == [refused]

@@ -114,6 +114,16 @@ def test_a_map_has_the_last_word() -> None:
     assert aliased.collation("utf8_general_ci", MYSQL, MARIADB) == "utf8mb3_bin"
 
 
+@pytest.mark.parametrize("engine", ["MyISAM", "MEMORY", "heap", "`Aria`", "CSV", "InnoDB"])
+def test_engines_that_cannot_roll_back_need_no_map_and_a_map_has_the_last_word(engine: str) -> None:
+    piece = Piece.of(f"CREATE TABLE t (a INT) ENGINE={engine}", MARIADB)
+    mapped = "CREATE TABLE t (a INT) ENGINE=InnoDB"
+    assert Translation.of({}, {}).piece(piece, MARIADB).text == (piece.text if engine == "CSV" else mapped)
+    said = Translation.of({}, {"myisam": "MyISAM", "Heap": "MEMORY", "Aria": "Aria", "CSV": "InnoDB"})
+    kept = {"heap": "MEMORY", "CSV": "InnoDB"}.get(engine, engine)
+    assert said.piece(piece, MARIADB).text == f"CREATE TABLE t (a INT) ENGINE={kept}"
+
+
 @pytest.mark.parametrize(
     ("there", "expected"),
     [
