@@ -116,10 +116,8 @@ def _master(name: str, directory: Path) -> Iterator[Master]:
     try:
         cluster.start(_EXECUTORS)
         host = "127.0.0.1"
-        yield Master(
-            cluster.url,
-            {"spark.driver.host": host, "spark.driver.bindAddress": host, "spark.executor.memory": "512m"},
-        )
+        place = {"spark.driver.host": host, "spark.driver.bindAddress": host, "spark.executor.memory": "512m"}
+        yield Master(cluster.url, {**cluster.settings, **place})
     finally:
         cluster.close()
 

@@ -25,6 +25,7 @@ _MASTER_EXAMPLE = "a master URL of Spark such as `local[4]`, `spark://host:7077`
 _REFUSED = {
     "spark.master": ("", "use `master`"),
     "spark.submit.deployMode": ("cluster", "leave it out: the driver is part of the task's process"),
+    "spark.authenticate": ("false", "use `true`: else whoever reaches the driver's ports is given passwords"),
     "spark.speculation": ("true", "leave it out: a chunk that is read twice at a time doubles the source's load"),
 }
 _SECRET_KEY = re.compile(r"secret|password|token|credential|access\.?key", re.IGNORECASE)

@@ -8,7 +8,9 @@ Spark decides when and where an item is worked on; the function moves the data i
   one cancels the rest of the job.
 - `stop` cancels the job group; Spark kills the Python workers that are inside an item, their connections break, the
   servers roll back. Items are written so that this is just a crash.
-- Secrets are only in the function's closure, which Spark keeps in memory. The items go through a temporary file.
+- Secrets are only in the function, never in an item. On this machine the function reaches the workers in a file of our
+  user, in the session's directory, so Spark's own blocks hold no secret. Executors elsewhere see no file of ours: there
+  the function is in the closure, which Spark keeps in memory. The items go through a temporary file.
 
 Fault points: the environment of the driver reaches the workers through the JVM, but a worker that strikes is replaced
 by a fresh one, which would strike again for ever. So the armed points travel with the job, and only until one of this
@@ -19,11 +21,15 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
+import tempfile
 import threading
 import traceback
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from dm import faults
@@ -76,6 +82,43 @@ def _arm(run: str, armed: str) -> None:
         faults.arm(armed)
         # Spark's daemon has the collector look through everything behind each task; what imports left stays anyway.
         gc.freeze()
+
+
+@dataclass(frozen=True, slots=True)
+class Stored(Generic[ItemT, ResultT]):
+    """A function in a file: each task reads it for itself, as it would a closure."""
+
+    path: str
+
+    def __call__(self, item: ItemT) -> ResultT:
+        with open(self.path, "rb") as file:
+            function: Callable[[ItemT], ResultT] = pickle.load(file)  # noqa: S301 - written below
+        return function(item)
+
+
+@contextmanager
+def reaching_workers(
+    context: SparkContext, function: Callable[[ItemT], ResultT]
+) -> Iterator[Callable[[ItemT], ResultT]]:
+    """The function in the form in which a job's closure may hold it, as long as the job runs."""
+    if not _local(context):
+        yield function
+        return
+    from pyspark import cloudpickle
+
+    directory = context.getConf().get("spark.local.dir", "").partition(",")[0] or None
+    descriptor, path = tempfile.mkstemp(prefix="job-", dir=directory)  # a new file that our user alone can open
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(cloudpickle.dumps(function))  # type: ignore[no-untyped-call]
+        stored: Stored[ItemT, ResultT] = Stored(path)
+        yield stored
+    finally:
+        Path(path).unlink(missing_ok=True)  # the session may have ended, and its directory with it
+
+
+def _local(context: SparkContext) -> bool:
+    return str(context.master).startswith("local")
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +236,13 @@ def run_tasks(
     than that are worked on at the same time, however many cores the master has.
     """
     global _workers_lost
-    worker = _Worker(function, uuid.uuid4().hex, "" if _workers_lost else os.environ.get("DM_FAULTS", ""))
-    submission = _Submission(context, worker, items, description, at_once)
     failure: TaskFailure | None = None
     seen = 0
     cancels_left = int(_CANCEL_SECONDS / _POLL_SECONDS)
     pause = _FIRST_POLL_SECONDS  # short jobs are many, and `meanwhile` may have something to answer at their beginning
-    with ExecutorWatch(context, waits) as watch:
+    with reaching_workers(context, function) as reaching, ExecutorWatch(context, waits) as watch:
+        worker = _Worker(reaching, uuid.uuid4().hex, "" if _workers_lost else os.environ.get("DM_FAULTS", ""))
+        submission = _Submission(context, worker, items, description, at_once)
         while True:
             running = submission.running
             arrived = submission.outcomes
@@ -260,7 +303,7 @@ def _lanes(context: SparkContext, items: int, at_once: int | None) -> tuple[int,
     many, each lane submits one item at a time; the cores that stay idle then make up for the cost of a job per item. A
     cluster may get more cores while a job runs, so only a local master is taken at its word.
     """
-    cores = context.defaultParallelism if str(context.master).startswith("local") else items
+    cores = context.defaultParallelism if _local(context) else items
     if at_once is None or items <= at_once or cores <= at_once:
         return 1, _LARGEST_JOB
     return at_once, 1

@@ -14,13 +14,17 @@ its main thread dies and another one keeps the JVM. So a guard, a few lines of s
 kind and ends the process group that it shares with the JVM, whatever that is at.
 
 So the JVM is started here and not by pyspark, which gives no way to wait for it and no file for what it prints;
-pyspark only connects to it (the PYSPARK_GATEWAY_* variables, as spark-submit itself does it). Passwords travel inside
-the pickled task function only.
+pyspark only connects to it (the PYSPARK_GATEWAY_* variables, as spark-submit itself does it).
+
+Also a local master listens on ports, which every user of the machine reaches: the driver's RPC and its block manager,
+which gives away whatever a job has. So on this machine each session has a secret of its own, without which they answer
+nothing, whatever `conf` says. Of a cluster that is a setting of all its hosts; prechecks demand it.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import socket
 import struct
@@ -81,6 +85,11 @@ def spark_configuration(
                 "spark.python.unix.domain.socket.dir": str(scratch.resolve()),
             }
     fixed = {"spark.master": master, "spark.speculation": "false"}
+    if master.startswith("local"):
+        fixed |= {"spark.authenticate": "true", "spark.network.crypto.enabled": "true"}
+        fixed["spark.network.crypto.saslFallback"] = "false"
+        if master.startswith("local-cluster"):  # of other local masters Spark makes the secret (SecurityManager.scala)
+            fixed["spark.authenticate.secret"] = secrets.token_hex(32)
     return settings | {str(key): str(value) for key, value in conf.items()} | fixed
 
 

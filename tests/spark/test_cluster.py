@@ -51,6 +51,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Standalo
 def remote(cluster: StandaloneCluster, spark: SparkProvider, tmp_path: Path) -> Iterator[SparkProvider]:
     spark.close()  # a process has one session at a time; the next test that needs the other one starts it again
     conf = {
+        **cluster.settings,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.executor.memory": "512m",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
+import stat
 import threading
 from pathlib import Path
 
 import pytest
+from pyspark import cloudpickle
 
 from dm.errors import DMError
 from dm.spark.executor_watch import ExecutorWatch
-from dm.spark.job import run_tasks
+from dm.spark.job import Stored, reaching_workers, run_tasks
 from dm.spark.session import SparkProvider
 from tests.testbed.fake_clock import FakeClock
 
@@ -22,6 +25,20 @@ def test_every_item_is_worked_on_and_heard_of(spark: SparkProvider) -> None:
     heard: list[int] = []
     assert run_tasks(spark.context(), lambda item: item * 2, range(50), threading.Event(), heard.append, "double")
     assert sorted(heard) == [item * 2 for item in range(50)]
+
+
+def test_no_closure_has_what_the_function_has(spark: SparkProvider) -> None:
+    password, context = secrets.token_hex(16), spark.context()
+
+    def work(item: int) -> str:
+        return password[item]
+
+    with reaching_workers(context, work) as reaching:
+        assert isinstance(reaching, Stored)
+        assert password.encode() not in cloudpickle.dumps(reaching)  # type: ignore[no-untyped-call]
+        assert stat.S_IMODE(os.stat(reaching.path).st_mode) == 0o600
+        assert reaching(3) == password[3]
+    assert not os.path.lexists(reaching.path)
 
 
 def test_nothing_to_do_is_done(spark: SparkProvider) -> None:

@@ -123,6 +123,16 @@ def test_user_settings_win_over_ours_but_not_over_the_master() -> None:
     assert settings["spark.master"] == "local[3]"
 
 
+def test_a_local_session_has_a_secret_whatever_its_settings_say() -> None:
+    off = {"spark.authenticate": "false", "spark.network.crypto.enabled": "false"}
+    for master in ("local[3]", "local", "local-cluster[1,1,1024]"):
+        settings = spark_configuration(master, off, Path("x"))
+        assert (settings["spark.authenticate"], settings["spark.network.crypto.enabled"]) == ("true", "true")
+    first, second = (spark_configuration("local-cluster[1,1,1024]", {}, Path("x")) for _ in range(2))
+    assert first["spark.authenticate.secret"] != second["spark.authenticate.secret"]
+    assert "spark.authenticate" not in spark_configuration("spark://host:7077", {}, Path("x"))
+
+
 def test_the_jvm_has_its_classes_from_the_archive_that_was_made_for_it(spark: SparkProvider, tmp_path: Path) -> None:
     spark.context()
     archive = archive_path(java.find_java_home(tmp_path), Path(_find_spark_home()))

@@ -1,8 +1,12 @@
-"""A Spark standalone cluster of one's own: a master and two workers from the pip package, on private ports."""
+"""A Spark standalone cluster of one's own: a master and two workers from the pip package, on private ports.
+
+Its hosts share a secret, as docs/cluster.md has it.
+"""
 
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import time
@@ -13,6 +17,7 @@ from dm.demo.ports import free_port
 from dm.spark.java import find_java_home
 
 _START_SECONDS = 300.0  # of a machine that does other things
+_DEFAULTS = "spark-defaults.conf"
 _OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
@@ -40,16 +45,27 @@ class StandaloneCluster:
     workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
     _master: subprocess.Popen[bytes] | None = None
     _port: int = 0
+    _secret: str = field(default_factory=lambda: secrets.token_hex(16))
 
     @property
     def url(self) -> str:
         """What goes into `spark.master`."""
         return f"spark://127.0.0.1:{self._port}"
 
+    @property
+    def settings(self) -> dict[str, str]:
+        """What a job of this cluster needs in `spark.conf`, as its hosts have it in their own."""
+        return {
+            "spark.authenticate": "true",
+            "spark.authenticate.secret": self._secret,
+            "spark.network.crypto.enabled": "true",
+        }
+
     def start(self, workers: int = 2) -> StandaloneCluster:
         """Start master and workers, and wait until they know each other."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._port = free_port()
+        (self.directory / _DEFAULTS).write_text("".join(f"{key} {value}\n" for key, value in self.settings.items()))
         place = ["--host", "127.0.0.1", "--webui-port", "0"]
         self._master = self._launch("master", "master.Master", *place, "--port", str(self._port))
         self._await("master", "New state: ALIVE", self._master)
@@ -90,6 +106,8 @@ class StandaloneCluster:
     def _launch(self, name: str, main: str, *arguments: str) -> subprocess.Popen[bytes]:
         from pyspark.find_spark_home import _find_spark_home
 
+        launcher = Path(_find_spark_home()) / "bin" / "spark-class"
+        kind, defaults = f"org.apache.spark.deploy.{main}", str(self.directory / _DEFAULTS)
         # No PYTHONPATH: what workers know of this package is what the job brings along.
         environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "DM_FAULTS")}
         environment |= {
@@ -99,7 +117,7 @@ class StandaloneCluster:
         }
         with (self.directory / f"{name}.log").open("wb") as log:
             return subprocess.Popen(
-                [str(Path(_find_spark_home()) / "bin" / "spark-class"), f"org.apache.spark.deploy.{main}", *arguments],
+                [str(launcher), kind, "--properties-file", defaults, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

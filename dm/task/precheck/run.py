@@ -14,6 +14,8 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.task.precheck import access, binlog, online, row_events, session, tables, validators, versions
 from dm.task.precheck import standby as second_address
+from dm.task.precheck.cluster import ITEM as CLUSTER
+from dm.task.precheck.cluster import cluster_authentication
 from dm.task.precheck.context import Answers, Check, Context
 from dm.task.precheck.dump_selection import dump_and_lists
 from dm.task.precheck.listed import ITEM as LISTS
@@ -96,6 +98,8 @@ def prechecks(
     results += merged_shards(task.merges, task.ignore_checking_items, shards)
     if seen and LISTS not in task.ignore_checking_items:
         results += entries_without_tables(task, seen)
+    if CLUSTER not in task.ignore_checking_items:
+        results += cluster_authentication(task.spark)
     return results
 
 

@@ -115,6 +115,7 @@ TASK_CASES = [
     ("spark: {num-executors: 0}", "spark.num-executors", 20912),
     ("spark: {master: 'spark://host:7077', num-executors: 2}", "spark.num-executors", 20913),
     ("spark: {conf: {spark.speculation: 'true'}}", "spark.conf", 20913),
+    ("spark: {conf: {spark.authenticate: 'false'}}", "spark.conf", 20913),
     ("spark: {conf: {spark.submit.deployMode: cluster}}", "spark.conf", 20913),
     ("spark: {conf: {spark.master: yarn}}", "spark.conf", 20913),
     ("spark: {dump-format: csv}", "spark.dump-format", 20912),
