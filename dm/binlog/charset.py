@@ -205,7 +205,7 @@ def decoder_of(charset: str) -> Callable[[bytes], str | None] | None:
 
 def decode_text(raw: bytes, collation: int | None) -> str:
     """A statement's text by its client's collation; raises DMError when it is invalid."""
-    if raw.isascii() and (collation is None or collation not in _WIDE):
+    if raw.isascii() and (collation is None or collation not in _OTHERWISE):
         return raw.decode("ascii")
     charset = "utf8mb4" if collation is None else charset_of(collation) or f"of collation {collation}"
     decode = decoder_of(charset)
@@ -217,7 +217,8 @@ def decode_text(raw: bytes, collation: int | None) -> str:
     return text
 
 
-# ASCII characters take several bytes or other values in these; no client uses them, but a damaged event may.
-_WIDE: Final = frozenset(
-    number for number, charset in _BY_ID.items() if charset in ("ucs2", "utf16", "utf16le", "utf32")
+# Bytes of ASCII are other characters in these, as both servers say of all their character sets. A client may have swe7
+# (`dm.binlog.statement_text`); with one of the others an event is damaged.
+_OTHERWISE: Final = frozenset(
+    number for number, charset in _BY_ID.items() if charset in ("swe7", "ucs2", "utf16", "utf16le", "utf32")
 )

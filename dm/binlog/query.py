@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from dm.binlog.charset import decode_text
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.header import LOG_EVENT_THREAD_SPECIFIC_F, EventHeader
+from dm.binlog.statement_text import from_structure, readings
 from dm.errors import DMError
 
 _FIXED = Struct(
@@ -65,27 +65,42 @@ class Query:
     exec_time: int
     error_code: int
     uses_temporary: bool = False  # some of its tables are temporary ones of its session
+    in_transaction: bool = False  # it stands between the begin and the end of one, as a CREATE TABLE .. SELECT does
+
+    @property
+    def readings(self) -> tuple[str, ...]:
+        """The statement as text, twice where its character set is not told; raises DMError when it is invalid."""
+        charset = self.session.charset
+        by_server = self.in_transaction or self.uses_temporary
+        return readings(self.sql, None if charset is None else charset[0], by_server=by_server)
+
+    @property
+    def like_temporary(self) -> bool:
+        """Whether the server may have written it for a CREATE TABLE .. LIKE a temporary table."""
+        return self.uses_temporary and not self.in_transaction and from_structure(self.sql)
 
     @property
     def text(self) -> str:
-        """The statement, decoded by its client's character set; raises DMError when it is invalid there."""
-        charset = self.session.charset
-        return decode_text(self.sql, None if charset is None else charset[0])
+        """The statement as text; raises DMError when it is invalid, or may be one of two texts."""
+        found = self.readings
+        if len(found) > 1:
+            raise DMError("statement-charset-unclear", statement=found[0], other=found[1])
+        return found[0]
 
     @property
     def undecodable(self) -> DMError | None:
         """Why the statement is no valid text; None if it is."""
         try:
-            _ = self.text
+            _ = self.readings
         except DMError as error:
             return error
         return None
 
     @property
     def readable(self) -> str:
-        """The statement's text; invalid bytes are escaped."""
+        """The statement's text; invalid bytes are escaped, and of two texts it is the client's."""
         try:
-            return self.text
+            return self.readings[0]
         except DMError:
             return self.sql.decode("utf-8", "backslashreplace")
 

@@ -69,7 +69,18 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "a statement in the binlog is not valid text of its client character set {charset}",
-        "inspect the statement with `mysqlbinlog`; then " + START_LATER,
+        "see the statement with `mysqlbinlog` at the position; `dmctl binlog replace` executes the same statement in"
+        " valid text instead, `dmctl binlog skip` leaves it out if the target need not have it; or " + START_LATER,
+    ),
+    ErrorKind(
+        "statement-charset-unclear",
+        22909,
+        "binlog-op",
+        "upstream",
+        "high",
+        "a statement of the source is in UTF-8 or in its client's character set, which nothing in the binlog tells, and"
+        " the source has no table now that tells it: {statement}",
+        "`dmctl binlog replace` with the statement as it is meant, this one or: {other}",
     ),
     ErrorKind(
         "json-value-inexpressible",

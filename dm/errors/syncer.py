@@ -234,6 +234,17 @@ KINDS: tuple[ErrorKind, ...] = (
         "statement, which is then executed in UTC; or " + LOAD_AGAIN,
     ),
     ErrorKind(
+        "ddl-charset-unclear",
+        36997,
+        "sync-unit",
+        "upstream",
+        "high",
+        "{table} was created LIKE a temporary table, and its default character set is told neither by the statement nor"
+        " by the source, which has the table no more or has changed it: {statement}",
+        "`dmctl binlog replace` with the same statement and the temporary table's CHARACTER SET and COLLATE behind its"
+        " columns; or `dmctl binlog skip` if the table is gone at the source and none of its rows is wanted",
+    ),
+    ErrorKind(
         "ddl-constraint-unclear",
         36971,
         "sync-unit",

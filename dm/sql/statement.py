@@ -29,8 +29,11 @@ class Statement:
 
 _PLAIN: Final[dict[str, StatementKind]] = {"BEGIN": "begin", "COMMIT": "commit", "ROLLBACK": "rollback"}
 
-# A DEFINER and the like can precede the word for the kind of object; this many words are always enough.
-_HEAD: Final = 40
+# The kind of object follows at once, or a DEFINER and the like, which tables have not. Behind these words may be text in
+# two character sets (`dm.binlog.statement_text`).
+_HEAD: Final = 6
+# As many are enough where `SET STATEMENT .. FOR` precedes.
+_LONG_HEAD: Final = 40
 
 _WITHOUT_REPLICATION: Final = frozenset(
     {
@@ -97,18 +100,25 @@ def _object_kind(rest: list[str]) -> StatementKind | None:
     return "ddl" if first in _DDL_OBJECTS else None
 
 
-def kind_of(text: str, context: SourceContext) -> StatementKind:
-    """The kind of a statement from the binlog, by its beginning; raises DMError."""
-    plain = _PLAIN.get(text)
-    if plain is not None:
-        return plain
-    lexed = scan(text, context, _HEAD)
+def _head(text: str, context: SourceContext, limit: int) -> list[str]:
+    lexed = scan(text, context, limit)
     words = [
         lexed.bare[lexeme.start : lexeme.end].upper() if lexeme.kind in ("word", "symbol") else ""
         for lexeme in lexed.lexemes
     ]
     while words and words[0] == ";":
         del words[0]
+    return words
+
+
+def kind_of(text: str, context: SourceContext) -> StatementKind:
+    """The kind of a statement from the binlog, by its beginning; raises DMError."""
+    plain = _PLAIN.get(text)
+    if plain is not None:
+        return plain
+    words = _head(text, context, _HEAD)
+    if words[:2] == ["SET", "STATEMENT"]:
+        words = _head(text, context, _LONG_HEAD)
     if not words:
         return "skip"  # only comments, or code that the source skipped
     kind = _kind(words)

@@ -321,7 +321,9 @@ class Wiring:
         known = Known(
             self._rules,
             state.tracker,
-            Source(origin.context_of, views.has, cascades_lost, singly=self._connections[DDL].tidb),
+            Source(
+                origin.context_of, views.has, origin.present_table, cascades_lost, singly=self._connections[DDL].tidb
+            ),
             DumpWindow(self._points, state.dumped_until),
             state.online,
             TemporaryTables(),

@@ -222,6 +222,16 @@ def show_create_table(connection: Connection, table: TableName) -> str:
 
 
 @_understood
+def created_at(connection: Connection, table: TableName) -> int | None:
+    """When a table was created or, at a MariaDB, its structure was changed last; seconds since 1970."""
+    query = (
+        "SELECT UNIX_TIMESTAMP(create_time) FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+    )
+    rows = fetch(connection, query, (table.schema, table.table))
+    return None if not rows or rows[0][0] is None else int(rows[0][0])
+
+
+@_understood
 def has_table(connection: Connection, table: TableName) -> bool:
     """Whether a table of this name, not a view, exists now."""
     return any(kind != "VIEW" for kind in _kinds(connection, table))

@@ -81,7 +81,7 @@ class Statements:
     ) -> Statements:
         """Those from a place on where these online DDLs are under way."""
         # Whether a name is a view does not matter to rows that were applied, and asking is about the present.
-        source = Source(origin.context_of, lambda _: False)
+        source = Source(origin.context_of, lambda _: False, origin.present_table)
         known = Known(rules, tables.tracker, source, DumpWindow(tables.points), online, TemporaryTables())
         return cls(origin, rules, tables, pending, schemas, known)
 

@@ -16,9 +16,11 @@ from dm.position import Position
 from dm.progress.online import OnlineRecord
 from dm.progress.operators import Operator
 from dm.rules.table_rules import TableRules
+from dm.schema.charset import Collated
 from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
 from dm.syncer.ddl.temporary_tables import TemporaryTables
+from dm.syncer.stream.origin import PresentTable
 from dm.syncer.stream.transaction import SourceTransaction
 
 
@@ -29,6 +31,10 @@ class KnownStructures(Protocol):
         """The structure of a table; None when it is not known."""
         ...
 
+    def told_charset(self, schema: str) -> Collated | None:
+        """The default of a schema; None when it is not known."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -36,6 +42,7 @@ class Source:
 
     context_of: Callable[[Query], SourceContext]
     is_view: Callable[[TableName], bool]  # now
+    present: Callable[[TableName], PresentTable | None]  # now
     cascades_lost: bool = False  # neither the source logs what foreign keys do nor will the target do it
     singly: bool = False  # the target takes few operations of one statement together (`dm.sql.dependence`)
 

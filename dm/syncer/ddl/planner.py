@@ -29,6 +29,7 @@ from dm.syncer.ddl.known import Known, StatementEvent
 from dm.syncer.ddl.online_ddl import OnlineDdl
 from dm.syncer.ddl.plan import DdlPlan
 from dm.syncer.ddl.points_ahead import PointsAhead
+from dm.syncer.ddl.server_written import SourceNow, settled
 from dm.syncer.ddl.step import CutOver, Execute, Forget, Step, TrackOnly, tracked
 from dm.syncer.ddl.temporary_tables import Share
 from dm.syncer.stream.transaction import SourceTransaction
@@ -112,8 +113,11 @@ class _Planning:
         """What a statement of the source comes to; raises DMError."""
         text = query.readable
         try:
-            if query.undecodable is not None and not self._foreign_dml(query):
+            if query.undecodable is not None:
+                if self._not_ours(query):
+                    return _Found([])
                 raise query.undecodable
+            text = self._settled(query)
             found = self._understood(_Statement(text, query), share)
             self._refuse_lost_cascades(found.steps, text)
         except DMError as error:
@@ -134,10 +138,21 @@ class _Planning:
             return False
         return not self._changes_rows(query, tables)
 
-    def _foreign_dml(self, query: Query) -> bool:
-        """Whether a statement with bytes that are no text (a BLOB's) changes rows of tables that nobody wants."""
+    def _not_ours(self, query: Query) -> bool:
+        """Whether a statement with bytes that are no text matters to nobody.
+
+        It may change rows of tables that nobody wants (a BLOB's), or create a view: MySQL writes its name in UTF-8
+        before text of the client.
+        """
         statement = classify(query.readable, self._known.source.context_of(query))
-        return statement.kind == "dml" and not self._changes_rows(query, statement.tables)
+        if statement.kind == "dml":
+            return not self._changes_rows(query, statement.tables)
+        return statement.kind != "ddl"
+
+    def _settled(self, query: Query) -> str:
+        known = self._known
+        now = SourceNow(known.source.present, known.structures.told_charset, self._rules.followed)
+        return settled(query, known.source.context_of(query), now)
 
     def _changes_rows(self, query: Query, tables: Sequence[TableName] | None) -> bool:
         return changes_rows(query, tables, self._rules.wanted, self._known.source.is_view)
@@ -202,7 +217,7 @@ class _Planning:
     def _followed(self, query: Query, share: Share) -> list[Step]:
         try:
             with pausing(query.readable):
-                text, context = query.text, self._known.source.context_of(query)
+                text, context = self._settled(query), self._known.source.context_of(query)
                 understood = classify(text, context).kind == "ddl"
                 pieces = split(text, context, singly=self._known.source.singly) if understood else []
         except DMError:

@@ -267,6 +267,7 @@ class TransactionAssembler:
             return self._xa_commit(_xid(sql, b"XA COMMIT"), at, timestamp)
         if word.startswith(b"XA ROLLBACK"):
             return self._xa_rollback(_xid(sql, b"XA ROLLBACK"), at, timestamp)
+        event.in_transaction = self._in_transaction
         if not self._announced_only:
             self._items.add_statement(StatementItem(event, at.end_offset - at.raw.header.size))
         if self._in_transaction:

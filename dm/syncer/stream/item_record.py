@@ -4,6 +4,7 @@
     E   kind, flags, number of the table map, time, bitmaps, row images as in the event, decompressed
     S   a statement: its session, schema and text
     T   the same, for a statement on temporary tables
+    C, D  the same two, for a statement inside a transaction
 
 Rows are not decoded here: an image takes a ninth of the memory of its values.
 """
@@ -29,8 +30,9 @@ _NO_ID: Final = bytes(TABLE_ID_SIZE)
 _CONTENT: Final = _MAP.size + TABLE_ID_SIZE
 _ROWS = Struct("<cBBHIQII")  # E, kind, partial, flags, table map, table id, columns, time
 _STATEMENT = Struct("<cIIIHIIQ")  # S, time, thread, seconds, error, bytes of session and schema, start
-RECORDS: Final = b"MEST"
+RECORDS: Final = b"MESTCD"
 """How records begin; rows began with R before they had a time."""
+_STATEMENTS: Final = b"STCD"  # by two bits: on temporary tables, inside a transaction
 _KINDS: Final[tuple[RowsKind, ...]] = ("insert", "update", "delete")
 
 
@@ -67,7 +69,8 @@ class ItemWriter:
     def _statement(self, item: StatementItem) -> None:
         query = item.query
         session, schema = repr(astuple(query.session)).encode(), query.schema.encode()
-        what = b"T" if query.uses_temporary else b"S"
+        kind = query.uses_temporary + 2 * query.in_transaction
+        what = _STATEMENTS[kind : kind + 1]
         front = _STATEMENT.pack(
             what, query.timestamp, query.thread_id, query.exec_time, query.error_code, len(session), len(schema),
             item.start,
@@ -116,7 +119,9 @@ def _statement(record: bytes, sessions: dict[bytes, QuerySession]) -> StatementI
     if session is None:
         session = sessions[text] = QuerySession(*ast.literal_eval(text.decode()))
     schema = record[at : at + schema_size].decode()
+    kind = _STATEMENTS.index(what)
     query = Query(
-        schema, record[at + schema_size :], session, timestamp, thread_id, exec_time, error_code, what == b"T"
-    )
+        schema, record[at + schema_size :], session, timestamp, thread_id, exec_time, error_code,
+        bool(kind & 1), bool(kind & 2),
+    )  # fmt: skip
     return StatementItem(query, start)

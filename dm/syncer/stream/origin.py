@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dm.binlog.event_source import EventSource
@@ -41,6 +41,7 @@ from dm.upstream.facts import (
     binlog_end,
     binlog_files,
     collation_names,
+    created_at,
     has_table,
     has_view,
     list_tables,
@@ -54,6 +55,15 @@ from dm.upstream.remote_source import RemoteEventSource
 from dm.upstream.replica_identity import identity_for
 
 _NO_SUCH_TABLE = (1146, 1049)
+
+
+@dataclass(frozen=True, slots=True)
+class PresentTable:
+    """A table of the source as it is now."""
+
+    text: str  # of SHOW CREATE TABLE
+    structure: TableSchema
+    created: int | None  # seconds since 1970
 
 
 class Origin:
@@ -262,6 +272,18 @@ class Origin:
                 return None
             raise
         return parse_create_table(text, self.structure_context(table.schema))
+
+    def present_table(self, table: TableName) -> PresentTable | None:
+        """The table as the source has it now; None if there is no such table."""
+        try:
+            connection, _ = self.addresses.open()
+            with closing(connection):
+                text, created = read_structure(connection, table), created_at(connection, table)
+        except DMError as error:
+            if _absent(error):
+                return None
+            raise
+        return PresentTable(text, parse_create_table(text, self.structure_context(table.schema)), created)
 
     def has_table(self, table: TableName) -> bool:
         """Whether the source has a table of this name, not a view, now."""

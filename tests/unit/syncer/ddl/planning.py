@@ -69,7 +69,7 @@ class Looking:
         self.known = Known(
             cast(Any, Rules()),
             SchemaTracker("mysql"),
-            Source(lambda query: SourceContext("mysql", 90704, query.schema), self.views.has),
+            Source(lambda query: SourceContext("mysql", 90704, query.schema), self.views.has, lambda table: None),
             DumpWindow({}),
             {},
             TemporaryTables(),

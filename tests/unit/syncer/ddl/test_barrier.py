@@ -57,7 +57,7 @@ def barrier(known: Known, error: Exception | None = None) -> DdlBarrier:
 
 
 def broken_source() -> Known:
-    return replace(Looking().known, source=Source(fail, fail))
+    return replace(Looking().known, source=Source(fail, fail, fail))
 
 
 def test_planning_that_breaks_is_a_pause_with_the_statement() -> None:

@@ -133,7 +133,8 @@ def test_a_record_knows_every_field() -> None:
         "kind", "table_id", "column_count", "present", "present_after", "data", "start", "end", "flags", "partial"
     ]  # fmt: skip
     assert [field.name for field in fields(Query)] == [
-        "schema", "sql", "session", "timestamp", "thread_id", "exec_time", "error_code", "uses_temporary"
+        "schema", "sql", "session", "timestamp", "thread_id", "exec_time", "error_code", "uses_temporary",
+        "in_transaction",
     ]  # fmt: skip
 
 

@@ -1,0 +1,132 @@
+"""CREATE TABLE that the source's server wrote from a structure: what its text leaves open is asked of the source.
+
+Two things are open. For CREATE TABLE .. SELECT of some servers nothing tells in which character set the text is
+(`dm.binlog.statement_text`). And for CREATE TABLE .. LIKE a temporary table the text does not name the default
+character set of the table, which is that of the temporary table: a column that has it is written without one, too. A
+server that executes the text takes the schema's default instead, and so do replicas. The source's own table has the
+other one, and so have the bytes of its rows.
+
+The source's table of now decides, where it is the one that the statement made:
+
+- Of two readings, the one is meant whose table is there with all its names and texts beyond ASCII.
+- For the default character set it must have been created at the time of the statement, and be the same but for that.
+  MariaDB's time is that of the last change of the structure, so no later CONVERT is taken for it. MySQL's time can be
+  older than such a change, but each of its row events names the character sets, and rows that contradict pause.
+
+Where it decides nothing: of two readings none is executed. For the other question the schema's default is taken if it
+is proven by the rows to come. MySQL's row events name the character set. Those of MariaDB tell the longest character
+of a CHAR or VARCHAR, so they prove utf8mb4: among MariaDB's others only UTF-16 and UTF-32 have four bytes. Else a table
+of a MariaDB source is not created, unless all its texts have a character set of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from dm.binlog.reader import Query
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.schema.charset import Collated, default_collation
+from dm.schema.normal import same_structure
+from dm.schema.parse import options_of, read_create
+from dm.sql.context import SourceContext
+from dm.sql.cursor import Clause, Cursor
+from dm.sql.grammar import parse
+from dm.sql.operation import CreateTable
+from dm.sql.token import tokenize
+from dm.syncer.stream.origin import PresentTable
+
+_CLOCK: Final = 1  # a second may end between the statement's begin and what its table says
+
+
+@dataclass(frozen=True, slots=True)
+class SourceNow:
+    """What is asked, and what is known."""
+
+    present: Callable[[TableName], PresentTable | None]
+    default_of: Callable[[str], Collated | None]  # of a schema
+    followed: Callable[[TableName], bool]
+
+
+def settled(query: Query, context: SourceContext, source: SourceNow) -> str:
+    """The statement's text, with the character set that it leaves out; raises DMError where that can't be told."""
+    found = query.readings
+    text = found[0] if len(found) == 1 else _meant(found, context, source)
+    return _with_charset(text, query, context, source) if query.like_temporary else text
+
+
+def _meant(found: tuple[str, ...], context: SourceContext, source: SourceNow) -> str:
+    created = [(text, operation) for text in found if (operation := _creation(text, context)) is not None]
+    if len(created) < len(found):
+        return found[0]  # not of a server: what it is, its reader says
+    if not any(source.followed(operation.table) for _, operation in created):
+        return found[0]
+    fitting = [text for text, operation in created if _fits(text, operation, context, source)]
+    if len(fitting) != 1:
+        raise DMError("statement-charset-unclear", statement=found[0], other=found[1])
+    return fitting[0]
+
+
+def _creation(text: str, context: SourceContext) -> CreateTable | None:
+    try:
+        operation = parse(text, context).operations[0]
+    except DMError:
+        return None
+    return operation if isinstance(operation, CreateTable) and operation.like is None else None
+
+
+def _fits(text: str, operation: CreateTable, context: SourceContext, source: SourceNow) -> bool:
+    now = source.present(operation.table)
+    if now is None:
+        return False
+    shown = {token.text for token in tokenize(now.text, SourceContext(context.flavor, context.version, ""))}
+    start = operation.body.tokens[0].start
+    said = (token.text for token in tokenize(text, context) if token.start >= start)
+    return all(word in shown for word in said if not word.isascii())
+
+
+def _with_charset(text: str, query: Query, context: SourceContext, source: SourceNow) -> str:
+    operation = _creation(text, context)
+    if operation is None or not source.followed(operation.table):
+        return text
+    cursor = Cursor(Clause(text), context)
+    options, _ = options_of(operation.options, cursor)
+    if any(option.name in ("CHARSET", "COLLATE") for option in options):
+        return text
+    there = _default(operation, query, cursor, source)
+    if there is None:
+        if context.flavor == "mariadb" and _unproven(operation, source.default_of(operation.table.schema), cursor):
+            raise DMError("ddl-charset-unclear", table=str(operation.table), statement=text)
+        return text
+    if there == source.default_of(operation.table.schema):
+        return text
+    words = f" CHARACTER SET {there.charset}"
+    if there.collation != default_collation(there.charset, context):
+        words += f" COLLATE {there.collation}"
+    last = operation.body.tokens[-1].end
+    at = next(token.end for token in tokenize(text, context) if token.start >= last)
+    return f"{text[:at]}{words}{text[at:]}"
+
+
+def _default(operation: CreateTable, query: Query, cursor: Cursor, source: SourceNow) -> Collated | None:
+    """The default of the table that the statement made; None where the source has it no more, or has changed it."""
+    now = source.present(operation.table)
+    if now is None or now.structure.charset is None or now.structure.collation is None:
+        return None
+    if now.created is None or not 0 <= now.created - query.timestamp <= query.exec_time + _CLOCK:
+        return None
+    there = Collated(now.structure.charset, now.structure.collation)
+    return there if same_structure(read_create(operation, there, cursor), now.structure) else None
+
+
+def _unproven(operation: CreateTable, default: Collated | None, cursor: Cursor) -> bool:
+    """Whether a column has the default of the table, and rows may contradict the schema's one without a word."""
+    one, other = (
+        read_create(operation, Collated(charset, default_collation(charset, cursor.context)), cursor).columns
+        for charset in ("latin1", "utf8mb4")
+    )
+    inherits = {second.base for first, second in zip(one, other, strict=True) if first.charset != second.charset}
+    told = default is not None and default.charset == "utf8mb4" and not inherits.isdisjoint(("char", "varchar"))
+    return bool(inherits) and not told

@@ -1,0 +1,142 @@
+"""Statements that the source's server writes itself, and those of clients whose character set is no UTF-8."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.config.route import RouteRule
+from dm.demo.compare import compare, pair_tables
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.syncer.stream.operators import Request
+from dm.task.operators import operate
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import running_sync, subtask_for
+
+pytestmark = pytest.mark.live
+
+WORDS = {"latin1": "é", "gbk": "中", "sjis": "日", "swe7": "Å"}
+BYTES = {"latin1": b"\xe9", "gbk": b"\xd6\xd0", "sjis": b"\x93\xfa", "swe7": b"]"}
+STATEMENTS = (
+    "CREATE TABLE `plain@` (id INT PRIMARY KEY, `n@` VARCHAR(9) DEFAULT 'd@' COMMENT 'c@') COMMENT 't@'",
+    "INSERT INTO `plain@` VALUES (1, 'v@')",
+    "CREATE TABLE `select@` (PRIMARY KEY (id)) COMMENT 't@' SELECT id, `n@`, 'l@' AS `l@` FROM `plain@`",
+    "CREATE TABLE `empty@` COMMENT 't@' SELECT id, `n@` FROM `plain@` WHERE id > 7",
+    "CREATE TEMPORARY TABLE `tmp@` (id INT PRIMARY KEY, `n@` VARCHAR(9) DEFAULT 'd@' COMMENT 'c@') COMMENT 't@'",
+    "CREATE TABLE `like@` LIKE `tmp@`",
+    "INSERT INTO `like@` VALUES (1, 'v@')",
+    "CREATE TABLE `model@` LIKE `plain@`",
+    "ALTER TABLE `like@` ADD `x@` INT COMMENT 'k@'",
+    "RENAME TABLE `model@` TO `renamed@`",
+    "CREATE VIEW `view@` AS SELECT `n@`, '@' AS `k@` FROM `plain@`",
+)
+
+
+def write(server: ThrowawayServer, name: str, charset: str, *statements: str) -> None:
+    """Run the statements as a client of this character set; `@` is a character of it."""
+    with server.connect(database=name) as session, session.cursor() as cursor:
+        cursor.execute(f"SET NAMES {charset}")
+        for statement in statements:
+            raw = statement.encode().replace(b"@", BYTES[charset])
+            cursor.execute(raw)  # type: ignore[arg-type]  # bytes go as they are
+
+
+def shown(server: ThrowawayServer, name: str) -> dict[str, str]:
+    columns = server.query(
+        "SELECT table_name, column_name, column_type, column_default, collation_name, column_comment"
+        " FROM information_schema.columns WHERE table_schema = %s AND table_name NOT LIKE 'view%%' ORDER BY 1, 2",
+        (name,),
+    )
+    tables = server.query(
+        "SELECT table_name, table_collation, table_comment FROM information_schema.tables"
+        " WHERE table_schema = %s AND table_type = 'BASE TABLE'",
+        (name,),
+    )
+    return {str(row[0]): f"{row[1:]} {[each[1:] for each in columns if each[0] == row[0]]}" for row in tables}
+
+
+def identical(upstream: ThrowawayServer, target: ThrowawayServer, name: str) -> dict[str, str]:
+    made = shown(target, name)
+    assert made == shown(upstream, name)
+    report = compare(pair_tables([upstream], [name]), target, structures=False)
+    assert report.identical, str(report)
+    return made
+
+
+def test_texts_of_clients_and_of_the_server_arrive_as_they_are_meant(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        for charset in WORDS:
+            write(upstream, name, charset, *STATEMENTS)
+        sync.wait_synced()
+        made = identical(upstream, target, name)
+    tables = ("plain", "select", "empty", "like", "renamed")
+    assert {f"{table}{word}" for table in tables for word in WORDS.values()} == set(made)
+    assert all(f"x{word}" in made[f"like{word}"] for word in WORDS.values())
+
+
+def test_a_table_like_a_temporary_one_has_its_character_set(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        write(
+            upstream,
+            name,
+            "latin1",
+            "CREATE TEMPORARY TABLE one (id INT PRIMARY KEY, a VARCHAR(9), e ENUM('x', 'y@'),"
+            " c VARCHAR(9) CHARACTER SET utf8mb4) CHARACTER SET latin1",
+            "CREATE TABLE of_latin1 LIKE one",
+            "CREATE TEMPORARY TABLE two (id INT PRIMARY KEY, a VARCHAR(9)) CHARACTER SET gbk COLLATE gbk_bin",
+            "CREATE TABLE of_gbk LIKE two",
+        )
+        sync.wait_synced()
+        write(
+            upstream,
+            name,
+            "latin1",
+            "INSERT INTO of_latin1 VALUES (1, 'v@', 'y@', 'z@'), (2, 'w@', 'x', NULL)",
+            "SET NAMES gbk",
+            "INSERT INTO of_gbk VALUES (1, x'D6D0')",
+            "ALTER TABLE of_gbk ADD later VARCHAR(3)",
+        )
+        sync.wait_synced()
+        made = identical(upstream, target, name)
+    assert made["of_latin1"].count("latin1_swedish_ci") == 3
+    assert made["of_gbk"].count("gbk_bin") == 3
+
+
+def test_a_table_like_a_temporary_one_that_is_gone_pauses_where_rows_do_not_tell(
+    mariadb: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name, other = schema(mariadb), schema(mariadb)
+    subtask = subtask_for(
+        mariadb, mariadb, name, task=name, routes=(RouteRule(schema_pattern=name, target_schema=other),)
+    )
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    file, offset, *_ = mariadb.query("SHOW MASTER STATUS")[0]
+    write(
+        mariadb,
+        name,
+        "latin1",
+        "CREATE TEMPORARY TABLE tmp (a TEXT) CHARACTER SET latin1",
+        "CREATE TABLE t LIKE tmp",
+        "INSERT INTO t VALUES ('v@')",
+        "RENAME TABLE t TO u",
+    )
+    with running_sync(subtask) as sync:
+        error = sync.wait_ended()
+        sync.error = None
+    assert isinstance(error, DMError)
+    assert error.name == "ddl-charset-unclear"
+    # The way out that the error names.
+    statement = f"CREATE TABLE {name}.t (a TEXT) CHARACTER SET latin1"
+    operate(subtask, Request("replace", name, subtask.source_id, f"{file}:{offset}", (statement,)), None)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    assert mariadb.query(f"SELECT a FROM {other}.u") == (("vé",),)

@@ -1,0 +1,101 @@
+"""What a CREATE TABLE that a server wrote leaves open is what the source's table of now says, or pauses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dm.binlog.query import QuerySession
+from dm.binlog.reader import Query
+from dm.errors import DMError
+from dm.flavor import Flavor
+from dm.schema.charset import Collated
+from dm.schema.parse import parse_create_table
+from dm.sql.context import SourceContext
+from dm.syncer.ddl.server_written import SourceNow, settled
+from dm.syncer.stream.origin import PresentTable
+
+UTF8MB4 = Collated("utf8mb4", "utf8mb4_general_ci")
+AT = 1_700_000_000
+
+
+def context(flavor: Flavor = "mariadb") -> SourceContext:
+    return SourceContext(flavor, 101100 if flavor == "mariadb" else 90700, "d")
+
+
+def source(*texts: str, created: int | None = AT, default: Collated | None = UTF8MB4) -> SourceNow:
+    tables = [parse_create_table(text, context()) for text in texts]
+    present = {table.name: PresentTable(text, table, created) for table, text in zip(tables, texts, strict=True)}
+    return SourceNow(present.get, lambda _: default, lambda table: table.schema == "d")
+
+
+def query(sql: str, *, temporary: bool = False, schema: str = "d") -> Query:
+    return Query(schema, sql.encode(), QuerySession(charset=(8, 8, 45)), AT, 1, 0, 0, temporary)
+
+
+SELECTED = "CREATE TABLE `é` (\n  `a` int(11) DEFAULT NULL COMMENT 'ü'\n)"
+
+
+@pytest.mark.parametrize("word", ["é", "Ã©"])
+def test_of_two_readings_the_one_whose_table_is_there_is_meant(word: str) -> None:
+    text = SELECTED if word == "é" else SELECTED.encode().decode("latin-1")
+    assert settled(query(SELECTED), context(), source(text)) == text
+
+
+@pytest.mark.parametrize(
+    "there", [(), ("CREATE TABLE `é` (`a` int COMMENT 'x')",), (SELECTED, SELECTED.encode().decode("latin-1"))]
+)
+def test_of_two_readings_neither_is_taken_where_the_source_does_not_tell(there: tuple[str, ...]) -> None:
+    with pytest.raises(DMError) as caught:
+        settled(query(SELECTED), context(), source(*there))
+    assert caught.value.name == "statement-charset-unclear"
+    assert settled(query(SELECTED, schema="other"), replace(context(), schema="other"), source(*there))
+
+
+LIKE = "CREATE TABLE `t` (\n  `a` {} DEFAULT NULL,\n  `b` text CHARACTER SET utf8mb4 DEFAULT NULL\n) ENGINE=InnoDB"
+
+
+@pytest.mark.parametrize(
+    ("default", "words"),
+    [
+        ("latin1", "CHARACTER SET latin1"),
+        ("latin1 COLLATE=latin1_bin", "CHARACTER SET latin1 COLLATE latin1_bin"),
+        ("utf8mb4 COLLATE=utf8mb4_bin", "CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"),
+        ("utf8mb4", ""),  # its schema's
+    ],
+)
+def test_a_table_like_a_temporary_one_gets_the_default_that_the_source_has(default: str, words: str) -> None:
+    text = LIKE.format("text")
+    asked = source(f"{text} DEFAULT CHARSET={default}")
+    wanted = text.replace("\n) ", f"\n) {words} ") if words else text
+    assert settled(query(text, temporary=True), context(), asked) == wanted
+    assert settled(query(text), context(), asked) == text  # nothing says that it is like a temporary one
+
+
+@pytest.mark.parametrize(
+    ("there", "created"),
+    [
+        (None, AT),
+        ("{} DEFAULT CHARSET=latin1", AT + 2),  # altered since
+        ("{} DEFAULT CHARSET=latin1", AT - 1),  # another table
+        ("{} DEFAULT CHARSET=latin1", None),
+        ("CREATE TABLE `t` (`a` text) DEFAULT CHARSET=latin1", AT),
+    ],
+)
+def test_a_table_like_a_temporary_one_that_the_source_has_no_more_pauses_unless_rows_will_tell(
+    there: str | None, created: int | None
+) -> None:
+    def read(kind: str, default: Collated | None, flavor: Flavor = "mariadb") -> str:
+        text = LIKE.format(kind)
+        asked = source(*([] if there is None else [there.format(text)]), created=created, default=default)
+        return settled(query(text, temporary=True), context(flavor), asked)
+
+    for kind, default in (("text", UTF8MB4), ("varchar(9)", Collated("latin1", "latin1_bin")), ("varchar(9)", None)):
+        with pytest.raises(DMError) as caught:
+            read(kind, default)
+        assert caught.value.name == "ddl-charset-unclear"
+        assert read(kind, default, "mysql") == LIKE.format(kind)  # its table maps name character sets
+    for kind in ("varchar(9)", "char(1)"):
+        assert read(kind, UTF8MB4) == LIKE.format(kind)  # its table maps tell bytes
+    assert read("int", None) == LIKE.format("int")
