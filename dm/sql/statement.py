@@ -29,8 +29,8 @@ class Statement:
 
 _PLAIN: Final[dict[str, StatementKind]] = {"BEGIN": "begin", "COMMIT": "commit", "ROLLBACK": "rollback"}
 
-# The kind of object follows at once, or a DEFINER and the like, which tables have not. Behind these words may be text in
-# two character sets (`dm.binlog.statement_text`).
+# The kind of object follows at once, or a DEFINER and the like, which tables have not. Text further on may be in two
+# character sets (`dm.binlog.statement_text`).
 _HEAD: Final = 6
 # As many are enough where `SET STATEMENT .. FOR` precedes.
 _LONG_HEAD: Final = 40

@@ -34,11 +34,10 @@ STATEMENTS = (
 
 def write(server: ThrowawayServer, name: str, charset: str, *statements: str) -> None:
     """Run the statements as a client of this character set; `@` is a character of it."""
-    with server.connect(database=name) as session, session.cursor() as cursor:
-        cursor.execute(f"SET NAMES {charset}")
+    with server.connect(database=name) as session:
+        session.query(f"SET NAMES {charset}")
         for statement in statements:
-            raw = statement.encode().replace(b"@", BYTES[charset])
-            cursor.execute(raw)  # type: ignore[arg-type]  # bytes go as they are
+            session.query(statement.encode().replace(b"@", BYTES[charset]))
 
 
 def shown(server: ThrowawayServer, name: str) -> dict[str, str]:
