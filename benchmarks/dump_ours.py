@@ -21,7 +21,7 @@ from dm.dumpfiles.local_storage import LocalStorage
 from dm.ident import TableName
 from dm.schema.parse import parse_create_table
 from dm.sql.context import SourceContext
-from dm.upstream.facts import read_facts, show_create_table
+from dm.upstream.facts import read_facts, read_structure
 from dm.upstream.row_session import question_session, row_session
 
 _WRITER = parquet.ParquetWriter
@@ -35,7 +35,7 @@ def main() -> None:
     table = TableName(order["schema"], "t")
     with closing(question_session(subtask.source.endpoint)) as connection:
         facts = read_facts(connection)
-        structure = show_create_table(connection, table)
+        structure = read_structure(connection, table)
     schema = parse_create_table(structure, SourceContext(facts.flavor, facts.version, table.schema))
     types = subtask.spark.json_types != "text"
     select, columns = select_text(schema, None, json_types=types), selected_columns(schema, json_types=types)

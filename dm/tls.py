@@ -21,16 +21,7 @@ import os
 import ssl
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
-
-import pymysql
-
-if TYPE_CHECKING:
-    from pymysql.cursors import Cursor
-
-    _Connection: TypeAlias = "pymysql.Connection[Cursor]"  # generic in the stubs only
-else:
-    _Connection = pymysql.Connection
+from typing import Any, Final
 
 _COMMON_NAME: Final = "commonName"
 _LEGACY_SERVER_CONNECT: Final = 0x4  # SSL_OP_LEGACY_SERVER_CONNECT, which Python names from 3.12 on
@@ -74,6 +65,17 @@ class _Context(ssl.SSLContext):
     """A context that knows the common names that a server may have."""
 
     common_names: frozenset[str] = frozenset()
+    names_found: list[str]
+    """Where only the names of the certificate are asked for."""
+
+
+def naming(context: ssl.SSLContext) -> tuple[ssl.SSLContext, list[str]]:
+    """The same context for a connection that ends once the list has the names in the server's certificate."""
+    assert isinstance(context, _Context)
+    context.check_hostname = False
+    context.sslsocket_class = _Named
+    context.names_found = []
+    return context, context.names_found
 
 
 class _NamedServer(ssl.SSLSocket):
@@ -92,11 +94,19 @@ class _NamedServer(ssl.SSLSocket):
             )
 
 
-class EncryptedConnection(_Connection):
-    """A driver's connection that loads no certificates when it is to verify none."""
+class _Named(ssl.SSLSocket):
+    """A socket that reads the names in the server's certificate, and ends."""
 
-    def _create_ssl_ctx(self, options: Any) -> ssl.SSLContext:
-        if not options:
-            return encrypting_only()
-        made: ssl.SSLContext = super()._create_ssl_ctx(options)  # type: ignore[misc]  # not in the stubs
-        return made
+    def do_handshake(self, block: bool = False) -> None:
+        """The handshake alone."""
+        super().do_handshake(block)
+        certificate: Any = self.getpeercert() or {}
+        assert isinstance(self.context, _Context)
+        self.context.names_found += [f"{kind} {name}" for kind, name in certificate.get("subjectAltName", ())]
+        self.context.names_found += [
+            f"common name {value}"
+            for part in certificate.get("subject", ())
+            for name, value in part
+            if name == _COMMON_NAME
+        ]
+        raise ssl.SSLError("only the names were asked for")

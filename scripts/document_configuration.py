@@ -125,10 +125,11 @@ CHAPTERS: Final = (
             "port": "",
             "user": "",
             "password": "the password, encrypted or not, or `${VARIABLE}`",
-            "session": "session variables, name: value. Those of TiDB (`tidb_...`) are sent to TiDB only, and"
-            " `tidb_txn_mode` to none ([tidb.md](tidb.md)). At"
-            " the target, what exact rows depend on can't be set: time"
-            " zone, isolation, `unique_checks`, character sets. `foreign_key_checks: 1` has the target check foreign"
+            "session": "session variables, name: value. They come on top of what dm sets in each of its sessions,"
+            " whatever the server's global variables are. Those of TiDB (`tidb_...`) are sent to TiDB only, and"
+            " `tidb_txn_mode` to none ([tidb.md](tidb.md)). What exact rows depend on can't be set: time"
+            " zone, isolation, `unique_checks`, character sets, language of names of days and months, the source's"
+            " `sql_mode`. `foreign_key_checks: 1` has the target check foreign"
             " keys, and do what they do by themselves, where the source does not log that (MariaDB, MySQL before 9.6);"
             " it turns `multiple-rows` off, and tables that CASCADE or SET NULL joins are followed by one ordered"
             " session. Change it only when the task was paused, not after a crash",
@@ -140,7 +141,10 @@ CHAPTERS: Final = (
     Chapter(
         "security",
         Security,
-        "Without a CA connections are encrypted where the server can, by TLS 1.0 or newer, and nobody is verified. With"
+        "Without a CA connections are encrypted where the server can, by TLS 1.0 or newer, and nobody is verified:"
+        " whoever answers at the address can ask for the password of a `caching_sha2_password` account and is told it"
+        " (`check-task` warns). Methods that send the password itself (`mysql_clear_password`, `dialog`) need a CA, and"
+        " `mysql_old_password` is never followed (10902). With"
         " a CA they are encrypted by TLS 1.2 or newer, and the server is verified; certificate and key also identify"
         " us. Each of the three is a file, or its content: `...-bytes` goes before `...-base64`, and that before the"
         " file. Paths are seen from the file.",
@@ -156,6 +160,9 @@ CHAPTERS: Final = (
             "ssl-key-base64": "the same",
             "cert-allowed-cn": "common names: the server's certificate must bear one of them. Without this key it must"
             " name the `host`",
+            "get-server-public-key": "where the connection has no TLS, whether the password may be encrypted with a key"
+            " that the server sends (`caching_sha2_password`, `sha256_password`). Whoever is in between could send one"
+            " of his own",
         },
         {"ssl-ca-base64": "none", "ssl-cert-base64": "none", "ssl-key-base64": "none"},
     ),

@@ -14,6 +14,6 @@ CheckingItem = Literal[
     "auto_increment_ID", "online_ddl", "meta_position", "conn_number", "empty_region", "region_distribution",
     "downstream_version", "free_space", "downstream_mutex_features", "downstream_table_empty", "primary_key",
     "block_allow_list", "dump_directory", "relay_directory", "binlog_row_metadata", "gtid_mode", "row_events",
-    "validators", "target_session", "dump_selection", "not_migrated",
+    "validators", "server_identity", "target_session", "dump_selection", "not_migrated",
     "spark_authentication",
 ]  # fmt: skip

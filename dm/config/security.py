@@ -17,7 +17,7 @@ from typing import Annotated, ClassVar, Final
 from pydantic import BeforeValidator, SecretStr, SerializationInfo, ValidationInfo, field_serializer
 
 from dm.config.document import Scalar, YamlList, YamlMap
-from dm.config.scalar import Text, wrong, wrong_type
+from dm.config.scalar import Flag, Text, wrong, wrong_type
 from dm.config.secret import MASK, demand_unmasked
 from dm.config.section import Issue, LoadContext, Section
 
@@ -87,6 +87,7 @@ class Security(Section):
     ssl_cert_bytes: Pem | None = None
     ssl_key_bytes: Pem | None = None
     cert_allowed_cn: tuple[Text, ...] = ()
+    get_server_public_key: Flag = False
 
     @classmethod
     def file_keys(cls) -> list[str]:
@@ -108,18 +109,22 @@ class Security(Section):
 
     def check(self) -> Iterator[Issue]:
         """A certificate needs its key, and both need a CA to verify the other side; so do names."""
-        authority = self.ssl_ca or self.ssl_ca_bytes
         certificate, key = self.ssl_cert or self.ssl_cert_bytes, self.ssl_key or self.ssl_key_bytes
         if bool(certificate) != bool(key):
             missing = "ssl-key" if certificate else "ssl-cert"
             yield Issue("config-missing-key", missing, details={"key": missing})
-        elif not authority and (certificate or self.cert_allowed_cn):
+        elif not self.verifies and (certificate or self.cert_allowed_cn):
             yield Issue("config-missing-key", "ssl-ca", details={"key": "ssl-ca"})
 
     @field_serializer("ssl_ca_bytes", "ssl_cert_bytes", "ssl_key_bytes")
     def _masked(self, value: SecretStr | None, info: SerializationInfo) -> str | None:
         reveal = isinstance(info.context, dict) and info.context.get("reveal") is True
         return None if value is None else value.get_secret_value() if reveal else MASK
+
+    @property
+    def verifies(self) -> bool:
+        """Whether the server has to prove who it is."""
+        return bool(self.ssl_ca or self.ssl_ca_bytes)
 
     def context(self) -> ssl.SSLContext | None:
         """What connections use; None without a CA. Raises OSError or ValueError where a certificate is unusable."""

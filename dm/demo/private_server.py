@@ -20,7 +20,7 @@ from pymysql.err import OperationalError
 from dm.demo.guard import GuardedProcess
 from dm.demo.ports import HOST, ReservedPort
 from dm.flavor import Flavor
-from dm.tls import EncryptedConnection
+from dm.session.login import ServerConnection
 
 _START_SECONDS = 90.0
 _STOP_SECONDS = 60.0
@@ -165,7 +165,9 @@ class PrivateServer(ABC):
             "autocommit": True,
             **arguments,
         }
-        return EncryptedConnection(**settings)
+        connection = ServerConnection(**settings)
+        connection.answer_left = None  # it is ours, and may have a lot to say
+        return connection
 
     def execute(self, *statements: str) -> None:
         """Run statements one by one in a new session."""

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dm.diff.fix import Fix, in_order
-from dm.downstream.session import CLIENT_HEAD
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.session.state import CLIENT_HEAD
 
 
 class FixFiles:

@@ -30,7 +30,7 @@ from dm.sql.json_types import tells_types
 from dm.sql.literal import quoted
 from dm.sql.server_version import version_number
 from dm.upstream.connection import Connection, fetch
-from dm.upstream.facts import list_tables, show_create_table
+from dm.upstream.facts import list_tables, read_structure
 from dm.upstream.row_session import question_session, row_session
 
 _EVENTS: tuple[RowEvent, ...] = ("insert", "update", "delete")
@@ -225,4 +225,4 @@ class Planner:
 
     def _schema(self, server: _Server, table: TableName) -> TableSchema:
         context = SourceContext(server.flavor, server.version, table.schema)
-        return parse_create_table(show_create_table(server.session, table), context)
+        return parse_create_table(read_structure(server.session, table), context)

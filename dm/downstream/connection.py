@@ -25,24 +25,23 @@ from __future__ import annotations
 import re
 import socket
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import pymysql
-from pymysql.connections import Connection
 from pymysql.constants import CLIENT, COMMAND
 from pymysql.protocol import OKPacketWrapper
 
-from dm.config.endpoint import TIDB_VARIABLES, Endpoint
-from dm.downstream import tidb_session
+from dm.config.endpoint import Endpoint
 from dm.downstream.composed import composed
 from dm.downstream.failure import ERROR_DURING_COMMIT, connect_failure, failure, is_lost, number_of, packet_too_large
-from dm.downstream.session import CHARSET, COLLATION, RECORDED, refused_variable, session_statement
 from dm.errors import WHO, DMError, Grantee, nobody
 from dm.flavor import Flavor, flavor_of, is_tidb
-from dm.tls import EncryptedConnection
+from dm.session import state, tidb
+from dm.session.login import UNSOUND, garbled, is_garbled, login_error, open_connection
 
 CONNECT_TIMEOUT: Final = 10
 READ_TIMEOUT: Final = 300  # seconds without a byte, DM's limit for one statement
@@ -56,7 +55,7 @@ _NUMBER: Final = re.compile(rb"\d+")
 _DATA_COUNTS: Final = ("Records", "Deleted", "Skipped", "Warnings")  # in the words of some language, in this order
 _STATEMENT_SHARE: Final = 1 << 20
 _PACKET_MARGIN: Final = 4096
-_GENERATED_KEYS: Final = 80030  # MySQL makes keys of its own since then
+_UNTOLD: Final = ("connection-lost", "server-answer-garbled")  # what became of a COMMIT
 _PACKET_ENDS: Final = 2  # a packet begins with the command's byte, and must be shorter than its limit
 
 Row = tuple[Any, ...]
@@ -105,9 +104,16 @@ class TargetConnection:
         self._checks = self._checking = foreign_key_checks
         try:
             # Any: the stubs lack what is needed of the driver here, the answer of the last statement above all.
-            self._connection: Any = _open(endpoint, read_timeout, local_data=local_data, several=several)
-        except (pymysql.err.Error, OSError, ValueError, RuntimeError) as error:
-            raise connect_failure(error, self.address, self._user, role=role) from None
+            self._connection: Any = open_connection(
+                endpoint,
+                connect_timeout=CONNECT_TIMEOUT,
+                login_timeout=read_timeout,
+                client_flag=(CLIENT.LOCAL_FILES if local_data else 0) | (CLIENT.MULTI_STATEMENTS if several else 0),
+            )
+        except UNSOUND as error:
+            raise login_error(error, endpoint, role) or connect_failure(
+                error, self.address, self._user, role=role
+            ) from None
         self._cursor = self._connection.cursor()
         self._packet = self._longest = sys.maxsize  # until the server has told
         self._together = several
@@ -116,24 +122,39 @@ class TargetConnection:
         """Whether its time stands still behind row events (`row_event_session.py`)."""
         self._stopped = False  # it does now
         try:
-            self._begin(endpoint, foreign_key_checks=foreign_key_checks)
-            self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-            # Without SESSION: MariaDB before 10.8 has explicit_defaults_for_timestamp for the whole server only.
-            version, folds, packet, buffer, explicit = self.query(
-                "SELECT VERSION(), @@lower_case_table_names, @@max_allowed_packet, @@net_buffer_length,"
-                " @@explicit_defaults_for_timestamp"
-            )[0]
-            self.version_text: str = str(version)
-            self.flavor: Flavor = flavor_of(self.version_text)
-            self.tidb: bool = is_tidb(self.version_text)
+            self._has = self._begin(endpoint, foreign_key_checks=foreign_key_checks)
+            self._learn()
             if self.tidb:
                 self._settle_tidb()
-            if self.flavor == "mysql" and not self.tidb and self.version >= _GENERATED_KEYS:
-                # A key that the source has made by itself, and shows, is one here as well, and may be hidden.
-                self.execute("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
         except DMError:
             self.close()
             raise
+        except UNSOUND as error:
+            raw: Any = self._connection
+            raw._force_close()
+            raise garbled(error, self.address) from None
+
+    def _begin(self, endpoint: Endpoint, *, foreign_key_checks: bool) -> dict[str, str]:
+        """Put the session into its state, and tell it; raises `session-variable-refused` for the user's part."""
+        greeting = str(self._connection.get_server_info())
+        opening = state.opening("writes", greeting, endpoint.session, foreign_key_checks=foreign_key_checks)
+        try:
+            for statement in opening.statements:
+                self.execute(statement)
+        except DMError as error:
+            raise state.refused_variable(error, endpoint, self._role) or error from None
+        return dict(opening.values)
+
+    def _learn(self) -> None:
+        """Ask for what the server decides, and have changed what the account may change."""
+        # Without SESSION: MariaDB before 10.8 has explicit_defaults_for_timestamp for the whole server only.
+        version, folds, packet, buffer, explicit, *restricted = self.query(
+            "SELECT VERSION(), @@lower_case_table_names, @@max_allowed_packet, @@net_buffer_length,"
+            f" @@explicit_defaults_for_timestamp{state.later_asked(self._connection.get_server_info())}"
+        )[0]
+        self.version_text: str = str(version)
+        self.flavor: Flavor = flavor_of(self.version_text)
+        self.tidb: bool = is_tidb(self.version_text)
         self.folds_names: bool = int(folds) != 0
         """Whether names of schemas and tables are the same in upper and lower case."""
         self.null_is_now: bool = self.flavor == "mariadb" or int(explicit) == 0
@@ -145,23 +166,16 @@ class TargetConnection:
         """How long a statement that could be split should get."""
         self.data_bytes = self._packet - 1
         """How long a packet of LOAD DATA may get: the server ends the session where one has all bytes of its limit."""
-
-    def _begin(self, endpoint: Endpoint, *, foreign_key_checks: bool) -> None:
-        """Put the session into its state; raises DMError `session-variable-refused` where it is the user's part."""
-        tidb = "tidb" in str(self._connection.get_server_info()).lower()
-        session = {
-            name: value
-            for name, value in endpoint.session.items()
-            if not name.startswith(TIDB_VARIABLES) or (tidb and name not in tidb_session.FIXED)
-        }
-        try:
-            self.execute(session_statement(session, foreign_key_checks=foreign_key_checks))
-        except DMError as error:
-            raise refused_variable(error, endpoint, self._role) or error from None
+        for name, value in state.to_change(restricted, self._has).items():
+            try:
+                self.set({name: value})
+            except DMError as error:
+                if error.name != "privilege-missing":
+                    raise
 
     def _settle_tidb(self) -> None:
-        found = {str(name).lower(): str(value) for name, value in self.query(tidb_session.question())}
-        corrections = tidb_session.corrections(found)
+        found = {str(name).lower(): str(value) for name, value in self.query(tidb.question())}
+        corrections = tidb.corrections(found)
         if corrections:
             self.execute(corrections)
         # Its numbers may have more bits than the greeting has room for.
@@ -264,7 +278,7 @@ class TargetConnection:
                 connection.write_packet(b"")
                 packet = connection._read_packet()
             answer = OKPacketWrapper(packet)
-        except (pymysql.err.Error, OSError) as error:
+        except UNSOUND as error:
             raise self._failed(error, statement) from None
         except BaseException:
             # The server still waits for the rest of the file.
@@ -276,6 +290,28 @@ class TargetConnection:
             raise self._failed(pymysql.err.InternalError("the answer to LOAD DATA has no counts"), statement)
         records, deleted, skipped, _ = numbers
         return DataOutcome(records, deleted, skipped, int(answer.warning_count or 0))
+
+    def has(self, name: str) -> str:
+        """The value that a variable of `dm.session.state` has in this session, as `set` has last set it."""
+        return self._has[name]
+
+    def set(self, values: Mapping[str, str | int]) -> None:
+        """Give the session's variables these values, by one statement, where it has other ones."""
+        changed = {name: value for name, value in values.items() if self._has.get(name) != str(value)}
+        if changed:
+            self.execute(state.assignments(changed))
+            self._has |= {name: str(value) for name, value in changed.items()}
+
+    @contextmanager
+    def as_set(self, values: Mapping[str, str | int]) -> Iterator[None]:
+        """The same for a while; a session that broke is not put back."""
+        before = {name: self._has[name] for name in values}
+        self.set(values)
+        try:
+            yield
+        finally:
+            if self.alive:
+                self.set(before)
 
     @property
     def checks_foreign_keys(self) -> bool:
@@ -290,7 +326,7 @@ class TargetConnection:
 
     def settings(self) -> dict[str, str]:
         """What the exactness of rows rests on, as the server has it for this session."""
-        names = ",".join(f"'{name}'" for name in RECORDED)
+        names = ",".join(f"'{name}'" for name in state.RECORDED)
         found = self.query(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({names})")
         return {str(name): str(value) for name, value in found}
 
@@ -302,9 +338,9 @@ class TargetConnection:
         """Commit; raises `commit-outcome-unknown` when the answer got lost."""
         try:
             self._connection.query("COMMIT")
-        except (pymysql.err.Error, OSError) as error:
+        except UNSOUND as error:
             mapped = self._failed(error, b"COMMIT")
-            if mapped.name == "connection-lost" or number_of(error) == ERROR_DURING_COMMIT:
+            if mapped.name in _UNTOLD or number_of(error) == ERROR_DURING_COMMIT:
                 unknown = DMError("commit-outcome-unknown", address=self.address, cause=mapped.cause)
                 raise unknown.numbered(mapped.server_errno) from None
             raise mapped from None
@@ -314,7 +350,7 @@ class TargetConnection:
         if self.alive:
             try:
                 self._connection.query("ROLLBACK")
-            except (pymysql.err.Error, OSError):
+            except UNSOUND:
                 # The next START TRANSACTION would commit what is open. Without the session it can't.
                 self._connection._force_close()
 
@@ -322,7 +358,7 @@ class TargetConnection:
         """End another session; one that has ended already is as good."""
         try:
             self._connection.query(f"KILL {int(connection_id)}")
-        except (pymysql.err.Error, OSError) as error:
+        except UNSOUND as error:
             if error.args[:1] != (1094,):  # no such session
                 raise self._failed(error, b"KILL") from None
 
@@ -369,11 +405,8 @@ class TargetConnection:
     def _attempt(self, call: Callable[[], object], data: bytes) -> None:
         try:
             call()
-        except (pymysql.err.Error, OSError) as error:
+        except UNSOUND as error:
             raise self._failed(error, data) from None
-        except RuntimeError as error:
-            # The driver's word for a server that asks for a file where it was asked for something else.
-            raise self._failed(pymysql.err.InternalError(str(error)), data) from None
         except BaseException:
             # Something struck while an answer was being read: what comes next on this connection has no meaning.
             self._connection._force_close()
@@ -389,7 +422,7 @@ class TargetConnection:
         return str(self._cursor.mogrify(text, params)).encode("utf-8", "surrogateescape")
 
     def _failed(self, error: Exception, sql: bytes) -> DMError:
-        if is_lost(error):
+        if is_garbled(error) or is_lost(error):
             self._connection._force_close()
         return failure(error, self.address, sql, user=self._user, role=self._role, who=self._grantee)
 
@@ -398,27 +431,9 @@ class TargetConnection:
         try:
             self._connection.query(WHO)
             return Grantee.of(*self._connection._result.rows[0])
-        except (pymysql.err.Error, OSError, RuntimeError):
+        except UNSOUND:
             self._connection._force_close()
             return nobody()
-
-
-def _open(endpoint: Endpoint, read_timeout: int | None, *, local_data: bool, several: bool) -> Connection[Any]:
-    return EncryptedConnection(
-        host=endpoint.host,
-        port=endpoint.port,
-        user=endpoint.user,
-        password=endpoint.password.get_secret_value(),
-        charset=CHARSET,
-        collation=COLLATION,
-        connect_timeout=CONNECT_TIMEOUT,
-        read_timeout=read_timeout,
-        write_timeout=read_timeout,
-        local_infile=False,  # the driver would open the file that the server names
-        client_flag=(CLIENT.LOCAL_FILES if local_data else 0) | (CLIENT.MULTI_STATEMENTS if several else 0),
-        autocommit=None,
-        ssl=endpoint.security.context() if endpoint.security else None,
-    )
 
 
 def _outcome(connection: Any) -> Outcome:

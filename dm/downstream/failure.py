@@ -16,6 +16,7 @@ from pymysql.constants import CR
 
 from dm.downstream.statement_text import shape
 from dm.errors import PRIVILEGE_ERRORS, REFUSED_STATEMENT, DMError, Grantee, nobody, privilege_missing
+from dm.session.login import LONGEST_WORDS, AnswerTooLongError, garbled, is_garbled, words_of
 
 # The transaction is gone, the session lives: the same transaction may simply be sent again.
 ABORTED: Final = {
@@ -152,7 +153,9 @@ def _failure(
     error: Exception, address: str, sql: bytes, *, user: str, role: str, who: Callable[[], Grantee]
 ) -> DMError:
     number = number_of(error)
-    cause = " ".join(str(part) for part in error.args) or type(error).__name__
+    cause = words_of(error, " ")
+    if is_garbled(error):
+        return garbled(error, address)
     if is_lost(error):
         return DMError("connection-lost", role=role, address=address, cause=cause)
     if number in ABORTED:
@@ -166,7 +169,7 @@ def _failure(
     if number in _TOO_LARGE:
         return DMError("target-limit", limit=_TOO_LARGE[number], statement=shape(sql), cause=cause)
     if number in PRIVILEGE_ERRORS:
-        words, statement = str(error.args[-1]), sql.decode("utf-8", "replace")
+        words, statement = str(error.args[-1])[:LONGEST_WORDS], sql.decode("utf-8", "replace")
         return privilege_missing(
             words, role=role, address=address, user=user, cause=cause, statement=statement, who=who
         )
@@ -187,8 +190,8 @@ def packet_too_large(sql: bytes, cause: str) -> DMError:
 
 def connect_failure(error: Exception, address: str, user: str, *, role: str = "target") -> DMError:
     """The error for an attempt to connect that failed."""
-    if is_lost(error):
-        cause = " ".join(str(part) for part in error.args)
+    if is_lost(error) or (is_garbled(error) and not isinstance(error, AnswerTooLongError)):
+        cause = words_of(error, " ")
         failed = DMError("connection-failed", role=role, address=address, user=user, cause=cause)
         return failed.numbered(number_of(error))
     return failure(error, address, user=user, role=role)

@@ -52,7 +52,6 @@ _OTHER_FRACTIONS: Final[dict[Flavor, str]] = {"mysql": "TIME_TRUNCATE_FRACTIONAL
 _UNKNOWN_FUNCTION: Final = (1046, 1305)
 _NO_FUNCTION: Final = "it has a function that this version of the target does not have"
 
-_FIXED: Final = "SET SESSION div_precision_increment = 4, default_week_format = 0"
 _INSERTING: Final = (
     b"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone = '+00:00'"
 )
@@ -185,11 +184,6 @@ class FilterSession:
 
     def _opened(self) -> TargetConnection:
         connection = self._connect()
-        connection.execute(_FIXED)
-        if not connection.tidb:  # which knows no other language
-            connection.execute("SET SESSION lc_time_names = 'en_US'")
-        if connection.flavor == "mariadb":
-            connection.execute("SET SESSION default_regex_flags = ''")
         try:
             if not connection.tidb:  # which has no binlog
                 connection.execute("SET SESSION sql_log_bin = 0")

@@ -21,7 +21,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.schema.structure_text import normal_structure
 from dm.upstream.connection import Connection, fetch
-from dm.upstream.facts import list_tables, show_create_table
+from dm.upstream.facts import list_tables, read_structure
 
 Structures = Mapping[TableName, str | None]
 
@@ -44,7 +44,7 @@ def read_structures(
         if not wanted(table):
             continue
         try:
-            found[table] = show_create_table(connection, table)
+            found[table] = read_structure(connection, table)
         except DMError as error:
             if not is_changed(error):
                 raise

@@ -26,6 +26,16 @@ KINDS = (
         "check user and password in the configuration file; the cause has the server's words",
     ),
     ErrorKind(
+        "login-unsafe", 10902, "database", "not-set", "high",
+        "{role} {address} can't be told the password of user {user}: {what}",
+        "{way}",
+    ),
+    ErrorKind(
+        "certificate-refused", 10903, "database", "not-set", "high",
+        "the certificate of {role} {address} is not accepted: {why}",
+        "{way}",
+    ),
+    ErrorKind(
         "privilege-missing", 10901, "database", "not-set", "high",
         "user {user} of {role} {address} lacks {lacks}",
         "grant it to the account ({grant}), then `dmctl resume-task`, or `dmctl resume-relay` if the relay reports "

@@ -27,7 +27,6 @@ from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, SourceSession
 from dm.downstream.local_zone import local_time
-from dm.downstream.session import CLIENT_HEAD
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
@@ -42,6 +41,7 @@ from dm.progress.checkpoint import Checkpoint, read_checkpoint
 from dm.progress.tables import SubtaskKey, existing_tables
 from dm.rules.server_condition import Judges
 from dm.rules.table_rules import TableRules
+from dm.session.state import CLIENT_HEAD
 from dm.syncer.stream.origin import Origin, open_origin
 from dm.syncer.stream.transaction import RowsItem, SourceTransaction
 from dm.syncer.stream.until import Until

@@ -12,9 +12,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from dm.downstream.session import OTHER_QUOTES
 from dm.ident import TableName
 from dm.loader.sql_source import without_comments
+from dm.session.state import OTHER_QUOTES
 
 _NAME: Final = rb"`(?:[^`]|``)+`|[A-Za-z0-9_$\x80-\xff]+"
 _INSERT: Final = re.compile(

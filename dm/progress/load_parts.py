@@ -27,10 +27,10 @@ from typing import Final
 
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
-from dm.downstream.session import CHARSET, COLLATION
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.progress.tables import SubtaskKey
+from dm.session.state import CHARSET, COLLATION
 
 SUFFIX = "loader_checkpoint"
 MOST_WRITERS: Final = 256  # at one time; more than any sensible pool

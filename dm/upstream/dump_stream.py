@@ -32,9 +32,8 @@ from dm.config.endpoint import Endpoint
 from dm.errors import DMError, grant
 from dm.flavor import Flavor, flavor_of
 from dm.gtid import GtidSet
+from dm.session.login import LONGEST_WORDS, UNSOUND
 from dm.upstream.connection import (
-    GARBLED,
-    LONGEST_WORDS,
     PROMPT_SECONDS,
     Connection,
     connect,
@@ -138,7 +137,7 @@ class DumpStream:
                 raise DMError(
                     "server-answer-garbled", address=self._endpoint.address, what="no word on the registration"
                 )
-        except (pymysql.err.Error, OSError, *GARBLED) as error:
+        except UNSOUND as error:
             host, port, user = self._endpoint.host, self._endpoint.port, self._endpoint.user
             meant = server_error(error, role=self._role, host=host, port=port, user=user, statement="register")
             if meant.name in ("access-denied", "privilege-missing"):

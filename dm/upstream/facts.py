@@ -211,13 +211,6 @@ def binlog_files(connection: Connection) -> tuple[tuple[str, int], ...]:
 @_understood
 def read_structure(connection: Connection, table: TableName) -> str:
     """The server's own CREATE TABLE text."""
-    fetch(connection, "SET SESSION sql_quote_show_create = 1")
-    return show_create_table(connection, table)
-
-
-@_understood
-def show_create_table(connection: Connection, table: TableName) -> str:
-    """The same, in a session that already has `sql_quote_show_create` on."""
     return str(fetch(connection, f"SHOW CREATE TABLE {table.sql}")[0][1])
 
 

@@ -37,7 +37,7 @@ from dm.ident import TableName
 from dm.plural import counted
 from dm.position import MAGIC_SIZE, Position
 from dm.upstream.connection import Connection, fetch, grantee
-from dm.upstream.facts import ServerFacts, binlog_status, show_create_table
+from dm.upstream.facts import ServerFacts, binlog_status, read_structure
 
 LOCK_SECONDS = 120.0
 XA_SECONDS = 60.0
@@ -103,7 +103,6 @@ def lower_bound(connect: Connect, facts: ServerFacts, stop: threading.Event | No
     connection = connect()
     try:
         if facts.flavor == "mariadb":
-            fetch(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             fetch(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
             found = {
                 str(name).lower(): str(value)
@@ -212,10 +211,9 @@ def table_snapshot(
         None,
     )
     if transactional:
-        fetch(reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         fetch(reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
     point = _status(asker, facts)
-    structure = show_create_table(asker, table)
+    structure = read_structure(asker, table)
     if transactional:
         fetch(asker, "UNLOCK TABLES")
     yield TableSnapshot(reader, point, structure)

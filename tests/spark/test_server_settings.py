@@ -10,7 +10,7 @@ import pytest
 from dm.config.endpoint import Endpoint
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
-from dm.downstream.session import sql_mode
+from dm.session.state import sql_mode
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, beside, endpoint, follow, rows
 from tests.testbed.sync import wait_until

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dm.dumper.hidden_tables import hidden
 from dm.errors import TARGET_PRIVILEGES, grant
 from dm.ident import Ident
+from dm.session.login import unproven
 from dm.task.precheck.context import Answers, Context, OfSource, some
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
@@ -97,6 +98,19 @@ def target(context: Context, answers: Answers) -> Iterator[CheckResult]:
     essential = {"SELECT", "INSERT", "UPDATE", "DELETE", "CREATE"}
     answer = answers.failure if any(essential & set(names) for names in missing) else answers.warning
     yield answer(f"{server.account} lacks {what}", statements)
+
+
+def identity(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """A warning for a server that need not prove who it is before it is told the password."""
+    unsure = [server for server in (context.source, context.target) if unproven(server.endpoint)]
+    if not unsure:
+        yield answers.success()
+    for server in unsure:
+        yield answers.warning(
+            f"no CA vouches for the {server.role} ({server.endpoint.address}): whoever answers there, or is in between,"
+            " can ask for the password and be told it",
+            "name the CA of the server's certificate: `ssl-ca` under `security`",
+        )
 
 
 def connections(context: Context, answers: Answers) -> Iterator[CheckResult]:

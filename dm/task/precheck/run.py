@@ -53,6 +53,7 @@ ITEMS: tuple[Item, ...] = (
     Item("replication_privilege", "sync", access.replication),
     Item("dump_privilege", "dump", access.dump),
     Item("target_privilege", "always", access.target, "target"),
+    Item("server_identity", "always", access.identity, "both"),
     Item("target_session", "always", session.session_of_target, "target"),
     Item("row_events", "sync", row_events.privilege, "target"),
     Item("validators", "sync", validators.temporary_tables, "target"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from dm.config.endpoint import TIDB_VARIABLES, WRITTEN_BY_DM
-from dm.downstream.tidb_session import FIXED
 from dm.flavor import is_tidb
+from dm.session.tidb import FIXED
 from dm.task.precheck.context import Answers, Context
 from dm.task.precheck.result import CheckResult
 

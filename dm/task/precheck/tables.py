@@ -76,11 +76,6 @@ def _engines(context: Context, answers: Answers) -> Iterator[CheckResult]:
             f"tables of the target can't roll back: {some(bad, len(bad))}",
             "ALTER TABLE .. ENGINE = InnoDB (at the target)",
         )
-    default = context.target.variables.get("default_storage_engine", "InnoDB")
-    if untransactional(default):
-        yield answers.failure(
-            f"the target's default_storage_engine is {default}", "SET GLOBAL default_storage_engine = 'InnoDB'"
-        )
 
 
 def _names_apart(context: Context, answers: Answers) -> Iterator[CheckResult]:

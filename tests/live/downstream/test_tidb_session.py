@@ -8,11 +8,12 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from dm.downstream import tidb_ddl_jobs, tidb_session
+from dm.downstream import tidb_ddl_jobs
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.local_data import LocalDataAdmission
+from dm.session import tidb as tidb_session
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of, wait_until
 from tests.testbed.tidb import TidbServer

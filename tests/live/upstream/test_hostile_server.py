@@ -23,7 +23,7 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.relay.unit import RelayUnit
 from dm.relaylog.layout import RelayDirectory
-from dm.upstream import connection as connections
+from dm.session import login
 from dm.upstream.connection import connect, fetch
 from dm.upstream.facts import binlog_end, read_facts
 from dm.upstream.remote_source import RemoteEventSource
@@ -216,7 +216,7 @@ ANSWER_LIES: dict[str, Callable[[], Rewrite]] = {
 
 @pytest.mark.parametrize("lie", ANSWER_LIES)
 def test_a_lie_in_an_answer_is_an_error(mysql: ThrowawayServer, lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connections, "ANSWER_BYTES", 3 * MIB)  # the lies without end end sooner
+    monkeypatch.setattr(login, "ANSWER_BYTES", 3 * MIB)  # the lies without end end sooner
     with HostileProxy(mysql.host, mysql.port, ANSWER_LIES[lie]()) as proxy:
         connection = connect(endpoint_of(mysql, proxy.port))
         try:
@@ -233,7 +233,7 @@ def test_a_lie_in_an_answer_is_an_error(mysql: ThrowawayServer, lie: str, monkey
 def test_a_lie_in_an_answer_ends_the_pull(
     mysql: ThrowawayServer, lie: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(connections, "ANSWER_BYTES", 3 * MIB)
+    monkeypatch.setattr(login, "ANSWER_BYTES", 3 * MIB)
     with HostileProxy(mysql.host, mysql.port, ANSWER_LIES[lie]()) as proxy:
         assert isinstance(pulled(source_of(mysql, proxy.port), tmp_path), DMError)
         assert proxy.uploaded == b""
@@ -286,7 +286,7 @@ def test_a_server_that_asks_for_the_password_in_clear_does_not_get_it(mysql: Thr
     with HostileProxy(mysql.host, mysql.port, lie) as proxy:
         with pytest.raises(DMError) as raised:
             connect(endpoint_of(mysql, proxy.port))
-        assert raised.value.name == "access-denied"
+        assert raised.value.name == "login-unsafe"
         assert mysql.password.encode() not in proxy.uploaded + b"".join(seen)
 
 

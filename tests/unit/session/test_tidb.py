@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm.downstream.tidb_session import FIXED, corrections
+from dm.session.tidb import FIXED, corrections
 
 
 def test_what_is_as_it_has_to_be_is_left_alone() -> None:
