@@ -74,21 +74,24 @@ _WAIT_SECONDS: Final = 86400
 _VARIABLE: Final = re.compile(r"[a-z_][a-z0-9_]*")
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 
-# For every server of every version.
+# For every server of every version, a TiDB included; what else one heeds, `tidb.py` has.
 _ALWAYS: Final = {
     "autocommit": "1",
     "time_zone": "'+00:00'",
     "unique_checks": "1",
     "sql_select_limit": str(_ALL_ROWS),
     "sql_auto_is_null": "0",
+    "completion_type": "0",
+    "wait_timeout": str(_IDLE_SECONDS),
+}
+# For every other one. MariaDB before 10.3.7 takes 0 for `old_alter_table` as well.
+_NOT_TIDB: Final = {
     "sql_quote_show_create": "1",
     "sql_big_selects": "1",
     "sql_safe_updates": "0",
     "sql_buffer_result": "0",
     "sql_notes": "1",
     "sql_warnings": "0",
-    "completion_type": "0",
-    "wait_timeout": str(_IDLE_SECONDS),
     "lock_wait_timeout": str(_WAIT_SECONDS),
     "net_read_timeout": "3600",
     "net_write_timeout": "3600",
@@ -99,8 +102,9 @@ _ALWAYS: Final = {
     "lc_time_names": "'en_US'",
     "lc_messages": "'en_US'",
     "default_storage_engine": "'InnoDB'",
+    "old_alter_table": "0",
 }
-# Since a version, as executable comments count it. MariaDB before 10.3.7 takes 0 for `old_alter_table` as well.
+# Since a version, as executable comments count it.
 _MYSQL: Final = (
     (50706, "block_encryption_mode", "'aes-128-ecb'"),
     (50708, "max_execution_time", "0"),
@@ -121,8 +125,6 @@ _MARIADB: Final = (
     (100601, "old_mode", "'UTF8_IS_UTF8MB3'"),
     (110201, "character_set_collations", "''"),
 )
-_NOT_TIDB: Final = {"old_alter_table": "0"}
-_TIDB: Final = {"max_execution_time": "0", "block_encryption_mode": "'aes-128-ecb'"}
 
 FIXED: Final = frozenset(
     {"autocommit", "time_zone", "unique_checks", "names", "sql_auto_is_null", "sql_select_limit", "completion_type"}
@@ -196,7 +198,7 @@ def opening(purpose: Purpose, greeting: str, block: Mapping[str, str], *, foreig
     at_tidb = _at_tidb(greeting)
     mode = sql_mode(block.get("sql_mode")) if purpose == "writes" else _READING_MODE
     settings = _ALWAYS | {"sql_mode": f"'{_quoted(mode)}'", "foreign_key_checks": str(int(foreign_key_checks))}
-    settings |= _TIDB if at_tidb else _NOT_TIDB
+    settings |= {} if at_tidb else _NOT_TIDB
     first = "SET " + ", ".join(f"SESSION {name} = {value}" for name, value in settings.items())
     if not at_tidb:
         first += "".join(f" /*!{since} , SESSION {name} = {value} */" for since, name, value in _MYSQL)

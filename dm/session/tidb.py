@@ -7,6 +7,7 @@
 - Nothing is divided into transactions of its own (`tidb_batch_..`, `tidb_dml_type`), and no read is of the past.
 - A key that a TiDB would draw at random (AUTO_RANDOM) may be written, as the source has one.
 - Who reads after a COMMIT sees it, and what came before it (`tidb_guarantee_linearizability`).
+- Of the variables that every server has, those that a TiDB heeds and some version may not have.
 
 What a version does not have yet, or has no more, it is not asked for.
 """
@@ -30,6 +31,13 @@ FIXED: Final[Mapping[str, str]] = {
     "tidb_batch_insert": "OFF",
     "tidb_batch_delete": "OFF",
     "allow_auto_random_explicit_insert": "ON",
+    "tidb_enable_external_ts_read": "OFF",
+    "tidb_read_consistency": "strict",
+    "max_execution_time": "0",
+    "group_concat_max_len": str(1 << 24),
+    "div_precision_increment": "4",
+    "default_week_format": "0",
+    "block_encryption_mode": "aes-128-ecb",
 }
 """Variables that a `session` block does not change, with their values."""
 
