@@ -14,11 +14,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from dm.decimal_text import is_decimal
 from dm.flavor import Flavor
 
-_UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
-_TAG = re.compile(r"^[a-z_][a-z0-9_]{0,31}$")
-_MARIADB = re.compile(r"^(\d{1,10})-(\d{1,10})-(\d{1,20})$")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
+_MARIADB = re.compile(r"([0-9]{1,10})-([0-9]{1,10})-([0-9]{1,20})")
 
 Interval = tuple[int, int]  # first and last number, both included
 Intervals = tuple[Interval, ...]
@@ -46,12 +47,12 @@ class Gtid(NamedTuple):
     def parse(cls, text: str) -> Gtid:
         """Read one GTID of either flavour."""
         text = text.strip()
-        mariadb = _MARIADB.match(text)
+        mariadb = _MARIADB.fullmatch(text)
         if mariadb:
             return cls("mariadb", str(int(mariadb[1])), int(mariadb[3]), int(mariadb[2]))
         source, _, number = text.rpartition(":")
         uuid, _, tag = source.lower().partition(":")
-        if not _UUID.match(uuid) or (tag and not _TAG.match(tag)) or not number.isdigit():
+        if not _UUID.fullmatch(uuid) or (tag and not _TAG.fullmatch(tag)) or not is_decimal(number):
             raise GtidFormatError(f"not a GTID: {text!r}")
         return cls("mysql", f"{uuid}:{tag}" if tag else uuid, int(number))
 
@@ -112,14 +113,14 @@ class GtidSet:
         if not parts:
             return cls(flavor or "mysql")
         if flavor is None:
-            flavor = "mariadb" if _MARIADB.match(parts[0]) else "mysql"
+            flavor = "mariadb" if _MARIADB.fullmatch(parts[0]) else "mysql"
         return cls._parse_mariadb(parts) if flavor == "mariadb" else cls._parse_mysql(parts)
 
     @classmethod
     def _parse_mariadb(cls, parts: list[str]) -> GtidSet:
         domains: dict[str, tuple[int, int]] = {}
         for part in parts:
-            match = _MARIADB.match(part)
+            match = _MARIADB.fullmatch(part)
             if not match:
                 raise GtidFormatError(f"not a MariaDB GTID: {part!r}")
             domain = str(int(match[1]))
@@ -132,15 +133,15 @@ class GtidSet:
         collected: dict[str, list[Interval]] = {}
         for part in parts:
             uuid, *fields = [field.strip().lower() for field in part.split(":")]
-            if not _UUID.match(uuid) or not fields:
+            if not _UUID.fullmatch(uuid) or not fields:
                 raise GtidFormatError(f"not a MySQL GTID set: {part!r}")
             source = uuid
             for field in fields:
-                if _TAG.match(field):
+                if _TAG.fullmatch(field):
                     source = f"{uuid}:{field}"
                     continue
                 first, dash, last = field.partition("-")
-                if not first.isdigit() or (dash and not last.isdigit()):
+                if not is_decimal(first) or (dash and not is_decimal(last)):
                     raise GtidFormatError(f"not a GTID interval: {field!r} in {part!r}")
                 if int(first) == 0 and not dash:  # how DM's files write "nothing of this server yet"
                     continue

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.gtid import Gtid, GtidSet
@@ -25,7 +26,7 @@ MAGIC_SIZE = 4  # a binlog file starts with 4 magic bytes; its first event stand
 @lru_cache(_NUMBERS_KEPT)
 def _number(file: str) -> int:
     suffix = file.rpartition(".")[2]
-    return int(suffix) if suffix.isdigit() else -1
+    return int(suffix) if is_decimal(suffix) else -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Final
 
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.json_tree import Tree, json_tree
+from dm.decimal_text import is_decimal
 
 _REPLACE, _INSERT, _REMOVE = 0, 1, 2
 _OPERATIONS: Final = (_REPLACE, _INSERT, _REMOVE)
@@ -29,7 +30,7 @@ def parse_path(path: str) -> list[Leg]:
         if path[at] == "[":
             end = path.index("]", at)
             number = path[at + 1 : end]
-            if not (number.isascii() and number.isdigit()):
+            if not is_decimal(number):
                 raise Malformed(f"{path!r} is no JSON path of a difference")
             legs.append(int(number))
             at = end + 1

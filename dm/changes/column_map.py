@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from dm.binlog.charset import decoder_of
 from dm.binlog.value import Value
 from dm.changes.members import label_of, renumbering
+from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.schema.table import Column, TableSchema
@@ -97,7 +98,7 @@ def _at_tidb(source: Column, target: Column) -> Encoder | None:
     if target.base in TEXTS:
         return _in_utf8(source)
     wide = len(target.members) > _EXACT_BITS
-    if source.base == target.base == "set" and (wide or any(label.isdigit() for label in target.members)):
+    if source.base == target.base == "set" and (wide or any(is_decimal(label) for label in target.members)):
         return _after(renumbering(source, target), _named(target, wide=wide))
     return None
 

@@ -12,6 +12,7 @@ from dm.config.problem import did_you_mean
 from dm.config.scalar import Text, byte_size, one_of, size, whole
 from dm.config.section import LoadContext, Section, read_section
 from dm.config.table_filter import TableFilter, TableFilterError
+from dm.decimal_text import is_decimal
 
 Consistency = Literal["auto", "none", "flush", "lock"]
 
@@ -163,7 +164,7 @@ def _take(name: str, value: str, data: YamlMap, extra: Scalar, problem: Callable
         problem(f"consistency `{value}`", hint, "`auto`, `none`, `flush` or `lock`")
     elif name == "filesize" and byte_size(value, MEGABYTE) is None:
         problem(f"filesize `{value}`", "", "a size such as `64M`")
-    elif name in ("threads", "statement-size", "rows") and not value.isdigit():
+    elif name in ("threads", "statement-size", "rows") and not is_decimal(value):
         problem(f"{name} `{value}`", "", "a whole number from 0")
     else:
         _set(data, extra, _KEYS[name], value)

@@ -15,6 +15,8 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from dm.decimal_text import is_decimal
+
 _POSIX = {
     "alnum": "0-9A-Za-z", "alpha": "A-Za-z", "ascii": r"\x00-\x7f", "blank": r"\t\x20", "cntrl": r"\x00-\x1f\x7f",
     "digit": "0-9", "graph": "!-~", "lower": "a-z", "print": r"\x20-~", "punct": r"!-/:-@\[-`{-~",
@@ -220,7 +222,7 @@ class _Translation:
         if octal is not None:
             self.at += 1 + octal.end()
             return f"\\U{int(octal[0], 8):08x}"
-        if following.isdigit():
+        if is_decimal(following):
             raise RegexError(f"RE2 has no back-references (\\{following})")
         if following.isascii() and not following.isalnum():
             self.at += 2

@@ -15,6 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from dm.config.document import Scalar, found
 from dm.config.problem import did_you_mean, one_of_text
+from dm.decimal_text import is_decimal
 
 _TRUE = frozenset({"true", "yes", "on", "y"})
 _FALSE = frozenset({"false", "no", "off", "n"})
@@ -152,7 +153,7 @@ def duration(low: float = 0.0) -> BeforeValidator:
         elif isinstance(value, Scalar):
             seconds = go_duration(value.text)
             if seconds is None:
-                hint = f"write `{value.text}s` for seconds" if value.text.isdigit() else ""
+                hint = f"write `{value.text}s` for seconds" if is_decimal(value.text) else ""
                 raise wrong("config-bad-value", expected, hint, value=_shown(value.text))
         else:
             raise wrong_type(value, expected)

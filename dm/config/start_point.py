@@ -10,6 +10,7 @@ from dm.config.problem import Report
 from dm.config.scalar import Text, whole
 from dm.config.section import Section
 from dm.config.source import GtidText, SourceConfig
+from dm.decimal_text import is_decimal
 
 _USING = ("incremental", "load&sync")
 
@@ -47,7 +48,7 @@ def check_start_points(task: YamlMap, sources: Mapping[str, SourceConfig] | None
 def _check(meta: YamlMap, instance: YamlMap, sources: Mapping[str, SourceConfig], report: Report) -> None:
     """A position needs a file, or it must be a GTID set, whichever its source goes by."""
     name = meta.get("binlog-name")
-    if isinstance(name, Scalar) and name.text and ("/" in name.text or not name.text.rpartition(".")[2].isdigit()):
+    if isinstance(name, Scalar) and name.text and ("/" in name.text or not is_decimal(name.text.rpartition(".")[2])):
         expected = "a binlog file name such as `mysql-bin.000001`"
         report.add("config-bad-value", name.mark, name.path, expected=expected, value=repr(name.text[:60]))
     named = instance.get("source-id")

@@ -37,10 +37,15 @@ NAME_LIMIT = 38  # the longest name of a meta table is the task's name and 25 ch
 _TASK_NAME = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9_.-]{{0,{NAME_LIMIT - 1}}}")
 
 
+def is_task_name(text: str) -> bool:
+    """Whether a task can have this name; those that can't may not become names of files either."""
+    return _TASK_NAME.fullmatch(text) is not None
+
+
 def _task_name(text: str) -> None:
     if not text:
         raise wrong("config-task-name-empty", "a unique name of the task")
-    if not _TASK_NAME.fullmatch(text):
+    if not is_task_name(text):
         raise wrong("config-bad-name", f"{NAME_FORM}, at most {NAME_LIMIT}", value=repr(text[:60]))
 
 

@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Mapping
 
+from dm.decimal_text import is_decimal
 from dm.dumpfiles.dump_directory import MANIFEST_FILE, METADATA_FILE, PLAN_FILE
 from dm.dumpfiles.dump_files import STREAMED, DumpPlan, file_stem, finished_chunk
 from dm.dumpfiles.manifest import ListedFile, manifest_text, sha256_of
@@ -79,5 +80,5 @@ def _remove_leftovers(storage: DumpStorage, chunks: set[str]) -> None:
         return
     numbers = {name: name.removesuffix(".sql").rpartition(".")[2] for name in names if name.endswith(".sql")}
     storage.remove(
-        name for name, number in numbers.items() if name not in chunks and number.isdigit() and len(number) >= 9
+        name for name, number in numbers.items() if name not in chunks and is_decimal(number) and len(number) >= 9
     )

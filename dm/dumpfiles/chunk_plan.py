@@ -34,7 +34,7 @@ _SPARSEST = 2  # numbers per row
 
 Bound = tuple[str, ...]  # one SQL literal per key column
 
-_NUMBER = re.compile(rb"^-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?$")
+_NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
 _EXACT = INTEGERS | {"year", "decimal", "bit"}
 _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32"})  # no character has one byte
 _ORDERED = _EXACT | FLOATS | TEMPORAL | frozenset(FIXED_BYTES) | TEXTS | BYTES
@@ -155,7 +155,7 @@ def value_expression(column: Column) -> str:
 def bound_literal(column: Column, value: bytes) -> str:
     """A key value as the text that compares with the column exactly."""
     if column.base in _EXACT or column.base in FLOATS:
-        if not _NUMBER.match(value):
+        if not _NUMBER.fullmatch(value):
             raise ValueError(f"column {column.name}: {value!r} is not a number")
         text = value.decode("ascii")
         return text if column.base in _EXACT or "e" in text.lower() else f"{text}e0"

@@ -25,6 +25,7 @@ import pyarrow
 from pyarrow import compute
 
 from dm.binlog.charset import decoder_of
+from dm.decimal_text import is_decimal
 from dm.dumpfiles.chunk_plan import counted
 from dm.dumpfiles.json_types import typed_tree, types_column
 from dm.errors import DMError
@@ -125,7 +126,7 @@ def _shown(value: bytes | None) -> str:
     text = value.decode("utf-8", "replace")
     if not text.isprintable() or "\ufffd" in text:
         return f"0x{value.hex()}"
-    return text if text.lstrip("-").isdigit() else f"'{text}'"
+    return text if is_decimal(text.lstrip("-")) else f"'{text}'"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from typing import Any, cast
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
+from dm.decimal_text import is_decimal
 from dm.flavor import Flavor
 from dm.ident import Ident, TableName
 from dm.schema.charset import utf8mb3_name
@@ -179,7 +180,7 @@ def _plain_default(column: ColumnFacts, default: str | None) -> str | None:
         return ""
     if column.data_type in _WITHOUT_SPACES:
         return default.rstrip(" ")
-    if column.data_type == "year" and default.isdecimal():
+    if column.data_type == "year" and is_decimal(default):
         year = int(default)
         century = 2000 if year < 70 else 1900 if year < 100 else 0
         return "0" if year in {0, 2000} else str(century + year)  # 0 is the year 0, and '0' is 2000

@@ -64,7 +64,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "checkpoint",
         "downstream",
         "high",
-        "the progress table {table} has no usable global row for source {source}",
+        "the progress table {table} holds rows of source {source} that can't be read, or lacks one that must be there",
         "restore the table from a backup, or start the task with --remove-meta and a position in `meta`",
     ),
     ErrorKind(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from dm import lake
+from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.gtid import GtidSet
@@ -96,7 +97,7 @@ def position_of(offset: Mapping[str, str | int]) -> Position:
 
 def _is_place(text: str) -> bool:
     file, _, offset = text.rpartition(":")
-    return is_binlog_name(file) and offset.isdigit()
+    return is_binlog_name(file) and is_decimal(offset)
 
 
 def _needed(options: Mapping[str, str], name: str) -> str:
@@ -107,7 +108,7 @@ def _needed(options: Mapping[str, str], name: str) -> str:
 
 def _bytes(options: Mapping[str, str], name: str, default: int) -> int:
     text = options.get(name, str(default))
-    if not text.isdigit() or not int(text):
+    if not is_decimal(text) or not int(text):
         raise DMError("feed-option", option=name, what=f"{text!r} is no number of bytes")
     return int(text)
 

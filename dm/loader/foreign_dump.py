@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from dm.decimal_text import is_decimal
 from dm.dumpfiles.dump_directory import METADATA_FILE
 from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
 from dm.dumpfiles.storage import DumpStorage, read_bytes
@@ -214,7 +215,7 @@ def point_of(metadata: str) -> Position:
         elif key == "gtid" and _GTIDS.fullmatch(line):  # a set of several servers stands on several lines
             found[key] += line
     offset = found.get("offset", "")
-    return Position("", found.get("file", ""), int(offset) if offset.isdigit() else 0, _gtids(found.get("gtid", "")))
+    return Position("", found.get("file", ""), int(offset) if is_decimal(offset) else 0, _gtids(found.get("gtid", "")))
 
 
 def _gtids(text: str) -> GtidSet:

@@ -18,6 +18,7 @@ from dm.progress.intent import Intent, storing_intent
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
 from dm.progress.online import OnlineRecord, write_online
 from dm.progress.operators import Operator, put_operator, remove_operators
+from dm.progress.stored_rows import reads
 from dm.progress.tables import SubtaskKey, existing_tables
 from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import TableSchema
@@ -57,6 +58,7 @@ def has_checkpoint(connection: TargetConnection, key: SubtaskKey) -> bool:
     return bool(rows)
 
 
+@reads(lambda key: key.checkpoint)
 def read_checkpoint(connection: TargetConnection, key: SubtaskKey) -> Checkpoint | None:
     """What is stored; None if the subtask never had a point."""
     rows = connection.query(
@@ -85,6 +87,7 @@ def read_checkpoint(connection: TargetConnection, key: SubtaskKey) -> Checkpoint
     return Checkpoint(position, bound, tables, birth)
 
 
+@reads(lambda key: key.checkpoint)
 def read_position_of(connection: TargetConnection, key: SubtaskKey) -> Position | None:
     """L alone; None if the subtask never had a point."""
     rows = connection.query(
@@ -95,6 +98,7 @@ def read_position_of(connection: TargetConnection, key: SubtaskKey) -> Position 
     return read_position(*rows[0]) if rows else None
 
 
+@reads(lambda key: key.checkpoint)
 def read_structure_of(connection: TargetConnection, key: SubtaskKey, table: TableName) -> TableSchema | None:
     """The structure of one table of the source at L."""
     rows = connection.query(

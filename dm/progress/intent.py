@@ -18,6 +18,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
+from dm.progress.stored_rows import reads
 from dm.progress.tables import SubtaskKey
 from dm.schema.effect import same_structure
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -118,6 +119,7 @@ def load_structures(text: str) -> Structures:
     }
 
 
+@reads(lambda key: key.intent)
 def read_intent(connection: TargetConnection, key: SubtaskKey) -> Intent | None:
     """The intent that an earlier run left, if any."""
     rows = connection.query(

@@ -63,6 +63,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, TablePoint, read_checkpoint, write_global, write_table
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
+from dm.progress.stored_rows import reads
 from dm.progress.tables import SubtaskKey, create_tables, existing_tables
 
 Kind = Literal["reload", "add"]
@@ -98,6 +99,7 @@ def create_joinings(connection: TargetConnection, key: SubtaskKey) -> None:
     create_tables(connection, key)
 
 
+@reads(lambda key: key.joining)
 def read_joining(connection: TargetConnection, key: SubtaskKey, *, lock: bool = False) -> Joining | None:
     """The row of a source; `lock`: nobody else changes it before the transaction ends. The table has to exist."""
     rows = connection.query(

@@ -14,6 +14,7 @@ from dm.downstream.connection import BEGIN, Outcome, TargetConnection
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
+from dm.progress.stored_rows import reads
 from dm.progress.tables import SubtaskKey
 
 CONTROL = "control"
@@ -54,6 +55,7 @@ def position_columns(position: Position | None) -> tuple[str, int, str, str]:
     return (position.file, position.offset, str(position.gtid_set), position.server_uuid)
 
 
+@reads(lambda key: key.worker)
 def read_lanes(connection: TargetConnection, key: SubtaskKey, *, lock: bool = False) -> list[LaneRow]:
     """All lanes of the subtask; with `lock`, waits for the transactions that hold any of them."""
     rows = connection.query(

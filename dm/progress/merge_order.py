@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dm.downstream.connection import TargetConnection
+from dm.progress.stored_rows import reads
 from dm.progress.tables import CHARSET, SubtaskKey
 
 NEVER: Final = 1 << 62  # the frontier of a source that has come to its end, or left
@@ -69,6 +70,7 @@ def create_order_table(connection: TargetConnection, key: SubtaskKey) -> None:
     connection.execute(_TABLE.format(table=key.order.sql, charset=CHARSET))
 
 
+@reads(lambda key: key.order)
 def read_order(connection: TargetConnection, key: SubtaskKey) -> dict[str, SourceProgress]:
     """All rows, by source."""
     rows = connection.query(f"SELECT id, frontier, done, beat, skew FROM {key.order.sql}")

@@ -20,6 +20,7 @@ from dm.binlog.query import QuerySession
 from dm.binlog.reader import Query
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
+from dm.progress.stored_rows import reads
 from dm.progress.tables import SubtaskKey, existing_tables
 from dm.sql.context import SourceContext
 from dm.sql.piece import Piece
@@ -94,6 +95,7 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(one) for one in value) if isinstance(value, list) else value
 
 
+@reads(lambda key: key.online)
 def read_online(connection: TargetConnection, key: SubtaskKey) -> dict[TableName, OnlineRecord]:
     """All that is stored."""
     if key.online not in existing_tables(connection, key):

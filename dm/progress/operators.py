@@ -23,6 +23,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim, read_position
+from dm.progress.stored_rows import reads
 from dm.progress.tables import SubtaskKey, existing_tables
 
 Action = Literal["skip", "replace", "inject"]
@@ -71,6 +72,7 @@ class Operator:
         return self.position.same_files(checkpoint) and self.position.order < checkpoint.order
 
 
+@reads(lambda key: key.operator)
 def read_operators(connection: TargetConnection, key: SubtaskKey) -> list[Operator]:
     """All stored operators, by file and offset."""
     if key.operator not in existing_tables(connection, key):

@@ -25,6 +25,7 @@ from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
+from dm.progress.stored_rows import reads
 from dm.progress.tables import SubtaskKey
 
 # The rows that belong to no table.
@@ -65,6 +66,7 @@ class OrderedRecord:
     left: Mapping[TableName, Position] = field(default_factory=dict)  # tables changed in order up to there
 
 
+@reads(lambda key: key.ordered)
 def read_ordered(connection: TargetConnection, key: SubtaskKey) -> OrderedRecord:
     """Read the record; raises DMError."""
     rows = connection.query(

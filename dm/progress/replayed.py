@@ -42,6 +42,7 @@ from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, TablePoint, write_global, write_table
 from dm.progress.file_birth import FileBirth
 from dm.progress.lane_rows import LaneClaim, LaneRow, claimed, insert_lanes
+from dm.progress.stored_rows import reads
 from dm.progress.tables import CHARSET, SubtaskKey, existing_tables
 from dm.progress.undone import forget_undone
 from dm.unit import JSON
@@ -145,6 +146,7 @@ def create_record(connection: TargetConnection, key: SubtaskKey) -> None:
     connection.execute(_DEFINITION.format(table=key.replay.sql, charset=CHARSET))
 
 
+@reads(lambda key: key.replay)
 def read_replay(connection: TargetConnection, key: SubtaskKey) -> StoredReplay | None:
     """The plan that is stored; None where there is none. Safe before the table exists."""
     if key.replay not in existing_tables(connection, key):

@@ -31,6 +31,7 @@ from dm.progress.checkpoint import TablePoint, read_checkpoint, write_global, wr
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
 from dm.progress.operators import copy_operators, tell_done
 from dm.progress.shard_tables import ShardTables
+from dm.progress.stored_rows import reads
 from dm.progress.tables import SubtaskKey
 from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import TableSchema
@@ -68,6 +69,7 @@ def pass_start(places: Sequence[Position]) -> Position:
     return start
 
 
+@reads(lambda key: ShardTables.of(key).held)
 def read_held(connection: TargetConnection, key: SubtaskKey) -> tuple[HeldTable, ...]:
     """The held tables of a source."""
     rows = connection.query(
@@ -78,7 +80,8 @@ def read_held(connection: TargetConnection, key: SubtaskKey) -> tuple[HeldTable,
     found = []
     for schema, table, uuid, name, offset, gtids, structure, undecided in rows:
         place = read_position(uuid, name, offset, gtids)
-        assert place is not None
+        if place is None:
+            raise DMError("checkpoint-damaged", table=ShardTables.of(key).held, source=key.source_id)
         held = schema_from_json(str(structure)) if structure else None
         xids = tuple(json.loads(str(undecided))) if undecided else ()  # empty: of an earlier build
         found.append(HeldTable(TableName(str(schema), str(table)), place, held, xids))

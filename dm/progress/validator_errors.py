@@ -12,6 +12,7 @@ from typing import Final, Literal
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.progress.stored_rows import reads
 from dm.progress.tables import SubtaskKey
 from dm.progress.validator_tables import ValidatorTables, demand_epoch
 
@@ -85,6 +86,7 @@ def write_errors(connection: TargetConnection, key: SubtaskKey, epoch: int, erro
         raise
 
 
+@reads(lambda key: ValidatorTables.of(key).error)
 def read_errors(connection: TargetConnection, key: SubtaskKey, states: Iterable[ErrorState]) -> list[StoredError]:
     """The errors of a subtask in these states, the oldest first."""
     numbers = [_STATES[state] for state in states]

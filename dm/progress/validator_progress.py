@@ -20,6 +20,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.lane_rows import position_columns, read_position
 from dm.progress.online import OnlineRecord
+from dm.progress.stored_rows import reads
 from dm.progress.tables import SubtaskKey
 from dm.progress.validator_tables import ValidatorTables, demand_epoch
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -235,6 +236,7 @@ class StoredValidation:
     pending: Mapping[str, int] = field(default_factory=dict)
 
 
+@reads(lambda key: ValidatorTables.of(key).checkpoint)
 def read_validation(connection: TargetConnection, key: SubtaskKey) -> StoredValidation:
     """What is stored of a validator."""
     tables, source = ValidatorTables.of(key), (key.source_id,)

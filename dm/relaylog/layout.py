@@ -37,14 +37,14 @@ COMPANIONS = (".damaged", ".fetching")  # other files that may exist while a fil
 
 RESET_SUFFIX = ".reset"
 
-_SUB_DIRECTORY = re.compile(r"^([0-9A-Za-z-]{1,80})\.(\d{6,})$")
-_MARIADB_UUID = re.compile(r"^\d+-\d+$")
-_BINLOG = re.compile(r"^[^/\\\x00-\x1f.][^/\\\x00-\x1f]{0,200}\.\d{6,10}$")
+_SUB_DIRECTORY = re.compile(r"([0-9A-Za-z-]{1,80})\.([0-9]{6,18})")
+_MARIADB_UUID = re.compile(r"[0-9]+-[0-9]+")
+_BINLOG = re.compile(r"[^/\\\x00-\x1f.][^/\\\x00-\x1f]{0,200}\.[0-9]{6,10}")
 
 
 def is_binlog_name(name: str) -> bool:
     """Whether this can be the name of a binlog file."""
-    return bool(_BINLOG.match(name))
+    return bool(_BINLOG.fullmatch(name))
 
 
 def file_number(name: str) -> int:
@@ -73,7 +73,7 @@ class SubDirectory:
     @property
     def is_mariadb(self) -> bool:
         """Whether its server is a MariaDB one, which is named by domain and id instead of a uuid."""
-        return bool(_MARIADB_UUID.match(self.server_uuid))
+        return bool(_MARIADB_UUID.fullmatch(self.server_uuid))
 
     def files(self) -> list[str]:
         """Names of the binlog files, in order."""
@@ -151,7 +151,7 @@ class RelayDirectory:
         return [sub for name in names if (sub := self._sub_directory(name)) is not None and sub.path.is_dir()]
 
     def _sub_directory(self, name: str) -> SubDirectory | None:
-        match = _SUB_DIRECTORY.match(name)
+        match = _SUB_DIRECTORY.fullmatch(name)
         return None if match is None else SubDirectory(self.root / name, match[1], int(match[2]))
 
     def last(self) -> SubDirectory | None:
@@ -169,7 +169,7 @@ class RelayDirectory:
             existing = self.sub_directories()
             number = 1 + max([0, *(sub.number for sub in existing), *self._numbers_aside()])
             name = f"{server_uuid}.{number:06d}"
-            if not _SUB_DIRECTORY.match(name):
+            if not _SUB_DIRECTORY.fullmatch(name):
                 raise DMError("relay-name-refused", file=name)
             sub = SubDirectory(self.root / name, server_uuid, number)
             sub.path.mkdir(parents=True, exist_ok=True)

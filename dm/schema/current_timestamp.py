@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.schema.table import Column
 from dm.sql.context import SourceContext
@@ -27,7 +28,7 @@ def digits_of(tokens: Sequence[Token]) -> int | None:
     kinds = [token.upper if token.kind == "symbol" else token.kind for token in tokens[1:]]
     if kinds in ([], ["(", ")"]):
         return 0
-    return int(tokens[2].text) if kinds == ["(", "number", ")"] and tokens[2].text.isdigit() else None
+    return int(tokens[2].text) if kinds == ["(", "number", ")"] and is_decimal(tokens[2].text) else None
 
 
 def _filled_in(text: str | None, decimals: int, context: SourceContext) -> str | None:

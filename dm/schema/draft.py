@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dm.decimal_text import is_decimal
 from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.schema.charset import Collated
@@ -226,7 +227,7 @@ class TableDraft:
         numbers = [
             int(other.name[len(prefix) :])
             for other in self.foreign_keys
-            if other.name.startswith(prefix) and other.name[len(prefix) :].isdigit()
+            if other.name.startswith(prefix) and is_decimal(other.name[len(prefix) :])
         ]
         return replace(key, name=f"{prefix}{max(numbers, default=0) + 1}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
+from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.sql.context import SourceContext
@@ -141,7 +142,7 @@ class Cursor:
     def number(self) -> int:
         """A whole number."""
         token = self.peek()
-        if token is None or token.kind != "number" or not token.text.isdigit():
+        if token is None or token.kind != "number" or not is_decimal(token.text):
             self.fail("expected a number")
         self.at += 1
         return int(token.text)

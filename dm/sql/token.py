@@ -19,6 +19,7 @@ from sqlglot.dialects.mysql import MySQL
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
+from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.sql.context import SourceContext
 from dm.sql.lexeme import Lexed, scan
@@ -126,7 +127,7 @@ def _disagreement(text: str, tokens: tuple[Token, ...], lexed: Lexed) -> str | N
             if span not in quoted:
                 return text[lexeme.start : lexeme.end]
             quoted.remove(span)
-        elif lexeme.kind == "word" and not text[lexeme.start].isdigit():
+        elif lexeme.kind == "word" and not is_decimal(text[lexeme.start]):
             followed = text[lexeme.end : lexeme.end + 1]
             if ends.get(lexeme.start) != lexeme.end and not (lexeme.end == lexeme.start + 1 and followed in ("'", '"')):
                 return text[lexeme.start : lexeme.end]

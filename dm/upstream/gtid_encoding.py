@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 import uuid
 
+from dm.decimal_text import is_decimal
 from dm.gtid import GtidSet
 
 Sources = dict[tuple[str, str], list[tuple[int, int]]]
@@ -24,7 +25,7 @@ def sources_of(gtid_set: GtidSet) -> Sources:
         name, *fields = part.split(":")
         tag = ""
         for field in fields:
-            if field[0].isdigit():
+            if is_decimal(field[0]):
                 first, _, last = field.partition("-")
                 found.setdefault((name, tag), []).append((int(first), int(last or first)))
             else:

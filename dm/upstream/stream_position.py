@@ -22,7 +22,7 @@ from dm.binlog.event_end import WITHOUT_END, has_checksum
 from dm.binlog.header import CHECKSUM_SIZE, HEADER, HEADER_SIZE, LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.errors import DMError
 
-_FILE_NAME = re.compile(r"^[^/\\\x00-\x1f]{1,200}\.[0-9]{6,10}$")
+_FILE_NAME = re.compile(r"[^/\\\x00-\x1f]{1,200}\.[0-9]{6,10}")
 # A server names a file when the dump starts, and at its end; at least its first event is in between.
 _EMPTY_ROTATIONS = 3
 _NOT_IN_FILES = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
@@ -34,7 +34,7 @@ def rotate_target(event: bytes) -> tuple[str, int]:
     # A fake rotation precedes the format description that would tell whether there are checksums: check it.
     name = event[HEADER_SIZE + 8 : -CHECKSUM_SIZE if has_checksum(event) else None]
     text = name.decode("utf-8", "backslashreplace")
-    if not _FILE_NAME.match(text) or text.startswith("."):
+    if not _FILE_NAME.fullmatch(text) or text.startswith("."):
         raise DMError("relay-name-refused", file=text)
     return text, offset
 

@@ -17,7 +17,7 @@ import structlog
 from fastapi import FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
@@ -33,6 +33,7 @@ from dm.worker.connection import LimitedBody
 from dm.worker.metrics import CONTENT_TYPE, Metrics
 from dm.worker.operations import Answer, Operations, PrecheckFailed
 from dm.worker.registry import ConfigFile
+from dm.worker.request_body import RequestBody
 from dm.worker.token import METRICS_PATH
 from dm.worker.validation_api import add_validation
 from dm.worker.version import installed_version
@@ -40,11 +41,7 @@ from dm.worker.version import installed_version
 HOST = "dm-worker"  # what the client calls the host behind the Unix socket
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
-
-
-class File(_Body):
+class File(RequestBody):
     """A source or task file as the client read it."""
 
     name: str
@@ -57,20 +54,20 @@ class File(_Body):
         return ConfigFile(self.name, self.text, self.directory, self.environment)
 
 
-class Files(_Body):
+class Files(RequestBody):
     """Several files that are taken together or not at all."""
 
     files: list[File]
 
 
-class Check(_Body):
+class Check(RequestBody):
     """A task file and where it would start."""
 
     file: File
     start_time: str | None = None
 
 
-class Start(_Body):
+class Start(RequestBody):
     """A task file and how to start it."""
 
     file: File
@@ -80,14 +77,14 @@ class Start(_Body):
     until: str | None = None
 
 
-class PurgeRelay(_Body):
+class PurgeRelay(RequestBody):
     """Which relay files are to go: all before this one."""
 
     filename: str
     sub_dir: str = ""
 
 
-class BinlogOperation(_Body):
+class BinlogOperation(RequestBody):
     """An event, and the statements that are to stand for it or before it."""
 
     sources: list[str] = []
@@ -95,7 +92,7 @@ class BinlogOperation(_Body):
     sqls: list[str] = []
 
 
-class TableStructure(_Body):
+class TableStructure(RequestBody):
     """A table of the source, and where its new structure comes from."""
 
     sources: list[str] = []
@@ -106,7 +103,7 @@ class TableStructure(_Body):
     sync: bool = True
 
 
-class Unlock(_Body):
+class Unlock(RequestBody):
     """A lock of shards, and what a person says about it."""
 
     lock: str
@@ -122,14 +119,14 @@ class Unlock(_Body):
         return Decision(self.lock, tuple(self.sources), table, self.action == "skip", self.force_remove)
 
 
-class Update(_Body):
+class Update(RequestBody):
     """A task file as it is to be; `look`: only say what that changes."""
 
     file: File
     look: bool
 
 
-class ReloadTable(_Body):
+class ReloadTable(RequestBody):
     """A table of a source that is to be loaded again, or that this is to be taken back."""
 
     database: str = ""
@@ -139,19 +136,19 @@ class ReloadTable(_Body):
     cancel: bool = False
 
 
-class Encrypt(_Body):
+class Encrypt(RequestBody):
     """A password to encrypt."""
 
     text: str = Field(repr=False)
 
 
-class OfSources(_Body):
+class OfSources(RequestBody):
     """Which of a task's sources are meant; all when none is named."""
 
     sources: list[str] = []
 
 
-class Diff(_Body):
+class Diff(RequestBody):
     """What is to be compared: a known task, or the one in a file."""
 
     task: str = ""
@@ -169,7 +166,7 @@ class Diff(_Body):
     resume: bool = False
 
 
-class Flashback(_Body):
+class Flashback(RequestBody):
     """What is to be taken back of a task."""
 
     task: str
@@ -180,14 +177,14 @@ class Flashback(_Body):
     directory: str
 
 
-class Replay(_Body):
+class Replay(RequestBody):
     """Up to where a backlog is to be replayed, or that it is the syncer's again."""
 
     until: str = ""
     cancel: bool = False
 
 
-class WorkerSettings(_Body):
+class WorkerSettings(RequestBody):
     """Settings of the daemon by their names; those left out stay."""
 
     settings: dict[Literal["log-level", "log-max-size", "log-max-backups"], str]

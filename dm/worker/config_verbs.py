@@ -9,6 +9,8 @@ from typing import cast, get_args
 
 from dm.config.masking import masked
 from dm.config.scalar import byte_size
+from dm.config.task import is_task_name
+from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.task.log import keep
 from dm.task.log_file import DEFAULTS, Level, LogSettings
@@ -80,6 +82,8 @@ class ConfigVerbs:
                 supervisor.source(source)
             if task is None:
                 return [f"relay:{source}" for source in sources]
+            if not is_task_name(task):
+                raise DMError("task-unknown", task=task)
             known = supervisor.tasks.get(task)
             there = list(known.jobs) if known is not None else list(supervisor.sources)
             names = [f"spark:{task}", *(f"sync:{task}:{source}" for source in sources or there)]
@@ -123,7 +127,7 @@ def _settings_of(named: Mapping[str, str]) -> LogSettings:
                 _refuse(name, text, f"a size such as 100M, at least {LOWEST_SIZE >> 10}K")
             settings = replace(settings, max_size=size or 0)
         elif name == "log-max-backups":
-            if not text.isdecimal() or len(text) > 4:
+            if not is_decimal(text) or len(text) > 4:
                 _refuse(name, text, "how many full files are kept, 0 to 9999")
             settings = replace(settings, max_backups=int(text))
     return settings

@@ -22,6 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
+from dm.decimal_text import is_decimal
 from dm.unit import JSON
 from dm.worker.job import Job
 from dm.worker.loop import Loop
@@ -235,7 +236,7 @@ def add_relay(samples: Samples, relay: Mapping[str, JSON], source: str, ends: En
     for node in ("master", "relay"):
         samples.add_position("dm_relay", relay.get(f"{node}Binlog"), {**labels, "node": node})
     uuid, _, number = str(relay.get("relaySubDir", "")).rpartition(".")
-    if number.isdigit():
+    if is_decimal(number):
         samples.add("dm_relay_sub_dir_index", int(number), {**labels, "node": "relay", "uuid": uuid})
     storage = relay.get("storage")
     if isinstance(storage, dict):

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from fastapi import FastAPI
-from pydantic import BaseModel, ConfigDict
 
 from dm.progress.validator_errors import Operation
+from dm.worker.request_body import RequestBody
 from dm.worker.validation_verbs import Answer, ValidationVerbs
 
 
-class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
-
-
-class StartValidation(_Body):
+class StartValidation(RequestBody):
     """Which validators are to run; all when no task is named."""
 
     task: str = ""
@@ -24,20 +20,20 @@ class StartValidation(_Body):
     start_time: str | None = None
 
 
-class StopValidation(_Body):
+class StopValidation(RequestBody):
     """Which are to rest."""
 
     task: str = ""
     sources: list[str] = []
 
 
-class ErrorNumber(_Body):
+class ErrorNumber(RequestBody):
     """Which error is meant; all without a number."""
 
     number: int | None = None
 
 
-class UpdateValidation(_Body):
+class UpdateValidation(RequestBody):
     """Where business moves to the target."""
 
     sources: list[str] = []

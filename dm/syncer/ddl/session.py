@@ -20,6 +20,7 @@ from typing import Final
 
 from dm.binlog.charset import charset_of
 from dm.binlog.reader import Query
+from dm.decimal_text import is_decimal
 from dm.downstream import tidb_ddl_jobs
 from dm.downstream.connection import TargetConnection
 from dm.downstream.schema_defaults import schema_defaults
@@ -235,7 +236,7 @@ class DdlSession:
             if token.upper not in _FRACTIONAL:
                 continue
             sized = [each.text for each in tokens[at + 1 : at + 4]]
-            digits = int(sized[1]) if sized[:1] == ["("] and sized[1].isdigit() else 0
+            digits = int(sized[1]) if sized[:1] == ["("] and is_decimal(sized[1]) else 0
             for word, value in pairwise(tokens[at + 1 :]):
                 if word.text == ",":
                     break

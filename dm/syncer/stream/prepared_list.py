@@ -22,6 +22,7 @@ from zlib import crc32
 from dm import faults
 from dm.atomic_file import sync_directory, write_atomically
 from dm.binlog.table_map import TableMap
+from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
 from dm.ident import TableName
@@ -133,7 +134,7 @@ class PreparedDirectory:
 
     def _numbers(self, suffix: str) -> list[int]:
         names = (path.name for path in self._folder.iterdir() if path.name.endswith(suffix))
-        return [int(number) for name in names if (number := name.removesuffix(suffix)).isdigit()]
+        return [int(number) for name in names if is_decimal(number := name.removesuffix(suffix))]
 
     def sync(self, held: HeldXa) -> None:
         """Force an entry's rows to the disk; its name follows with the list."""

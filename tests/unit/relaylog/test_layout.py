@@ -34,7 +34,19 @@ def test_files_are_ordered_by_number_not_by_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["../../etc/passwd.000001", "/x.000001", "a/b.000001", "x", "x.1", ".hidden.000001", "a\0.000001", "a\n.000001"],
+    [
+        *(
+            "../../etc/passwd.000001",
+            "/x.000001",
+            "a/b.000001",
+            "x",
+            "x.1",
+            ".hidden.000001",
+            "a\0.000001",
+            "a\n.000001",
+        ),
+        *("x.000001\n", "x.00000\u0661", "x.00000\u00b2"),
+    ],
 )
 def test_hostile_names_are_refused(tmp_path: Path, name: str) -> None:
     assert not is_binlog_name(name)

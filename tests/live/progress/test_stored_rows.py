@@ -1,0 +1,134 @@
+"""Progress rows that no run has stored: read as what they say, or refused by name, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import Ident, TableName
+from dm.progress.checkpoint import read_checkpoint, read_position_of, read_structure_of
+from dm.progress.intent import read_intent
+from dm.progress.joining import read_joining
+from dm.progress.lane_rows import read_lanes
+from dm.progress.merge_order import create_order_table, read_order
+from dm.progress.online import read_online
+from dm.progress.operators import read_operators
+from dm.progress.ordered_tables import read_ordered
+from dm.progress.replayed import create_record, read_replay
+from dm.progress.shard_holds import read_held
+from dm.progress.shard_tables import ShardTables, create_shard_tables
+from dm.progress.tables import SubtaskKey, create_tables
+from dm.progress.validator_errors import read_errors
+from dm.progress.validator_progress import read_validation
+from dm.progress.validator_tables import ValidatorTables, create_validator_tables
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import endpoint_of
+
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+GARBAGE = (
+    "", "\u00b2", "x", "{}", "null", '[["a"]]', '{"v": 1}', '{"binlog": 5}', f"{UUID}:\u00b2", f"{UUID}:1-{'9' * 5000}",
+    "[" * 5000,
+)  # fmt: skip
+
+Reader = Callable[[TargetConnection, SubtaskKey], object]
+READERS: dict[str, tuple[Callable[[SubtaskKey], TableName], Reader]] = {
+    "checkpoint": (lambda key: key.checkpoint, read_checkpoint),
+    "position": (lambda key: key.checkpoint, read_position_of),
+    "structure": (lambda key: key.checkpoint, lambda by, key: read_structure_of(by, key, TableName("s", "t"))),
+    "lanes": (lambda key: key.worker, read_lanes),
+    "intent": (lambda key: key.intent, read_intent),
+    "operators": (lambda key: key.operator, read_operators),
+    "online": (lambda key: key.online, read_online),
+    "ordered": (lambda key: key.ordered, read_ordered),
+    "joining": (lambda key: key.joining, read_joining),
+    "order": (lambda key: key.order, read_order),
+    "replay": (lambda key: key.replay, read_replay),
+    "held": (lambda key: ShardTables.of(key).held, read_held),
+    "validation": (lambda key: ValidatorTables.of(key).checkpoint, read_validation),
+    "pending": (lambda key: ValidatorTables.of(key).pending, read_validation),
+    "errors": (lambda key: ValidatorTables.of(key).error, lambda by, key: read_errors(by, key, ["new"])),
+}
+
+
+@pytest.fixture
+def stored(target: ThrowawayServer, schema: SchemaFactory) -> Iterator[tuple[TargetConnection, SubtaskKey]]:
+    key = SubtaskKey(schema(target), "task", "source-1")
+    with closing(TargetConnection(endpoint_of(target))) as connection:
+        for create in (create_tables, create_shard_tables, create_order_table, create_record, create_validator_tables):
+            create(connection, key)
+        yield connection, key
+
+
+def rows(connection: TargetConnection, table: TableName) -> Iterator[dict[str, object]]:
+    """Rows with garbage in every text, and in one after the other beside a place as it should be."""
+    columns = connection.query(
+        "SELECT column_name, data_type, character_maximum_length FROM information_schema.columns"
+        " WHERE table_schema = %s AND table_name = %s AND extra NOT LIKE '%%auto_increment%%'",
+        (table.schema, table.table),
+    )
+    good: dict[str, object] = {
+        "id": "source-1", "source": "source-1", "cp_schema": "s", "cp_table": "t", "is_global": 0,
+        "server_uuid": UUID, "binlog_name": "mysql-bin.000001", "binlog_pos": 4, "binlog_gtid": f"{UUID}:1-5",
+        "phase": 0, "status": 1,
+    }  # fmt: skip
+    texts: dict[str, int] = {}
+    for name, kind, size in ((str(one[0]), str(one[1]), one[2]) for one in columns):
+        if name == "table_info":
+            good[name], texts[name] = "{}", 1 << 20
+        elif "char" in kind or "text" in kind:
+            good.setdefault(name, "")
+            texts[name] = int(str(size))
+        elif "int" in kind:
+            good.setdefault(name, 0)
+    base = {name: good[name] for name in [str(one[0]) for one in columns] if name in good}
+    free = [name for name in texts if name not in ("id", "source", "cp_schema", "cp_table")]
+    for garbage in GARBAGE:
+        for places in ([name] for name in free):
+            yield {**base, **{name: garbage[: texts[name]] for name in places}}
+        yield {**base, **{name: garbage[: texts[name]] for name in free}}
+
+
+@pytest.mark.parametrize("what", READERS)
+def test_what_no_run_has_stored_is_refused_by_name(what: str, stored: tuple[TargetConnection, SubtaskKey]) -> None:
+    connection, key = stored
+    table_of, read = READERS[what]
+    table = table_of(key)
+    if what == "pending":
+        connection.execute(
+            f"INSERT INTO {ValidatorTables.of(key).checkpoint.sql} (source, binlog_gtid, structures, cutover_gtid)"
+            " VALUES ('source-1', '', '', '')"
+        )
+    refused: list[DMError] = []
+    for row in rows(connection, table):
+        for is_global in (0, 1) if "is_global" in row else (0,):
+            values = {**row, "is_global": is_global} if "is_global" in row else row
+            if put(connection, table, values):
+                try:
+                    read(connection, key)
+                except DMError as error:
+                    refused.append(error)
+    assert refused or what == "order", "something was garbage"
+    assert {error.name for error in refused} <= {"checkpoint-damaged", "structure-not-understood"}
+    damaged = [str(error) for error in refused if error.name == "checkpoint-damaged"]
+    assert all(str(table) in text or what == "pending" for text in damaged)
+
+
+def put(connection: TargetConnection, table: TableName, values: dict[str, object]) -> bool:
+    """Make it the only row; False where the column is JSON and the server takes no such text."""
+    names = ", ".join(Ident(name).sql for name in values)
+    marks = ", ".join(["%s"] * len(values))
+    connection.execute(f"DELETE FROM {table.sql}")
+    try:
+        connection.run(f"INSERT INTO {table.sql} ({names}) VALUES ({marks})", list(values.values()))
+    except DMError as error:
+        if "table_info" in error.cause or "JSON" in error.cause:
+            return False
+        raise
+    return True
