@@ -105,6 +105,13 @@ groups:
       - alert: DM_replication_lag
         expr: dm_syncer_replication_lag_gauge > 600
         for: 10m
+      - alert: DM_source_unreachable
+        expr: max_over_time(dm_worker_source_answers[5m]) == 0 or max_over_time(dm_relay_source_answers[5m]) == 0
+      - alert: DM_target_unreachable
+        expr: max_over_time(dm_worker_target_answers[5m]) == 0
+      - alert: DM_relay_of_task_rests
+        expr: dm_worker_task_relay_rests == 1
+        for: 10m
       - alert: DM_long_DDL
         expr: dm_syncer_ddl_seconds > 3600
 ```
@@ -113,8 +120,8 @@ groups:
 
 Names, labels and meaning are DM's, except for those that are marked as dm's own. `worker` is the name of the host. The
 metrics of a unit are there while a task is in this unit: `dumpling_` and `dm_dumpling_` in a dump, `dm_loader_` in a
-load, `dm_syncer_` afterwards. A value that nobody knows has no sample, such as the lag before the source was reached.
-Counters begin at 0 when a unit starts. A task that was stopped has no metrics; one that is finished keeps them.
+load, `dm_syncer_` afterwards. A value that nobody knows has no sample, such as the lag while the source does not
+answer. Counters begin at 0 when a unit starts. A task that was stopped has no metrics; one that is finished keeps them.
 
 DM has histograms of single events and statements (`dm_syncer_read_binlog_duration` and others). dm measures none of
 these: what a task spends its time on is in `timeShares` of `query-status --output json`.

@@ -1,8 +1,8 @@
 """`--follow`: what a task does, as it does it, until nobody needs to watch any more.
 
-That is when each subtask is finished, has caught up with its source, or rests and will not go on by itself. Who asks
-with `query-status --follow` watches a task that has caught up as well. Nothing
-here holds the task: who ends the following with Ctrl-C ends just that.
+That is when each subtask is finished, has caught up with its source, or will not go on by itself: it rests, or the
+relay that it reads does. Who asks with `query-status --follow` watches a task that has caught up as well. Nothing here
+holds the task: who ends the following with Ctrl-C ends just that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dm.cli.output import print_line
-from dm.cli.status_text import Answer, errors_of, progress_lines, remarks_of, waits_of
+from dm.cli.status_text import Answer, errors_of, progress_lines, relay_errors, remarks_of, waits_of
 from dm.visible import visible
 
 _SECONDS = 0.5
@@ -32,28 +32,40 @@ def rests(subtask: Answer) -> bool:
     )
 
 
+def relay_rests(source: Answer, subtask: Answer) -> bool:
+    """Whether the relay that a subtask at work depends on stands still for good."""
+    return bool(subtask.get("relayRests")) and rests(source["sourceStatus"]["relayStatus"])
+
+
 def _held_up(answer: Answer) -> list[str]:
-    """What subtasks that do not rest wait for, and what went wrong with them: those that rest tell it in the end."""
-    return [
-        remark
-        for source in answer["sources"]
-        for subtask in source["subTaskStatus"]
-        if not rests(subtask)
-        for tell in (waits_of, errors_of)
-        for remark in tell(source["sourceStatus"]["source"], subtask)
-    ]
+    """What subtasks that go on wait for, and what went wrong with them or their relay; others tell it in the end."""
+    remarks: list[str] = []
+    for source in answer["sources"]:
+        name = source["sourceStatus"]["source"]
+        going = [one for one in source["subTaskStatus"] if not rests(one) and not relay_rests(source, one)]
+        remarks += [remark for one in going for tell in (waits_of, errors_of) for remark in tell(name, one)]
+        if going:
+            remarks += relay_errors(name, source["sourceStatus"]["relayStatus"])
+    return remarks
+
+
+def _resting(answer: Answer) -> list[bool]:
+    """Of each subtask, whether it will not go on by itself."""
+    return [rests(one) or relay_rests(source, one) for source in answer["sources"] for one in source["subTaskStatus"]]
 
 
 def ended(answer: Answer) -> bool:
     """Whether nothing is going on any more."""
-    return all(subtask["stage"] == "Finished" or rests(subtask) for subtask in _subtasks(answer))
+    each = zip(_subtasks(answer), _resting(answer), strict=True)
+    return all(resting or subtask["stage"] == "Finished" for subtask, resting in each)
 
 
 def settled(answer: Answer) -> bool:
     """Whether there is nothing left to wait for."""
+    each = zip(_subtasks(answer), _resting(answer), strict=True)
     return all(
-        subtask["stage"] == "Finished" or rests(subtask) or (subtask.get("sync") or {}).get("synced") is True
-        for subtask in _subtasks(answer)
+        resting or subtask["stage"] == "Finished" or (subtask.get("sync") or {}).get("synced") is True
+        for subtask, resting in each
     )
 
 
@@ -62,11 +74,12 @@ def follow(
     wait: Callable[[float], None] = time.sleep,
     *,
     over: Callable[[Answer], bool] = settled,
+    clock: Callable[[], str] = lambda: time.strftime("%Y-%m-%d %H:%M:%S"),
 ) -> bool:
-    """Print progress until the task is settled, or `ended`; False when a subtask rests that should not.
+    """Print progress until the task is settled, or `ended`; False when a subtask rests that should not, or its relay.
 
-    A terminal shows totals and tables in place; elsewhere each change of a total is a line. A wait, and what went
-    wrong and is tried again, is told once.
+    A terminal shows totals and tables in place; elsewhere each change of a total or of a position is a line. A wait,
+    and what went wrong and is tried again, is told once. Each line has the time of this machine.
     """
     try:
         if sys.stdout.isatty():
@@ -77,19 +90,20 @@ def follow(
             with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
 
                 def show(answer: Answer) -> None:
-                    lines = [*progress_lines(answer), *_held_up(answer)]
+                    lines = [clock(), *progress_lines(answer, place=True), *_held_up(answer)]
                     live.update(Text(visible("\n".join(lines))), refresh=True)
 
                 answer = _watch(ask, wait, show, over)
-            print_line("\n".join(progress_lines(answer, tables=False)))
+            for line in progress_lines(answer, tables=False, place=True):
+                print_line(f"{clock()} {line}")
         else:
-            answer = _watch(ask, wait, _line_printer(), over)
+            answer = _watch(ask, wait, _line_printer(clock), over)
     except KeyboardInterrupt:
         print_line("the task goes on")
         return True
     for remark in remarks_of(answer):
         print_line(remark)
-    return not any(rests(subtask) for subtask in _subtasks(answer))
+    return not any(_resting(answer))
 
 
 def _watch(
@@ -106,20 +120,20 @@ def _watch(
         wait(_SECONDS)
 
 
-def _line_printer() -> Callable[[Answer], None]:
+def _line_printer(clock: Callable[[], str]) -> Callable[[Answer], None]:
     said: dict[str, str] = {}
     told: set[str] = set()
 
     def show(answer: Answer) -> None:
-        plain = progress_lines(answer, tables=False, times=False)
-        for line, without_times in zip(progress_lines(answer, tables=False), plain, strict=True):
+        plain = progress_lines(answer, tables=False, times=False, place=True)
+        for line, without_times in zip(progress_lines(answer, tables=False, place=True), plain, strict=True):
             subject = line.partition(":")[0]
             if said.get(subject) != without_times:
                 said[subject] = without_times
-                print_line(line)
+                print_line(f"{clock()} {line}")
         for error in _held_up(answer):
             if error not in told:
                 told.add(error)
-                print_line(error)
+                print_line(f"{clock()} {error}")
 
     return show

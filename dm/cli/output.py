@@ -14,7 +14,7 @@ from enum import StrEnum
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from dm.cli.status_text import Answer, load_lines, progress_cells, relay_remarks, remarks_of
+from dm.cli.status_text import Answer, load_lines, progress_cells, relay_remarks, remarks_of, stage_text
 from dm.errors import ErrorReport
 from dm.plural import counted
 from dm.visible import visible, visible_json
@@ -86,7 +86,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
         drawn.add_column(column, overflow="fold")
     for row in rows:
         # Text, not markup: names and errors may hold square brackets
-        drawn.add_row(*(Text(visible(cell), style=_STYLES.get(cell.partition(" ")[0], "")) for cell in row))
+        styles = [_STYLES.get(cell.partition(" ")[0].rstrip(","), "") for cell in row]
+        drawn.add_row(*(Text(visible(cell), style=style) for cell, style in zip(row, styles, strict=True)))
     console.print(drawn)
 
 
@@ -119,7 +120,7 @@ def status_table(answer: Answer) -> None:
         for subtask in source["subTaskStatus"]:
             rows.append(
                 (
-                    subtask["name"], name, subtask["stage"], subtask["unit"], *progress_cells(subtask),
+                    subtask["name"], name, stage_text(subtask), subtask["unit"], *progress_cells(subtask),
                     "-" if relay is None else relay["stage"],
                 )
             )  # fmt: skip

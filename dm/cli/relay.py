@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dm.cli import output as printer
+from dm.cli.exit_status import FAILED
 from dm.cli.invocation import AddrOption, OutputOption, SourceOption, as_json, client_of, of_source
 from dm.cli.output import Format
 from dm.cli.sources import print_sources
@@ -62,4 +63,7 @@ def _relay(verb: str, sources: list[str] | None, chosen: Format | None, addr: st
     client = client_of(addr)
     client.get("/api/v1/sources", source=sources)  # all of them or none: an unknown one is said before anything is done
     answers = [client.post(f"{of_source(source)}/relay/{verb}") for source in sources]
-    print_sources({**answers[0], "sources": [one for answer in answers for one in answer["sources"]]}, chosen)
+    lines = [one for answer in answers for one in answer["sources"]]
+    print_sources({**answers[0], "sources": lines}, chosen)
+    if not all(line["result"] for line in lines):  # what was to work rests on an error, which the lines tell
+        raise typer.Exit(FAILED)

@@ -10,6 +10,8 @@ from dm.plural import counted
 
 Answer = Mapping[str, Any]
 
+UNKNOWN = "unknown"  # a lag while the source does not answer
+
 _LONGEST_STATEMENT = 160  # that a line shows of a DDL
 
 # Of the time shares, those that say who works: the others wait for them.
@@ -71,19 +73,29 @@ def errors_of(source: str, subtask: Answer) -> list[str]:
 
 
 def waits_of(source: str, subtask: Answer) -> list[str]:
-    """What a dump or a load waits for; what a syncer waits for says the seconds and is another text each time."""
-    return _waits(f"{subtask['name']} on {source}", subtask, ("dump", "load"))
+    """What a subtask waits for before it works, and a dump or a load; a syncer's waits are another text each time."""
+    subject, result = f"{subtask['name']} on {source}", subtask["result"] or {}
+    before = [f"{subject}: {result['detail']}"] if subtask["stage"] == "Running" and result.get("detail") else []
+    return [*before, *_waits(subject, subtask, ("dump", "load"))]
 
 
-def progress_lines(answer: Answer, *, tables: bool = True, times: bool = True) -> list[str]:
+def relay_errors(source: str, relay: Answer | None) -> list[str]:
+    """What went wrong with a relay, the lines of an error together."""
+    errors = ((relay or {}).get("result") or {}).get("errors") or []
+    return ["\n".join(_error_lines(f"relay of {source}", error)) for error in errors]
+
+
+def progress_lines(answer: Answer, *, tables: bool = True, times: bool = True, place: bool = False) -> list[str]:
     """A line per subtask, and below it one for each table that is being dumped or loaded.
 
-    Without `times` nothing changes in them by the passing of time alone.
+    Without `times` nothing changes in them by the passing of time alone. With `place` a syncer's rate and position are
+    there, too.
     """
     lines: list[str] = []
     for source in answer["sources"]:
         for subtask in source["subTaskStatus"]:
-            lines.append(f"{subtask['name']} on {source['sourceStatus']['source']}: {_doing(subtask, times=times)}")
+            doing = _doing(subtask, times=times, place=place)
+            lines.append(f"{subtask['name']} on {source['sourceStatus']['source']}: {doing}")
             part = subtask.get("dump") or subtask.get("load") or {}
             if tables and subtask["stage"] == "Running":
                 lines += [f"  {entry['table']}: {_amounts(entry)}" for entry in part.get("tables", [])]
@@ -104,12 +116,17 @@ def _copies(subtask: Answer) -> bool:
     return subtask["stage"] == "Running" and "finishedRows" in part
 
 
-def _doing(subtask: Answer, *, times: bool) -> str:
+def _doing(subtask: Answer, *, times: bool, place: bool) -> str:
     text = f"{subtask['stage']} {subtask['unit']}"
     sync = subtask.get("sync")
     if sync is not None:
-        lag = _seconds(sync.get("secondsBehindMaster"))
-        return f"{text}, {progress_cells(subtask)[0]}" + (f", {lag} behind" if lag and times else "")
+        rows, position, rate, lag, _ = progress_cells(subtask)
+        texts = [text, rows]
+        if place and times and rate not in ("", "-"):
+            texts.append(f"{rate} rows/s")
+        if times and lag != "-":
+            texts.append("lag unknown" if lag == UNKNOWN else f"{lag} behind")
+        return ", ".join([*texts, f"at {position}"] if place and position else texts)
     part = subtask.get("dump") or subtask.get("load")
     if part is None or "finishedRows" not in part:
         return text
@@ -162,7 +179,7 @@ def progress_cells(subtask: Answer) -> tuple[str, str, str, str, str]:
             counted(int(sync.get("totalRows", sync.get("totalEvents", 0))), "row"),
             str(sync.get("syncerBinlog", "")),
             str(sync.get("recentRps", sync.get("recentTps", ""))) if live else "-",
-            "-" if over else _seconds(sync.get("secondsBehindMaster")) or "-",
+            "-" if over else _lag(sync, live=live),
             "-" if over else "yes" if live and sync.get("synced") else "no",
         )
     part = subtask.get("dump") or subtask.get("load")
@@ -172,8 +189,15 @@ def progress_cells(subtask: Answer) -> tuple[str, str, str, str, str]:
     return str(part.get("progress", "")), str(part.get("metaBinlog", "")), str(rate), "", ""
 
 
-def _seconds(lag: object) -> str:
-    return "" if lag is None else f"{lag} s"
+def _lag(sync: Answer, *, live: bool) -> str:
+    if sync.get("secondsBehindMaster") is not None:
+        return f"{sync['secondsBehindMaster']} s"
+    return UNKNOWN if live and "secondsBehindMaster" in sync else "-"  # before it has begun, nobody asks
+
+
+def stage_text(subtask: Answer) -> str:
+    """Its stage, and that of the relay that keeps it from getting on."""
+    return f"{subtask['stage']}, relay Paused" if subtask.get("relayRests") else str(subtask["stage"])
 
 
 def _waits(subject: str, subtask: Answer, units: Sequence[str] = ("dump", "load", "sync")) -> list[str]:

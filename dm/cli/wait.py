@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dm.cli import output as printer
-from dm.cli.follow import rests
+from dm.cli.follow import relay_rests, rests
 from dm.cli.invocation import (
     AddrOption,
     OutputOption,
@@ -87,13 +87,15 @@ def why_never(answer: Answer, *, finished: bool) -> list[str]:
         f"{subtask['name']} on {source['sourceStatus']['source']}: {why}"
         for source in answer["sources"]
         for subtask in source["subTaskStatus"]
-        if (why := _why_never(subtask, finished=finished)) and not _is_there(subtask, finished=finished)
+        if (why := _why_never(source, subtask, finished=finished)) and not _is_there(subtask, finished=finished)
     ]
 
 
-def _why_never(subtask: Answer, *, finished: bool) -> str:
+def _why_never(source: Answer, subtask: Answer, *, finished: bool) -> str:
     if rests(subtask):
         return "it rests; nothing goes on by itself"
+    if relay_rests(source, subtask):
+        return "the relay that it reads rests; nothing comes by itself"
     if subtask["stage"] == "Finished":
         return "it has finished, and follows its source no more"
     if finished and subtask["unit"] == "Sync" and not subtask.get("until"):

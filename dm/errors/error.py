@@ -14,6 +14,9 @@ from typing import TYPE_CHECKING, Final, Self, TypedDict
 if TYPE_CHECKING:
     from dm.errors.kind import ErrorKind
 
+_SCOPE_OF_ROLE: Final[Mapping[object, str]] = {
+    "source": "upstream", "upstream": "upstream", "target": "downstream", "downstream": "downstream",
+}  # fmt: skip
 STATEMENT_SHOWN: Final = 500  # characters of one in a message
 
 
@@ -65,6 +68,13 @@ class DMError(Exception):
         return f"{text}, at {self.position}" if self.position else text
 
     @property
+    def scope(self) -> str:
+        """DM's word for whose error it is; of one that any server may have, that of the server's role here."""
+        if self.kind.scope != "not-set":
+            return self.kind.scope
+        return _SCOPE_OF_ROLE.get(self.details.get("role"), "not-set")
+
+    @property
     def workaround(self) -> str:
         """What a person can do about it."""
         return self.kind.workaround.format(**self._shown)
@@ -103,7 +113,7 @@ class DMError(Exception):
         return {
             "ErrCode": self.kind.code,
             "ErrClass": self.kind.error_class,
-            "ErrScope": self.kind.scope,
+            "ErrScope": self.scope,
             "ErrLevel": self.kind.level,
             "Message": self.message,
             "RawCause": self.cause,
@@ -112,7 +122,7 @@ class DMError(Exception):
 
     def __str__(self) -> str:
         kind = self.kind
-        text = f"[code={kind.code}:class={kind.error_class}:scope={kind.scope}:level={kind.level}]"
+        text = f"[code={kind.code}:class={kind.error_class}:scope={self.scope}:level={kind.level}]"
         text += f", Message: {self.message}"
         if self.cause:
             text += f", RawCause: {self.cause}"

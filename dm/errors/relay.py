@@ -86,7 +86,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source is now server {now}, it was {before}; without GTIDs the position in its binlog can't be found",
-        "turn GTID on at the servers, or start again from an explicit position of the new server",
+        "stop the tasks of the source and start them with --remove-meta, with a new full load or from an explicit "
+        "position of the new server: the relay starts over once no task has a position in the old binlog; with GTIDs "
+        "at both servers, tasks go on by themselves",
     ),
     ErrorKind(
         "relay-file-corrupt",
@@ -157,8 +159,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source's binlog files have a new name: {now} follows {before}; without GTIDs the two have no order",
-        "restore the old `log_bin` at the source, or turn GTID on, or let the tasks apply what the relay has and "
-        "start them again from an explicit position in {now}",
+        "restore the old `log_bin` at the source, or let the tasks apply what the relay has, stop them, and start them "
+        "with --remove-meta from an explicit position in {now}, or with a new full load; with GTIDs, tasks go on by "
+        "themselves",
     ),
     ErrorKind(
         "relay-file-missing",

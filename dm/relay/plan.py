@@ -6,8 +6,9 @@ sub-directory.
 
 The same server may also have another history, after RESET BINARY LOGS or from a restored backup. Then the creation time
 of the file or the GTID set does not match, and the pull ends with an error: continuing would mix two histories in the
-files. A person may restart a task from nothing (`begin_anew`). If no other task has a position in the old history, its
-files are set aside, because the new files have the same names, and the relay starts afresh.
+files. Without GTIDs another server is another history, too, and so is another `log_bin`. A person may start a task
+from nothing: with a load that has not begun, or by `--remove-meta` (`begin_anew`). If no other task has a position in
+the old history, its files are set aside, because the new files may have the same names, and the relay starts afresh.
 
 If the source has purged the next file, the gap can't be filled. While a task has its checkpoint before the gap, the
 relay pauses: somebody may bring the files back. Otherwise no task needs the old files, and they must not block new

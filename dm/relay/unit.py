@@ -34,7 +34,10 @@ from dm.upstream.dump_stream import HEARTBEAT_SECONDS
 from dm.upstream.lineage import explained
 from dm.upstream.replica_identity import identity_for
 
-_HISTORY_GONE = frozenset({"source-reset", "source-gtid-diverged"})
+# What was read has no continuation at the source. Only a task with a position in it minds.
+_HISTORY_GONE = frozenset(
+    {"source-reset", "source-gtid-diverged", "source-changed-without-gtid", "binlog-renamed-without-gtid"}
+)
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 5.0

@@ -134,6 +134,8 @@ class SyncStatus:
             and parts.progress.answered
             and covered(mark.position)
             and parts.completions.under_way == 0,
+            "sourceAnswers": parts.monitor.answered,
+            "targetAnswers": parts.progress.answered,
             "binlogType": parts.source.status,
             "sourceAddress": parts.monitor.address,
             "standbyInUse": parts.monitor.on_standby,

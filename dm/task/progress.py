@@ -9,6 +9,7 @@ from pathlib import Path
 from dm.config import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_directory import remove_files
+from dm.dumpfiles.dump_files import load_plan
 from dm.errors import DMError
 from dm.progress.checkpoint import Checkpoint, has_checkpoint, read_checkpoint
 from dm.progress.load_parts import load_is_finished
@@ -38,6 +39,13 @@ def first_unit(config: SubtaskConfig) -> UnitName | None:
         return None if load_is_finished(connection, key_of(config)) else units[0]
     finally:
         connection.close()
+
+
+def begins_anew(config: SubtaskConfig, work_directory: Path) -> bool:
+    """Whether the subtask begins with a dump that no earlier run has planned: no old place means anything to it."""
+    if UNITS_OF_MODE[config.mode][0] != "Dump" or first_unit(config) != "Dump":
+        return False
+    return load_plan(dump_storage(config, work_directory)) is None
 
 
 def reading_key(connection: TargetConnection, config: SubtaskConfig) -> SubtaskKey:

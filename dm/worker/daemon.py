@@ -192,13 +192,22 @@ def main() -> None:
     from dm.task.final_place import final_place
     from dm.task.precheck.run import prechecks
     from dm.task.precheck.source_file import verify_source
-    from dm.task.progress import demand_readable, demand_sole_run, first_unit, forget_progress
+    from dm.task.progress import begins_anew, demand_readable, demand_sole_run, first_unit, forget_progress
     from dm.task.start_time import begin_at, place_of
     from dm.task.until import until_of
 
     progress = ProgressAtTarget(demand_sole_run, operators.operate, tracked_structure.operate)
     servers = Servers(
-        verify_source, prechecks, forget_progress, place_of, begin_at, until_of, final_place, progress, demand_readable
+        verify_source,
+        prechecks,
+        forget_progress,
+        place_of,
+        begin_at,
+        until_of,
+        final_place,
+        progress,
+        begins_anew,
+        demand_readable,
     )
     sys.exit(run(Parts(servers, first_unit)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, cast
 
 from dm.clock import Clock
 from dm.errors import CATALOGUE, ErrorReport
@@ -78,6 +78,15 @@ class Job:
     def status(self) -> Mapping[str, JSON]:
         """What the unit said last."""
         return self.words.status
+
+    @property
+    def troubles(self) -> list[ErrorReport]:
+        """The errors that it rests on; of a relay at work, which waits by itself, what it waits for."""
+        if self.subtask.errors or self.subtask.stage != "Running" or self.subtask.restarting:
+            return self.subtask.errors
+        result = self.status.get("result")
+        own = result.get("errors") if isinstance(result, dict) else None
+        return cast("list[ErrorReport]", own) if isinstance(own, list) else []
 
     # as the subtask's runner
 

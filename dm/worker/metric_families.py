@@ -46,6 +46,18 @@ _FAMILIES: Final = (
         "dm_worker_relay_state", "gauge", ("source_id",),
         "stage of the source's relay, numbered as above", ours=True,
     ),
+    Family(
+        "dm_worker_task_relay_rests", "gauge", _TASK,
+        "1 while the relay that the running task reads is paused, by an error or by a person", ours=True,
+    ),
+    Family(
+        "dm_worker_source_answers", "gauge", _TASK,
+        "0 while the task can't reach its source, 1 while it answers", ours=True,
+    ),
+    Family(
+        "dm_worker_target_answers", "gauge", _TASK,
+        "0 while the task can't reach its target, 1 while it answers", ours=True,
+    ),
     Family("dm_worker_info", "gauge", ("version",), "1 for the version of dm-worker that runs", ours=True),
     Family("dm_syncer_replication_lag_gauge", "gauge", _WORKER, "seconds that the target is behind the source"),
     Family("dm_syncer_synced", "gauge", _TASK, "1 while everything that the source has is at the target", ours=True),
@@ -128,6 +140,10 @@ _FAMILIES: Final = (
     Family(
         "dm_relay_space", "gauge", ("type", "source_id"),
         "bytes of the disk that the relay files are on: `capacity`, `available`",
+    ),
+    Family(
+        "dm_relay_source_answers", "gauge", ("source_id",),
+        "0 while the relay can't reach the source, 1 while it receives", ours=True,
     ),
     Family("dm_relay_waits_for_space", "gauge", ("source_id",), "1 while the relay waits for free space", ours=True),
     Family(

@@ -47,6 +47,11 @@ _OF_SYNC: Final[Mapping[str, str]] = {
     "retries": "dm_syncer_retries_total",
     "keysOfTwoSources": "dm_syncer_keys_of_two_sources_total",
 }
+_OF_SUBTASK: Final[Mapping[str, str]] = {
+    "relayRests": "dm_worker_task_relay_rests",
+    "sourceAnswers": "dm_worker_source_answers",
+    "targetAnswers": "dm_worker_target_answers",
+}
 _OF_DUMP: Final[Mapping[str, str]] = {
     "finishedRows": "dumpling_dump_finished_rows",
     "finishedBytes": "dumpling_dump_finished_size",
@@ -164,9 +169,6 @@ class Metrics(Collector):
     def _jobs(self) -> list[Job]:
         return [job for task in self._supervisor.tasks.values() for job in task.jobs.values()]
 
-    def _validation(self, job: Job) -> dict[str, JSON] | None:
-        return None if job.task is None else self._supervisor.validators.status(job.task, job.source)
-
     def _look(self, asked: Sequence[tuple[Job, int]]) -> _Seen:
         relays: dict[str, tuple[Mapping[str, JSON], Ends, Path]] = {}
         for name, source in self._supervisor.sources.items():
@@ -175,7 +177,7 @@ class Metrics(Collector):
                 directory = self._supervisor.relay_directory(name)
                 relays[name] = (status, Ends.of(source.relay), directory)
         subtasks = [
-            (subtask_status(job, request, self._validation(job)), job.source, Ends.of(job))
+            (subtask_status(self._supervisor, job, request), job.source, Ends.of(job))
             for job, request in asked
             if job.subtask.stage != "Stopped"
         ]
@@ -187,6 +189,7 @@ def add_subtask(samples: Samples, status: Mapping[str, JSON], source: str, ends:
     labels = {"task": str(status["name"]), "source_id": source}
     samples.add("dm_worker_task_state", STAGES[str(status["stage"])], labels)
     samples.add("dm_worker_task_unit", 1, {**labels, "unit": str(status["unit"])})
+    samples.add_all(_OF_SUBTASK, status, labels)
     _add_ends(samples, ends, labels)
     for key, names in (("dump", _OF_DUMP), ("load", _OF_LOAD), ("sync", _OF_SYNC)):
         part = status.get(key)
@@ -232,6 +235,7 @@ def add_relay(samples: Samples, relay: Mapping[str, JSON], source: str, ends: En
     """The relay of one source, from its relayStatus."""
     labels = {"source_id": source}
     samples.add("dm_worker_relay_state", STAGES[str(relay["stage"])], labels)
+    samples.add("dm_relay_source_answers", relay.get("sourceAnswers"), labels)
     _add_ends(samples, ends, {**labels, "task": ""})
     for node in ("master", "relay"):
         samples.add_position("dm_relay", relay.get(f"{node}Binlog"), {**labels, "node": node})

@@ -43,6 +43,7 @@ from dm.worker.errands import Errands
 from dm.worker.job import Job
 from dm.worker.join_verbs import JoinVerbs
 from dm.worker.loop import Loop
+from dm.worker.obstacles import held_up, resting_relay
 from dm.worker.query_status import all_tasks, task_status
 from dm.worker.registry import ConfigFile, SubtaskRecord
 from dm.worker.relay_verbs import RelayVerbs
@@ -91,6 +92,7 @@ class Servers:
     until_of: Callable[[SubtaskConfig, AskedEnd, Path], Until]  # where it is to end; raises when it has come further
     final_place: Callable[[SubtaskConfig], FinalPlace]  # where a subtask that was stopped is
     progress: ProgressAtTarget
+    begins_anew: Callable[[SubtaskConfig, Path], bool]  # with a dump that has not been begun, in the work directory
     demand_readable: Callable[[SubtaskConfig], None]  # raises when the source lacks what the task has yet to apply
     locks: ShardLocks = field(default_factory=ShardLocks)
     validations: Validations = field(default_factory=Validations)
@@ -253,11 +255,13 @@ class Operations:
             if remove_meta:
                 for subtask in subtasks.values():
                     self._servers.forget_progress(subtask, self._supervisor.home.work / config.name)
-                if syncs(config) and when is None:  # a place of that time may lie in the relay's files
-                    for source in wanted:
-                        Hold(directories[source], config.name).begin()
                 for source in wanted:
                     Hold(directories[source], validator_hold(config.name)).remove()
+            if syncs(config) and when is None:  # a place of that time may lie in the relay's files
+                work = self._supervisor.home.work / config.name
+                for source, subtask in subtasks.items():
+                    if remove_meta or self._servers.begins_anew(subtask, work):
+                        Hold(directories[source], config.name).begin()
             for source, start in starts.items():
                 warnings += self._servers.begin_at(subtasks[source], start)
                 self._servers.validations.forget(subtasks[source])
@@ -421,8 +425,14 @@ class Operations:
 
     def _begun(self, name: str, jobs: Sequence[Job]) -> Answer:
         """The answer of a verb that sets subtasks to work, once they do, or have failed to."""
-        self._loop.wait_until(lambda: not any(job.beginning for job in jobs), BEGIN_SECONDS)
-        lines = self._loop.call(lambda: [_set_to_work(job) for job in jobs])
+        supervisor = self._supervisor
+        self._loop.wait_until(lambda: all(not job.beginning or held_up(supervisor, job) for job in jobs), BEGIN_SECONDS)
+
+        def line(job: Job) -> JSON:
+            supervisor.launch_if_ready(job)  # says why it waits, as of now
+            return _set_to_work(job, resting_relay(supervisor, job))
+
+        lines = self._loop.call(lambda: [line(job) for job in jobs])
         return {"result": True, "msg": "", "taskName": name, "sources": lines}
 
     def _done(self, name: str, jobs: Sequence[Job]) -> Answer:
@@ -447,10 +457,14 @@ class PrecheckFailed(DMError):
         self.results = results
 
 
-def _set_to_work(job: Job) -> JSON:
-    """How a subtask that was set to work is, with the error that keeps it from working."""
+def _set_to_work(job: Job, relay: Job | None) -> JSON:
+    """How a subtask that was set to work is, with the error that keeps it, or the relay that it reads, from working."""
     subtask = job.subtask
     line: dict[str, JSON] = {"result": True, "msg": "", "source": job.source, "stage": subtask.stage}
+    if relay is not None and relay.subtask.errors:
+        error, detail = relay.subtask.errors[0], (relay.subtask.result() or {}).get("detail", "")
+        msg = f"the relay that it reads is paused by an error: {error['Message']}"
+        return {**line, "result": False, "msg": msg, "error": cast("JSON", error), "detail": detail}
     if subtask.stage in ("Running", "Finished"):
         return {**line, "detail": subtask.detail if job.waiting is not None else ""}
     result = subtask.result() or {}

@@ -15,6 +15,7 @@ from typing import cast
 from dm.config import SourceConfig
 from dm.unit import JSON
 from dm.worker.job import Job
+from dm.worker.obstacles import resting_relay, server_answers, source_answers_relay
 from dm.worker.supervisor import Source, Supervisor
 
 # int64 and uint64 in dmworker.proto; protobuf's JSON mapping writes these as strings.
@@ -44,6 +45,7 @@ def _relay_status(relay: Job) -> dict[str, JSON]:
     for key in ("masterBinlog", "masterBinlogGtid", "relaySubDir", "relayBinlog", "relayBinlogGtid"):
         status.setdefault(key, "")
     status.setdefault("relayCatchUpMaster", False)
+    status["sourceAnswers"] = source_answers_relay(relay)
     # A relay waits for its source by itself and says in its own result what for.
     own = status["result"] if relay.subtask.stage == "Running" and _has_errors(status.get("result")) else None
     return {**status, "stage": relay.subtask.stage, "result": relay.subtask.result() or own}
@@ -53,22 +55,28 @@ def _has_errors(result: JSON) -> bool:
     return isinstance(result, dict) and bool(result.get("errors"))
 
 
-def subtask_status(job: Job, request: int | None, validation: dict[str, JSON] | None = None) -> dict[str, JSON]:
+def subtask_status(supervisor: Supervisor, job: Job, request: int | None) -> dict[str, JSON]:
     """DM's subTaskStatus, in answer to a request for a status as of now."""
     subtask = job.subtask
+    validation = None if job.task is None else supervisor.validators.status(job.task, job.source)
     status: dict[str, JSON] = {
         "name": job.task,
         "stage": subtask.stage,
         "unit": subtask.unit or "InvalidUnit",
         "result": subtask.result(),
         "unresolvedDDLLockID": "",
+        "relayRests": resting_relay(supervisor, job) is not None,
+        "sourceAnswers": server_answers(job, "upstream", request),
+        "targetAnswers": server_answers(job, "downstream", request),
     }
     if subtask.unit in _KEY_OF_UNIT and job.status:
         numbers = _INT64 | _INT64_OF_LOAD if subtask.unit == "Load" else _INT64
         status["unresolvedDDLLockID"] = job.status.get("unresolvedDDLLockID", "")
         said = {**job.words.now(current=job.current(request)), **job.copy.report(subtask.unit, job.status)}
-        said.pop("unresolvedDDLLockID", None)  # DM has it one level up
-        said.pop("joining", None)  # it is there, too
+        for above in ("unresolvedDDLLockID", "joining", "sourceAnswers", "targetAnswers"):
+            said.pop(above, None)  # one level up, the first by DM's form
+        if status["sourceAnswers"] is False and "secondsBehindMaster" in said:
+            said["secondsBehindMaster"] = None  # also of a run that has ended by it: nobody knows how far it is behind
         status[_KEY_OF_UNIT[subtask.unit]] = _plain(said, numbers)
     if job.until is not None:
         status["until"] = str(job.until)
@@ -99,7 +107,7 @@ def task_status(supervisor: Supervisor, name: str, sources: list[str], requests:
             "sourceStatus": source_status(job.source, supervisor.sources[job.source]),
             "subTaskStatus": [
                 {
-                    **subtask_status(job, requests.get(job.source), supervisor.validators.status(name, job.source)),
+                    **subtask_status(supervisor, job, requests.get(job.source)),
                     **_joining(supervisor.joins.report(job)),
                 }
             ],
@@ -131,8 +139,8 @@ def _summary(supervisor: Supervisor, jobs: list[Job]) -> str:
     if any(job.subtask.stage == "Paused" and job.subtask.errors for job in (*jobs, *joins)):
         return "Error - Some error occurred in subtask. Please run `query-status` to get more details."
     for job in jobs:
-        relay = supervisor.sources[job.source].relay
-        if relay is not None and job.subtask.stage == "Running" and relay.subtask.stage in ("Paused", "Stopped"):
+        relay = resting_relay(supervisor, job)
+        if relay is not None:
             return f"Error - Relay status is {relay.subtask.stage}. Please run `query-status` to get more details."
     if "Paused" in stages:
         return "Paused"

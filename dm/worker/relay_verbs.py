@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 from dm.clock import SystemClock
 from dm.config import SourceConfig, SubtaskConfig
@@ -24,6 +25,7 @@ from dm.worker.query_status import source_line
 from dm.worker.question import answer_of
 from dm.worker.supervisor import Source, Supervisor
 
+BEGIN_SECONDS = 30.0  # as for a task
 PURGE_SECONDS = 300.0  # a thousand files of a gigabyte on a slow disk
 
 Answer = dict[str, JSON]
@@ -38,7 +40,10 @@ class RelayVerbs:
         self._demand_readable = demand_readable
 
     def operate(self, name: str, verb: str) -> Answer:
-        """`start-relay`, `stop-relay`, `pause-relay`, `resume-relay`."""
+        """`start-relay`, `stop-relay`, `pause-relay`, `resume-relay`.
+
+        Those that set it to work answer once it receives, or can't: the line then has its error.
+        """
         if verb == "start":
             demand_relay_directory(name, self._loop.call(lambda: self._directory(name)))
 
@@ -55,7 +60,11 @@ class RelayVerbs:
         if verb == "stop":
             for subtask in self._loop.call(lambda: self._may_stop(name)):
                 self._demand_readable(subtask)
-        return {"result": True, "msg": "", "sources": [self._loop.call(operate)]}
+        line = self._loop.call(operate)
+        if verb in ("start", "resume"):
+            self._loop.wait_until(lambda: self._begun(name), BEGIN_SECONDS)
+            line = self._loop.call(lambda: self._set_to_work(name))
+        return {"result": True, "msg": "", "sources": [line]}
 
     def _directory(self, name: str) -> Path:
         source = self._supervisor.source(name)
@@ -69,6 +78,20 @@ class RelayVerbs:
         self._supervisor.set_relay(name, asked=True, intent="running")
         if source.relay is not None and source.relay.subtask.stage == "Paused":
             source.relay.subtask.resume()
+
+    def _begun(self, name: str) -> bool:
+        """Whether a relay that was set to work receives, or has told why it does not."""
+        relay = self._supervisor.source(name).relay
+        if relay is None or relay.subtask.stage != "Running":
+            return True
+        return not relay.beginning and bool(relay.status.get("relayBinlog") or relay.troubles)
+
+    def _set_to_work(self, name: str) -> Answer:
+        line, relay = source_line(self._supervisor, name), self._supervisor.source(name).relay
+        if relay is None or relay.subtask.stage != "Paused" or not relay.subtask.errors:
+            return line
+        error = relay.subtask.errors[0]
+        return {**line, "result": False, "msg": error["Message"], "error": cast("JSON", error)}
 
     def _may_stop(self, name: str) -> list[SubtaskConfig]:
         """Raise DMError where the relay has to run; gives the subtasks that have to read on without it."""

@@ -331,7 +331,7 @@ class Supervisor:
         if job.loads:
             self.tick_relay(job.source)  # it may have been stopped by a person, until now that a load begins
         if job.task is not None and not self._relay_serves(job, unit):
-            job.subtask.detail = f"waits for the relay of source {job.source} to receive"
+            job.subtask.detail = self._waits_for_relay(job.source)
             return
         if unit in ("Sync", "Relay", "Join") and self.hosts.busy(_host_name(job, unit)):
             return  # an earlier run, of a source or task that was removed meanwhile, has yet to come to rest
@@ -396,6 +396,13 @@ class Supervisor:
         if relay.subtask.restarting:
             return False
         return relay.subtask.stage == "Running" and bool(relay.status.get("relayBinlog"))
+
+    def _waits_for_relay(self, source: str) -> str:
+        relay, what = self.sources[source].relay, f"waits for the relay of source {source} to receive"
+        if relay is None or not relay.troubles:
+            return what
+        error = relay.troubles[0]
+        return f"{what}, which has error {error['ErrCode']}: {error['Message']}"
 
     def _payload(self, job: Job) -> Mapping[str, JSON]:
         source = self.sources[job.source]

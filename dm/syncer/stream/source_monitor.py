@@ -1,8 +1,8 @@
 """What the source has that we lack: its binlog end and its clock, and so whether we are synced and how far behind.
 
 `synced` answers only with an end that was read after the question. Lag is the source's clock minus the time of the last
-applied transaction. It is 0 only if everything up to a just-read end is applied, never for lack of knowledge: if the
-source has not answered for a while, the lag is the time since its last answer.
+applied transaction. It is 0 only if everything up to a just-read end is applied, never for lack of knowledge: while the
+source does not answer, the lag is unknown. It may have rested since, or not.
 
 If the end is before a position that was already applied when the question was sent, the source's binlog was reset. Such
 a server sends nothing and reports nothing until it has written as much again.
@@ -172,13 +172,12 @@ class SourceMonitor:
         return True
 
     def lag(self, applied: Position, timestamp: int, synced: Callable[[Position], bool]) -> float | None:
-        """Seconds behind the source; None until its end is known."""
+        """Seconds behind the source; None until its end is known, and while it does not answer."""
         end = self._end
-        if end is None:
+        if end is None or self.trouble is not None or not self._fresh:
             return None
-        since = self._clock.monotonic() - end.read_at
         if synced(applied):
-            return 0.0 if self._fresh else since
+            return 0.0
         if not timestamp:
             return None
-        return max(0.0, end.source_time + since - timestamp)
+        return max(0.0, end.source_time + self._clock.monotonic() - end.read_at - timestamp)

@@ -174,6 +174,31 @@ def test_a_reset_source_is_relayed_anew_once_no_task_has_a_place_in_its_past(
     assert (tmp_path / f"{old}.reset" / place.file).exists()
 
 
+@pytest.mark.ci_flavor("mysql")
+def test_a_rebuilt_source_without_gtids_is_relayed_anew_once_no_task_has_a_place_in_its_past(
+    server: ServerFactory, tmp_path: Path
+) -> None:
+    old, new = server("mysql", gtid=False), server("mysql", gtid=False)
+    for each in (old, new):
+        each.execute("CREATE DATABASE x", "CREATE TABLE x.a (id INT)")
+    described = source_of(old)
+    with relaying(described, tmp_path):
+        wait_equal(tmp_path, old)
+    before = newest(tmp_path).name
+    Hold(tmp_path, "begins").create()
+    Hold(tmp_path, "begins").begin()
+    keep_place(tmp_path, old, "mysql")
+    rebuilt = source_of(old, new.port)
+    with pytest.raises(DMError) as raised:
+        RelayUnit(rebuilt, tmp_path).run(threading.Event())
+    assert (raised.value.name, newest(tmp_path).name) == ("source-changed-without-gtid", before)
+    Hold(tmp_path, "t").remove()
+    with relaying(rebuilt, tmp_path):
+        wait_equal(tmp_path, new)
+        assert newest(tmp_path).number == 2
+    assert (tmp_path / f"{before}.reset").is_dir()
+
+
 def assert_both_sets(error: DMError) -> None:
     """What was read and what the source has, and a way out."""
     assert "read so far: " in error.message

@@ -36,6 +36,11 @@ def answer(stage: str = "Running", unit: str = "Dump", result: Any = None, **par
     return {"sources": [{"sourceStatus": {"source": "one", "relayStatus": None}, "subTaskStatus": [subtask]}]}
 
 
+def sync_answer(rows: str, *, lag: float | None, rate: str, position: str, synced: bool = False) -> dict[str, Any]:
+    sync = {"totalRows": rows, "secondsBehindMaster": lag, "recentRps": rate, "syncerBinlog": position}
+    return answer(unit="Sync", sync=sync | {"synced": synced})
+
+
 def test_totals_and_tables_are_told_and_no_time_before_there_is_one() -> None:
     assert progress_lines(answer(dump=DUMP)) == [
         "shop on one: Running Dump 25.00 %, 100 of about 400 rows, 3.0 MB, 1.0 MB/s, 1:02:03 left (reading rows)",
@@ -48,15 +53,20 @@ def test_it_ends_when_the_task_has_caught_up(capsys: pytest.CaptureFixture[str])
         [
             answer(dump=DUMP),
             answer(dump=DUMP),
-            answer(unit="Sync", sync={"totalRows": "5", "synced": False, "secondsBehindMaster": 7}),
-            answer(unit="Sync", sync={"totalRows": "9", "synced": True, "secondsBehindMaster": 0}),
+            sync_answer("5", lag=7, rate="3", position="(b.1, 4)"),
+            sync_answer("5", lag=8, rate="2", position="(b.1, 4)"),
+            sync_answer("5", lag=None, rate="0", position="(b.1, 9)"),
+            sync_answer("9", lag=0, rate="4", position="(b.1, 9)", synced=True),
         ]
     )
-    assert follow(lambda: next(states), lambda _: None)
+    clock = iter(("10:00:00", "10:00:01", "10:00:03", "10:00:04"))
+    assert follow(lambda: next(states), lambda _: None, clock=lambda: next(clock))
     assert capsys.readouterr().out.splitlines() == [
-        "shop on one: Running Dump 25.00 %, 100 of about 400 rows, 3.0 MB, 1.0 MB/s, 1:02:03 left (reading rows)",
-        "shop on one: Running Sync, 5 rows, 7 s behind",
-        "shop on one: Running Sync, 9 rows, 0 s behind",
+        "10:00:00 shop on one: Running Dump 25.00 %, 100 of about 400 rows, 3.0 MB, 1.0 MB/s, 1:02:03 left"
+        " (reading rows)",
+        "10:00:01 shop on one: Running Sync, 5 rows, 3 rows/s, 7 s behind, at (b.1, 4)",
+        "10:00:03 shop on one: Running Sync, 5 rows, 0 rows/s, lag unknown, at (b.1, 9)",
+        "10:00:04 shop on one: Running Sync, 9 rows, 4 rows/s, 0 s behind, at (b.1, 9)",
     ]
 
 
@@ -83,7 +93,34 @@ def test_what_a_dump_waits_for_is_told_once(capsys: pytest.CaptureFixture[str]) 
     waits = DUMP | {"waiting": "spark://host:7077 has no free executor"}
     states = iter([answer(dump=waits), answer(dump=waits), answer("Finished", dump=DUMP)])
     assert follow(lambda: next(states), lambda _: None)
-    assert capsys.readouterr().out.count("shop on one: waits: spark://host:7077 has no free executor\n") == 1
+    assert capsys.readouterr().out.count(" shop on one: waits: spark://host:7077 has no free executor\n") == 1
+
+
+def with_relay(state: dict[str, Any], stage: str, code: int = 30034, detail: str = "") -> dict[str, Any]:
+    """Of a task at work that reads a relay in this stage, with an error."""
+    (source,) = state["sources"]
+    error = {"ErrCode": code, "Message": "the source is another", "RawCause": "", "Workaround": "begin anew"}
+    source["sourceStatus"]["relayStatus"] = {
+        "stage": stage,
+        "result": {"isCanceled": False, "errors": [error], "detail": detail},
+    }
+    source["subTaskStatus"][0]["relayRests"] = stage == "Paused"
+    return state
+
+
+def test_a_relay_that_rests_on_an_error_ends_it_and_one_that_tries_again_is_told_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    waits = {"isCanceled": False, "errors": [], "detail": "waits for the relay of source one to receive"}
+    tries = with_relay(answer(result=waits), "Running", 10003, "it tries again by itself")
+    states = iter([tries, tries, with_relay(answer(result=waits), "Paused")])
+    assert not follow(lambda: next(states), lambda _: None, clock=lambda: "now")
+    said = capsys.readouterr().out
+    assert said.count("now shop on one: waits for the relay of source one to receive\n") == 1
+    assert said.count("now relay of one: error 10003: the source is another\n") == 1
+    assert "\nrelay of one: error 30034: the source is another\n  workaround: begin anew\n" in said
+    assert not settled(with_relay(answer(), "Paused", detail="auto-resume tries again in 3 s"))
+    assert ended(with_relay(answer(), "Paused"))
 
 
 def test_leaving_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,8 +139,8 @@ def test_where_lines_stay_the_passing_of_time_is_no_line(capsys: pytest.CaptureF
     states = iter([after(1), after(2), after(3), answer("Finished", "Dump")])
     assert follow(lambda: next(states), lambda _: None)
     lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if "Running" in line] == [
-        "shop on one: Running Dump 25.00 %, 100 of about 400 rows, 3.0 MB, 1.0 MB/s, 0:00:01 so far,"
+    assert [line.partition(" shop")[2] for line in lines if "Running" in line] == [
+        " on one: Running Dump 25.00 %, 100 of about 400 rows, 3.0 MB, 1.0 MB/s, 0:00:01 so far,"
         " about 0:14:59 left (reading rows)"
     ]
 

@@ -51,6 +51,20 @@ def test_a_pause_by_a_person_or_an_error_for_good_ends_the_wait_and_a_retry_does
     assert next(states, None) is None
 
 
+@pytest.mark.parametrize("result", [PAUSED, {"isCanceled": False, "errors": [{}], "detail": ""}])
+def test_a_relay_that_rests_for_good_ends_the_wait_of_a_task_that_reads_it(result: dict[str, Any]) -> None:
+    def with_relay(stage: str, result: dict[str, Any]) -> dict[str, Any]:
+        state = answer(subtask(relayRests=stage == "Paused"))
+        state["sources"][0]["sourceStatus"]["relayStatus"] = {"stage": stage, "result": result}
+        return state
+
+    last = with_relay("Paused", result)
+    states = iter([with_relay("Running", RETRIES), with_relay("Paused", RETRIES), last])
+    assert waited(states, finished=False)[0] == NEVER
+    assert next(states, None) is None
+    assert why_never(last, finished=False) == ["t on s0: the relay that it reads rests; nothing comes by itself"]
+
+
 def test_what_can_never_come_is_not_waited_for() -> None:
     assert waited(iter([answer(subtask("Finished", "Load"))]), finished=False)[0] == NEVER
     assert waited(iter([answer(subtask())]), finished=True)[0] == NEVER

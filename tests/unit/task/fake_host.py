@@ -30,7 +30,7 @@ class SilentError(Exception):
 
 
 class ScriptedUnit:
-    """Does what its entry of the script says: finish, run, starting, ignore-stop, print, or raise an error."""
+    """Does what its entry of the script says: finish, run, be behind or starting, wait, raise an error, and others."""
 
     def __init__(self, name: UnitName, payload: Mapping[str, JSON]) -> None:
         self.name = name
@@ -64,9 +64,9 @@ class ScriptedUnit:
         match self._action():
             case "finish":
                 return
-            case "starting":
+            case "starting" | {"waits": _}:
                 stop.wait()
-            case "run":
+            case "run" | "behind":
                 while not stop.wait(0.01):
                     self._rows += 1
             case "ignore-stop":
@@ -123,6 +123,11 @@ class ScriptedUnit:
     def status(self) -> Mapping[str, JSON]:
         if self.name == "Relay":
             self._told += 1
+            action = self._action()
+            if isinstance(action, dict) and "waits" in action:
+                details = {key: value for key, value in action.items() if key != "waits"}
+                report = cast("JSON", DMError(action["waits"], **details).report())
+                return {"result": {"isCanceled": False, "errors": [report], "detail": "it tries again by itself"}}
             return {
                 "relayBinlog": "(mysql-bin.000001, 154)",
                 "relayCatchUpMaster": True,
@@ -135,8 +140,10 @@ class ScriptedUnit:
             return {"starting": True, "waiting": "the target"}
         return {
             "totalRows": self._rows,
-            "synced": True,
+            "synced": self._action() != "behind",
             "secondsBehindMaster": 0.0,
+            "sourceAnswers": True,
+            "targetAnswers": True,
             "syncerBinlog": "(mysql-bin.000001, 154)",
         }
 

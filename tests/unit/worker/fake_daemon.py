@@ -56,6 +56,10 @@ def verify_source(config: SourceConfig) -> list[str]:
     return []
 
 
+def begins_anew(config: SubtaskConfig, _work: Path) -> bool:
+    return first_unit(config) == "Dump" and "planned" not in answers()
+
+
 def demand_readable(config: SubtaskConfig) -> None:
     if "purged" in answers():
         raise DMError("relay-holds-more", source=config.source_id, task=config.task, place="a.3", first="a.7")
@@ -212,7 +216,8 @@ def main() -> None:
     """The process."""
     progress = ProgressAtTarget(demand_sole_run, operate_binlog, operate_structure)
     servers = Servers(
-        verify_source, check, forget_progress, place_of, begin_at, until_of, final_place, progress, demand_readable,
+        verify_source, check, forget_progress, place_of, begin_at, until_of, final_place, progress, begins_anew,
+        demand_readable,
         ShardLocks(locks, decide), VALIDATIONS, JOIN_REQUESTS,
     )  # fmt: skip
     fork_hosts(fake_host.run)

@@ -35,7 +35,7 @@ LOAD: dict[str, JSON] = {
 }  # fmt: skip
 RELAY: dict[str, JSON] = {
     "stage": "Running", "masterBinlog": "(mysql-bin.000012, 700)", "relayBinlog": "(mysql-bin.000012, 600)",
-    "relaySubDir": "4f1c-aa.000002", "storage": {"freeBytes": "1", "waitsForSpace": True},
+    "sourceAnswers": False, "relaySubDir": "4f1c-aa.000002", "storage": {"freeBytes": "1", "waitsForSpace": True},
 }  # fmt: skip
 VALIDATION: dict[str, JSON] = {
     "validatorBinlog": "(mysql-bin.000011, 120)", "newErrors": 3, "pendingRows": 5, "pendingBytes": 600,
@@ -45,7 +45,8 @@ NEVER = Ends(("Dump", "Load", "Sync"), {})
 
 
 def subtask(stage: str = "Running", unit: str = "Sync", **parts: dict[str, JSON]) -> Mapping[str, JSON]:
-    return {"name": "t", "stage": stage, "unit": unit, **parts}
+    answers: dict[str, JSON] = {"relayRests": True, "sourceAnswers": True, "targetAnswers": False}
+    return {"name": "t", "stage": stage, "unit": unit, **answers, **parts}
 
 
 def shown(samples: Samples) -> dict[str, float]:
@@ -82,6 +83,15 @@ def test_the_numbers_of_a_sync_are_there() -> None:
     assert found["dm_syncer_synced{source_id=one,task=t}"] == 0
     assert found["dm_syncer_keys_of_two_sources_total{source_id=one,task=t}"] == 8
     assert found["dm_syncer_late_transactions_total{source_id=one,task=t}"] == 9
+
+
+def test_what_keeps_a_task_from_getting_on_is_there() -> None:
+    found = of(subtask(sync=SYNC))
+    assert found["dm_worker_task_relay_rests{source_id=one,task=t}"] == 1
+    assert found["dm_worker_source_answers{source_id=one,task=t}"] == 1
+    assert found["dm_worker_target_answers{source_id=one,task=t}"] == 0
+    unknown = of({**subtask(), "sourceAnswers": None})
+    assert not [name for name in unknown if name.startswith("dm_worker_source_answers")]
 
 
 def test_a_name_with_a_dot_stays_where_it_belongs() -> None:
@@ -149,6 +159,7 @@ def test_the_relay_says_where_it_is() -> None:
     assert found["dm_relay_binlog_pos{node=relay,source_id=one}"] == 600
     assert found["dm_relay_sub_dir_index{node=relay,source_id=one,uuid=4f1c-aa}"] == 2
     assert found["dm_relay_waits_for_space{source_id=one}"] == 1
+    assert found["dm_relay_source_answers{source_id=one}"] == 0
     assert found["dm_relay_exit_with_error_count{resumable_err=true,source_id=one}"] == 1
 
 

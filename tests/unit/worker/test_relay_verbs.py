@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dm.relaylog.hold import Hold, needs
+from dm.relaylog.hold import Hold, Need, needs
 from dm.relaylog.layout import RelayDirectory
 from tests.unit.relaylog.binlog_bytes import SERVER
 from tests.unit.relaylog.relay_files import add_files, binlog, names
@@ -196,6 +196,22 @@ def test_a_task_holds_relay_files_from_its_start_to_its_stop(one: Source) -> Non
     assert one.held() == []
     one.ok("purge-relay", "-s", one.name, "-f", binlog(5))
     assert len(names(root)) == 1
+
+
+def test_a_load_that_has_not_begun_has_no_place_in_what_the_relay_has(one: Source) -> None:
+    one.stored()
+    one.home.script(one.task, Dump="run")
+    one.start_task(mode="all")
+    assert needs(one.directory) == [Need(one.task, begins=True)]
+    one.ok("stop-task", one.task)
+    one.home.file("servers.json", '{"planned": true}')
+    one.start_task(mode="all")
+    one.home.file("servers.json", "{}")
+    assert needs(one.directory) == [Need(one.task)], "its dump may go on from a place in it"
+    one.ok("stop-task", one.task)
+    one.start_task()
+    assert needs(one.directory) == [Need(one.task)], "`meta` may name a place in it"
+    one.ok("stop-task", one.task)
 
 
 def test_a_start_that_fails_leaves_no_hold(one: Source) -> None:
