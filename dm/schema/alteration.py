@@ -31,6 +31,7 @@ from dm.sql.operation import (
     AlterIndex,
     AlterVisibility,
     ChangeColumn,
+    ColumnPlace,
     ConvertCharset,
     DropColumn,
     DropConstraint,
@@ -99,20 +100,30 @@ def _renames(draft: TableDraft, operations: Sequence[Operation]) -> list[tuple[s
     ]
 
 
-def _redefine(draft: TableDraft, operation: Operation, cursor: Cursor) -> Definition | None:
+def _added(draft: TableDraft, operations: Sequence[Operation]) -> set[str]:
+    """The columns, in lower case, that the statement adds; MariaDB takes a MODIFY of one of them."""
+    added = {one.column.lower() for one in operations if isinstance(one, AddColumn)}
+    return {name for name in added if draft.position(name) is None}
+
+
+def _redefine(draft: TableDraft, operation: Operation, cursor: Cursor, added: set[str]) -> Definition | None:
     """MODIFY and CHANGE: another definition at the column's place; the column has its new name already."""
     if not isinstance(operation, ModifyColumn | ChangeColumn):
         return None
     name = operation.name if isinstance(operation, ChangeColumn) else operation.column
-    if operation.if_exists and draft.position(name) is None:
+    if name.lower() in added or (operation.if_exists and draft.position(name) is None):
         return None
     definition = read_definition(name, operation.definition, draft.collated, cursor)
     draft.replace_column(definition.column)
     return definition
 
 
-def _place(draft: TableDraft, operation: Operation, cursor: Cursor) -> Definition | None:
-    """ADD COLUMN, and the move of a changed column, in the order in which they are written."""
+def _place(draft: TableDraft, operation: Operation, cursor: Cursor, added: set[str]) -> Definition | None:
+    """ADD COLUMN, and the move of a changed column, in the order in which they are written.
+
+    MariaDB: a MODIFY of a column that was just added replaces its definition and its place, which is then the end if
+    none is named; an index stays. With IF EXISTS it does nothing, since the table has no such column yet.
+    """
     if isinstance(operation, AddColumn):
         if operation.if_not_exists and draft.position(operation.column) is not None:
             return None
@@ -120,9 +131,19 @@ def _place(draft: TableDraft, operation: Operation, cursor: Cursor) -> Definitio
         draft.insert_column(definition.column, operation.place)
         return definition
     if isinstance(operation, ModifyColumn | ChangeColumn):
-        name = operation.name if isinstance(operation, ChangeColumn) else operation.column
+        name, place = operation.name if isinstance(operation, ChangeColumn) else operation.column, operation.place
+        new = name.lower() in added
+        if new and operation.if_exists:
+            return None
+        if new and draft.position(name) is not None:
+            definition = read_definition(name, operation.definition, draft.collated, cursor)
+            draft.replace_column(definition.column)
+            last = draft.columns[-1].name
+            to_end = not place.first and place.after is None and last.lower() != name.lower()
+            draft.move_column(name, ColumnPlace(after=last) if to_end else place)
+            return definition
         if draft.position(name) is not None or not operation.if_exists:
-            draft.move_column(name, operation.place)
+            draft.move_column(name, place)
     return None
 
 
@@ -220,8 +241,9 @@ def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, da
     renames = _renames(draft, operations)
     draft.rename_columns(renames)
     renamed = {old.lower(): new for old, new in renames}
-    found = [_redefine(draft, operation, cursor) for operation in operations]
-    found += [_place(draft, operation, cursor) for operation in operations]
+    added = _added(draft, operations)
+    found = [_redefine(draft, operation, cursor, added) for operation in operations]
+    found += [_place(draft, operation, cursor, added) for operation in operations]
     if any(isinstance(one, AddColumn | ModifyColumn | ChangeColumn) for one in operations):
         draft.columns = with_implicit_timestamps(draft.columns, cursor)
     for operation in operations:

@@ -86,6 +86,12 @@ def read_default(cursor: Cursor) -> str:
     if cursor.word() == "(":
         cursor.skip_group()
         return _source(cursor, start)
+    if cursor.accept("{"):  # MariaDB: {d '..'}, {ts '..'}, {fn ..}
+        depth = 1
+        while depth:
+            word = cursor.take().upper
+            depth += (word == "{") - (word == "}")
+        return _source(cursor, start)
     token = cursor.take()
     if token.kind == "symbol":
         cursor.at -= 1

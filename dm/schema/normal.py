@@ -29,6 +29,7 @@ _TINY: Final = 255
 _POINT_BYTES: Final = 25  # MAX_LEN_GEOM_POINT_FIELD of MariaDB's sql_const.h
 _EXPRESSION: Final = "(expression)"
 _INSTANT: Final = "(instant)"
+_ODBC: Final = ("D", "T", "TS")
 _OF_THE_MOMENT: Final = frozenset(
     {
         *NAMES, "SYSDATE", "CURDATE", "CURRENT_DATE", "CURTIME", "CURRENT_TIME", "UTC_DATE", "UTC_TIME",
@@ -44,6 +45,8 @@ def _tokens(text: str) -> list[Token]:
         return []
     while len(tokens) > 2 and tokens[0].upper == "(" and tokens[-1].upper == ")":
         tokens = tokens[1:-1]  # servers drop or add parentheses around a literal
+    if len(tokens) == 4 and tokens[0].text == "{" and tokens[1].upper in _ODBC:
+        tokens = tokens[1:-1]  # {d '..'} is DATE '..'
     return tokens
 
 

@@ -120,8 +120,8 @@ def after_operation(partitions: Sequence[str], clause: Clause, cursor: Cursor) -
         return (*now, *new)
     if verb == "COALESCE":
         return tuple(now[: max(0, len(now) - inner.number())])
-    if verb == "REORGANIZE" and inner.done:
-        return tuple(now)
+    if verb == "REORGANIZE" and inner.done:  # of a HASH or KEY: as many as if none were named, which is one
+        return _numbered(1)
     gone = [name.lower() for name in _names(inner)]
     left = [name for name in now if name.lower() not in gone]
     if verb == "DROP":

@@ -123,7 +123,7 @@ def _table_element(element: Clause, cursor: Cursor, names: list[NameRef], subjec
     kind = definition_kind(inner)
     if kind == "column":
         if_not_exists = _if_not_exists(inner)
-        column = inner.name()
+        column = inner.column()
         definition, place = _definition(inner)
         names += references(definition, cursor, subject)
         return AddColumn(column, definition, place, if_not_exists)
@@ -180,7 +180,7 @@ def _add(cursor: Cursor, names: list[NameRef], subject: NameRef) -> list[Specifi
     if column_word:
         inner = cursor.within(element)
         if_not_exists = _if_not_exists(inner)
-        column = inner.name()
+        column = inner.column()
         definition, place = _definition(inner)
         names += references(definition, cursor, subject)
         return [Specification(AddColumn(column, definition, place, if_not_exists), source)]
@@ -211,7 +211,7 @@ def _drop(cursor: Cursor) -> AlterOperation:
     else:
         cursor.accept("COLUMN")
         if_exists = _if_exists(cursor)
-        operation = DropColumn(cursor.name(), if_exists)
+        operation = DropColumn(cursor.column(), if_exists)
         cursor.accept_any("RESTRICT", "CASCADE")
     return operation
 
@@ -230,7 +230,7 @@ def _alter(cursor: Cursor) -> AlterOperation:
         return AlterIndex(index, word != "VISIBLE", if_exists)
     cursor.accept("COLUMN")
     if_exists = _if_exists(cursor)
-    column = cursor.name()
+    column = cursor.column()
     if cursor.accept("DROP", "DEFAULT"):
         return AlterDefault(column, Clause(cursor.clause.text), if_exists)
     cursor.expect("SET")
@@ -279,14 +279,14 @@ def _specification(part: Clause, cursor: Cursor, names: list[NameRef], subject: 
     elif inner.accept("MODIFY"):
         inner.accept("COLUMN")
         if_exists = _if_exists(inner)
-        column = inner.name()
+        column = inner.column()
         definition, place = _definition(inner)
         names += references(definition, cursor, subject)
         operation = ModifyColumn(column, definition, place, if_exists)
     elif inner.accept("CHANGE"):
         inner.accept("COLUMN")
         if_exists = _if_exists(inner)
-        column, name = inner.name(), inner.name()
+        column, name = inner.column(), inner.column()
         definition, place = _definition(inner)
         names += references(definition, cursor, subject)
         operation = ChangeColumn(column, name, definition, place, if_exists)

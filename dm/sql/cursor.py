@@ -51,9 +51,16 @@ class NameRef:
 class Cursor:
     """A position in the tokens of a clause."""
 
-    def __init__(self, clause: Clause, context: SourceContext, error: str = "ddl-not-understood") -> None:
+    def __init__(
+        self,
+        clause: Clause,
+        context: SourceContext,
+        error: str = "ddl-not-understood",
+        qualifiers: list[tuple[int, int]] | None = None,
+    ) -> None:
         self.clause = clause
         self.context = context
+        self.qualifiers = [] if qualifiers is None else qualifiers  # where they begin and end in the text
         self.at = 0
         self._tokens = clause.tokens
         self._error = error
@@ -127,6 +134,17 @@ class Cursor:
         self.at += 1
         return token.text
 
+    def column(self) -> str:
+        """A column's name. MariaDB takes the table's name before it, which `qualifiers` then has."""
+        first = self.at
+        self.accept(".")
+        name = self.name()
+        while self.accept("."):
+            name = self.name()
+        if self.at - first > 1:
+            self.qualifiers.append((self._tokens[first].start, self._tokens[self.at - 1].start))
+        return name
+
     def string(self) -> str:
         """A string; adjacent strings are one."""
         token = self.take()
@@ -198,11 +216,11 @@ class Cursor:
 
     def within(self, clause: Clause) -> Cursor:
         """A cursor over a part of the same statement."""
-        return Cursor(clause, self.context, self._error)
+        return Cursor(clause, self.context, self._error, self.qualifiers)
 
     def using(self, schema: str) -> Cursor:
         """A cursor over the same tokens, where names without a schema are in this one."""
-        return Cursor(self.clause, replace(self.context, schema=schema), self._error)
+        return Cursor(self.clause, replace(self.context, schema=schema), self._error, self.qualifiers)
 
 
 def outside_parentheses(clause: Clause) -> list[Token]:

@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Final
 
 from dm.ident import TableName
-from dm.sql.alter import Specification, read_alteration, references
+from dm.sql.alter import Specification, definition_kind, read_alteration, references
 from dm.sql.context import SourceContext
-from dm.sql.cursor import Clause, Cursor, NameRef
+from dm.sql.cursor import Clause, Cursor, NameRef, split_at_commas
 from dm.sql.operation import (
     AddIndex,
     AlterDatabase,
@@ -83,6 +83,7 @@ def _create_table(cursor: Cursor, text: str, *, or_replace: bool) -> Parsed:
     if cursor.word() != "(" or cursor.word(1) in ("SELECT", "WITH", "VALUES", "("):
         cursor.fail("CREATE TABLE .. SELECT stands in the binlog with its columns only in row format; expected columns")
     body = cursor.skip_group()
+    _note_qualifiers(body, cursor)
     names += references(body, cursor, subject)
     start = cursor.at
     options = read_table_options(cursor, names)
@@ -106,6 +107,14 @@ def _create_table(cursor: Cursor, text: str, *, or_replace: bool) -> Parsed:
         text = (text[:start] + " " * (end - start) + text[end:]).rstrip()
     operation = CreateTable(subject.name, body, clause, None, if_not_exists, or_replace)
     return Parsed("CREATE TABLE", text, (operation,), tuple(names))
+
+
+def _note_qualifiers(body: Clause, cursor: Cursor) -> None:
+    if any(token.upper == "." for token in body.tokens):
+        for element in split_at_commas(body):
+            inner = cursor.within(element)
+            if definition_kind(inner) == "column":
+                inner.column()
 
 
 def _create_index(cursor: Cursor, text: str, start: int, *, or_replace: bool) -> Parsed:
@@ -276,6 +285,11 @@ def _parsed(text: str, context: SourceContext) -> Parsed:
         cursor.fail("this is no DDL statement that is known")
     if not cursor.done:
         cursor.fail("the statement should end")
+    if cursor.qualifiers:
+        # They only say again which table it is, under names that routes may change; other servers don't take them.
+        for start, end in cursor.qualifiers:
+            kept = kept[:start] + " " * (end - start) + kept[end:]
+        return parse(kept, context)
     if context.other_types and parsed.verb in ("CREATE TABLE", "ALTER TABLE"):
         cursor.fail("under sql_mode ORACLE and MAXDB data types mean something else; the statement ends")
     return parsed

@@ -259,6 +259,23 @@ def test_any_text_is_pieces_or_a_named_error(text: str) -> None:
             assert all(Piece.of(piece.text, _CONTEXT).operations == piece.operations for piece in pieces)
 
 
+@pytest.mark.parametrize(
+    ("sql", "routed"),
+    [
+        ("ALTER TABLE t MODIFY t.a INT", "ALTER TABLE `e`.`u` MODIFY   a INT"),
+        ("ALTER TABLE d.t CHANGE d.t.a `t`.b INT", "ALTER TABLE `e`.`u` CHANGE     a     b INT"),
+        ("ALTER TABLE t ADD (t.x INT, y DOUBLE DEFAULT 1.5)", "ADD COLUMN x INT|ADD COLUMN y DOUBLE DEFAULT 1.5"),
+        ("ALTER TABLE t DROP IF EXISTS .a", "ALTER TABLE `e`.`u` DROP IF EXISTS  a"),
+        ("CREATE TABLE t (t.a INT, CHECK (a > 1.5))", "CREATE TABLE `e`.`u` (  a INT, CHECK (a > 1.5))"),
+    ],
+)  # fmt: skip
+def test_a_table_named_before_a_column_is_left_out(sql: str, routed: str) -> None:
+    maria = SourceContext("mariadb", 101100, "d")
+    texts = [piece.routed(lambda name: TableName("e", "u")) for piece in split(sql, maria)]
+    wanted = [part if "TABLE" in part else f"ALTER TABLE `e`.`u` {part}" for part in routed.split("|")]
+    assert texts == wanted
+
+
 def test_modes_that_give_types_another_meaning_pause() -> None:
     oracle = SourceContext.of_sql_mode("mariadb", 101119, "d", 512)
     with pytest.raises(DMError, match="ORACLE"):
