@@ -6,6 +6,7 @@
 #include "batch.h"
 
 #define NO_FOREIGN_KEY_CHECKS 0x2
+#define NO_CHECK_CONSTRAINT_CHECKS 0x80
 
 typedef struct {
     PyObject_HEAD
@@ -16,7 +17,7 @@ typedef struct {
 /* What is known of a table, borrowed. */
 typedef struct {
     PyObject *layouts, *plan, *kinds, *keys, *proofs; /* `proofs`: layouts that prove images; None */
-    int linked;
+    int linked, judged;
 } Table;
 
 static int table_of(PyObject *module, PyObject *known, Table *table)
@@ -27,6 +28,7 @@ static int table_of(PyObject *module, PyObject *known, Table *table)
     table->plan = PyTuple_GET_ITEM(known, DIRECT_TABLE_plan);
     table->kinds = PyTuple_GET_ITEM(known, DIRECT_TABLE_kinds);
     table->linked = PyTuple_GET_ITEM(known, DIRECT_TABLE_linked) == Py_True;
+    table->judged = PyTuple_GET_ITEM(known, DIRECT_TABLE_judged) == Py_True;
     table->keys = PyTuple_GET_ITEM(known, DIRECT_TABLE_keys);
     table->proofs = PyTuple_GET_ITEM(known, DIRECT_TABLE_proofs);
     return PyDict_Check(table->layouts) && (table->proofs == Py_None || PyDict_Check(table->proofs))
@@ -200,6 +202,8 @@ static Outcome take_item(const ChangeMaker *self, PyObject *module, PyObject *ta
     if (!is_whole(rows) || !PyBytes_Check(PyTuple_GET_ITEM(rows, ROWS_data)))
         goto done;
     unsigned long flags = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(rows, ROWS_flags));
+    if (table.judged && (flags & NO_CHECK_CONSTRAINT_CHECKS) && !PyErr_Occurred())
+        goto done; /* these rows have another plan */
     int unchecked = table.linked && (safe || (flags & NO_FOREIGN_KEY_CHECKS));
     pairs = PyErr_Occurred() ? NULL : pairs_of(module, &table, rows, safe);
     if (pairs == NULL || pairs == Py_None) {

@@ -28,7 +28,8 @@
 #define LITERAL_STEP_FIELDS(F) F(LITERAL_STEP, at) F(LITERAL_STEP, usual) F(LITERAL_STEP, prefix) \
     F(LITERAL_STEP, encoder)
 #define DIRECT_TABLE_FIELDS(F) F(DIRECT_TABLE, table_map) F(DIRECT_TABLE, layouts) F(DIRECT_TABLE, plan) \
-    F(DIRECT_TABLE, kinds) F(DIRECT_TABLE, linked) F(DIRECT_TABLE, keys) F(DIRECT_TABLE, proofs)
+    F(DIRECT_TABLE, kinds) F(DIRECT_TABLE, linked) F(DIRECT_TABLE, judged) F(DIRECT_TABLE, keys) \
+    F(DIRECT_TABLE, proofs)
 #define KEY_SOURCE_FIELDS(F) F(KEY_SOURCE, token) F(KEY_SOURCE, parts)
 #define KEY_VALUE_FIELDS(F) F(KEY_VALUE, at) F(KEY_VALUE, fold)
 #define MADE_CHANGES_FIELDS(F) F(MADE_CHANGES, changes) F(MADE_CHANGES, cost) F(MADE_CHANGES, end)

@@ -17,6 +17,7 @@ from dm.binlog.mariadb_compression import decompress_event
 RowsKind = Literal["insert", "update", "delete"]
 
 NO_FOREIGN_KEY_CHECKS_F: Final = 0x2
+NO_CHECK_CONSTRAINT_CHECKS_F: Final = 0x80  # MariaDB's alone (sql/log_event.h); MySQL has no such flag
 TIME_SIZE: Final = 4
 """Bytes of the time that stands first in an event."""
 
@@ -83,6 +84,11 @@ class Rows(NamedTuple):
     def foreign_keys_unchecked(self) -> bool:
         """Whether the source checked no foreign key: checks were off, or a foreign key made this change."""
         return bool(self.flags & NO_FOREIGN_KEY_CHECKS_F)
+
+    @property
+    def constraints_unchecked(self) -> bool:
+        """Whether the source looked at no CHECK: the session had `check_constraint_checks` off."""
+        return bool(self.flags & NO_CHECK_CONSTRAINT_CHECKS_F)
 
     @property
     def whole(self) -> bool:

@@ -55,6 +55,7 @@ from dm.changes.statement import (
     insert_head,
     key_changed,
     known,
+    without_constraints,
 )
 from dm.ident import Ident
 
@@ -195,7 +196,8 @@ def grouped(changes: Sequence[RowChange], *, limit: int = DEFAULT_BYTES) -> list
     result: list[ApplyStatement] = []
     for item in _TWINS()(changes, limit):
         if isinstance(item, Group):
-            result.append(_statement(item))
+            statement = _statement(item)
+            result.append(without_constraints(statement) if item.plan.unconstrained else statement)
         else:
             result.extend(item)
     return result

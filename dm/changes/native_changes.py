@@ -36,6 +36,7 @@ class DirectTable(NamedTuple):
     plan: TablePlan
     kinds: Mapping[RowsKind, ChangeKind | None]  # None: not wanted
     linked: bool  # whether checked foreign keys join it
+    judged: bool  # whether rows that the source wrote without a look at CHECKs have a plan of their own
     keys: tuple[KeySource, ...]
     proofs: dict[bytes, Any] | None  # layouts that prove images and keep their bytes, while those are asked for
 
@@ -107,6 +108,8 @@ def direct_table(
     plan: TablePlan,
     kinds: Mapping[RowsKind, ChangeKind | None],
     proofs: dict[bytes, Any] | None = None,
+    *,
+    judged: bool = False,
 ) -> DirectTable | None:
     """The table as the loop takes it; None for one that it can't take."""
     if layouts is None or plan.ordered or plan.constants or plan.order_key is not None:
@@ -114,4 +117,4 @@ def direct_table(
     keys = [KeySource(function.token, function.parts) for function in plan.key_functions if function.parts is not None]
     if len(keys) != len(plan.key_functions):
         return None
-    return DirectTable(table_map, layouts, plan, kinds, plan.linked, tuple(keys), proofs)
+    return DirectTable(table_map, layouts, plan, kinds, plan.linked, judged, tuple(keys), proofs)

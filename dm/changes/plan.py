@@ -136,6 +136,7 @@ class TablePlan:
     tidb: bool = False  # the target is one
     documents: bool = False  # columns of the target are MySQL's JSON
     namesakes: tuple[MappedColumn, ...] = ()  # two values of them are one to the target
+    unconstrained: bool = False  # the target is not to look at CHECKs, since the source has not
 
     @property
     def closing(self) -> bytes:

@@ -16,6 +16,7 @@ from dm.changes.statement import (
     delete_row,
     insert_row,
     update_row,
+    without_constraints,
     written,
 )
 
@@ -27,6 +28,11 @@ def statements(changes: Iterable[RowChange]) -> list[ApplyStatement]:
 
 def row_statements(change: RowChange) -> list[ApplyStatement]:
     """The statements of one change, in order."""
+    found = _row_statements(change)
+    return [without_constraints(one) for one in found] if change.plan.unconstrained else found
+
+
+def _row_statements(change: RowChange) -> list[ApplyStatement]:
     plan, before, after = change.plan, change.before, change.after
     safe = change.safe and plan.keyed
     anew = by_namesakes(change)

@@ -6,12 +6,16 @@ UPDATE must match one row and a DELETE must delete one (an INSERT proves itself 
 A strict target refuses an ENUM's error value (number 0, which a lax sql_mode of the source let in). Such a row gets its
 own statement with a lax sql_mode, which must cause exactly that many warnings. A TiDB heeds a mode of the session only,
 so the statement says that it needs one (`lenient`).
+
+A MariaDB source may have written a row without a look at its CHECKs, and the rows event says so. The plan of such a row
+is `unconstrained`: each of its statements has the target's session look at none (`without_constraints`), as a replica
+does. A MySQL target can't leave them out, and refuses the row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dm.binlog.value import ABSENT, Row, Value
@@ -210,7 +214,27 @@ def _lenient_mysql(sql: bytes) -> bytes:
 
 
 def _lenient_mariadb(sql: bytes) -> bytes:
-    return b"SET STATEMENT sql_mode=" + _LAX + b" FOR " + sql
+    return _with_variable(b"sql_mode=" + _LAX, sql)
+
+
+def without_constraints(statement: ApplyStatement) -> ApplyStatement:
+    """The statement, and those that may follow it, as a MariaDB executes it without a look at CHECKs."""
+    return replace(
+        statement,
+        sql=_with_variable(b"check_constraint_checks=0", statement.sql),
+        found=tuple(map(without_constraints, statement.found)),
+        not_found=tuple(map(without_constraints, statement.not_found)),
+    )
+
+
+def _with_variable(assignment: bytes, sql: bytes) -> bytes:
+    """The statement with a session variable of its own; SET STATEMENT takes several, and no other one within it."""
+    if sql.startswith(_SET_STATEMENT):
+        return _SET_STATEMENT + assignment + b", " + sql.removeprefix(_SET_STATEMENT)
+    return _SET_STATEMENT + assignment + b" FOR " + sql
+
+
+_SET_STATEMENT: Final = b"SET STATEMENT "  # MariaDB since 10.1; CHECKs came with 10.2
 
 
 _LENIENT: Final[dict[str, Callable[[bytes], bytes]]] = {"mysql": _lenient_mysql, "mariadb": _lenient_mariadb}

@@ -23,3 +23,8 @@ class TargetTable:
     linked: bool = False  # a foreign key begins or ends here
     acting: bool = False  # one of them changes rows itself (CASCADE, SET NULL, SET DEFAULT)
     keyless_kin: bool = False  # one of the tables has no key that finds its rows
+
+    @property
+    def judged(self) -> bool:
+        """Whether a MariaDB's CHECKs judge rows that come as SQL."""
+        return self.checks or any(column.json_checked for column in self.schema.columns)

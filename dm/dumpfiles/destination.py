@@ -65,6 +65,7 @@ class Destination:
     computed: tuple[str, ...] = ()  # columns that the target generates of the others
     mapped_keys: tuple[MappedKey, ...] = ()  # that compare texts otherwise than the source
     own_keys: tuple[OwnKey, ...] = ()  # that the target computes, or that the source lacks
+    unjudged: bool = False  # its CHECKs are the source's, which may hold rows that they forbid
 
     @property
     def same(self) -> tuple[tuple[Column, bytes], ...]:

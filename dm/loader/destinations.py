@@ -22,6 +22,7 @@ from dm.loader.equal_keys import mapped_keys
 from dm.loader.local_data import LocalDataAdmission
 from dm.loader.replaced_rows import own_keys
 from dm.loader.target_tables import TargetTables
+from dm.loader.unjudged_rows import unjudged
 from dm.progress.joining_made import note_loaded
 from dm.progress.load_parts import LoadRun, filled_tables
 from dm.rules.folded_names import refuse_alike
@@ -134,7 +135,13 @@ class Destinations:
             tuple(column.name for column in target.columns if column.generated is not None),
             mapped_keys(schema, target),
             own_keys(schema, target),
+            self._unjudged(table, target, context),
         )
+
+    def _unjudged(self, table: DumpedTable, target: TableSchema, context: SourceContext) -> bool:
+        if "CHECK" not in table.structure.upper():
+            return False  # as most: nobody is asked
+        return unjudged(table.structure, context, self._targets.structure(target.name), self._targets.context)
 
     def _defers(self, table: DumpedTable) -> bool:
         """Whether the indexes of a table that was just made come after its rows."""

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -39,6 +40,7 @@ from dm.loader.part_writer import statement_frame
 from dm.loader.sql_source import SqlSource, SqlText, opened
 from dm.loader.sql_statement import NotUnderstood, Rows, Setting, understand
 from dm.loader.tally import OnDuplicate, Tally
+from dm.loader.unjudged_rows import without_checks
 from dm.progress.load_parts import (
     NO_DUPLICATES,
     Duplicates,
@@ -125,7 +127,8 @@ class FileLoader:
             connection.execute(
                 f"SET SESSION foreign_key_checks = 0, sql_mode = '{mode}', time_zone = %s", (task.time_zone,)
             )
-            tally = self._load(connection, task, trailer)
+            with without_checks(connection) if task.destination.unjudged else nullcontext():
+                tally = self._load(connection, task, trailer)
         finally:
             connection.close()
         return FileResult(task.table, task.file, task.rows or tally.rows, task.size, tally.duplicates)

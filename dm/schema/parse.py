@@ -80,6 +80,17 @@ def has_checks(create: str, schema: TableSchema, context: SourceContext) -> bool
     return for_json < len(asked) or for_json > sum(column.json_checked for column in schema.columns)
 
 
+def check_conditions(create: str, context: SourceContext) -> frozenset[tuple[object, ...]]:
+    """The conditions of all CHECKs of a table as a server shows it, those of single columns included."""
+    if "CHECK" not in create.upper():
+        return frozenset()
+    cursor, found = Cursor.over(create, context), set[tuple[object, ...]]()
+    while not cursor.done:
+        if cursor.take().upper == "CHECK" and cursor.word() == "(":
+            found.add(tuple(token.meaning for token in cursor.skip_group().tokens))
+    return frozenset(found)
+
+
 def check_name(element: Clause) -> str | None:
     """The name of a CHECK constraint, if it has one."""
     tokens = element.tokens

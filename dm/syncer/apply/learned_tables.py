@@ -146,7 +146,10 @@ class LearnedTables:
         decoder = RowDecoder(table_map, wire)
         pair = Pair(table_map, wire, target, plan, self._target.options, filtered=row_filter is not None)
         plan = self._with_forms(pair, decoder)
-        table = SourceTable(table_map, wire, decoder, plan, wanted, row_filter, point, exact, mistaken, lost_key)
+        apart = None
+        if plan.flavor == "mariadb" and target.judged:
+            apart = replace(plan, unconstrained=True, row_hash=None)  # what finds rows by hash is another writer
+        table = SourceTable(table_map, wire, decoder, plan, wanted, row_filter, point, exact, mistaken, lost_key, apart)
         if self._memory + table.memory > _TABLES_BYTES:
             self._clear()
         return self._keep(table)

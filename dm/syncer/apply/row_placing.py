@@ -101,7 +101,7 @@ class RowPlacing:
             point is not None and point.has_processed(transaction.gtid, transaction.end)
         ):
             return 0
-        plan, safe, strict = table.plan, how.safe, how.but_for
+        plan, safe, strict = table.plan_of(item), how.safe, how.but_for
         if self._atomic or plan.ordered:
             self._collect(table, item, self._taken + at, transaction, safe=safe)
             return 0

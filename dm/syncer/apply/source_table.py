@@ -47,6 +47,7 @@ class SourceTable:
     exact: bool = False  # it is changed in order, and was so in earlier runs
     mistaken: tuple[str, ...] = ()  # other shards' columns: rows that lack them would be taken for each other's
     lost_key: bool = False  # the source's table has a key (`has_key`), and the target's has none
+    unconstrained: TablePlan | None = None  # for rows that the source wrote without a look at CHECKs, where it matters
 
     @property
     def memory(self) -> int:
@@ -60,7 +61,13 @@ class SourceTable:
         kinds = {kind: KINDS[kind] if wanted else None for kind, wanted in self.wanted_kinds.items()}
         form = self.plan.events
         proving = None if form is None else form.proving
-        return direct_table(self.table_map, self.decoder.layouts, self.plan, kinds, proving)
+        judged = self.unconstrained is not None
+        return direct_table(self.table_map, self.decoder.layouts, self.plan, kinds, proving, judged=judged)
+
+    def plan_of(self, item: RowsItem) -> TablePlan:
+        """The plan of an event's rows."""
+        apart = self.unconstrained
+        return self.plan if apart is None or not item.rows.constraints_unchecked else apart
 
     def pairs(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowPair]:
         """The rows of an event before and after; raises DMError."""
@@ -98,9 +105,9 @@ class SourceTable:
         safe = safe and self.plan.keyed and not (self.plan.cascades or self.exact)
         unchecked = self.unchecked(item, safe=safe)
         (pairs,) = self.wanted((item,), transaction, safe=safe)
-        raws = self.raw_images(item, len(pairs), safe=safe)
+        raws, plan = self.raw_images(item, len(pairs), safe=safe), self.plan_of(item)
         return [
-            RowChange(self.plan, kind, before, after, safe, unchecked, raw_before=raw_before, raw_after=raw_after)
+            RowChange(plan, kind, before, after, safe, unchecked, raw_before=raw_before, raw_after=raw_after)
             for (before, after), (raw_before, raw_after) in zip(pairs, raws, strict=True)
         ]
 

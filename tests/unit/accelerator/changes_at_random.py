@@ -34,6 +34,7 @@ class Plan:
     ordered: bool = False
     order_key: None = None
     constants: tuple[()] = ()
+    unconstrained: bool = False
 
 
 def _text(value: Value) -> Hashable:
@@ -52,10 +53,10 @@ def _keys(chance: random.Random, columns: int) -> tuple[KeyFunction, ...]:
 
 
 def events(seed: int, *, damage: bool) -> tuple[Sample, list[RowsItem]]:
-    """A table and some of its events, which check foreign keys or not."""
+    """A table and some of its events, for which the source checked foreign keys and CHECKs, or did not."""
     found = sample(seed, damage=damage)
     chance = random.Random(seed)
-    rows = [replace_flags(found, chance.choice([0, 1, 2, 3])) for _ in range(chance.randrange(1, 4))]
+    rows = [replace_flags(found, chance.choice([0, 1, 2, 3, 0x80, 0x83])) for _ in range(chance.randrange(1, 4))]
     return found, rows
 
 
@@ -66,7 +67,10 @@ def replace_flags(found: Sample, flags: int) -> RowsItem:
 
 def told(changes: Sequence[RowChange]) -> list[str]:
     """Everything of the changes; of their values the types, too, since 1 and True are equal."""
-    return [f"{replace(change, plan=None)!r} {keys_of(change)!r} {type(change.safe)}" for change in changes]  # type: ignore[arg-type]  # the plan's text says nothing
+    return [
+        f"{replace(change, plan=None)!r} {keys_of(change)!r} {type(change.safe)} {change.plan.unconstrained}"  # type: ignore[arg-type]  # the plan's text says nothing
+        for change in changes
+    ]
 
 
 def python_changes(table: SourceTable, items: list[RowsItem], *, safe: bool) -> tuple[list[RowChange], int, str]:
@@ -81,7 +85,7 @@ def python_changes(table: SourceTable, items: list[RowsItem], *, safe: bool) -> 
         except DMError as error:
             return changes, cost, error.name
         unchecked = table.unchecked(item, safe=safe)
-        made = [RowChange(table.plan, KINDS[item.rows.kind], *pair, safe, unchecked) for pair in pairs]
+        made = [RowChange(table.plan_of(item), KINDS[item.rows.kind], *pair, safe, unchecked) for pair in pairs]
         changes += made
         cost += (FACTOR * len(item.rows.data) // (len(made) or 1) + EACH) * len(made)
     return changes, cost, ""
@@ -91,20 +95,23 @@ def compare(native: ModuleType, seed: int, *, damage: bool) -> int:
     """Both ways of one table's events; gives how many changes the compiled loop has made."""
     found, items = events(seed, damage=damage)
     chance = random.Random(seed)
-    plan = cast(TablePlan, Plan(_keys(chance, len(found.columns)), chance.random() < 0.5))
+    free = Plan(_keys(chance, len(found.columns)), chance.random() < 0.5)
+    plan = cast(TablePlan, free)
+    apart = cast(TablePlan, replace(free, unconstrained=True)) if chance.random() < 0.5 else None
     wanted = {kind: chance.random() < 0.9 for kind in KINDS}
     safe = chance.random() < 0.3
     tables = {}
     for extension in (native, None):
         with running(extension):
             decoder = RowDecoder(found.table_map, found.columns)
-            tables[extension] = SourceTable(found.table_map, (), decoder, plan, wanted, None, None)
+            tables[extension] = SourceTable(found.table_map, (), decoder, plan, wanted, None, None, unconstrained=apart)
     expected, memory, error = python_changes(tables[None], items, safe=safe)
     kinds: dict[str, ChangeKind | None] = {kind: KINDS[kind] if wanted[kind] else None for kind in KINDS}
     with running(native):
         maker = change_maker(FACTOR, EACH)
         assert maker is not None
-        direct = direct_table(found.table_map, tables[native].decoder.layouts, plan, kinds)  # type: ignore[arg-type]  # kinds of rows events
+        layouts, judged = tables[native].decoder.layouts, apart is not None
+        direct = direct_table(found.table_map, layouts, plan, kinds, judged=judged)  # type: ignore[arg-type]  # kinds of rows events
         assert direct is not None
         known = {id(found.table_map): direct}
         changes, cost, at = maker(items, 0, known, safe)
