@@ -37,7 +37,7 @@ from dm.position import Position
 
 HOLDS_NAME = "holds"
 LOCK_NAME = ".lock"
-_SUFFIX = ".json"
+SUFFIX = ".json"
 _LOCK_SECONDS = 5.0  # a removal holds the lock for as long as one unlink takes; longer means a frozen process
 _POLL_SECONDS = 0.01
 _EVERYTHING: dict[str, str] = {}
@@ -71,7 +71,7 @@ class Hold:
     def __init__(self, relay_directory: Path, task: str) -> None:
         self._root = relay_directory
         self._task = task
-        self._path = relay_directory / HOLDS_NAME / f"{task}{_SUFFIX}"
+        self._path = relay_directory / HOLDS_NAME / f"{task}{SUFFIX}"
         self._kept: tuple[str, str] | None = None
 
     def exists(self) -> bool:
@@ -173,14 +173,14 @@ def needs(relay_directory: Path) -> list[Need]:
     """What all tasks need."""
     directory = relay_directory / HOLDS_NAME
     try:
-        names = sorted(name for name in os.listdir(directory) if name.endswith(_SUFFIX))
+        names = sorted(name for name in os.listdir(directory) if name.endswith(SUFFIX))
     except FileNotFoundError:
         return []
     return [need for name in names if (need := _read(directory / name)) is not None]
 
 
 def _read(path: Path) -> Need | None:
-    task = path.name.removesuffix(_SUFFIX)
+    task = path.name.removesuffix(SUFFIX)
     try:
         record = _record(path)
         gtid_set = GtidSet.parse(str(record.get("gtid_set", "")))

@@ -137,7 +137,7 @@ class RelayDirectory:
             raise DMError("relay-directory-foreign", path=self.root, what=f"{INDEX_NAME} is not text") from error
         found: list[SubDirectory] = []
         for line in filter(None, (line.strip() for line in text.splitlines())):
-            sub = self._sub_directory(line)
+            sub = self.named(line)
             if sub is None:
                 raise DMError("relay-directory-foreign", path=self.root, what=f"{INDEX_NAME} has the line {line!r}")
             found.append(sub)
@@ -148,9 +148,10 @@ class RelayDirectory:
             names = sorted(os.listdir(self.root))
         except (FileNotFoundError, NotADirectoryError):
             return []
-        return [sub for name in names if (sub := self._sub_directory(name)) is not None and sub.path.is_dir()]
+        return [sub for name in names if (sub := self.named(name)) is not None and sub.path.is_dir()]
 
-    def _sub_directory(self, name: str) -> SubDirectory | None:
+    def named(self, name: str) -> SubDirectory | None:
+        """The sub-directory of this name; None for a name that none can have."""
         match = _SUB_DIRECTORY.fullmatch(name)
         return None if match is None else SubDirectory(self.root / name, match[1], int(match[2]))
 
@@ -186,7 +187,7 @@ class RelayDirectory:
 
     def _numbers_aside(self) -> list[int]:
         names = [path.name.removesuffix(RESET_SUFFIX) for path in self.root.glob(f"*{RESET_SUFFIX}")]
-        return [sub.number for name in names if (sub := self._sub_directory(name)) is not None]
+        return [sub.number for name in names if (sub := self.named(name)) is not None]
 
     def remove(self, sub: SubDirectory) -> bool:
         """Remove an older sub-directory without binlog files; False when it has some, or has foreign files.
@@ -200,7 +201,7 @@ class RelayDirectory:
                 return False
             if sub.path.is_dir():
                 entries = os.listdir(sub.path)
-                if not all(map(_is_remnant, entries)):
+                if not all(map(is_remnant, entries)):
                     return False
                 for entry in entries:
                     (sub.path / entry).unlink(missing_ok=True)
@@ -214,6 +215,6 @@ class RelayDirectory:
         write_atomically(self.root / INDEX_NAME, lines.encode(), durable=True)
 
 
-def _is_remnant(entry: str) -> bool:
+def is_remnant(entry: str) -> bool:
     """Whether a file of this name belongs to removed relay files."""
     return entry == META_NAME or entry.endswith((IDX_SUFFIX, *COMPANIONS, ".tmp"))

@@ -60,6 +60,12 @@ class Files(RequestBody):
     files: list[File]
 
 
+class StopFiles(Files):
+    """The files of sources that are to be forgotten."""
+
+    keep_relay: bool = False
+
+
 class Check(RequestBody):
     """A task file and where it would start."""
 
@@ -146,6 +152,12 @@ class OfSources(RequestBody):
     """Which of a task's sources are meant; all when none is named."""
 
     sources: list[str] = []
+
+
+class StopSources(OfSources):
+    """Sources that are to be forgotten, with their relay files or without."""
+
+    keep_relay: bool = False
 
 
 class Diff(RequestBody):
@@ -382,12 +394,13 @@ def _sources(app: FastAPI, operations: Operations) -> None:
         return operations.sources.update([file.config_file() for file in body.files])
 
     @app.post("/api/v1/sources/stop", response_model=None)
-    def stop_sources(body: OfSources) -> Answer:
-        return operations.sources.remove(body.sources)
+    def stop_sources(body: StopSources) -> Answer:
+        return operations.sources.remove(body.sources, keep_relay=body.keep_relay)
 
     @app.post("/api/v1/sources/stop-by-file", response_model=None)
-    def stop_sources_by_file(body: Files) -> Answer:
-        return operations.sources.remove([operations.sources.id_of(file.config_file()) for file in body.files])
+    def stop_sources_by_file(body: StopFiles) -> Answer:
+        names = [operations.sources.id_of(file.config_file()) for file in body.files]
+        return operations.sources.remove(names, keep_relay=body.keep_relay)
 
     @app.post("/api/v1/sources/{name}/relay/purge", response_model=None)
     def purge_relay(name: str, body: PurgeRelay) -> Answer:

@@ -7,12 +7,17 @@ again whether the change is still possible, since another verb may have come bet
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import structlog
 
 from dm.config import SourceConfig
 from dm.errors import DMError
+from dm.relay.removal import Removed, relay_size, remove_relay
 from dm.unit import JSON
 from dm.worker.configuration import ConfigReader
 from dm.worker.directory import demand_relay_directory
+from dm.worker.hosts import PATIENCE_SECONDS
 from dm.worker.loop import Loop
 from dm.worker.query_status import source_line
 from dm.worker.registry import ConfigFile
@@ -82,17 +87,37 @@ class SourceVerbs:
                 if running:
                     raise DMError("source-in-use", source=name, tasks=", ".join(running))
 
-    def remove(self, names: Sequence[str]) -> Answer:
-        """`operate-source stop`."""
+    def remove(self, names: Sequence[str], *, keep_relay: bool = False) -> Answer:
+        """`operate-source stop`: the source is forgotten at once; then its relay files go, unless they are to be kept.
 
-        def remove() -> list[JSON]:
+        What can't be removed is said with the directory, and is no reason to know the source again.
+        """
+
+        def remove() -> dict[str, Path]:
             for name in names:
                 self._supervisor.source(name)
+                if tasks := self._supervisor.tasks_of(name):
+                    raise DMError("source-in-use", source=name, tasks=", ".join(tasks))
+            directories = {name: self._supervisor.relay_directory(name) for name in names}
             for name in names:
                 self._supervisor.remove_source(name)
-            return [{"result": True, "msg": "", "source": name} for name in names]
+            return directories
 
-        return {"result": True, "msg": "", "sources": self._loop.call(remove)}
+        lines: list[JSON] = []
+        for name, directory in self._loop.call(remove).items():
+            relay = _kept(directory) if keep_relay else self._without_relay(name, directory)
+            lines.append({"result": True, "msg": "", "source": name, **relay})
+        return {"result": True, "msg": "", "sources": lines}
+
+    def _without_relay(self, name: str, directory: Path) -> Answer:
+        hosts = self._supervisor.hosts
+        self._loop.wait_until(lambda: not hosts.busy(f"relay:{name}"), PATIENCE_SECONDS)
+        try:
+            return {**remove_relay(directory).to_json(), "problem": ""}
+        except DMError as error:
+            structlog.get_logger().warning("relay files stay", source=name, directory=str(directory), error=str(error))
+            problem = f"{error.message}: {error.cause}" if error.cause else error.message
+            return {**Removed(directory).to_json(), "problem": problem}
 
     def show(self, names: Sequence[str] = ()) -> Answer:
         """`operate-source show`."""
@@ -108,3 +133,8 @@ class SourceVerbs:
     def id_of(self, file: ConfigFile) -> str:
         """The id in a source file, so that verbs take the file in place of the name."""
         return self._read.source(file).source_id
+
+
+def _kept(directory: Path) -> Answer:
+    files, size = relay_size(directory)
+    return {"relayDirectory": str(directory), "keptFiles": files, "keptBytes": str(size)}

@@ -151,6 +151,26 @@ def test_stop_relay_stops_one_that_its_file_wants_and_is_remembered(one: Source)
     until(lambda: one.relay() is None)
 
 
+def test_a_source_that_is_forgotten_takes_its_relay_along(one: Source) -> None:
+    root = one.stored()
+    one.ok("start-relay", "-s", one.name)
+    kept = one.dmctl("operate-source", "stop", one.name, "--keep-relay")
+    assert f"source {one.name} is forgotten; its relay stays in {root}: 5 files" in kept.out
+    assert len(names(root)) == 5
+    one.ok("operate-source", "create", one.home.source(one.name))
+    one.start_task()
+    assert one.dmctl("operate-source", "stop", one.name).status == FAILED, "a task uses it"
+    assert len(names(root)) == 5
+    one.ok("stop-task", one.task)
+    one.ok("start-relay", "-s", one.name)
+    until(lambda: one.relay()["relayBinlog"])
+    removed = one.dmctl("operate-source", "stop", f"{one.name}.yaml")
+    assert f"source {one.name} is forgotten; its relay is removed: 5 files" in removed.out
+    assert f"in {root} stays what no relay has made: trace" in removed.out, "which the test's relay writes there"
+    one.ok("operate-source", "create", one.home.source(one.name))
+    assert "removed" not in one.dmctl("operate-source", "stop", one.name).out, "there was nothing"
+
+
 def test_a_file_that_comes_to_want_a_relay_gets_one_that_was_stopped(one: Source) -> None:
     one.ok("start-relay", "-s", one.name)
     one.ok("stop-relay", "-s", one.name)
