@@ -11,8 +11,10 @@ Transaction ID".
 
 from __future__ import annotations
 
+import operator
 import re
-from typing import NamedTuple
+from bisect import bisect_right
+from typing import Final, NamedTuple
 
 from dm.decimal_text import is_decimal
 from dm.flavor import Flavor
@@ -57,6 +59,9 @@ class Gtid(NamedTuple):
         return cls("mysql", f"{uuid}:{tag}" if tag else uuid, int(number))
 
 
+_first: Final = operator.itemgetter(0)
+
+
 def _merge(intervals: list[Interval]) -> Intervals:
     merged: list[Interval] = []
     for first, last in sorted(intervals):
@@ -68,18 +73,19 @@ def _merge(intervals: list[Interval]) -> Intervals:
 
 
 def _cut(ours: Intervals, theirs: Intervals) -> Intervals:
-    """The numbers of `ours` that are not in `theirs`."""
+    """The numbers of `ours` that are not in `theirs`; one pass over both, which are in order."""
     left: list[Interval] = []
+    at = 0  # what is before this in `theirs` ends before what is left of `ours`
     for start, last in ours:
         first = start
-        for other_first, other_last in theirs:
-            if other_last < first or other_first > last:
-                continue
+        while at < len(theirs) and theirs[at][0] <= last:
+            other_first, other_last = theirs[at]
             if other_first > first:
                 left.append((first, other_first - 1))
-            first = other_last + 1
-            if first > last:
-                break
+            first = max(first, other_last + 1)
+            if other_last > last:
+                break  # it may reach into the next one of ours
+            at += 1
         if first <= last:
             left.append((first, last))
     return tuple(left)
@@ -158,7 +164,8 @@ class GtidSet:
         intervals, number = self._mysql.get(gtid.source), gtid.number
         if not intervals or number > intervals[-1][1]:  # nearly always, while a stream is read in its order
             return False
-        return any(first <= number <= last for first, last in intervals)
+        at = bisect_right(intervals, number, key=_first)
+        return at > 0 and number <= intervals[at - 1][1]
 
     def __bool__(self) -> bool:
         return bool(self._mysql or self._mariadb)

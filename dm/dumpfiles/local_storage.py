@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import tempfile
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
@@ -53,21 +54,32 @@ class LocalStorage:
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def names(self) -> list[str]:
-        """All files, none where there is no directory."""
+        """All but directories, none where there is no directory.
+
+        Also what is no file: one of a dump that was left out would be rows that are missing.
+        """
         if not self.directory.is_dir():
             return []
-        return [path.name for path in self.directory.iterdir() if path.is_file()]
+        return [path.name for path in self.directory.iterdir() if not path.is_dir()]
 
     def size(self, name: str) -> int:
         """Bytes of a file."""
-        return (self.directory / name).stat().st_size
+        return _regular(os.stat(self.directory / name), self.directory / name).st_size
 
     def open(self, name: str) -> BinaryIO:
         """The file."""
-        return (self.directory / name).open("rb")
+        path = self.directory / name
+        file = os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb")
+        try:
+            _regular(os.fstat(file.fileno()), path)
+        except OSError:
+            file.close()
+            raise
+        return file
 
     def arrow_source(self, name: str) -> str:
         """Its path: pyarrow reads that without Python."""
+        self.size(name)
         return str(self.directory / name)
 
     def store(self, contents: Mapping[str, bytes]) -> None:
@@ -135,6 +147,13 @@ class _LocalFile:
         self.file.flush()
         os.fsync(self.file.fileno())
         return publish(self.temporary, self.final)
+
+
+def _regular(found: os.stat_result, path: Path) -> os.stat_result:
+    """Whoever opens a pipe waits for its writer, and a device has no end; raises OSError."""
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return found
 
 
 def publish(temporary: Path, final: Path) -> bool:

@@ -10,6 +10,7 @@ never part of a dump. Those are in `work`, always a directory.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -56,7 +57,7 @@ class DumpStorage(Protocol):
         ...
 
     def names(self) -> list[str]:
-        """The files that are here."""
+        """The files that are here, and whatever else has a name that a file of a dump could have."""
         ...
 
     def size(self, name: str) -> int:
@@ -100,7 +101,10 @@ class DumpStorage(Protocol):
         ...
 
 
-def read_bytes(storage: DumpStorage, name: str) -> bytes:
-    """The content of a small file; FileNotFoundError where there is none."""
+def read_bytes(storage: DumpStorage, name: str, largest: int = 1 << 28) -> bytes:
+    """The content of a small file; FileNotFoundError where there is none, OSError where it is larger."""
     with storage.open(name) as file:
-        return file.read()
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise OSError(errno.EFBIG, f"larger than {largest} bytes", storage.shown(name))
+    return content

@@ -31,6 +31,7 @@ from dm.sql.piece import Piece
 from dm.sql.token import tokenize
 
 _LARGEST_SCHEMA: Final = 1 << 24
+_LARGEST_METADATA: Final = 1 << 26  # mydumper's has some lines for each table
 _NUMBERS: Final = re.compile(r"(?P<stem>.*)\.[0-9]+", re.DOTALL)
 _LEFT_OUT: Final = ("-schema-view.sql", "-schema-post.sql", "-schema-triggers.sql", "-schema-sequence.sql")
 _CREATE: Final = "-schema-create.sql"
@@ -72,8 +73,11 @@ class _Place:
                 except UnicodeDecodeError as error:
                     why = "it is not UTF-8"
                     raise DMError("dump-file-not-understood", file=shown, offset=text.offset, why=why) from error
-        if len(found) != 1:
-            raise DMError("dump-file-not-understood", file=shown, offset=0, why=f"it has {len(found)} statements")
+                if len(found) > 1:
+                    why = "it has more than one statement"
+                    raise DMError("dump-file-not-understood", file=shown, offset=text.offset, why=why)
+        if not found:
+            raise DMError("dump-file-not-understood", file=shown, offset=0, why="it has no statement")
         return found[0]
 
 
@@ -121,7 +125,10 @@ def read_foreign_dump(
                 name
             )
     kept = {stem: table for stem, table in tables.items() if wanted(table.name)}
-    point = point_of(metadata)
+    try:
+        point = point_of(metadata)
+    except ValueError as error:
+        raise place.refused(f"its file `metadata` {error}") from error
     plan = DumpPlan(
         _identity(names, metadata),
         task,
@@ -179,7 +186,7 @@ def _schema(place: _Place, name: str) -> tuple[str, tuple[str, str]]:
 def read_metadata(place: _Place) -> str:
     """The text of `metadata`; raises DMError where the dump was not finished."""
     try:
-        text = read_bytes(place.storage, METADATA_FILE).decode()
+        text = read_bytes(place.storage, METADATA_FILE, _LARGEST_METADATA).decode()
     except FileNotFoundError as error:
         raise place.refused("it has no file `metadata`, which is written when a dump is finished") from error
     except (OSError, ValueError) as error:
@@ -194,11 +201,16 @@ _KEYS: Final = {"log": "file", "file": "file", "pos": "offset", "position": "off
 )
 _STATUS: Final = re.compile(r"SHOW (?:MASTER|BINARY LOG) STATUS:|\[(?:source|master)\]")
 _ENTRY: Final = re.compile(r"([A-Za-z_]+)\s*[:=]\s*(.*)")
+_LONGEST_OFFSET: Final = 19  # digits, of 64 bits
+_SHOWN: Final = 60  # characters of what is refused
 _GTIDS: Final = re.compile(r"[0-9A-Fa-f:,-]+")
 
 
 def point_of(metadata: str) -> Position:
-    """The first status of `metadata`, in dumpling's form and in that of mydumper 0.12 and later."""
+    """The first status of `metadata`, in dumpling's form and in that of mydumper 0.12 and later.
+
+    Raises ValueError, with what the file has, where that is no place in a binlog.
+    """
     found: dict[str, str] = {}
     lines = iter(metadata.splitlines())
     for line in lines:
@@ -214,17 +226,21 @@ def point_of(metadata: str) -> Position:
             found[key] = entry[2].strip().strip("\"'")
         elif key == "gtid" and _GTIDS.fullmatch(line):  # a set of several servers stands on several lines
             found[key] += line
-    offset = found.get("offset", "")
-    return Position("", found.get("file", ""), int(offset) if is_decimal(offset) else 0, _gtids(found.get("gtid", "")))
+    offset = found.get("offset", "") or "0"
+    if not is_decimal(offset) or len(offset) > _LONGEST_OFFSET:
+        raise ValueError(f"has the position {_shown(offset)}, which no binlog file has")
+    return Position("", found.get("file", ""), int(offset), _gtids(found.get("gtid", "")))
 
 
 def _gtids(text: str) -> GtidSet:
-    for flavor in ("mysql", "mariadb"):
-        try:
-            return GtidSet.parse(text, "mysql" if flavor == "mysql" else "mariadb")
-        except (ValueError, DMError):
-            continue
-    return GtidSet.empty("mysql")
+    try:
+        return GtidSet.parse(text)
+    except (ValueError, DMError) as error:
+        raise ValueError(f"has the GTID set {_shown(text)}, which can't be read") from error
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..")
 
 
 def _identity(names: list[str], metadata: str) -> str:

@@ -29,6 +29,7 @@ from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 
 _BLOCK: Final = 1 << 20
+_PACKED: Final = 1 << 10  # bytes for zstandard at a time: at most 32 MiB come of them
 _RUN: Final = re.compile(
     rb"(?:[^'\"`;#/\-]++|'(?:[^'\\]++|\\.)*+'|\"(?:[^\"\\]++|\\.)*+\"|`[^`]*+`|-(?=[^\-])|/(?=[^*]))*+", re.DOTALL
 )
@@ -54,7 +55,11 @@ def unpacked_name(name: str) -> str:
 def opened(storage: DumpStorage, name: str) -> Iterator[Read]:
     """Read the file's content, unpacked if it is packed; a file that was cut off is an error, not an end."""
     shown = storage.shown(name)
-    with storage.open(name) as file:
+    try:
+        packed_file = storage.open(name)
+    except OSError as error:
+        raise DMError("dump-file-damaged", file=shown, why=str(error)) from error
+    with packed_file as file:
         if name.endswith(".gz"):
             with gzip.GzipFile(fileobj=file) as packed:
                 yield _checked(packed.read, shown)
@@ -75,7 +80,11 @@ def _checked(read: Read, shown: str) -> Read:
 
 
 def _zstd(file: BinaryIO) -> Read:
-    """zstandard's own reader takes the end of a cut file for the end of its content."""
+    """zstandard's own reader takes the end of a cut file for the end of its content.
+
+    What the decoder is given decides how much it gives: at most 128 KiB for each four bytes (RFC 8878, "RLE_Block"). So
+    it gets little at a time, and a file that is made to unpack to gigabytes does so in pieces.
+    """
     decoder = zstandard.ZstdDecompressor().decompressobj()
     fresh = True  # nothing of the present frame has been read
 
@@ -85,7 +94,7 @@ def _zstd(file: BinaryIO) -> Read:
             data = decoder.unused_data if decoder.eof else b""
             if decoder.eof:
                 decoder, fresh = zstandard.ZstdDecompressor().decompressobj(), True
-            data = data or file.read(size // 8 + 1)
+            data = data or file.read(min(size, _PACKED))
             if not data:
                 if not fresh:
                     raise EOFError("the file ends in the middle of a frame")
@@ -107,6 +116,7 @@ class SqlSource:
         self._largest = largest
         self._buffer = b""
         self._base = 0  # offset of the buffer in the file
+        self._begun = 0  # offset in the buffer of the statement that is open
         self._ended = False
 
     def __iter__(self) -> Iterator[SqlText]:
@@ -117,21 +127,20 @@ class SqlSource:
             assert match is not None
             at = match.end()
             if at < len(self._buffer) and self._buffer[at] == 0x3B:  # ;
-                yield SqlText(self._buffer[:at], self._base)
-                self._base += at + 1
-                self._buffer = self._buffer[at + 1 :]
-                at = 0
+                yield SqlText(self._buffer[self._begun : at], self._base + self._begun)
+                self._begun = at = at + 1
                 continue
             beyond = self._beyond(at)
             if beyond is not None:
                 at = beyond
             elif not self._ended:
+                at -= self._begun
                 self._more()
             elif at < len(self._buffer):
                 raise self._damaged("it ends inside of a quote or a comment")
             else:
                 break
-        rest = without_comments(self._buffer)
+        rest = without_comments(self._buffer[self._begun :])
         if rest:
             raise self._damaged("its last statement has no end")
 
@@ -165,14 +174,23 @@ class SqlSource:
         return len(self._buffer) if self._ended else None
 
     def _more(self) -> None:
-        if len(self._buffer) > self._largest:
+        """Read on behind the statement that is open, which the buffer then begins with."""
+        kept, self._base, self._begun = self._buffer[self._begun :], self._base + self._begun, 0
+        if len(kept) > self._largest:
             raise DMError("load-statement-too-large", file=self._shown, offset=self._base, largest=self._largest)
-        data = self._read(max(_BLOCK, len(self._buffer)))
-        self._ended = not data
-        self._buffer += data
+        wanted = max(_BLOCK, len(kept))
+        parts = [kept]
+        while wanted > 0 and not self._ended:  # a reader may give less than it is asked for
+            data = self._read(wanted)
+            parts.append(data)
+            self._ended = not data
+            wanted -= len(data)
+        self._buffer = b"".join(parts)
 
     def _damaged(self, why: str) -> DMError:
-        return DMError("dump-file-damaged", file=self._shown, why=f"{why} (statement at byte {self._base})")
+        return DMError(
+            "dump-file-damaged", file=self._shown, why=f"{why} (statement at byte {self._base + self._begun})"
+        )
 
 
 _LEADING: Final = re.compile(

@@ -3,7 +3,7 @@
 Dump tools write few kinds of statements: settings, `USE`, and INSERT or REPLACE of rows. Only these are executed, so a
 file can change no other table. Of an INSERT the beginning is cut off, up to VALUES, by the offsets
 of its tokens, and one of ours is put in its place: our table, the columns by name, the verb that the task asks for. The
-rows stay the bytes of the file.
+rows stay the bytes of the file, and are literals alone (`literal_rows.py`): what the target would compute is refused.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dm.ident import TableName
+from dm.loader.literal_rows import not_literal
 from dm.loader.sql_source import without_comments
 from dm.session.state import OTHER_QUOTES
 
@@ -71,7 +72,8 @@ def understand(text: bytes, table: TableName) -> Setting | Rows | NotUnderstood 
     if insert is not None:
         named = tuple(_name(name) for name in _NAMES.findall(insert["columns"] or b""))
         schema = "" if insert["schema"] is None else _name(insert["schema"])
-        return Rows(schema, _name(insert["table"]), named, insert.end(), code)
+        why = not_literal(code, insert.end())
+        return NotUnderstood(why) if why else Rows(schema, _name(insert["table"]), named, insert.end(), code)
     use = _USE.fullmatch(code)
     if use is not None:
         found = _name(use["schema"])

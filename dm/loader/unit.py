@@ -256,7 +256,7 @@ class LoadUnit:
             if foreign is None and footer is None:
                 raise self._missing(name)
             yield FileTask(
-                table.name, table.generation, chunk, name, self._storage.size(name), destination, tuple(visible),
+                table.name, table.generation, chunk, name, self._size(name), destination, tuple(visible),
                 rows=0 if footer is None else footer.rows, ours=footer is not None,
                 time_zone=self._subtask.timezone or "+00:00", recoded=recoded,
             )  # fmt: skip
@@ -280,6 +280,12 @@ class LoadUnit:
                     key = PartKey(table.name, table.generation, chunk, part)
                     yield PartTask(key, name, first, group, destination, rows, size, typed)
                 first, rows, size, part = group + 1, 0, 0, part + 1
+
+    def _size(self, name: str) -> int:
+        try:
+            return self._storage.size(name)
+        except OSError as error:
+            raise DMError("dump-file-damaged", file=self._storage.shown(name), why=str(error)) from error
 
     def _missing(self, name: str) -> DMError:
         return DMError("dump-file-damaged", file=self._storage.shown(name), why="it is missing or of another dump")

@@ -366,10 +366,6 @@ def _continues_order(part: Clause) -> bool:
     return 0 < len(tokens) <= 2 and tokens[0].kind in ("word", "name") and tokens[0].upper not in ("FORCE", "ENGINE")
 
 
-def _to_comma(cursor: Cursor) -> Clause:
-    return split_at_commas(cursor.ahead)[0]
-
-
 def read_alteration(cursor: Cursor, subject: NameRef, names: list[NameRef]) -> Alteration:
     """Read the text after `ALTER TABLE t`; adds the tables that it names to `names`."""
     specifications: list[Specification] = []
@@ -383,11 +379,11 @@ def read_alteration(cursor: Cursor, subject: NameRef, names: list[NameRef]) -> A
             specifications.append(operation)
             break
         start = cursor.at
-        part, partitioning = _cut_partitioning(_to_comma(cursor))
+        part, partitioning = _cut_partitioning(cursor.to_comma())
         cursor.at += len(part.tokens)
         while part.tokens and part.tokens[0].upper == "ORDER" and cursor.sees(","):
             cursor.at += 1
-            following = _to_comma(cursor)
+            following = cursor.to_comma()
             if not _continues_order(following):
                 cursor.at -= 1
                 break

@@ -214,6 +214,17 @@ class Cursor:
         self.at = len(self._tokens)
         return clause
 
+    def to_comma(self) -> Clause:
+        """What is before the next comma outside parentheses, without moving the cursor."""
+        depth, end = 0, self.at
+        while end < len(self._tokens):
+            word = self._tokens[end].upper
+            if word == "," and depth == 0:
+                break
+            depth += (word == "(") - (word == ")")
+            end += 1
+        return self.part(self.at, end)
+
     def within(self, clause: Clause) -> Cursor:
         """A cursor over a part of the same statement."""
         return Cursor(clause, self.context, self._error, self.qualifiers)

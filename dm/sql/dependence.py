@@ -6,6 +6,9 @@ three conditions. No operation needs what a later one makes. None makes what a l
 state that the server refuses (a foreign key without its index, AUTO_INCREMENT without a key, no primary key). In doubt
 operations stay together: one statement less does no harm, a statement that fails alone does.
 
+Each operation is compared with each later one. A statement with more than `MOST_COMPARED` of them stays whole, else one
+that is made for it would take minutes.
+
 Dependences that only the table's structure shows (a generated column over a dropped one) are not seen here: the target
 refuses such a piece with its own error.
 
@@ -20,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from dm.sql.cursor import Clause
 from dm.sql.operation import (
@@ -48,6 +52,7 @@ from dm.sql.operation import (
 _COLUMN_CHANGES = ModifyColumn | ChangeColumn | DropColumn
 _COLUMN_WORK = AddColumn | ModifyColumn | ChangeColumn | DropColumn | AlterDefault
 _CONSTRAINT_DROPS = DropForeignKey | DropConstraint
+MOST_COMPARED: Final = 512
 _CHARSET_WORDS = ("CHARSET", "CHARACTER", "COLLATE")
 _HARMLESS_OPTIONS = ("COMMENT", "AUTO_INCREMENT")
 
@@ -230,21 +235,21 @@ def indexes_first(operations: Sequence[AlterOperation | RenameTable]) -> list[in
 
 def groups(operations: Sequence[AlterOperation | RenameTable], *, singly: bool = False) -> list[range]:
     """Split the operations, in order, into the smallest runs that can be carried out one after another."""
+    if len(operations) > MOST_COMPARED:
+        return [range(len(operations))]
     effects = [_effect(operation) for operation in operations]
-    ends = list(range(1, len(operations) + 1))
-    for one in range(len(operations)):
-        for other in range(one + 1, len(operations)):
-            if _depends(operations, effects, one, other, singly=singly):
-                for between in range(one, other):
-                    ends[between] = max(ends[between], other + 1)
     runs: list[range] = []
-    start = 0
-    while start < len(operations):
-        end = ends[start]
-        at = start
-        while at < end:
-            end = max(end, ends[at])
-            at += 1
+    start = end = 0  # of the open run
+    for one in range(len(operations)):
+        if one == end:
+            if one:
+                runs.append(range(start, end))
+            start, end = one, one + 1
+        # The furthest one that depends on this one brings all between them along.
+        for other in range(len(operations) - 1, end - 1, -1):
+            if _depends(operations, effects, one, other, singly=singly):
+                end = other + 1
+                break
+    if operations:
         runs.append(range(start, end))
-        start = end
     return runs

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -78,3 +81,66 @@ def test_nonsense_is_refused(text: str) -> None:
 def test_one_gtid_is_read_back(source: str, number: int) -> None:
     gtid = Gtid("mysql", source, number)
     assert Gtid.parse(str(gtid)) == gtid
+
+
+class Counted(int):
+    """A number that counts how often any such number is compared."""
+
+    compared = 0
+
+    def __lt__(self, other: int) -> bool:
+        Counted.compared += 1
+        return int(self) < int(other)
+
+    def __le__(self, other: int) -> bool:
+        Counted.compared += 1
+        return int(self) <= int(other)
+
+    def __gt__(self, other: int) -> bool:
+        Counted.compared += 1
+        return int(self) > int(other)
+
+    def __ge__(self, other: int) -> bool:
+        Counted.compared += 1
+        return int(self) >= int(other)
+
+
+def fragments(first: int, count: int) -> GtidSet:
+    """A set of that many intervals of one number."""
+    intervals = tuple((Counted(number), Counted(number)) for number in range(first, first + 4 * count, 4))
+    return GtidSet("mysql", {UUIDS[0]: intervals})
+
+
+def compared(work: Callable[[], object]) -> int:
+    Counted.compared = 0
+    work()
+    return Counted.compared
+
+
+@pytest.mark.parametrize("shift", [0, 1, 4, 2000])
+def test_a_difference_of_fragments_takes_steps_in_proportion(shift: int) -> None:
+    ours, theirs = fragments(1, 1000), fragments(1 + shift, 1000)
+    assert 0 < compared(lambda: ours - theirs) < 8 * 1000
+    assert 0 < compared(lambda: ours >= theirs) < 8 * 1000
+
+
+def test_a_member_of_many_fragments_is_found_in_few_steps() -> None:
+    ours = fragments(1, 4096)
+    for number, there in ((1, True), (2, False), (8001, True), (8002, False)):
+        gtid = Gtid("mysql", UUIDS[0], Counted(number))
+        assert (gtid in ours) == there
+        assert compared(partial(ours.__contains__, gtid)) < 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{UUIDS[0]}:{'9' * 5000}", f"{UUIDS[0]}:1-{'9' * 5000}", f"{UUIDS[0]}:\u00b2", f"{UUIDS[0]}:1-\u00b2",
+        f"0-1-{'9' * 5000}", "0-1-\u00b2",
+    ],
+)  # fmt: skip
+def test_a_number_that_no_server_counts_to_is_a_named_error(text: str) -> None:
+    with pytest.raises(GtidFormatError):
+        GtidSet.parse(text)
+    with pytest.raises(GtidFormatError):
+        Gtid.parse(text)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 import zstandard
@@ -32,8 +37,8 @@ statements = st.lists(quotes | comments | plain, max_size=10).map("".join)
 
 
 def cut(data: bytes, block: int = 7, largest: int = 1 << 20) -> list[SqlText]:
-    stream = io.BytesIO(data)
-    return list(SqlSource(lambda _size: stream.read(block), NOWHERE, largest))
+    with patch.object(sql_source, "_BLOCK", block):
+        return list(SqlSource(io.BytesIO(data).read, NOWHERE, largest))
 
 
 @given(st.lists(statements, max_size=6), st.integers(1, 9))
@@ -126,14 +131,83 @@ def test_the_beginning_of_an_insert(head: str, schema: str, table: str, columns:
     assert found.text[found.rows_at :] == b"(1,'INSERT INTO `x` VALUES (')"
 
 
-def test_a_long_value_is_read_in_proportion(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[int] = []
+class Looked:
+    """The pattern that passes over tokens, with a count of what it has passed over."""
+
+    def __init__(self) -> None:
+        self.calls = self.bytes = 0
+
+    def match(self, text: bytes, at: int) -> re.Match[bytes] | None:
+        found = RUN.match(text, at)
+        assert found is not None
+        self.calls += 1
+        self.bytes += found.end() - at
+        return found
+
+
+RUN = sql_source._RUN
+
+
+def in_pieces(text: bytes, most: int) -> Callable[[int], bytes]:
+    """A reader that gives that many bytes at most."""
+    stream = io.BytesIO(text)
+    return lambda size: stream.read(min(size, most))
+
+
+@pytest.mark.parametrize("most", [1 << 30, 10], ids=["whole blocks", "a reader that gives little"])
+def test_a_long_value_or_comment_is_read_in_proportion(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql_source, "_BLOCK", 16)
-    stream = io.BytesIO(b"'" + b"x" * 100_000 + b"';")
+    for text in (b"'" + b"x" * 100_000 + b"';", b"-- " + b"-" * 100_000 + b"\na;", b"/*" + b"-" * 100_000 + b"*/;"):
+        looked = Looked()
+        monkeypatch.setattr(sql_source, "_RUN", looked)
+        assert len(list(SqlSource(in_pieces(text, most), NOWHERE, 1 << 20))) == 1
+        assert looked.calls < 40
+        assert looked.bytes < 5 * len(text)
 
-    def read(size: int) -> bytes:
-        asked.append(size)
-        return stream.read(size)
 
-    assert len(list(SqlSource(read, NOWHERE, 1 << 20))) == 1
-    assert len(asked) < 20
+def test_many_small_statements_are_cut_in_proportion() -> None:
+    class Copied(bytes):
+        """Counts the bytes of each part that is cut out of it."""
+
+        total = 0
+
+        def __getitem__(self, at: Any) -> Any:
+            found = super().__getitem__(at)
+            if isinstance(found, int):
+                return found
+            Copied.total += len(found)
+            return Copied(found)
+
+    source = SqlSource(io.BytesIO(b"").read, NOWHERE, 1 << 20)
+    source._buffer = Copied(b"a;" * 10_000)
+    assert len(list(source)) == 10_000
+    assert Copied.total < 5 * 20_000
+
+
+def test_a_small_packed_file_that_is_large_inside_comes_in_pieces(tmp_path: Path) -> None:
+    content = b"\0" * (1 << 26)
+    path = tmp_path / "a.sql.zst"
+    path.write_bytes(zstandard.ZstdCompressor().compress(content))
+    assert path.stat().st_size < 1 << 16
+    pieces = []
+    with opened(LocalStorage(tmp_path), path.name) as read:
+        while part := read(1 << 20):
+            pieces.append(len(part))
+    assert sum(pieces) == len(content)
+    assert max(pieces) <= 1 << 25
+
+
+def test_what_is_no_file_is_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "metadata")
+    (tmp_path / "a.sql").symlink_to("/dev/zero")
+    (tmp_path / "b.sql").symlink_to("nowhere")
+    storage = LocalStorage(tmp_path)
+    assert sorted(storage.names()) == ["a.sql", "b.sql", "metadata"]
+    for name in ("metadata", "a.sql"):
+        with pytest.raises(OSError, match="not a regular file"):
+            storage.open(name)
+        with pytest.raises(OSError, match="not a regular file"):
+            storage.size(name)
+    for name in ("a.sql", "b.sql"):
+        with pytest.raises(DMError, match="is damaged"), opened(storage, name):
+            pass
