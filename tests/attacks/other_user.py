@@ -45,6 +45,17 @@ def as_nobody(program: str, *arguments: str, seconds: float = 120) -> str:
 
 
 @contextmanager
+def running_as_nobody(program: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """The same beside the test: what it prints can be read line by line; it is ended when the test is done with it."""
+    command = [sys.executable, "-c", _PREAMBLE + program, *arguments]
+    with subprocess.Popen(command, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+@contextmanager
 def open_directory() -> Iterator[Path]:
     """A directory that every user may enter and read: what is closed in it was closed by dm, not by pytest."""
     with tempfile.TemporaryDirectory(prefix="dm-attack-") as name:
