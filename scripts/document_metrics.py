@@ -102,6 +102,13 @@ groups:
       - alert: DM_binlog_file_gap_between_master_syncer
         expr: dm_syncer_binlog_file{{node="master"}} - ignoring(node) dm_syncer_binlog_file{{node="syncer"}} > 1
         for: 10m
+      - alert: DM_binlog_file_gap_between_relay_syncer
+        expr: >-
+          dm_relay_binlog_file{{node="relay"}}
+          - on (job, instance, source_id) group_right () dm_syncer_binlog_file{{node="syncer"}} > 1
+        for: 10m
+      - alert: DM_pending_DDL
+        expr: dm_syncer_shard_ddl_wait_seconds > 3600
       - alert: DM_replication_lag
         expr: dm_syncer_replication_lag_gauge > 600
         for: 10m
@@ -115,6 +122,19 @@ groups:
       - alert: DM_long_DDL
         expr: dm_syncer_ddl_seconds > 3600
 ```
+
+`DM_pending_DDL`: shards wait for a DDL that others have yet to come to. `dmctl shard-ddl-lock list` says which
+([sharding.md](sharding.md)). `DM_replication_lag` and `DM_long_DDL` are dm's own. These of DM's rules are missing:
+
+| rule of DM | why it is not there |
+|---|---|
+| `DM_master_all_down` | there is no master: `DM_worker_offline` |
+| `DM_DDL_error` | DDL of shards that can't be joined pauses the task: `DM_task_state` |
+| `DM_relay_log_data_corruption` | it ends the relay with an error: `DM_relay_process_exits_with_error` |
+| `DM_fail_to_read_binlog_from_master` | the same |
+| `DM_fail_to_write_relay_log` | the same |
+
+What ended a relay is in the label `code` of `dm_worker_error_count{{unit="Relay"}}` ([errors.md](errors.md)).
 
 ## The metrics
 

@@ -88,6 +88,15 @@ _FAMILIES: Final = (
         "dm_syncer_ddl_seconds", "gauge", _TASK,
         "seconds that the DDL statement under way has taken; 0 when none is", ours=True,
     ),
+    Family("dm_syncer_shard_lock_resolving", "gauge", _TASK, "1 while shards wait for a DDL of others"),
+    Family(
+        "dm_syncer_unsynced_table_number", "gauge", ("task", "table", "source_id"),
+        "of a target table whose shards wait: how many shards have not come to the DDL",
+    ),
+    Family(
+        "dm_syncer_shard_ddl_wait_seconds", "gauge", _TASK,
+        "seconds that a shard has waited for a DDL of others, the longest of all; 0 when none waits", ours=True,
+    ),
     Family("dm_syncer_safe_mode", "gauge", _TASK, "1 in safe mode", ours=True),
     Family(
         "dm_syncer_retries_total", "counter", _TASK,

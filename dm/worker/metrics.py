@@ -14,6 +14,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -159,8 +160,9 @@ class Metrics(Collector):
         seen = self._loop.call(lambda: self._look(asked))
         samples = Samples()
         samples.add("dm_worker_info", 1, {"version": installed_version()})
+        now = self._supervisor.clock.time()
         for status, source, ends in seen.subtasks:
-            add_subtask(samples, status, source, ends)
+            add_subtask(samples, status, source, ends, now)
         for source, (relay, ends, directory) in seen.relays.items():
             add_relay(samples, relay, source, ends)
             add_space(samples, directory, source)
@@ -184,8 +186,8 @@ class Metrics(Collector):
         return _Seen(subtasks, relays)
 
 
-def add_subtask(samples: Samples, status: Mapping[str, JSON], source: str, ends: Ends) -> None:
-    """One task on one source, from its subTaskStatus."""
+def add_subtask(samples: Samples, status: Mapping[str, JSON], source: str, ends: Ends, now: float) -> None:
+    """One task on one source, from its subTaskStatus; `now` in seconds since the epoch."""
     labels = {"task": str(status["name"]), "source_id": source}
     samples.add("dm_worker_task_state", STAGES[str(status["stage"])], labels)
     samples.add("dm_worker_task_unit", 1, {**labels, "unit": str(status["unit"])})
@@ -197,6 +199,7 @@ def add_subtask(samples: Samples, status: Mapping[str, JSON], source: str, ends:
             samples.add_all(names, part, labels)
             if key == "sync":
                 _add_sync(samples, part, labels)
+                _add_shards(samples, part, labels, now)
     validation = status.get("validation")
     if isinstance(validation, dict):
         _add_validation(samples, validation, labels)
@@ -229,6 +232,22 @@ def _add_sync(samples: Samples, sync: Mapping[str, JSON], labels: Mapping[str, s
             where = {"target_schema": schema, "target_table": str(table["table"]).removeprefix(f"{schema}.")}
             for key, kind in _ROWS.items():
                 samples.add("dm_syncer_finished_jobs_total", table[key], {**labels, **where, "type": kind})
+
+
+def _add_shards(samples: Samples, sync: Mapping[str, JSON], labels: Mapping[str, str], now: float) -> None:
+    """The shards that wait, from `unresolvedGroups`; other tasks than those with a `shard-mode` have none."""
+    groups = sync.get("unresolvedGroups")
+    if not isinstance(groups, list):
+        return
+    waited = 0.0
+    for group in groups:
+        if isinstance(group, dict):
+            missing = [group.get(name) for name in ("unsynced", "othersUnsynced")]
+            count = sum(len(each) for each in missing if isinstance(each, list))
+            samples.add("dm_syncer_unsynced_table_number", count, {**labels, "table": str(group["target"])})
+            waited = max(waited, now - datetime.fromisoformat(str(group["since"])).timestamp())
+    samples.add("dm_syncer_shard_lock_resolving", bool(groups), labels)
+    samples.add("dm_syncer_shard_ddl_wait_seconds", waited, labels)
 
 
 def add_relay(samples: Samples, relay: Mapping[str, JSON], source: str, ends: Ends) -> None:

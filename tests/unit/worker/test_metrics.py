@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -20,6 +21,10 @@ SYNC: dict[str, JSON] = {
     "recentRps": "12", "ioTotalBytes": "5000", "masterBinlog": "(mysql-bin.000012, 700)",
     "syncerBinlog": "(mysql-bin.000011, 154)", "synced": False, "secondsBehindMaster": "3", "lagSeconds": 3.25,
     "queuedRows": 7, "memoryUsed": 4096, "retries": 2, "safeMode": ["the first minute"], "blockingDDLSeconds": 61,
+    "unresolvedGroups": [
+        {"target": "`a`.`b`", "since": "2026-11-28 09:00:00+00:00", "unsynced": ["`s`.`t`"], "othersUnsynced": []},
+        {"target": "`a`.`c`", "since": "2026-11-28 08:00:00+00:00", "unsynced": [], "othersUnsynced": ["x", "y"]},
+    ],
     "keysOfTwoSources": 8, "mergeOrder": {"lateTransactions": 9},
     "tables": [
         {"table": "a.b.c", "schema": "a.b", "inserts": 1, "updates": 2, "deletes": 3, "ddl": 4},
@@ -41,6 +46,7 @@ VALIDATION: dict[str, JSON] = {
     "validatorBinlog": "(mysql-bin.000011, 120)", "newErrors": 3, "pendingRows": 5, "pendingBytes": 600,
     "secondsBehindSyncer": 2.5,
 }  # fmt: skip
+NOW = datetime(2026, 11, 28, 10, 0, 30, tzinfo=UTC).timestamp()
 NEVER = Ends(("Dump", "Load", "Sync"), {})
 
 
@@ -63,7 +69,7 @@ def shown(samples: Samples) -> dict[str, float]:
 
 def of(status: Mapping[str, JSON], ends: Ends = NEVER) -> dict[str, float]:
     samples = Samples()
-    add_subtask(samples, status, "one", ends)
+    add_subtask(samples, status, "one", ends, NOW)
     return shown(samples)
 
 
@@ -101,6 +107,18 @@ def test_a_name_with_a_dot_stays_where_it_belongs() -> None:
         found[f"dm_syncer_finished_jobs_total{{{labels},type={kind}}}"] for kind in ("insert", "update", "delete")
     ] == [1, 2, 3]
     assert found[f"dm_syncer_finished_jobs_total{{{labels},type=ddl}}"] == 4
+
+
+def test_shards_that_wait_say_for_how_many_and_since_when() -> None:
+    found = of(subtask(sync=SYNC))
+    assert found["dm_syncer_shard_lock_resolving{source_id=one,task=t}"] == 1
+    assert found["dm_syncer_unsynced_table_number{source_id=one,table=`a`.`b`,task=t}"] == 1
+    assert found["dm_syncer_unsynced_table_number{source_id=one,table=`a`.`c`,task=t}"] == 2
+    assert found["dm_syncer_shard_ddl_wait_seconds{source_id=one,task=t}"] == 2 * 3600 + 30
+    none = of(subtask(sync={**SYNC, "unresolvedGroups": []}))
+    assert none["dm_syncer_shard_lock_resolving{source_id=one,task=t}"] == 0
+    assert none["dm_syncer_shard_ddl_wait_seconds{source_id=one,task=t}"] == 0
+    assert not [name for name in none if "unsynced" in name]
 
 
 def test_dump_and_load_say_how_far_they_are() -> None:
@@ -145,7 +163,7 @@ def test_every_metric_of_the_page_is_shown_with_its_labels(tmp_path: Path) -> No
     samples.add("dm_worker_info", 1, {"version": "1"})
     ends = Ends(("Dump", "Load", "Sync"), {("Sync", 36910, False): 1})
     load = {**LOAD, "etaSeconds": "9"}
-    add_subtask(samples, subtask(sync=SYNC, dump=DUMP, load=load, validation=VALIDATION), "one", ends)
+    add_subtask(samples, subtask(sync=SYNC, dump=DUMP, load=load, validation=VALIDATION), "one", ends, NOW)
     add_relay(samples, RELAY, "one", Ends(RELAY_UNITS, {}))
     add_space(samples, tmp_path, "one")
     found = {sample.name: tuple(sample.labels) for metric in samples.families() for sample in metric.samples}
