@@ -1,8 +1,9 @@
 """Replacing names in a statement.
 
-Names are replaced by offset; everything else is copied. The caller tokenizes the new text again, and its tokens must be
-the old ones except for the replaced names. The new text means the same under any sql_mode: the source's reading of `"`
-and backslash is resolved in the text, because the target's session reads them in one fixed way.
+Names are replaced by offset; everything else is copied. Other names are quoted where some server reserves them
+(`dm.sql.reserved`). The caller tokenizes the new text again, and its tokens must be the old ones, except for the names
+that were replaced and for the words that are quoted names now. The new text means the same under any sql_mode: the
+source's reading of `"` and backslash is resolved in the text, because the target's session reads them in one fixed way.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dm.ident import Ident, TableName
 from dm.sql.context import SourceContext
 from dm.sql.cursor import NameRef
+from dm.sql.reserved import names_elsewhere_reserved
 from dm.sql.token import Token
 
 Mapping = Callable[[TableName], TableName]
@@ -34,13 +36,20 @@ def splice(
     """The new text, and what its tokens must mean."""
     out: list[str] = []
     expected: list[tuple[str, str]] = []
-    refs = sorted(names, key=lambda ref: ref.start)
+    reserved = names_elsewhere_reserved(tokens, context.flavor)
     at = index = 0
-    for ref in refs:
+
+    def copy(index: int) -> int:
+        token = tokens[index]
+        quoted = index in reserved
+        out.append(text[at : token.start])
+        out.append(Ident(token.text).sql if quoted else _requoted(text, token, context))
+        expected.append(("name", token.text) if quoted else token.meaning)
+        return token.end
+
+    for ref in sorted(names, key=lambda ref: ref.start):
         while index < len(tokens) and tokens[index].end <= ref.start:
-            out += (text[at : tokens[index].start], _requoted(text, tokens[index], context))
-            at = tokens[index].end
-            expected.append(tokens[index].meaning)
+            at = copy(index)
             index += 1
         target = mapping(ref.name)
         blank = " " if ref.start == ref.end else ""  # a missing name is inserted right after a keyword
@@ -51,8 +60,6 @@ def splice(
             expected += (("symbol", "."), ("name", target.table))
         while index < len(tokens) and tokens[index].start < ref.end:
             index += 1
-    for token in tokens[index:]:
-        out += (text[at : token.start], _requoted(text, token, context))
-        at = token.end
-        expected.append(token.meaning)
+    for last in range(index, len(tokens)):
+        at = copy(last)
     return "".join(out), expected

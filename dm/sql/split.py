@@ -13,8 +13,9 @@ from dm.errors import DMError
 from dm.sql.context import SourceContext
 from dm.sql.dependence import groups, indexes_first
 from dm.sql.grammar import Parsed, parse
-from dm.sql.operation import AlterOperation, Operation, RenameTable
+from dm.sql.operation import AlterOperation, CreateDatabase, CreateTable, Operation, RenameTable
 from dm.sql.piece import Piece
+from dm.sql.token import tokenize
 
 
 def _same_operations(found: tuple[Operation, ...], wanted: tuple[AlterOperation | RenameTable, ...]) -> bool:
@@ -67,12 +68,28 @@ def _runs(operations: Sequence[AlterOperation | RenameTable], *, singly: bool) -
     return [[order[at] for at in run] for run in found]
 
 
-def split(text: str, context: SourceContext, *, singly: bool = False) -> list[Piece]:
+def _replaced(parsed: Parsed, context: SourceContext) -> list[Piece]:
+    """CREATE OR REPLACE as the DROP that it begins with, and the CREATE."""
+    name = parsed.names[0]
+    kind = parsed.verb.removeprefix("CREATE ")
+    words = [token for token in tokenize(parsed.text, context) if token.end <= name.start]
+    at = next(place for place, token in enumerate(words) if token.upper == "REPLACE")
+    start, end = words[at - 1].start, words[at].end
+    create = parsed.text[:start] + parsed.text[end:].lstrip()
+    drop = f"DROP {kind} IF EXISTS {parsed.text[name.start : name.end]}"
+    return [Piece.of(drop, context), Piece.of(create, context)]
+
+
+def split(text: str, context: SourceContext, *, singly: bool = False, replaces: bool = True) -> list[Piece]:
     """The pieces of one DDL statement, in the order in which they must run.
 
-    `singly`: for a target that takes few operations of an ALTER together, as a TiDB does (`dependence.py`).
+    `singly`: for a target that takes few operations of an ALTER together, as a TiDB does (`dependence.py`). `replaces`:
+    whether it has CREATE OR REPLACE for tables and schemas, as MariaDB alone does.
     """
     parsed = parse(text, context)
+    first = parsed.operations[0] if parsed.operations else None
+    if not replaces and isinstance(first, CreateTable | CreateDatabase) and first.or_replace:
+        return _replaced(parsed, context)
     if parsed.verb == "DROP TABLE" and len(parsed.operations) > 1:
         return _drop_tables(parsed, context)
     if parsed.verb == "ALTER TABLE" and len(parsed.specifications) > 1 and not parsed.partitioned:

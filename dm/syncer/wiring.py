@@ -143,9 +143,10 @@ class Wiring:
         self._forms = RowForms()
         self._watermark = Watermark(resources.clock, resources.queue.rest.ask)
         self._turn: MergeTurn | None = None
+        singly, replaces = _forms_of(sides.connections[DDL])
         self._reading_ahead = ReadingAhead(
             lambda: resources.queue.following,
-            StatementReading(sides.origin.context_of, rules.followed, rules.route, singly=sides.connections[DDL].tidb),
+            StatementReading(sides.origin.context_of, rules.followed, rules.route, singly=singly, replaces=replaces),
         )
 
     def parts(self) -> Parts:
@@ -318,12 +319,11 @@ class Wiring:
         checks = self._resources.sessions.foreign_key_checks
         views = SourceViews(origin.has_view)
         cascades_lost = not (checks or origin.facts.logs_cascades)
+        singly, replaces = _forms_of(self._connections[DDL])
         known = Known(
             self._rules,
             state.tracker,
-            Source(
-                origin.context_of, views.has, origin.present_table, cascades_lost, singly=self._connections[DDL].tidb
-            ),
+            Source(origin.context_of, views.has, origin.present_table, cascades_lost, singly=singly, replaces=replaces),
             DumpWindow(self._points, state.dumped_until),
             state.online,
             TemporaryTables(),
@@ -402,3 +402,8 @@ class Wiring:
             statements = checked(statements, self._origin.plain_context, self._subtask.task)
         source = self._shards.source_key if self._shards is not None and self._shards.second else None
         return self._progress.change_operators(replace(request, statements=statements), source)
+
+
+def _forms_of(target: TargetConnection) -> tuple[bool, bool]:
+    """Whether the target takes few operations of one statement together, and whether it has CREATE OR REPLACE."""
+    return target.tidb, target.flavor == "mariadb"

@@ -45,6 +45,7 @@ class Source:
     present: Callable[[TableName], PresentTable | None]  # now
     cascades_lost: bool = False  # neither the source logs what foreign keys do nor will the target do it
     singly: bool = False  # the target takes few operations of one statement together (`dm.sql.dependence`)
+    replaces: bool = True  # the target has CREATE OR REPLACE (`dm.sql.split`)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from dm.binlog.reader import Query
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.operators import Operator, PieceNumber
+from dm.sql.context import SourceContext
 from dm.sql.foreign_key import acts
 from dm.sql.inline_references import without_ignored_references
 from dm.sql.operation import CreateTable
@@ -175,7 +176,7 @@ class _Planning:
             return _Found([])
         if not stated.by_hand:
             stated = replace(stated, text=without_ignored_references(text, context))
-        pieces = split(stated.text, context, singly=self._known.source.singly)
+        pieces = self._split(stated.text, context)
         if share != "none" and any(self._rules.followed(table) for piece in pieces for table in piece.tables):
             raise DMError("ddl-not-understood", statement=stated.text, why=_WITH_TEMPORARY[share])
         steps = [step for number, piece in enumerate(pieces) for step in self._share(number, piece, stated)]
@@ -184,6 +185,10 @@ class _Planning:
         if steps and query.error_code not in _HARMLESS:
             raise DMError("statement-failed-at-source", statement=stated.text, code=query.error_code)
         return _Found(steps)
+
+    def _split(self, text: str, context: SourceContext) -> list[Piece]:
+        source = self._known.source
+        return split(text, context, singly=source.singly, replaces=source.replaces)
 
     def _as_a_whole(self, steps: list[Step], whole: Piece) -> list[Step]:
         """The steps of an ALTER, the first with all of it, as the source executed it."""
@@ -219,7 +224,7 @@ class _Planning:
             with pausing(query.readable):
                 text, context = self._settled(query), self._known.source.context_of(query)
                 understood = classify(text, context).kind == "ddl"
-                pieces = split(text, context, singly=self._known.source.singly) if understood else []
+                pieces = self._split(text, context) if understood else []
         except DMError:
             return []  # what can't be read can't be followed; rows that do not fit what is known then pause
         in_part = query.error_code not in _HARMLESS or share != "none"  # it may be done there in part only

@@ -39,6 +39,7 @@ class StatementReading:
     followed: Callable[[TableName], bool]
     route: Callable[[TableName], TableName]
     singly: bool = False  # as in `dm.syncer.ddl.known.Source`
+    replaces: bool = True
 
 
 class ReadingAhead:
@@ -69,7 +70,8 @@ class ReadingAhead:
         context = reading.context_of(query)
         if kind_of(query.text, context) != "ddl":
             return
-        for piece in split(without_ignored_references(query.text, context), context, singly=reading.singly):
+        text = without_ignored_references(query.text, context)
+        for piece in split(text, context, singly=reading.singly, replaces=reading.replaces):
             if any(map(reading.followed, piece.tables)):
                 piece.route(reading.route)
 

@@ -276,6 +276,24 @@ def test_a_table_named_before_a_column_is_left_out(sql: str, routed: str) -> Non
     assert texts == wanted
 
 
+@pytest.mark.parametrize(
+    ("sql", "pieces"),
+    [
+        ("CREATE OR REPLACE TABLE t (a INT)", ["DROP TABLE IF EXISTS t", "CREATE TABLE t (a INT)"]),
+        (
+            "/*x*/ CREATE OR\nREPLACE TABLE `d`.t LIKE u",
+            ["DROP TABLE IF EXISTS `d`.t", "/*x*/ CREATE TABLE `d`.t LIKE u"],
+        ),
+        ("CREATE OR REPLACE SCHEMA e CHARSET latin1", ["DROP DATABASE IF EXISTS e", "CREATE SCHEMA e CHARSET latin1"]),
+        ("CREATE TABLE t (a INT COMMENT 'OR REPLACE')", ["CREATE TABLE t (a INT COMMENT 'OR REPLACE')"]),
+    ],
+)
+def test_where_nothing_is_replaced_a_table_is_dropped_and_created(sql: str, pieces: list[str]) -> None:
+    maria = SourceContext("mariadb", 101100, "d")
+    assert [piece.text for piece in split(sql, maria, replaces=False)] == pieces
+    assert [piece.text for piece in split(sql, maria)] == [sql]
+
+
 def test_modes_that_give_types_another_meaning_pause() -> None:
     oracle = SourceContext.of_sql_mode("mariadb", 101119, "d", 512)
     with pytest.raises(DMError, match="ORACLE"):

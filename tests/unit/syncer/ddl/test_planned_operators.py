@@ -75,8 +75,8 @@ def test_each_reading_injects_what_is_its_own_and_no_other_has_done() -> None:
 
 
 def test_what_breaks_over_a_statement_may_be_skipped_by_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(text: str, context: SourceContext, *, singly: bool) -> list[Piece]:
-        raise IndexError(f"{text} {singly}")
+    def broken(text: str, context: SourceContext, *, singly: bool, replaces: bool) -> list[Piece]:
+        raise IndexError(f"{text} {singly} {replaces}")
 
     monkeypatch.setattr("dm.syncer.ddl.planner.split", broken)
     skipping = Operator("uuid", "binlog.000001", 100, "skip")
