@@ -39,6 +39,7 @@ def remarks_of(answer: Answer) -> list[str]:
             if subtask.get("until") and subtask["stage"] != "Finished":
                 remarks.append(f"{subject}: ends at {subtask['until']}")
             remarks += _undecided(subject, subtask.get("sync"))
+            remarks += _list_entries(subject, subtask.get("sync"))
             remarks += _out_of_order(subject, subtask.get("sync"))
             if relay is None:
                 remarks += _reads_standby(subject, subtask.get("sync"))
@@ -306,6 +307,12 @@ def _undecided(subject: str, sync: Answer | None) -> list[str]:
         f" {entry['bytes']} bytes held since {entry['position']}: {entry['message']}"
         for entry in (sync or {}).get("undecidedXa", [])
     ]
+
+
+def _list_entries(subject: str, sync: Answer | None) -> list[str]:
+    """Names that are misspelt, or still to come."""
+    entries = (sync or {}).get("listEntriesWithoutTables", [])
+    return [f"{subject}: nothing at the source matches {entry} of its block-allow-list yet" for entry in entries]
 
 
 def _reads_standby(subject: str, part: Answer | None) -> list[str]:

@@ -21,6 +21,7 @@ from dm.syncer.ddl.barrier import DdlBarrier
 from dm.syncer.ddl.reading_ahead import ReadingAhead
 from dm.syncer.dispatcher import Dispatcher
 from dm.syncer.order.merge_turn import MergeTurn
+from dm.syncer.stream.list_watch import ListWatch
 from dm.syncer.stream.memory_quota import MemoryQuota
 from dm.syncer.stream.operators import Change, Request
 from dm.syncer.stream.prepared_watch import PreparedWatch
@@ -44,6 +45,7 @@ class Parts:
     undone: Undone  # by earlier runs
     monitor: SourceMonitor
     prepared: PreparedWatch
+    lists: ListWatch
     schemas: TargetSchemas
     weights: ServerWeights
     filters: FilterSession

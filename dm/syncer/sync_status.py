@@ -166,6 +166,7 @@ class SyncStatus:
             "spooledBytes": parts.spool.bytes,
             "spooledTransactions": parts.spool.transactions,
             "undecidedXa": parts.prepared.report,
+            "listEntriesWithoutTables": list[JSON](parts.lists.report),
             "ddlExecuted": parts.ddl.execution.executed,
             "ddlAlreadyEffective": parts.ddl.execution.already_effective,
             "waiting": _waits(parts),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from dm.changes.plan import PlanOptions
+from dm.config.selection import BlockAllowList
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, SourceSession
@@ -23,6 +24,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, worker_lane
+from dm.rules.list_entries import entries_taken_in
 from dm.rules.server_condition import Judges
 from dm.rules.table_rules import TableRules
 from dm.schema.table import TableSchema
@@ -61,6 +63,7 @@ from dm.syncer.sharding.shard_run import ShardRun
 from dm.syncer.state_found import StateFound
 from dm.syncer.stream.assembler import TransactionAssembler
 from dm.syncer.stream.file_births import FileBirths
+from dm.syncer.stream.list_watch import ListWatch
 from dm.syncer.stream.open_items import OpenItems
 from dm.syncer.stream.operators import Change, Operators, Request, checked
 from dm.syncer.stream.origin import Origin
@@ -162,6 +165,11 @@ class Wiring:
             read=lambda: reader.position,
             let_go=self._resources.prepared.let_go,
         )
+        lists = ListWatch(
+            entries_taken_in(self._subtask.block_allow_list or BlockAllowList()),
+            self._resources.clock,
+            case_sensitive=self._subtask.case_sensitive,
+        )
         return Parts(
             source=self._origin.event_source(),
             reader=reader,
@@ -172,8 +180,9 @@ class Wiring:
             safe_mode=self._safe_mode,
             progress=self._progress,
             undone=self._state.undone,
-            monitor=self._source_monitor(reader, watch),
+            monitor=self._source_monitor(reader, watch, lists),
             prepared=watch,
+            lists=lists,
             schemas=self._schemas,
             weights=self._weights,
             filters=self._filters,
@@ -376,7 +385,7 @@ class Wiring:
             self._until,
         )
 
-    def _source_monitor(self, reader: Reader, watch: PreparedWatch) -> SourceMonitor:
+    def _source_monitor(self, reader: Reader, watch: PreparedWatch, lists: ListWatch) -> SourceMonitor:
         ordered = self._subtask.order is not None
 
         def look(connection: Connection, facts: ServerFacts, source_time: float) -> None:
@@ -384,6 +393,7 @@ class Wiring:
                 self._watermark.look(connection, facts, source_time)
             watch.look(connection, facts, source_time)
             reader.look(source_time, lambda: binlog_end(connection, facts))
+            lists.look(connection, facts, source_time)
 
         return SourceMonitor(
             self._origin.addresses,

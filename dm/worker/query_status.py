@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from dm.config import SourceConfig
+from dm.errors import DMError
 from dm.unit import JSON
 from dm.worker.job import Job
 from dm.worker.obstacles import resting_relay, server_answers, source_answers_relay
@@ -75,6 +76,8 @@ def subtask_status(supervisor: Supervisor, job: Job, request: int | None) -> dic
         said = {**job.words.now(current=job.current(request)), **job.copy.report(subtask.unit, job.status)}
         for above in ("unresolvedDDLLockID", "joining", "sourceAnswers", "targetAnswers"):
             said.pop(above, None)  # one level up, the first by DM's form
+        if "listEntriesWithoutTables" in said:
+            said["listEntriesWithoutTables"] = _missing_everywhere(supervisor, job, said)
         if status["sourceAnswers"] is False and "secondsBehindMaster" in said:
             said["secondsBehindMaster"] = None  # also of a run that has ended by it: nobody knows how far it is behind
         status[_KEY_OF_UNIT[subtask.unit]] = _plain(said, numbers)
@@ -83,6 +86,18 @@ def subtask_status(supervisor: Supervisor, job: Job, request: int | None) -> dic
     if validation is not None:
         status["validation"] = validation
     return status
+
+
+def _missing_everywhere(supervisor: Supervisor, job: Job, said: Mapping[str, JSON]) -> list[JSON]:
+    """The list's entries that match nothing at this source, nor at another one of the task that uses the list."""
+    missing, task = cast("list[JSON]", said["listEntriesWithoutTables"]), supervisor.tasks.get(job.task or "")
+    if task is None or isinstance(task.config, DMError):
+        return missing
+    lists = {instance.source_id: instance.block_allow_list for instance in task.config.mysql_instances}
+    others = (other for other in task.jobs.values() if other is not job)
+    with_it = (other.status for other in others if lists.get(other.source) == lists.get(job.source))
+    told = [cast("list[JSON]", status.get("listEntriesWithoutTables", missing)) for status in with_it]
+    return [entry for entry in missing if all(entry in each for each in told)]
 
 
 def _plain(status: Mapping[str, JSON], as_text: frozenset[str]) -> dict[str, JSON]:

@@ -1,19 +1,22 @@
 """Entries of the lists and routes that lead to nothing: a slip of the pen leaves a table behind, and looks healthy.
 
-A list may be used for several sources, of which each has some of its tables; so an entry is looked for at all of them.
-A pattern may stand for what is still to come, a name is meant to be there.
+An entry is looked for at all sources that use the list. One that matches nothing is a warning with the nearest name:
+its schema or table may come later, and `query-status` names it until then. If no entry of `do-dbs`, or none of
+`do-tables`, matches anything, no table passes: that is a failure. Patterns alone are a warning in any case, since a
+pattern may stand for what is still to come.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from dm.config import TaskConfig
-from dm.config.pattern import is_name, matcher
+from dm.config.pattern import matcher
 from dm.config.problem import did_you_mean
-from dm.config.selection import TablePattern
 from dm.ident import TableName
+from dm.rules.list_entries import ListEntry, entries_taken_in
 from dm.task.precheck.context import Answers
 from dm.task.precheck.result import CheckResult
 
@@ -30,37 +33,36 @@ class SourceNames:
     tables: tuple[TableName, ...]
     goes_on: bool  # from a checkpoint: what the list names may have been there before
 
+    def has(self, entry: ListEntry) -> bool:
+        """Whether anything of an entry is there."""
+        return entry.there(self.schemas, self.tables, case_sensitive=self.case_sensitive)
+
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    path: str
-    demanded: bool  # its tables are to be migrated, and it is a name
-    schema: str
-    table: str  # "" for a schema as a whole
+class _Placed:
+    """An entry of the task file."""
 
-    def there(self, seen: SourceNames) -> bool:
-        schema = matcher(self.schema, case_sensitive=seen.case_sensitive)
-        if not self.table:
-            return any(map(schema, seen.schemas))
-        table = matcher(self.table, case_sensitive=seen.case_sensitive)
-        return any(schema(name.schema) and table(name.table) for name in seen.tables)
+    path: str
+    level: str  # whose entries stand for each other; "" where one that matches nothing does no harm
+    entry: ListEntry
 
     def told(self, sources: Sequence[SourceNames]) -> str:
+        """That it matches nothing, with the nearest name."""
+        schema, table = self.entry.schema, self.entry.table
         names = ", ".join(seen.source for seen in sources)
-        schema_is_there = any(_Entry(self.path, False, self.schema, "").there(seen) for seen in sources)
-        if not self.table or not schema_is_there:
-            hint = did_you_mean(self.schema, {name for seen in sources for name in seen.schemas})
-            return f"no schema {self.schema} is seen at {names}" + (f"; {hint}" if hint else "")
-        hint = did_you_mean(self.table, {name.table for seen in sources for name in self._beside(seen)})
-        return f"no table {self.schema}.{self.table} is seen at {names}" + (f"; {hint}" if hint else "")
+        if not table or not any(seen.has(ListEntry(schema)) for seen in sources):
+            hint = did_you_mean(schema, {name for seen in sources for name in seen.schemas})
+            return f"no schema {schema} is seen at {names}" + (f"; {hint}" if hint else "")
+        hint = did_you_mean(table, {name.table for seen in sources for name in self._beside(seen)})
+        return f"no table {schema}.{table} is seen at {names}" + (f"; {hint}" if hint else "")
 
     def _beside(self, seen: SourceNames) -> Iterator[TableName]:
-        schema = matcher(self.schema, case_sensitive=seen.case_sensitive)
+        schema = matcher(self.entry.schema, case_sensitive=seen.case_sensitive)
         return (name for name in seen.tables if schema(name.schema))
 
 
 def entries_without_tables(task: TaskConfig, seen: Sequence[SourceNames]) -> Iterator[CheckResult]:
-    """A failure for each name that no source has, a warning for each pattern."""
+    """What is to be said of each entry that no source has."""
     answers = Answers(ITEM, f"task {task.name}")
     results = [
         *_unmatched(task, seen, answers, lambda source: _lists_of(task, source)),
@@ -70,47 +72,50 @@ def entries_without_tables(task: TaskConfig, seen: Sequence[SourceNames]) -> Ite
 
 
 def _unmatched(
-    task: TaskConfig, seen: Sequence[SourceNames], answers: Answers, entries_of: Callable[[str], Iterable[_Entry]]
+    task: TaskConfig, seen: Sequence[SourceNames], answers: Answers, entries_of: Callable[[str], Iterable[_Placed]]
 ) -> Iterator[CheckResult]:
-    asked: dict[_Entry, list[SourceNames]] = {}
+    asked: dict[_Placed, list[SourceNames]] = {}
     for one in seen:
-        for entry in entries_of(one.source):
-            asked.setdefault(entry, []).append(one)
+        for placed in entries_of(one.source):
+            asked.setdefault(placed, []).append(one)
     users = {source: set(entries_of(source)) for source in task.source_ids}
-    for entry, sources in asked.items():
-        if any(entry.there(one) for one in sources):
-            continue
-        all_asked = sum(entry in entries for entries in users.values()) == len(sources)
-        surely = entry.demanded and all_asked and not any(one.goes_on for one in sources)
-        say = answers.failure if surely else answers.warning
-        yield say(
-            f"{task.place_of(entry.path)}: {entry.told(sources)}",
-            "correct the name, or leave the entry out"
-            + ("; for what is still to come write a pattern (`name*`)" if entry.demanded else ""),
-        )
+    for level, group in groupby(asked.items(), key=lambda item: item[0].level):
+        level_asked = dict(group)
+        without = [
+            placed for placed, sources in level_asked.items() if not any(one.has(placed.entry) for one in sources)
+        ]
+        nothing = bool(level) and len(without) == len(level_asked) and any(each.entry.named for each in without)
+        for placed in without:
+            sources = level_asked[placed]
+            all_asked = sum(placed in entries for entries in users.values()) == len(sources)
+            surely = nothing and all_asked and not any(one.goes_on for one in sources)
+            say = answers.failure if surely else answers.warning
+            yield say(f"{task.place_of(placed.path)}: {placed.told(sources)}", _advice(level, fails=surely))
 
 
-def _lists_of(task: TaskConfig, source: str) -> Iterator[_Entry]:
+def _advice(level: str, *, fails: bool) -> str:
+    if fails:
+        return f"correct the name: no entry of `{level}` matches anything, so no table would be migrated"
+    later = ", or create what it names: `query-status` names the entry until it is there" if level else ""
+    return f"correct the name, or leave the entry out{later}"
+
+
+def _lists_of(task: TaskConfig, source: str) -> Iterator[_Placed]:
     name = next(instance.block_allow_list for instance in task.mysql_instances if instance.source_id == source)
     lists = task.block_allow_list.get(name)
     if lists is None:
         return
     path = f"block-allow-list.{name}"
-    for key, schemas, demanded in (("do-dbs", lists.do_dbs, True), ("ignore-dbs", lists.ignore_dbs, False)):
-        for number, schema in enumerate(schemas):
-            yield _Entry(f"{path}.{key}[{number}]", demanded and is_name(schema), schema, "")
-    yield from _tables(f"{path}.do-tables", lists.do_tables, demanded=True)
-    yield from _tables(f"{path}.ignore-tables", lists.ignore_tables, demanded=False)
+    for place, entry in entries_taken_in(lists):
+        yield _Placed(f"{path}.{place}", f"{name}.{place.partition('[')[0]}", entry)
+    for number, schema in enumerate(lists.ignore_dbs):
+        yield _Placed(f"{path}.ignore-dbs[{number}]", "", ListEntry(schema))
+    for number, table in enumerate(lists.ignore_tables):
+        yield _Placed(f"{path}.ignore-tables[{number}]", "", ListEntry(table.db_name, table.tbl_name))
 
 
-def _tables(path: str, patterns: Sequence[TablePattern], *, demanded: bool) -> Iterator[_Entry]:
-    for number, pattern in enumerate(patterns):
-        names = is_name(pattern.db_name) and is_name(pattern.tbl_name)
-        yield _Entry(f"{path}[{number}]", demanded and names, pattern.db_name, pattern.tbl_name)
-
-
-def _routes_of(task: TaskConfig, source: str) -> Iterator[_Entry]:
+def _routes_of(task: TaskConfig, source: str) -> Iterator[_Placed]:
     names = next(instance.route_rules for instance in task.mysql_instances if instance.source_id == source)
     for name in names:
         rule = task.routes[name]
-        yield _Entry(f"routes.{name}", False, rule.schema_pattern, rule.table_pattern)
+        yield _Placed(f"routes.{name}", "", ListEntry(rule.schema_pattern, rule.table_pattern))

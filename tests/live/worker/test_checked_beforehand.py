@@ -58,16 +58,17 @@ def test_rows_of_the_task_s_own_load_are_not_told(migration: Migration) -> None:
     assert migration.only("downstream_table_empty").state == "success"
 
 
-def test_a_name_that_no_source_has(migration: Migration) -> None:
+def test_a_name_that_no_source_has_is_said_and_stops_nothing_beside_one_that_is_there(migration: Migration) -> None:
     name = migration.schema
     migration.lists = f"{{do-tables: [{{db-name: {name}, tbl-name: ordrs}}, {{db-name: {name}, tbl-name: log}}]}}"
     finding = migration.only(LISTS)
-    assert finding.state == "failure"
-    assert finding.message == (
-        f"line 8, block-allow-list.b.do-tables[0]: no table {name}.ordrs is seen at one; did you mean `orders`?"
+    assert (finding.state, finding.message) == (
+        "warning",
+        f"line 8, block-allow-list.b.do-tables[0]: no table {name}.ordrs is seen at one; did you mean `orders`?",
     )
     migration.lists = f"{{do-dbs: [{name}, {name[:-1]}]}}"
     finding = migration.only(LISTS)
+    assert finding.state == "warning"
     assert finding.message.endswith(
         f"block-allow-list.b.do-dbs[1]: no schema {name[:-1]} is seen at one; did you mean `{name}`?"
     )
@@ -76,10 +77,25 @@ def test_a_name_that_no_source_has(migration: Migration) -> None:
 
 
 @pytest.mark.parametrize(
+    ("lists", "entries"),
+    [
+        ("{{do-dbs: [absent]}}", 1),
+        ("{{do-dbs: [absent, 'absent_*']}}", 2),
+        ("{{do-dbs: [{0}], do-tables: [{{db-name: {0}, tbl-name: ordrs}}, {{db-name: {0}, tbl-name: lgo}}]}}", 2),
+    ],
+)
+def test_names_of_which_nothing_is_there_are_a_failure(migration: Migration, lists: str, entries: int) -> None:
+    """No table would pass, so nothing would be migrated."""
+    migration.lists = lists.format(migration.schema)
+    assert [finding.state for finding in migration.check()[LISTS]] == ["failure"] * entries
+
+
+@pytest.mark.parametrize(
     ("lists", "told"),
     [
         ("{{do-tables: [{{db-name: {0}, tbl-name: 'ordrs*'}}, {{db-name: {0}, tbl-name: log}}]}}", "do-tables[0]"),
         ("{{do-dbs: [{0}, '~^absent']}}", "do-dbs[1]"),
+        ("{{do-dbs: ['absent_*']}}", "do-dbs[0]"),
         ("{{do-dbs: [{0}], ignore-tables: [{{db-name: {0}, tbl-name: ordrs}}]}}", "ignore-tables[0]"),
         ("{{ignore-dbs: ['absent']}}", "ignore-dbs[0]"),
         ("{{do-dbs: [{0}]}}", ""),
@@ -118,9 +134,13 @@ def test_a_list_of_two_sources_is_one_list(migration: Migration, schema: SchemaF
     )
     task = read_task(text, sources)
     (finding,) = [result for result in prechecks(task, ["one", "two"]) if result.item == LISTS]
-    assert (finding.state, f"no table {name}.orders_3 is seen at one, two" in finding.message) == ("failure", True)
-    (finding, _) = [result for result in prechecks(task, ["one"]) if result.item == LISTS]
-    assert finding.state == "warning", "the other source was not asked"
+    assert (finding.state, f"no table {name}.orders_3 is seen at one, two" in finding.message) == ("warning", True)
+    upstream.execute(f"DROP TABLE {name}.orders")
+    found = [result.state for result in prechecks(task, ["one"]) if result.item == LISTS]
+    assert found == ["warning"] * 3, "the other source was not asked"
+    target.execute(f"DROP TABLE {name}.orders_2")
+    found = [result.state for result in prechecks(task, ["one", "two"]) if result.item == LISTS]
+    assert found == ["failure"] * 3
 
 
 def test_what_the_account_does_not_see_is_said(migration: Migration) -> None:

@@ -111,6 +111,12 @@ def test_an_xa_transaction_that_nobody_decides_is_a_warning(capsys: pytest.Captu
     ]
 
 
+def test_an_entry_of_the_list_that_matches_nothing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _status(capsys, sync=SYNC | {"listEntriesWithoutTables": ["do-dbs[1]: shp"]})[1] == [
+        "shop on one: nothing at the source matches do-dbs[1]: shp of its block-allow-list yet"
+    ]
+
+
 def test_what_sources_did_to_each_others_rows_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     order = {"lateTransactions": 2, "withoutSources": ["two"]}
     keys = {"keysOfTwoSources": 1, "lastKeyOfTwoSources": "`shop`.`t`, written by two before"}

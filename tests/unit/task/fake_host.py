@@ -64,7 +64,7 @@ class ScriptedUnit:
         match self._action():
             case "finish":
                 return
-            case "starting" | {"waits": _}:
+            case "starting" | {"waits": _} | {"says": _}:
                 stop.wait()
             case "run" | "behind":
                 while not stop.wait(0.01):
@@ -145,7 +145,13 @@ class ScriptedUnit:
             "sourceAnswers": True,
             "targetAnswers": True,
             "syncerBinlog": "(mysql-bin.000001, 154)",
+            **self._said(),
         }
+
+    def _said(self) -> dict[str, JSON]:
+        """What the script has the unit say besides."""
+        action = self._action()
+        return cast("dict[str, JSON]", action.get("says", {})) if isinstance(action, dict) else {}
 
 
 def factory(name: UnitName) -> Any:
