@@ -248,6 +248,8 @@ def final_places(answer: Answer) -> None:
             print_line(f"{subject}: stopped at {source['syncerBinlog']}, GTID set {gtids}")
         if source.get("appliedUpTo"):
             print_line(f"{subject}: a run was killed: changes up to {source['appliedUpTo']} may be applied as well")
+        if source.get("progressRemoved"):
+            print_line(f"{subject}: its progress is removed")
         if source.get("targetBinlog"):
             gtids = source.get("targetBinlogGtid") or "none"
             targets.append(f"target {source['target']}: its binlog ends at {source['targetBinlog']}, GTID set {gtids}")

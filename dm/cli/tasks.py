@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import typer
@@ -105,10 +106,19 @@ def start_task(
 
 
 def stop_task(
-    task: TasksArgument = None, source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None
+    task: TasksArgument = None,
+    source: SourceOption = None,
+    remove_meta: Annotated[
+        bool, typer.Option("--remove-meta", help="remove the progress, too: the next start begins anew")
+    ] = False,
+    output: OutputOption = None,
+    addr: AddrOption = None,
 ) -> None:
     """Stop a task and forget it. Its progress stays in the target: the next start continues there."""
-    _operate("stop", task, source, output, addr, show=printer.final_places)
+    if remove_meta and task is None:
+        raise DMError("usage", problem="--remove-meta is for one task", hint="dmctl stop-task <task> --remove-meta")
+    more = {"remove_meta": True} if remove_meta else {}
+    _operate("stop", task, source, output, addr, show=printer.final_places, more=more)
 
 
 def pause_task(
@@ -148,13 +158,14 @@ def _operate(
     show: Callable[[Mapping[str, Any]], None] = printer.stages_table,
     *,
     follow: bool = False,
+    more: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     client = client_of(addr)
     if task is None:
         _operate_all(verb, client, sources or [], as_json(chosen))
         return
     name = task_name(client, task)
-    answer = client.post(f"{of_task(name)}/{verb}", {"sources": sources or []})
+    answer = client.post(f"{of_task(name)}/{verb}", {"sources": sources or [], **more})
     if as_json(chosen):
         printer.print_json(answer)
     else:

@@ -202,6 +202,16 @@ KINDS: tuple[ErrorKind, ...] = (
         "check --addr and DM_ADDR: dm-worker takes no such name",
     ),
     ErrorKind(
+        "forgotten-unknown", 48936, "dmctl", "internal", "medium",
+        "nothing that is forgotten is called {what}; there are: {there}",
+        "`dmctl forgotten list` has the names; what a known source or task needs is not among them",
+    ),
+    ErrorKind(
+        "forgotten-ambiguous", 48937, "dmctl", "internal", "medium",
+        "{what} is at several places: {where}",
+        "name the task file with the target that you mean: --file",
+    ),
+    ErrorKind(
         "usage", 48904, "config", "not-set", "medium",
         "{problem}",
         "{hint}",

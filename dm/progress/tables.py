@@ -244,15 +244,20 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
     connection.commit()
 
 
+def own_tables(key: SubtaskKey) -> list[TableName]:
+    """The tables that have rows of each subtask, whether they exist or not."""
+    own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.ordered, key.online]
+    more = [key.joining, key.replay, key.table("loader_checkpoint"), key.deferral, key.made, key.order]
+    return [*own, *more, *key.shards]
+
+
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:
     """The progress tables of the task that exist."""
-    own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.ordered, key.online]
-    wanted = [*own, key.joining, key.replay, key.table("loader_checkpoint"), key.deferral, key.made, key.order]
     rows = connection.query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (key.meta_schema,)
     )
     present = {str(row[0]) for row in rows}
-    return [table for table in (*wanted, *key.shards) if table.table in present]
+    return [table for table in own_tables(key) if table.table in present]
 
 
 def remove_progress(connection: TargetConnection, key: SubtaskKey) -> None:

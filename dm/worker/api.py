@@ -66,6 +66,18 @@ class StopFiles(Files):
     keep_relay: bool = False
 
 
+class Forgotten(RequestBody):
+    """Task files at whose targets is looked; at those of the known tasks when there is none."""
+
+    files: list[File] = []
+
+
+class RemoveForgotten(Forgotten):
+    """What is to go, by the names that the list has."""
+
+    names: list[str]
+
+
 class Check(RequestBody):
     """A task file and where it would start."""
 
@@ -152,6 +164,12 @@ class OfSources(RequestBody):
     """Which of a task's sources are meant; all when none is named."""
 
     sources: list[str] = []
+
+
+class StopTask(OfSources):
+    """Subtasks that are to end, with their progress or without."""
+
+    remove_meta: bool = False
 
 
 class StopSources(OfSources):
@@ -393,6 +411,14 @@ def _sources(app: FastAPI, operations: Operations) -> None:
     def update_sources(body: Files) -> Answer:
         return operations.sources.update([file.config_file() for file in body.files])
 
+    @app.post("/api/v1/forgotten", response_model=None)
+    def forgotten(body: Forgotten) -> Answer:
+        return operations.forgotten.listed([file.config_file() for file in body.files])
+
+    @app.post("/api/v1/forgotten/remove", response_model=None)
+    def remove_forgotten(body: RemoveForgotten) -> Answer:
+        return operations.forgotten.remove(body.names, [file.config_file() for file in body.files])
+
     @app.post("/api/v1/sources/stop", response_model=None)
     def stop_sources(body: StopSources) -> Answer:
         return operations.sources.remove(body.sources, keep_relay=body.keep_relay)
@@ -457,5 +483,5 @@ def _tasks(app: FastAPI, operations: Operations) -> None:
         return operations.binlog.structure(name, body.sources, request)
 
     @app.post("/api/v1/tasks/{name}/stop", response_model=None)
-    def stop(name: str, body: OfSources) -> Answer:
-        return operations.stop_task(name, body.sources)
+    def stop(name: str, body: StopTask) -> Answer:
+        return operations.stop_task(name, body.sources, remove_meta=body.remove_meta)

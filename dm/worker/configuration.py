@@ -29,8 +29,11 @@ class ConfigReader:
             file.text, file=file.name, directory=Path(file.directory), environ=file.environment, key_file=self.key_file
         )
 
-    def task(self, file: ConfigFile, sources: Mapping[str, SourceConfig]) -> tuple[TaskConfig, list[str]]:
-        """The task in a file, checked against the sources there are, and the warnings; raises ConfigErrors."""
+    def task(self, file: ConfigFile, sources: Mapping[str, SourceConfig] | None) -> tuple[TaskConfig, list[str]]:
+        """The task in a file, and the warnings; raises ConfigErrors.
+
+        It is checked against the sources there are, or not where None are given.
+        """
         task = read_task(
             file.text,
             sources,

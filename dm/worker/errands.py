@@ -111,6 +111,11 @@ class Errands:
         with self._lock:
             return [number for number, each in self._all.items() if each.of(task, unit) and not each.over]
 
+    def busy(self, task: str) -> bool:
+        """Whether any run for a task is under way."""
+        with self._lock:
+            return any(each.task == task and not each.over for each in self._all.values())
+
     def last(self, task: str, unit: UnitName) -> Mapping[str, JSON] | None:
         """What the last run of a unit for a task has said; None where there was none."""
         with self._lock:

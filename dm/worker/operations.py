@@ -29,6 +29,7 @@ from dm.task.payload import validator_hold
 from dm.task.precheck.result import CheckResult, of_no_task, summary
 from dm.task.shard_locks import ShardLocks
 from dm.task.start_time import StartTime, before_all_binlogs
+from dm.task.stored_progress import StoredProgress
 from dm.task.subtask import UNITS_OF_MODE
 from dm.task.until import AskedEnd, is_time
 from dm.task.validation import Validations
@@ -40,6 +41,7 @@ from dm.worker.differences import differences
 from dm.worker.directory import directories
 from dm.worker.errand_verbs import ErrandVerbs
 from dm.worker.errands import Errands
+from dm.worker.forgotten_verbs import ForgottenVerbs, Removal
 from dm.worker.job import Job
 from dm.worker.join_verbs import JoinVerbs
 from dm.worker.loop import Loop
@@ -97,6 +99,7 @@ class Servers:
     locks: ShardLocks = field(default_factory=ShardLocks)
     validations: Validations = field(default_factory=Validations)
     joins: JoinRequests = field(default_factory=JoinRequests)
+    stored: StoredProgress = field(default_factory=StoredProgress)
 
 
 class Operations:
@@ -119,6 +122,8 @@ class Operations:
         errands = Errands(loop, supervisor.home.log_of)
         self.errands = ErrandVerbs(loop, supervisor, errands, self.parse_task)
         self.replays = ReplayVerbs(loop, supervisor, errands)
+        removal = Removal(servers.forget_progress, servers.stored)
+        self.forgotten = ForgottenVerbs(loop, supervisor, self._read, removal, errands.busy)
 
     def take_up(self) -> None:
         """Bring back what the registry holds, each subtask as it is wanted."""
@@ -337,8 +342,11 @@ class Operations:
         """`resume-task`: answers when the units work; a subtask that does not get so far is said with its error."""
         return self._begun(name, self._operate(name, sources, self._supervisor.resume_job))
 
-    def stop_task(self, name: str, sources: Sequence[str]) -> Answer:
-        """`stop-task`: answers when the units rest; progress stays in the target."""
+    def stop_task(self, name: str, sources: Sequence[str], *, remove_meta: bool = False) -> Answer:
+        """`stop-task`: answers when the units rest; progress stays in the target, or is removed on demand."""
+        task = self._loop.call(lambda: self._supervisor.task(name))
+        if remove_meta and isinstance(task.config, DMError):
+            raise task.config
         configs = self._loop.call(lambda: self._subtask_configs(name, sources))
         jobs = self._operate(name, sources, self._supervisor.stop_job)
         self._until(name, jobs, "Stopped", lambda job: job.subtask.stage == "Stopped")
@@ -348,6 +356,8 @@ class Operations:
         for job, line in zip(jobs, lines, strict=True):
             if job.source in configs:
                 line.update(self._final_place(job, configs[job.source]))
+        if remove_meta and isinstance(task.config, TaskConfig):
+            self.forgotten.forget(task.config, lines)
         return answer
 
     def _subtask_configs(self, name: str, sources: Sequence[str]) -> dict[str, SubtaskConfig]:

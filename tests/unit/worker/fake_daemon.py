@@ -20,6 +20,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position, TimePlace
 from dm.progress.joining import Joining
+from dm.progress.stored_tasks import StoredTask
 from dm.progress.validator_errors import Operation, RowError, StoredError, TableStatus
 from dm.syncer.stream.operators import EventPlace, Request
 from dm.syncer.stream.until import Until, UntilPosition, UntilTime
@@ -28,6 +29,7 @@ from dm.task.join_requests import Added, JoinRequests, Reload
 from dm.task.precheck.result import CheckResult
 from dm.task.shard_locks import Decision, ShardLocks
 from dm.task.start_time import StartTime
+from dm.task.stored_progress import Place, StoredProgress
 from dm.task.subtask import UNITS_OF_MODE
 from dm.task.tracked_structure import StructureRequest
 from dm.task.until import AskedEnd, is_time
@@ -54,6 +56,25 @@ def verify_source(config: SourceConfig) -> list[str]:
     if "verify_source" in answers():
         raise DMError("access-denied", role="upstream", address=config.endpoint.address, user=config.endpoint.user)
     return []
+
+
+def place_answers(place: Place) -> None:
+    if "target_gone" in answers():
+        raise DMError("connection-lost", role="downstream", address=place.of.target_database.address)
+
+
+def stored(place: Place) -> list[StoredTask]:
+    place_answers(place)
+    return [
+        StoredTask(task, [TableName("dm_meta", f"{task}_{number}") for number in range(7)], ["one", "two"], "then")
+        for task in answers().get("stored", [])
+    ]
+
+
+def remove_stored(place: Place, task: str) -> list[str]:
+    with (Path(os.environ["DM_HOME"]) / "removed").open("a") as file:
+        file.write(f"{place.name} {task}\n")
+    return ["`dm_meta`.`old_loader_deferral`"] if task == "old" else []
 
 
 def begins_anew(config: SubtaskConfig, _work: Path) -> bool:
@@ -218,7 +239,7 @@ def main() -> None:
     servers = Servers(
         verify_source, check, forget_progress, place_of, begin_at, until_of, final_place, progress, begins_anew,
         demand_readable,
-        ShardLocks(locks, decide), VALIDATIONS, JOIN_REQUESTS,
+        ShardLocks(locks, decide), VALIDATIONS, JOIN_REQUESTS, StoredProgress(stored, remove_stored),
     )  # fmt: skip
     fork_hosts(fake_host.run)
     parts = Parts(servers, first_unit, patience=2.0)

@@ -1,0 +1,89 @@
+"""What is stored of tasks at a target is listed by task, and goes with the task that a person names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.checkpoint import write_global
+from dm.progress.deferral import Deferral, create_deferrals, defer
+from dm.progress.restart import no_other_run
+from dm.progress.shard_tables import create_shard_tables
+from dm.progress.stored_tasks import remove_task, stored_tasks
+from dm.progress.tables import SubtaskKey, create_tables
+from dm.progress.validator_tables import create_validator_tables
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import endpoint_of
+
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
+
+
+@pytest.fixture
+def session(target: ThrowawayServer) -> Iterator[TargetConnection]:
+    with closing(TargetConnection(endpoint_of(target))) as connection:
+        yield connection
+
+
+def test_tasks_are_told_apart_by_their_tables(
+    session: TargetConnection, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    meta = schema(target)
+    for task, source in (("shop", "one"), ("shop", "two"), ("shop_syncer", "one"), ("stock", "one")):
+        create_tables(session, SubtaskKey(meta, task, source))
+        write_global(session, SubtaskKey(meta, task, source), Position("u", "b.000001", 4), None)
+        session.commit()
+    create_shard_tables(session, SubtaskKey(meta, "shop", "one"))
+    create_validator_tables(session, SubtaskKey(meta, "shop", "one"))
+    create_tables(session, SubtaskKey(meta, "stock", "one").share)
+    session.execute(f"CREATE TABLE `{meta}`.`of_a_person` (id INT)")
+
+    found = {one.task: one for one in stored_tasks(session, meta)}
+    assert {name: one.sources for name, one in found.items()} == {
+        "shop": ["one", "two"], "shop_syncer": ["one"], "stock": ["one"],
+    }  # fmt: skip
+    assert len(found["shop"].tables) == len(found["shop_syncer"].tables) + 5 + 4
+    assert len(found["stock"].tables) == 2 * len(found["shop_syncer"].tables)
+    assert all(one.updated for one in found.values())
+
+    assert remove_task(session, meta, "shop") == []
+    assert remove_task(session, meta, "stock") == []
+    assert remove_task(session, meta, "nobody") == []
+    left = {str(row[0]) for row in target.query("SELECT table_name FROM information_schema.tables"
+                                                " WHERE table_schema = %s", (meta,))}  # fmt: skip
+    assert left == {"of_a_person", *(table.table for table in found["shop_syncer"].tables)}
+
+
+def test_a_run_that_is_open_keeps_its_tables(
+    session: TargetConnection, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    key = SubtaskKey(schema(target), "shop", "one")
+    create_tables(session, key)
+    write_global(session, key, Position("u", "b.000001", 4), None)
+    session.commit()
+    with closing(TargetConnection(endpoint_of(target))) as other, no_other_run(other, key):
+        with pytest.raises(DMError) as raised:
+            remove_task(session, key.meta_schema, "shop")
+        assert raised.value.name == "task-runs-elsewhere"
+    assert [one.task for one in stored_tasks(session, key.meta_schema)] == ["shop"]
+
+
+def test_indexes_that_a_load_has_taken_off_are_not_forgotten(
+    session: TargetConnection, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    key = SubtaskKey(schema(target), "shop", "one")
+    create_tables(session, key)
+    create_deferrals(session, key)
+    defer(session, key, Deferral(TableName("a", "t"), "CREATE TABLE t (id INT, KEY (id))"))
+    assert remove_task(session, key.meta_schema, "shop") == [key.deferral]
+    assert [one.tables for one in stored_tasks(session, key.meta_schema)] == [[key.deferral]]
+    session.execute(f"DELETE FROM {key.deferral.sql}")
+    session.commit()
+    assert remove_task(session, key.meta_schema, "shop") == []
+    assert stored_tasks(session, key.meta_schema) == []
