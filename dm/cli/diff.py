@@ -98,6 +98,7 @@ def lines(answer: Answer) -> list[str]:
     for table in answer["report"]:
         found.append(f"{table['table']}: {_verdict(table)}")
         found += [f"  structure: {line}" for line in table["structure"]]
+        found += [f"  structure, as optimistic shards may differ: {line}" for line in table["allowedStructure"]]
         found += [f"  {line}" for row in table["rows"] for line in _row(row)]
         if table["differingRows"] > len(table["rows"]):
             found.append("  " + counted(table["differingRows"] - len(table["rows"]), "more row"))

@@ -12,6 +12,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.diff.chunk import Chunk
 from dm.diff.options import DiffOptions
 from dm.diff.shape import shape_of
+from dm.diff.shard_structures import as_shard_sees
 from dm.diff.snapshot import TARGET_WORD, Reading, Snapshots
 from dm.diff.table import TARGET, ComparedTable, Origin, compared_table, role_at, sorted_alike
 from dm.dumpfiles.chunk_plan import WalkedKey, conditions, rows_per_chunk, walked_key
@@ -42,6 +43,7 @@ class PlannedTable:
 
     name: TableName
     structure: list[str] = field(default_factory=list)  # how the structures differ
+    allowed: list[str] = field(default_factory=list)  # and how optimistic shards may, which is no difference
     skipped: str = ""  # why its rows can't be compared
     compared: ComparedTable | None = None
     conditions: list[str] = field(default_factory=list)  # of its chunks
@@ -133,7 +135,10 @@ class Planner:
         found = structure.read(target.session, target.flavor, name, lambda parent: parent)
         read = [self._origin(servers[place], table) for place, table in origins]
         for origin in read:
-            planned.structure += self._structure(origin, found, target)
+            seen = found
+            if self._subtasks[origin.place].shard_mode == "optimistic":
+                seen = self._allowed(planned, origin, found, servers, [each.structure for each in read])
+            planned.structure += self._structure(origin, seen, target)
         planned.skipped = next(filter(None, (self._why_not(place, table) for place, table in origins)), "")
         if planned.skipped:
             return planned
@@ -160,6 +165,23 @@ class Planner:
         }
         return Origin(server.place, table, found, server.flavor, constants, server.tidb, shape)
 
+    def _allowed(
+        self,
+        planned: PlannedTable,
+        origin: Origin,
+        target: Structure,
+        servers: dict[int, _Server],
+        shards: Sequence[Structure],
+    ) -> Structure:
+        """The target's table as an optimistic shard is compared with it; how it may differ is noted."""
+        schema, there = self._schema(servers[origin.place], origin.name), self._schema(servers[TARGET], planned.name)
+        view = as_shard_sees((origin.structure, schema), (target, there), shards)
+        planned.allowed += [f"{self._named(origin)}: {word}" for word in view.allowed]
+        return view.target
+
+    def _named(self, origin: Origin) -> str:
+        return f"{origin.name} of {self._subtasks[origin.place].source_id}"
+
     def _structure(self, origin: Origin, target: Structure, server: _Server) -> list[str]:
         """How the structures differ but for ignored columns, and those that hold parts of the source's names.
 
@@ -176,7 +198,7 @@ class Planner:
             for each in (origin.structure, target)
         )
         words = structure.differences(ours, theirs, same_flavor=origin.flavor == server.flavor, tidb=server.tidb)
-        return [f"{origin.name} of {self._subtasks[origin.place].source_id}: {word}" for word in words]
+        return [f"{self._named(origin)}: {word}" for word in words]
 
     def _why_not(self, place: int, table: TableName) -> str:
         """Why the rows of a source's table need not be those of the target."""

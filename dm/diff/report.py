@@ -19,6 +19,7 @@ class TableReport:
 
     name: TableName
     structure: list[str] = field(default_factory=list)
+    allowed: list[str] = field(default_factory=list)  # how optimistic shards differ, which is no difference
     not_compared: str = ""  # why
     source_rows: int = 0
     target_rows: int = 0
@@ -59,6 +60,7 @@ class TableReport:
             "dict[str, JSON]",
             {
                 "table": str(self.name), "verdict": self.verdict, "structure": self.structure,
+                "allowedStructure": self.allowed,
                 "notCompared": self.not_compared, "sourceRows": self.source_rows, "targetRows": self.target_rows,
                 "differingRows": self.differing, "unsettledRows": self.unsettled, "rows": rows,
                 "undecidedRows": self.undecided, "undecidedKeys": self.undecided_keys,

@@ -180,7 +180,8 @@ class DiffUnit:
         self._forget([each.name for each in planned], reports)
         for each in planned:
             report = reports[each.name]
-            report.structure, report.not_compared, report.chunks = each.structure, each.skipped, len(each.conditions)
+            report.structure, report.allowed = each.structure, each.allowed
+            report.not_compared, report.chunks = each.skipped, len(each.conditions)
         tables = tuple(each.compared for each in planned if each.compared is not None)
         with_rows = [each for each in planned if each.compared is not None]
         chunks = [chunk for number, each in enumerate(with_rows) for chunk in each.chunks(number)]

@@ -5,7 +5,8 @@ from typing import Any
 from dm.cli.diff import lines, progress
 
 TABLE: dict[str, Any] = {
-    "table": "s.t", "verdict": "equal", "structure": [], "notCompared": "", "sourceRows": 3, "targetRows": 3,
+    "table": "s.t", "verdict": "equal", "structure": [], "allowedStructure": [], "notCompared": "",
+    "sourceRows": 3, "targetRows": 3,
     "differingRows": 0, "unsettledRows": 0, "rows": [], "fixSql": "", "withoutFix": [],
     "undecidedRows": 0, "undecidedKeys": [], "undecidedWhy": "",
 }  # fmt: skip
@@ -102,3 +103,12 @@ def test_progress() -> None:
     assert progress({}) == "starting"
     answer = {"phase": "comparing rows", "doneChunks": 2, "totalChunks": 8, "rows": 200, "secondsLeft": 6.4}
     assert progress(answer) == "comparing rows: 2 of 8 chunks, 200 rows, 6 s left"
+
+
+def test_what_optimistic_shards_may_differ_in_has_a_line_of_its_own() -> None:
+    table = TABLE | {"allowedStructure": ["shop.s1 of one: it lacks column w"]}
+    assert lines({"report": [table], "verdict": "equal", "seconds": 0.5}) == [
+        "s.t: equal, 3 rows at the source, 3 at the target",
+        "  structure, as optimistic shards may differ: shop.s1 of one: it lacks column w",
+        "equal: 1 table in 0.5 s",
+    ]
