@@ -85,6 +85,20 @@ class DataOutcome:
     warnings: int
 
 
+class _Rows(list[Row]):
+    """The rows of an answer; a question that must have one is answered wrongly where there is none."""
+
+    def __init__(self, address: str, rows: Iterable[Row]) -> None:
+        super().__init__(rows)
+        self._address = address
+
+    def __getitem__(self, at: Any) -> Any:
+        try:
+            return super().__getitem__(at)
+        except IndexError as error:
+            raise garbled(error, self._address) from None
+
+
 class TargetConnection:
     """A session at the target. One thread at a time, except for `abort`."""
 
@@ -255,7 +269,7 @@ class TargetConnection:
         self._have_time_go(data)
         self._send(data)
         result = self._connection._result
-        return list(result.rows or ()) if result is not None else []
+        return _Rows(self.address, (result.rows or ()) if result is not None else ())
 
     def query_patiently(self, sql: bytes) -> list[Row]:
         """The rows of a statement that may compute for long before it has one to give."""

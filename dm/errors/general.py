@@ -62,4 +62,12 @@ KINDS = (
         "internal error: {what}",
         "this is a defect of dm, the log has the details; `dmctl resume-task` resumes the task",
     ),
+    ErrorKind(
+        "memory-exhausted", 11901, "functional", "internal", "high",
+        "{what} got no more memory from the system",
+        "the task tries again by itself; if this persists, give the machine more memory, or lower `memory-quota` and "
+        "`worker-count` of `syncers`, `threads` of `mydumpers` or `pool-size` of `loaders`: `dmctl stop-task` and "
+        "`dmctl start-task` with the changed file continue from here",
+        retryable=True,
+    ),
 )  # fmt: skip

@@ -147,9 +147,7 @@ class Host:
             outcome = UnitFailed(run.number, error.report(), error.retryable, error.place)
         except Exception as defect:
             log.exception("unit broke")
-            broken = DMError(
-                "internal-error", what=f"{command.unit} ended with {type(defect).__name__}: {said(defect)}"
-            )
+            broken = _broken(command.unit, defect)
             outcome = UnitFailed(run.number, broken.report(), broken.retryable)
         run.made.set()
         self._report(run, last=True)
@@ -185,7 +183,7 @@ class Host:
             self._emit(UnitAnswered(command.run, command.request, None, error.report()))
         except Exception as defect:
             self._log.exception("unit could not be asked", question=command.question)
-            broken = DMError("internal-error", what=f"{command.question} ended with {type(defect).__name__}: {defect}")
+            broken = _broken(command.question, defect)
             self._emit(UnitAnswered(command.run, command.request, None, broken.report()))
 
     def _report(self, run: _Run, *, last: bool = False) -> bool:
@@ -241,6 +239,13 @@ class Host:
             run.thread.join(STOP_SECONDS)
         self._over.set()
         return not any(run.thread.is_alive() for run in runs)
+
+
+def _broken(what: str, defect: Exception) -> DMError:
+    """The error for what ended a unit, or a question to it, without being one of dm's."""
+    if isinstance(defect, MemoryError):
+        return DMError("memory-exhausted", what=what)
+    return DMError("internal-error", what=f"{what} ended with {type(defect).__name__}: {said(defect)}")
 
 
 def die_with(parent: int) -> None:

@@ -78,6 +78,8 @@ class ScriptedUnit:
                 stop.wait()
             case "break":
                 raise RuntimeError("a defect")
+            case "take-all-memory":
+                bytearray(1 << 62)
             case "break-silently":
                 raise SilentError
             case {"error": str(name), **details}:

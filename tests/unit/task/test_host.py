@@ -109,6 +109,16 @@ def test_errors_come_as_dm_reports_and_defects_as_internal_errors(tmp_path: Path
         assert "SilentError, whose words are lost (ConnectionRefusedError)" in silent.report["Message"]
 
 
+def test_a_unit_without_memory_says_so_and_is_tried_again(tmp_path: Path) -> None:
+    with host(tmp_path) as one:
+        one.script(Sync="take-all-memory")
+        one.start(1)
+        failed = one.next()
+        assert isinstance(failed, UnitFailed)
+        assert (failed.report["ErrCode"], failed.retryable) == (11901, True)
+        assert "defect" not in failed.report["Workaround"]
+
+
 def test_what_units_print_does_not_disturb_the_protocol(tmp_path: Path) -> None:
     with host(tmp_path) as one:
         one.script(Sync="print")

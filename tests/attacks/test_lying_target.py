@@ -1,0 +1,146 @@
+"""Whoever answers at the target's address may lie in every packet: one error comes of it, and its size is bounded.
+
+The lies are told by a proxy in front of a real server, in each of the answers that a session of the target reads. What
+the source's sessions make of them is in `tests/live/upstream/test_hostile_server.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from dm.config.endpoint import Endpoint
+from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.session import login
+from tests.testbed.hostile import HostileProxy, Packet
+from tests.testbed.sync import endpoint_of
+
+pytestmark = pytest.mark.live
+
+MIB = 1 << 20
+OK = b"\x00\x00\x00\x02\x00\x00\x00"
+ROW_OF_ONE = b"\x01\x31"
+COLUMN = b"\x03def" + b"\0" * 5 + b"\x0c\x2d\x00\x00\x04\x00\x00\xfd\x00\x00\x00\x00\x00"
+DECIMAL = COLUMN[:-6] + b"\xf6" + COLUMN[-5:]
+EOF_PACKET = b"\xfe\x00\x00\x02\x00"
+
+Lie = Callable[[], Iterable[bytes]]
+
+LIES: dict[str, Lie] = {
+    "a request for a file": lambda: (b"\xfb/etc/hostname",),
+    "2^62 columns": lambda: itertools.chain((b"\xfe" + struct.pack("<Q", 1 << 62),), itertools.repeat(COLUMN)),
+    "rows without end": lambda: itertools.chain((b"\x01", COLUMN, EOF_PACKET), itertools.repeat(row(MIB))),
+    "an empty packet": lambda: (b"",),
+    "no column at all": lambda: (b"\x00",),
+    "columns of nothing": lambda: (b"\x02", b"", b""),
+    "a column cut short": lambda: (b"\x01", COLUMN[:9]),
+    "a row of nonsense": lambda: (b"\x01", COLUMN, EOF_PACKET, b"\xfd\xff\xff\xff"),
+    "a number that is none": lambda: (b"\x01", DECIMAL, EOF_PACKET, b"\x03abc", EOF_PACKET),
+    "bytes that are no text": lambda: (b"\x01", COLUMN, EOF_PACKET, b"\x02\xff\xfe", EOF_PACKET),
+    "an error without words": lambda: (b"\xff\x00\x00",),
+    "an error of a byte": lambda: (b"\xff",),
+    "an error of 1 MiB": lambda: (b"\xff\x51\x04#HY000" + b"x" * MIB,),
+    "an answer without a row": lambda: (b"\x01", COLUMN, EOF_PACKET, EOF_PACKET),
+    "a row where there are none": lambda: (b"\x01", COLUMN, EOF_PACKET, ROW_OF_ONE, EOF_PACKET),
+    "well, and nothing more": lambda: (OK,),
+    "a packet of an authentication": lambda: (b"\xfemysql_clear_password\0",),
+}
+# What a server could say as well, where only its sense is wrong.
+PLAUSIBLE = {"an answer without a row", "a row where there are none", "well, and nothing more"}
+# After which the server has nothing more to say, and the client waits.
+SILENT = {"no column at all", "a packet of an authentication"}
+IN_CI = ("2^62 columns", "rows without end", "a number that is none", "an error of 1 MiB", "an answer without a row")
+
+
+def through(server: ThrowawayServer, proxy: HostileProxy) -> Endpoint:
+    return endpoint_of(server).model_copy(update={"port": proxy.port})
+
+
+def row(size: int) -> bytes:
+    return b"\xfd" + struct.pack("<I", size)[:3] + bytes(size)
+
+
+def chosen() -> list[object]:
+    return [lie if lie in IN_CI else pytest.param(lie, marks=pytest.mark.chaos) for lie in LIES]
+
+
+def instead(statement: bytes, lie: str) -> Callable[[Packet], Iterable[bytes]]:
+    """The lie for the answer to what begins with this statement, the truth for all others."""
+
+    def rewrite(packet: Packet) -> Iterable[bytes]:
+        if packet.command.startswith(b"\x03" + statement):
+            return LIES[lie]() if packet.number == 0 else ()
+        return (packet.payload,)
+
+    return rewrite
+
+
+def bounded(error: DMError, proxy: HostileProxy, lie: str) -> None:
+    """What the lie has come to is said in few words, and by the error that is meant for it."""
+    assert len(str(error)) < 10_000
+    assert proxy.sent < 32 * MIB
+    assert proxy.uploaded == b""
+    if lie in SILENT:
+        assert error.name == "connection-lost"
+    elif not lie.startswith("an error"):
+        assert error.name == "server-answer-garbled"
+
+
+@pytest.fixture(autouse=True)
+def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(login, "ANSWER_BYTES", 3 * MIB)  # the lies without end end sooner
+
+
+@pytest.mark.parametrize("lie", chosen())
+@pytest.mark.parametrize("statement", [b"SELECT VERSION()", b"SET SESSION"])
+def test_a_lie_while_a_session_begins_is_an_error(mysql: ThrowawayServer, statement: bytes, lie: str) -> None:
+    well = statement == b"SET SESSION" and lie in PLAUSIBLE  # of what gives no rows only the end is read
+    with HostileProxy(mysql.host, mysql.port, instead(statement, lie)) as proxy:
+        if well:
+            TargetConnection(through(mysql, proxy), read_timeout=2).close()
+            return
+        with pytest.raises(DMError) as raised:
+            TargetConnection(through(mysql, proxy), read_timeout=2).close()
+        bounded(raised.value, proxy, lie)
+
+
+@pytest.mark.parametrize("lie", chosen())
+def test_a_lie_in_an_answer_is_an_error(mysql: ThrowawayServer, lie: str) -> None:
+    with HostileProxy(mysql.host, mysql.port, instead(b"SELECT 7", lie)) as proxy:
+        session = TargetConnection(through(mysql, proxy), read_timeout=2)
+        try:
+            if lie in PLAUSIBLE:
+                found = session.query("SELECT 7")
+                if lie != "a row where there are none":
+                    with pytest.raises(DMError, match="does not answer as"):
+                        found[0]
+                return
+            with pytest.raises(DMError) as raised:
+                session.query("SELECT 7")
+            bounded(raised.value, proxy, lie)
+            # In the middle of an answer: what came next would have no meaning.
+            assert not session.alive or lie.startswith("an error")
+        finally:
+            session.close()
+
+
+@pytest.mark.parametrize("lie", chosen())
+def test_a_lie_after_commit_leaves_its_outcome_open(mysql: ThrowawayServer, lie: str) -> None:
+    with HostileProxy(mysql.host, mysql.port, instead(b"COMMIT", lie)) as proxy:
+        session = TargetConnection(through(mysql, proxy), read_timeout=2)
+        session.begin()
+        if lie in PLAUSIBLE:
+            session.commit()
+            session.close()
+            return
+        with pytest.raises(DMError) as raised:
+            session.commit()
+        session.close()
+        assert raised.value.name == "commit-outcome-unknown" or lie.startswith("an error")
+        assert len(str(raised.value)) < 10_000
+        assert proxy.sent < 32 * MIB
