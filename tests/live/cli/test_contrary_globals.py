@@ -99,7 +99,6 @@ OF_TIDB: Globals = {
     "tidb_replica_read": "follower",
     "tidb_low_resolution_tso": "ON",
     "tidb_guarantee_linearizability": "OFF",
-    "tidb_constraint_check_in_place_pessimistic": "OFF",
     "tidb_enable_external_ts_read": "OFF",
     "max_execution_time": 1,
     "block_encryption_mode": "aes-256-cbc",

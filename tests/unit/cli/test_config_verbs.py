@@ -29,9 +29,9 @@ def one(tmp_path: Path) -> Iterator[TestHome]:
 
 def test_the_file_of_a_source_and_of_a_task_without_passwords(one: TestHome) -> None:
     source = one.said("config", "source", "one").out
-    assert source == (one.directory / "one.yaml").read_text().replace("canary-5e11", "'******'")
+    assert source == (one.directory / "one.yaml").read_text().replace("canary-5e11-Ключ-密", "'******'")
     task = one.said("config", "task", "shop").out
-    assert task == (one.directory / "shop.yaml").read_text().replace("canary-a90c", "'******'")
+    assert task == (one.directory / "shop.yaml").read_text().replace("canary-a90c-Ключ-密", "'******'")
     assert one.said("config", "task", "shop.yaml").out == task, "a task can be named by its file"
     assert one.ok("config", "task", "shop") == {"result": True, "msg": "", "cfg": task}, "DM's answer"
 
@@ -72,9 +72,9 @@ def test_an_export_is_in_dms_layout_and_holds_no_password(one: TestHome) -> None
 
 
 def test_an_import_brings_sources_relays_and_tasks_to_another_daemon(one: TestHome, tmp_path: Path) -> None:
-    one.file("pw", "canary-5e11\n")
+    one.file("pw", "canary-5e11-Ключ-密\n")
     text = (one.directory / one.source("two", relay_dir="relay-of-two")).read_text()
-    one.file("two.yaml", text.replace("password: canary-5e11", "password-file: pw"))
+    one.file("two.yaml", text.replace("password: canary-5e11-Ключ-密", "password-file: pw"))
     one.ok("operate-source", "create", "two.yaml")
     one.ok("start-relay", "-s", "two")
     one.ok("config", "export", "-p", "out")
@@ -82,7 +82,7 @@ def test_an_import_brings_sources_relays_and_tasks_to_another_daemon(one: TestHo
     with home(tmp_path / "other") as other:
         other.start()
         for file in (out / "sources" / "one.yaml", out / "tasks" / "shop.yaml"):  # as a person has to: the passwords
-            file.write_text(file.read_text().replace("'******'", "canary-5e11"))
+            file.write_text(file.read_text().replace("'******'", "canary-5e11-Ключ-密"))
         done = other.said("config", "import", "-p", str(out))
         assert done.status == 0, done.err
         assert [line.split() for line in done.out.splitlines()[1:]] == [

@@ -299,11 +299,11 @@ def test_no_password_in_any_answer_file_or_process(one: TestHome) -> None:
 
 def test_a_password_from_the_users_environment_reaches_the_daemon(one: TestHome) -> None:
     file = one.source("env")
-    one.file(file, (one.directory / file).read_text().replace("canary-5e11", "${DB_PASSWORD_OF_ENV}"))
+    one.file(file, (one.directory / file).read_text().replace("canary-5e11-Ключ-密", "${DB_PASSWORD_OF_ENV}"))
     refused = one.dmctl("operate-source", "create", file)
     assert refused.status == BAD_USAGE
     assert "DB_PASSWORD_OF_ENV" in refused.err
-    assert one.dmctl("operate-source", "create", file, DB_PASSWORD_OF_ENV="canary-5e11").status == OK
+    assert one.dmctl("operate-source", "create", file, DB_PASSWORD_OF_ENV="canary-5e11-Ключ-密").status == OK
     one.ok("operate-source", "stop", "env")
 
 

@@ -106,7 +106,9 @@ class TestHome:
         return name
 
     def source(self, name: str = "one", **extra: object) -> str:
-        text = f"source-id: {name}\nfrom:\n  host: 127.0.0.1\n  port: 3306\n  user: dm\n  password: canary-5e11\n"
+        text = (
+            f"source-id: {name}\nfrom:\n  host: 127.0.0.1\n  port: 3306\n  user: dm\n  password: canary-5e11-Ключ-密\n"
+        )
         text += "checker:\n  backoff-max: 1s\n"
         text += "".join(f"{key.replace('_', '-')}: {json.dumps(value)}\n" for key, value in extra.items())
         return self.file(f"{name}.yaml", text)
@@ -116,7 +118,7 @@ class TestHome:
         return self.file(
             f"{name}.yaml",
             f"name: {name}\ntask-mode: {mode}\n"
-            "target-database:\n  host: 127.0.0.1\n  port: 4000\n  user: root\n  password: canary-a90c\n"
+            "target-database:\n  host: 127.0.0.1\n  port: 4000\n  user: root\n  password: canary-a90c-Ключ-密\n"
             f"mysql-instances:\n{instances}",
         )
 
