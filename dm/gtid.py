@@ -5,6 +5,20 @@ is a position: one sequence number per domain, everything at or below it belongs
 replicator asks, "was this transaction already processed?", and both know union and difference, so the callers never
 look inside. Sets are immutable: a position that was written somewhere can not change behind its owner's back.
 
+**What a set proves.** A set tells which transactions *with GTIDs* were read. MySQL also writes transactions without one
+(`gtid_mode` other than ON), and sets don't change by these: two places with equal sets may have any number of them in
+between. So a set proves that nothing is missing only where every transaction in question has a GTID, and whoever takes
+it as a proof asks for that here:
+
+- After a transaction without a GTID the set of a place is `anonymous` until the next transaction that has one. It is
+  still true, but nobody can tell from it whether another server has what was read. Its text ends with ANONYMOUS, so
+  this survives wherever a position is stored. An empty set proves nothing anyway, and stays empty.
+- A file that begins where a set ends (`before` is the set) does not prove that it continues the set: transactions
+  without GTIDs may end the file before it. A file that begins *inside* of the set does (`reaches_into`): replicas
+  commit in their source's order, so what precedes a transaction that was read was read as well.
+- Files of one server are never compared by sets: their numbers tell more (`dm.relaylog.continuity`).
+- MariaDB gives every transaction a GTID. But its numbers have an order only in strict mode (`Gtid.ordered`).
+
 Text forms: MySQL Reference Manual, "GTID Format and Storage" (tags since 8.3); MariaDB documentation, "Global
 Transaction ID".
 """
@@ -22,6 +36,7 @@ from dm.flavor import Flavor
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _MARIADB = re.compile(r"([0-9]{1,10})-([0-9]{1,10})-([0-9]{1,20})")
+_ANONYMOUS = "ANONYMOUS"  # MySQL's word for a transaction without a GTID (its gtid_next)
 
 Interval = tuple[int, int]  # first and last number, both included
 Intervals = tuple[Interval, ...]
@@ -94,17 +109,20 @@ def _cut(ours: Intervals, theirs: Intervals) -> Intervals:
 class GtidSet:
     """An immutable set of GTIDs of one flavour; the empty set belongs to both."""
 
-    __slots__ = ("_mariadb", "_mysql", "flavor")
+    __slots__ = ("_mariadb", "_mysql", "anonymous", "flavor")
 
     def __init__(
         self,
         flavor: Flavor,
         mysql: dict[str, Intervals] | None = None,
         mariadb: dict[str, tuple[int, int]] | None = None,
+        *,
+        anonymous: bool = False,
     ) -> None:
         self.flavor: Flavor = flavor
         self._mysql = mysql or {}  # "uuid" or "uuid:tag" -> intervals
         self._mariadb = mariadb or {}  # domain -> (server id, sequence number)
+        self.anonymous = anonymous  # transactions without a GTID follow its last one: it tells nothing of them
 
     @classmethod
     def empty(cls, flavor: Flavor = "mysql") -> GtidSet:
@@ -120,7 +138,12 @@ class GtidSet:
             return cls(flavor or "mysql")
         if flavor is None:
             flavor = "mariadb" if _MARIADB.fullmatch(parts[0]) else "mysql"
-        return cls._parse_mariadb(parts) if flavor == "mariadb" else cls._parse_mysql(parts)
+        if flavor == "mariadb":
+            return cls._parse_mariadb(parts)
+        named = [part for part in parts if part.upper() != _ANONYMOUS]
+        found = cls._parse_mysql(named)
+        found.anonymous = len(named) < len(parts)
+        return found
 
     @classmethod
     def _parse_mariadb(cls, parts: list[str]) -> GtidSet:
@@ -179,7 +202,8 @@ class GtidSet:
         if not isinstance(other, GtidSet):
             return NotImplemented
         ours = {domain: at[1] for domain, at in self._mariadb.items()}
-        return self._mysql == other._mysql and ours == {domain: at[1] for domain, at in other._mariadb.items()}
+        theirs = {domain: at[1] for domain, at in other._mariadb.items()}
+        return self._mysql == other._mysql and ours == theirs and self.anonymous == other.anonymous
 
     def __hash__(self) -> int:
         return hash(str(self))
@@ -188,10 +212,27 @@ class GtidSet:
         """Whether every member of `other` is a member of this set."""
         return not (other - self)
 
-    def __or__(self, other: GtidSet) -> GtidSet:
-        if not other:
+    @property
+    def named(self) -> GtidSet:
+        """Its members, whatever follows them."""
+        return GtidSet(self.flavor, self._mysql, self._mariadb) if self.anonymous else self
+
+    def then_anonymous(self) -> GtidSet:
+        """This set after one more transaction, which has no GTID."""
+        if self.anonymous or not self or self.flavor == "mariadb":
             return self
-        if not self:
+        return GtidSet("mysql", self._mysql, anonymous=True)
+
+    def reaches_into(self, before: GtidSet) -> bool:
+        """Whether a file with these preceding GTIDs begins inside of the set: from there on nothing is missed."""
+        if self.anonymous or (before and before.flavor != self.flavor) or not self >= before:
+            return False
+        return self.flavor == "mariadb" or not before >= self
+
+    def __or__(self, other: GtidSet) -> GtidSet:
+        if not other and not other.anonymous:
+            return self
+        if not self and not self.anonymous:
             return other
         self._same_flavor(other)
         if self.flavor == "mariadb":
@@ -203,7 +244,7 @@ class GtidSet:
         sources = dict(self._mysql)
         for source, intervals in other._mysql.items():
             sources[source] = _merge([*sources.get(source, ()), *intervals])
-        return GtidSet("mysql", mysql=sources)
+        return GtidSet("mysql", mysql=sources, anonymous=self.anonymous or other.anonymous)
 
     def __sub__(self, other: GtidSet) -> GtidSet:
         if not other or not self:
@@ -214,7 +255,8 @@ class GtidSet:
             left = {domain: at for domain, at in self._mariadb.items() if at[1] > theirs.get(domain, (0, -1))[1]}
             return GtidSet("mariadb", mariadb=left)
         sources = {source: _cut(intervals, other._mysql.get(source, ())) for source, intervals in self._mysql.items()}
-        return GtidSet("mysql", mysql={source: intervals for source, intervals in sources.items() if intervals})
+        sources = {source: intervals for source, intervals in sources.items() if intervals}
+        return GtidSet("mysql", mysql=sources, anonymous=self.anonymous)
 
     def with_gtid(self, gtid: Gtid) -> GtidSet:
         """This set with one more member; cheap when the number follows the last one."""
@@ -244,7 +286,8 @@ class GtidSet:
             if tag:
                 fields.append(tag)
             fields.extend(str(first) if first == last else f"{first}-{last}" for first, last in intervals)
-        return ",".join(f"{uuid}:{':'.join(fields)}" for uuid, fields in by_uuid.items())
+        texts = [f"{uuid}:{':'.join(fields)}" for uuid, fields in by_uuid.items()]
+        return ",".join([*texts, _ANONYMOUS] if self.anonymous else texts)
 
     def __repr__(self) -> str:
         return f"GtidSet({str(self)!r})"

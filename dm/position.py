@@ -1,10 +1,10 @@
 """Where in a server's binlog we are.
 
 A position names a server, one of its files, a byte offset at a transaction's end, and the GTID set up to there. Offsets
-of two servers have no common order, so a comparison uses them only within one server uuid; across servers only GTID
-membership counts, and where that is missing the comparison refuses instead of guessing (DMError
-`position-incomparable`). A server whose `log_bin` was renamed numbers its files from 1 again, so names with different
-bases have no order either.
+of two servers have no common order, so a comparison uses them only within one server uuid. Across servers only GTID
+membership counts. Where it is missing, or tells nothing because transactions without GTIDs may matter (dm/gtid.py),
+the comparison refuses instead of guessing (DMError `position-incomparable`). A server whose `log_bin` was renamed
+numbers its files from 1 again, so names with different bases have no order either.
 """
 
 from __future__ import annotations
@@ -60,6 +60,10 @@ class Position:
             return self.offset >= other.offset and self.server_uuid == other.server_uuid
         return self.same_files(other) and self.order >= other.order
 
+    def same_base(self, file: str) -> bool:
+        """Whether a file's name differs from this one's in its number only."""
+        return self._base == file.rpartition(".")[0]
+
     @property
     def _base(self) -> str:
         return self.file.rpartition(".")[0]
@@ -73,7 +77,7 @@ class Position:
         """Whether everything up to `other` is also up to here; raises DMError when that can't be known."""
         if self.same_files(other):
             return self.order >= other.order
-        if not other.gtid_set or not self.gtid_set:
+        if not other.gtid_set or not self.gtid_set or other.gtid_set.anonymous:
             raise DMError("position-incomparable", ours=str(self), theirs=str(other))
         return self.gtid_set >= other.gtid_set
 
@@ -100,7 +104,7 @@ class Position:
                 return False  # a lower number behind a higher one is another transaction: the place tells
         elif self.file and gtid is not None and not gtid.ordered:
             raise DMError("gtid-order-loose", now=end.server_uuid, before=self.server_uuid, ours=self.gtid_set)
-        elif self.server_uuid == end.server_uuid and (gtid is None or not self.gtid_set):
+        elif self.server_uuid and (gtid is None or (self.server_uuid == end.server_uuid and not self.gtid_set)):
             raise DMError("position-incomparable", ours=str(self), theirs=str(end))
         return gtid is not None and bool(self.gtid_set) and gtid in self.gtid_set
 

@@ -1,8 +1,9 @@
 """The GTID set of everything complete in a stream of raw events, kept up to date at the speed of the relay.
 
 A GTID joins the set when its transaction has ended, not when it begins. So the set always belongs to a place where a
-reader may stop and start. Each file states the set before its first transaction (previous GTIDs, GTID list). Numbers of
-one server are mostly consecutive, so a run is stored as its last number until the set is requested.
+reader may stop and start. Each file states the set before its first transaction (previous GTIDs, GTID list). A
+transaction without a GTID makes the set `anonymous` (dm/gtid.py). Numbers of one server are mostly consecutive, so a
+run is stored as its last number until the set is requested.
 """
 
 from __future__ import annotations
@@ -43,6 +44,16 @@ _SPECIAL: Final = frozenset(
 )
 
 _XID: Final = int(EventType.XID)
+_ENDING: Final = frozenset(
+    {
+        EventType.XID,
+        EventType.QUERY,
+        EventType.EXECUTE_LOAD_QUERY,
+        EventType.XA_PREPARE,
+        EventType.TRANSACTION_PAYLOAD,
+        EventType.INCIDENT,
+    }
+)
 # Inside a transaction these have no effect; most events of a busy source are of these types.
 _PLAIN: Final = ROWS_AND_THEIR_TEXT | {EventType.TABLE_MAP}
 
@@ -105,6 +116,8 @@ class GtidHistory:
         if pending is not None:
             self._absorb(pending)
             self._pending = None
+        elif kind in _ENDING:
+            self._set = self.gtid_set.then_anonymous()
         return True
 
     def _special(self, event: bytes) -> None:
@@ -134,7 +147,7 @@ class GtidHistory:
         if uuid == self._uuid and number == self._last + 1:
             self._last = number
             return
-        self._set = self.gtid_set
+        self._set = self.gtid_set.named
         self._uuid, self._first, self._last = uuid, number, number
 
 

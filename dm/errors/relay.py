@@ -91,6 +91,25 @@ KINDS: tuple[ErrorKind, ...] = (
         "at both servers, tasks go on by themselves",
     ),
     ErrorKind(
+        "anonymous-not-sent",
+        30955,
+        "relay-unit",
+        "upstream",
+        "high",
+        "the source's gtid_mode is ON, and from {wanted} on it has transactions without GTIDs, which it does not send",
+        "SET GLOBAL gtid_mode = ON_PERMISSIVE at the source until the task has read them; then ON again",
+    ),
+    ErrorKind(
+        "gtids-tell-nothing",
+        30954,
+        "relay-unit",
+        "upstream",
+        "high",
+        "GTIDs don't tell what of server {now} follows {ours}: {why}",
+        "go on from the server that was read before; if that is gone, start the task again with `--remove-meta`: with "
+        "a new full load, or with `task-mode: incremental` and `meta` at a place of the new server",
+    ),
+    ErrorKind(
         "relay-file-corrupt",
         30908,
         "relay-unit",

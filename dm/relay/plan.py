@@ -10,10 +10,10 @@ files. Without GTIDs another server is another history, too, and so is another `
 from nothing: with a load that has not begun, or by `--remove-meta` (`begin_anew`). If no other task has a position in
 the old history, its files are set aside, because the new files may have the same names, and the relay starts afresh.
 
-If the source has purged the next file, the gap can't be filled. While a task has its checkpoint before the gap, the
-relay pauses: somebody may bring the files back. Otherwise no task needs the old files, and they must not block new
-tasks. The relay continues after the gap in a new sub-directory. A reader that reaches the gap stops there
-(`dm.relaylog.continuity`).
+If the source has purged the next file, the gap can't be filled. While a task has its checkpoint before the gap, or may
+have it there, the relay pauses: somebody may bring the files back. Otherwise no task needs the old files, and they must
+not block new tasks, which say that they begin (`dm.relaylog.hold`). The relay continues after the gap in a new
+sub-directory. A reader that reaches the gap stops there (`dm.relaylog.continuity`).
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ from dataclasses import dataclass
 import structlog
 
 from dm.errors import DMError
-from dm.gtid import GtidSet
 from dm.position import MAGIC_SIZE, Position
 from dm.relaylog.hold import Need, needs
 from dm.relaylog.index import FileIndex
 from dm.relaylog.layout import RelayDirectory, SubDirectory, base_name, file_number
 from dm.relaylog.recovery import Recovered, recover
 from dm.upstream.connection import Connection
-from dm.upstream.facts import ServerFacts, binlog_end, binlog_files, executed_gtids, purged_gtids
+from dm.upstream.facts import ServerFacts, binlog_end, binlog_files, executed_gtids
+from dm.upstream.lineage import still_has
 
-Locate = Callable[[ServerFacts, GtidSet], str]  # the source's file that holds the first transaction missing from a set
+Locate = Callable[[ServerFacts, Position], str]
+"""Gives the source's file where a place of another server continues; raises DMError where that can't be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class Planner:
         if start.file and start.server_uuid in ("", facts.server_uuid):
             return start.file
         if start.gtid_set and facts.gtid_mode:
-            return self._locate(facts, start.gtid_set)
+            return self._locate(facts, start)
         raise DMError("source-changed-without-gtid", now=facts.server_uuid, before=start.server_uuid or "unknown")
 
     def _new_directory(self, file: str, recovered: Recovered | None = None) -> Plan:
@@ -139,7 +140,7 @@ class Planner:
 
     def _check_history(self, stored: Position) -> None:
         if self._facts.gtid_mode and stored.gtid_set:
-            lost = stored.gtid_set - executed_gtids(self._connection, self._facts)
+            lost = stored.gtid_set.named - executed_gtids(self._connection, self._facts)
             if lost:
                 raise DMError("source-gtid-diverged", missing=lost, ours=stored.gtid_set, position=stored)
 
@@ -148,20 +149,25 @@ class Planner:
         stored, facts = recovered.position, self._facts
         if not facts.gtid_mode or not stored.gtid_set or stored.flavor != facts.flavor:
             raise DMError("source-changed-without-gtid", now=facts.server_uuid, before=recovered.sub.server_uuid)
+        self._demand_named(stored)
         self._check_history(stored)
-        return self._new_directory(self._locate(facts, stored.gtid_set), recovered)
+        return self._new_directory(self._locate(facts, stored), recovered)
+
+    def _demand_named(self, stored: Position) -> None:
+        if stored.gtid_set.anonymous:
+            why = "what was stored last has no GTIDs, so nothing tells whether the source's other files have it"
+            raise DMError("gtids-tell-nothing", now=self._facts.server_uuid, ours=stored.gtid_set, why=why)
 
     def _renamed(self, recovered: Recovered, now: str) -> Plan:
         """The same server with another `log_bin`: its numbers start again, so only GTIDs tell what follows."""
         if not self._facts.gtid_mode or not recovered.position.gtid_set:
             raise DMError("binlog-renamed-without-gtid", before=recovered.file, now=now, position=recovered.position)
-        return self._new_directory(self._locate(self._facts, recovered.position.gtid_set), recovered)
+        self._demand_named(recovered.position)
+        return self._new_directory(self._locate(self._facts, recovered.position), recovered)
 
     def _behind_gap(self, recovered: Recovered, names: list[str]) -> Plan:
         stored = recovered.position
-        stuck = [
-            need.task for need in needs(self._directory.root) if not need.everything and not self._has(need, names)
-        ]
+        stuck = [need.task for need in needs(self._directory.root) if not need.begins and not self._has(need)]
         if stuck:
             raise DMError(
                 "source-binlog-purged",
@@ -179,13 +185,10 @@ class Planner:
         )
         return self._new_directory(file, recovered)
 
-    def _has(self, need: Need, names: list[str]) -> bool:
-        """Whether the source itself still has everything after the task's checkpoint."""
-        if need.server_uuid == self._facts.server_uuid and need.file in names:
-            return True
-        if not need.gtid_set or not self._facts.gtid_mode or self._facts.flavor == "mariadb":
-            return False  # MariaDB does not report what it has purged
-        return need.gtid_set >= purged_gtids(self._connection, self._facts)
+    def _has(self, need: Need) -> bool:
+        """Whether the source itself still has everything after the task's checkpoint, if it is known."""
+        place = Position(need.server_uuid, need.file, gtid_set=need.gtid_set)
+        return not need.everything and still_has(self._connection, self._facts, place)
 
     def _needed(self, names: list[str]) -> str:
         """The earliest of the source's files that a task needs; empty if none is known."""

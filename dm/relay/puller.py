@@ -23,7 +23,6 @@ from dm.binlog.header import EventType
 from dm.clock import Clock
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
-from dm.gtid import GtidSet
 from dm.position import MAGIC_SIZE, Position
 from dm.relay.plan import Plan, Planner
 from dm.relay.refetch import Refetch
@@ -35,7 +34,7 @@ from dm.upstream.connection import PROMPT_SECONDS, Connection, connect
 from dm.upstream.dump_stream import LARGEST_OFFSET, DumpStream
 from dm.upstream.facts import ServerFacts, read_facts
 from dm.upstream.file_beginning import created_in, creation_time
-from dm.upstream.locate import locate
+from dm.upstream.locate import locate, resume_after
 from dm.upstream.replica_identity import ReplicaIdentity
 from dm.upstream.stream_position import StreamPosition
 
@@ -177,8 +176,10 @@ class Puller:
         self.stored, self.recovery_bytes = plan.stored, plan.bytes_read
         return plan
 
-    def _located(self, facts: ServerFacts, gtid_set: GtidSet) -> str:
-        return locate(facts, self._endpoint, self._settings.identity, gtid_set).file
+    def _located(self, facts: ServerFacts, place: Position) -> str:
+        # A person's set is a start by itself; one that belongs to a place has to be continued.
+        search = resume_after if place.server_uuid else locate
+        return search(facts, self._endpoint, self._settings.identity, place.gtid_set).file
 
     @contextmanager
     def _open(self, file: str, offset: int) -> Iterator[DumpStream]:

@@ -213,6 +213,6 @@ def _first_needed(need: Need, subs: list[SubDirectory]) -> Spot:
         for sub in reversed(subs):
             for name in reversed(sub.files()):
                 before = gtids_before_file(sub, name)
-                if before is not None and need.gtid_set >= before:
+                if before is not None and need.gtid_set.reaches_into(before):
                     return _spot(sub, name)
     return 0, 0

@@ -5,8 +5,13 @@ purged while the relay was away (the relay then continues in a new sub-directory
 One of these proves that nothing is missing:
 
 - in one sub-directory, the final index, which knows its file's size and the name of the next file;
-- otherwise the GTID sets: the next file's preceding GTIDs are within what the relay had up to here;
-- without GTIDs, consecutive numbers of the same server's files, if the first one was closed in order.
+- for one server's files, consecutive numbers, if the first one was closed in order;
+- for files of two servers, or of two names (`log_bin` was changed), the GTID sets: the next file begins inside of what
+  the relay had up to here.
+
+Sets prove nothing for files of one server: what stood in a missing file may have had no GTIDs (`gtid_mode` was off for
+a while), numbers out of order (MariaDB without strict mode), or a domain that was deleted since. For another server
+they prove it only together with what `dm.upstream.locate` asked that server when the relay went over to it.
 
 Without such a proof the reader stops with an error. The relay fetches a missing file, or a file with a doubtful end,
 again. That settles it.
@@ -34,7 +39,7 @@ def continues(sub: SubDirectory, file: str, next_sub: SubDirectory, next_file: s
     Raises DMError when it does not, or when nothing can prove that it does.
     """
     index = read_index(sub.idx(file), ANY_SIZE)
-    if index is not None and index.final and sub == next_sub and next_file == (index.next_file or _successor(file)):
+    if _is_next(sub, file, index, next_sub, next_file):
         return True
     with CheckedFile(next_sub, next_file, MAGIC_SIZE) as beginning:
         beginning.read(MAGIC_SIZE)  # damage there must not look like a part that is not written yet
@@ -55,6 +60,24 @@ def continues(sub: SubDirectory, file: str, next_sub: SubDirectory, next_file: s
     raise DMError("relay-gap", file=file, next=next_file)
 
 
+def _is_next(sub: SubDirectory, file: str, index: FileIndex | None, next_sub: SubDirectory, next_file: str) -> bool:
+    """Whether the index of a file that is final names the next one."""
+    if index is None or not index.final or sub != next_sub:
+        return False
+    return next_file == (index.next_file or _successor(file))
+
+
+def proven(sub: SubDirectory, file: str, next_sub: SubDirectory, next_file: str) -> bool | None:
+    """The same for whoever only asks: no damage is reported; None until `next_file` says what precedes it."""
+    if _is_next(sub, file, read_index(sub.idx(file), ANY_SIZE), next_sub, next_file):
+        return True
+    before = gtids_before_file(next_sub, next_file)
+    if before is None:
+        return None
+    found = scan(sub.file(file), sub.idx(file), "mariadb" if sub.is_mariadb else "mysql", trust=True)
+    return found is not None and follows(sub, file, found, next_sub, next_file, before)
+
+
 def end_is_proven(directory: RelayDirectory, sub: SubDirectory, file: str, found: Scan) -> bool:
     """Whether a scanned file is known to be complete; the newest one is, whatever it has."""
     names = sub.files()
@@ -71,19 +94,21 @@ def follows(
     index = found.index
     if before is None or found.what or found.stopped != index.complete:
         return False
-    if index.gtid_set and (before or sub.server_uuid != next_sub.server_uuid):
-        # The first file of another server has nothing before it; the relay found it by GTID.
-        return not before or (index.gtids.flavor == before.flavor and index.gtids >= before)
     if sub.server_uuid != next_sub.server_uuid or base_name(file) != base_name(next_file):
-        return False
+        return bool(index.gtids) and index.gtids.reaches_into(before)
     if file_number(next_file) == file_number(file) + 1:
-        return _closed_in_order(found, index)
+        return _closed_in_order(sub, file, found)
     # A later sub-directory of the same server that begins with a file which the relay had: nothing is left out.
     return sub != next_sub and file_number(next_file) <= file_number(file)
 
 
-def _closed_in_order(found: Scan, index: FileIndex) -> bool:
-    return index.final or found.last_kind in _CLOSING
+def _closed_in_order(sub: SubDirectory, file: str, found: Scan) -> bool:
+    if found.index.final:
+        return True
+    if not found.last_kind:  # its index covers all of it, so no event was read
+        whole = scan(sub.file(file), None, found.index.flavor, trust=True)
+        return whole is not None and whole.stopped == found.stopped and whole.last_kind in _CLOSING
+    return found.last_kind in _CLOSING
 
 
 def _successor(file: str) -> str:

@@ -1,8 +1,8 @@
 """Events from the relay's files on this host, as an EventSource.
 
 A start is found in a file of the start's server, if the relay has it. If the start names another server or no file, it
-is found in the newest file whose preceding GTIDs it covers. The reader waits for what the relay does not have yet. What
-the relay no longer has, or never had, is an error, because waiting would not bring it.
+is found in the newest file that begins inside of its GTID set. The reader waits for what the relay does not have yet.
+What the relay no longer has, or never had, is an error, because waiting would not bring it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from dm.binlog.event_source import Origin, SourceEvent, SourceRun
 from dm.clock import Clock, SystemClock
 from dm.errors import DMError
 from dm.flavor import Flavor
-from dm.gtid import GtidSet
 from dm.position import MAGIC_SIZE, Position
 from dm.relaylog import damage
 from dm.relaylog.change_watch import ChangeWatch
@@ -63,7 +62,7 @@ class RelayEventSource:
 
     def complete(self, start: Position) -> Position:
         """Fill in the server's uuid, and the GTID set at a bare file and offset."""
-        place = self._locate(start)
+        place = self.place(start)
         if place is None or not start.file:
             return start
         if start.server_uuid and start.server_uuid != place.sub.server_uuid:
@@ -73,7 +72,7 @@ class RelayEventSource:
 
     def beginning(self, start: Position) -> Beginning | None:
         """What tells the start's file from another of its name; None until the relay has one."""
-        place = self._locate(start)
+        place = self.place(start)
         if place is None:
             return None
         with CheckedFile(place.sub, place.file, MAGIC_SIZE) as file:
@@ -91,7 +90,7 @@ class RelayEventSource:
 
     def runs(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | SourceRun | None]:
         """The same, a piece of a file at a time."""
-        place = self._locate(start)
+        place = self.place(start)
         if place is None:
             watch = ChangeWatch(self._clock)
             try:
@@ -104,13 +103,13 @@ class RelayEventSource:
                         for directory in (self._directory.root, *subs):
                             watch.watch_directory(directory)
                         watch.wait(_LOOK_SECONDS)
-                        place = self._locate(start)
+                        place = self.place(start)
             finally:
                 watch.close()
         yield from FileReader(self._directory, place, self._clock, self._idle).runs(stop)
 
-    def _locate(self, start: Position) -> RelayPlace | None:
-        """Where `start` is; None until the relay has got that far."""
+    def place(self, start: Position) -> RelayPlace | None:
+        """Where `start` is; None until the relay has got that far. Raises DMError where it can't come."""
         subs = self._directory.sub_directories()
         if start.file:
             named = [sub for sub in subs if start.server_uuid in ("", sub.server_uuid)]
@@ -125,7 +124,7 @@ class RelayEventSource:
                     "source-changed-without-gtid", now=subs[-1].server_uuid, before=start.server_uuid or "unknown"
                 )
             return None
-        return self._locate_gtids(start.gtid_set, subs)
+        return self._locate_gtids(start, subs)
 
     @staticmethod
     def _not_yet(start: Position, subs: list[SubDirectory]) -> None:
@@ -151,12 +150,14 @@ class RelayEventSource:
         return True
 
     @staticmethod
-    def _locate_gtids(gtid_set: GtidSet, subs: list[SubDirectory]) -> RelayPlace | None:
-        oldest = ""
+    def _locate_gtids(start: Position, subs: list[SubDirectory]) -> RelayPlace | None:
+        oldest, gtid_set = "", start.gtid_set
+        # A set that a person wrote is a start of its own; one that belongs to a place has to be continued there.
+        fits = gtid_set.reaches_into if start.server_uuid else gtid_set.__ge__
         for sub in reversed(subs):
             for name in reversed(sub.files()):
                 before = gtids_before_file(sub, name)
-                if before is not None and gtid_set >= before:
+                if before is not None and fits(before):
                     return RelayPlace(sub, name, MAGIC_SIZE)
                 oldest = name if before is not None else oldest
         if oldest:

@@ -11,16 +11,22 @@ from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_directory import remove_files
 from dm.dumpfiles.dump_files import load_plan
 from dm.errors import DMError
+from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, has_checkpoint, read_checkpoint
-from dm.progress.load_parts import load_is_finished
+from dm.progress.load_parts import begun_dump, load_is_finished
 from dm.progress.restart import no_other_run
-from dm.progress.tables import SubtaskKey, remove_progress
+from dm.progress.shard_holds import earliest
+from dm.progress.shard_sources import waiting_tables
+from dm.progress.shard_tables import ShardTables
+from dm.progress.tables import SubtaskKey, existing_tables, remove_progress
 from dm.progress.validator_tables import remove_validation
+from dm.relaylog.hold import Hold
 from dm.task.payload import dump_storage, join_directory, sync_directory, validator_directory
 from dm.task.subtask import UNITS_OF_MODE
 from dm.unit import UnitName
 from dm.upstream.connection import connect
-from dm.upstream.facts import binlog_files, purged_gtids, read_facts
+from dm.upstream.facts import binlog_files, read_facts
+from dm.upstream.lineage import still_has
 
 
 def first_unit(config: SubtaskConfig) -> UnitName | None:
@@ -41,13 +47,6 @@ def first_unit(config: SubtaskConfig) -> UnitName | None:
         connection.close()
 
 
-def begins_anew(config: SubtaskConfig, work_directory: Path) -> bool:
-    """Whether the subtask begins with a dump that no earlier run has planned: no old place means anything to it."""
-    if UNITS_OF_MODE[config.mode][0] != "Dump" or first_unit(config) != "Dump":
-        return False
-    return load_plan(dump_storage(config, work_directory)) is None
-
-
 def reading_key(connection: TargetConnection, config: SubtaskConfig) -> SubtaskKey:
     """Whose progress moves next: a second pass's, where a merge of shards has one to finish."""
     key = key_of(config)
@@ -59,6 +58,37 @@ def stored_checkpoint(config: SubtaskConfig) -> Checkpoint | None:
     with closing(TargetConnection(config.target)) as connection:
         key = key_of(config)
         return read_checkpoint(connection, key) if has_checkpoint(connection, key) else None
+
+
+def places_needed(config: SubtaskConfig) -> list[Position]:
+    """The places after which the subtask has yet to read the binlog, its checkpoint first; none if it has none."""
+    with closing(TargetConnection(config.target)) as connection:
+        key = key_of(config)
+        checkpoint = read_checkpoint(connection, key) if has_checkpoint(connection, key) else None
+        if checkpoint is None:
+            return []
+        held = config.shard_mode and ShardTables.of(key).held in existing_tables(connection, key)
+        waiting = waiting_tables(connection, key) if held else []
+        return [checkpoint.position, *(place for _, place in waiting)]
+
+
+def hold_place(config: SubtaskConfig, work_directory: Path, relay_directory: Path) -> None:
+    """Have a task that is about to start hold the relay's files from its stored place on, or say that it begins.
+
+    The relay may go on behind a gap as soon as it runs, so it has to know before. Without a checkpoint a dump that has
+    begun needs an unknown place, and the hold stays as it is. Raises DMError.
+    """
+    hold = Hold(relay_directory, config.task)
+    places = places_needed(config)
+    if places:
+        hold.keep_from(earliest(places))
+        return
+    with closing(TargetConnection(config.target)) as connection:
+        begun = "Dump" in UNITS_OF_MODE[config.mode] and (
+            begun_dump(connection, key_of(config)) or load_plan(dump_storage(config, work_directory)) is not None
+        )
+    if not begun:
+        hold.begin()
 
 
 def forget_progress(config: SubtaskConfig, work_directory: Path) -> None:
@@ -99,14 +129,8 @@ def demand_readable(config: SubtaskConfig) -> None:
     position = checkpoint.position
     connection = connect(config.source.endpoint)
     with closing(connection):
-        facts = read_facts(connection)
+        there = still_has(connection, read_facts(connection), position)
         names = [name for name, _ in binlog_files(connection)]
-        if position.file and position.server_uuid == facts.server_uuid:
-            there = position.file in names
-        else:
-            there = bool(position.gtid_set and facts.gtid_mode) and not (
-                purged_gtids(connection, facts) - position.gtid_set
-            )
     if not there:
         first = names[0] if names else "nothing"
         raise DMError("relay-holds-more", source=config.source_id, task=config.task, place=position, first=first)

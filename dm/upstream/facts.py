@@ -195,7 +195,9 @@ def binlog_end(connection: Connection, facts: ServerFacts | None = None, *, exac
     file, offset, gtids = binlog_status(connection, facts)
     if facts.flavor == "mysql":
         # Offset and Executed_Gtid_Set of one row are consistent: both are read under the binlog's end-position lock.
-        return Position(facts.server_uuid, file, offset, GtidSet.parse(gtids, "mysql"))
+        executed = GtidSet.parse(gtids, "mysql")
+        # Without gtid_mode=ON the last transaction may have no GTID.
+        return Position(facts.server_uuid, file, offset, executed if facts.gtid_mode else executed.then_anonymous())
     if not exact:
         return Position(facts.server_uuid, file, offset, executed_gtids(connection, facts))
     found = fetch(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, offset))[0][0]

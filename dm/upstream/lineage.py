@@ -14,10 +14,11 @@ from typing import Final
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.gtid import GtidSet
+from dm.position import Position
 from dm.upstream.address import SourceAddresses, open_at
 from dm.upstream.connection import Connection
-from dm.upstream.facts import ServerFacts, executed_gtids, purged_gtids
-from dm.upstream.locate import locate
+from dm.upstream.facts import ServerFacts, binlog_files, executed_gtids, purged_gtids
+from dm.upstream.locate import resume_after
 from dm.upstream.replica_identity import ReplicaIdentity
 
 # Errors about a source's past, with the detail that ends their message.
@@ -29,8 +30,13 @@ def expect_all(
 ) -> None:
     """Raise `source-gtid-diverged`, or `source-behind` where waiting may help, if the server lacks any of `ours`.
 
-    `read_from` is the server whose place `ours` belongs to.
+    `read_from` is the server whose place `ours` belongs to. Where transactions without GTIDs were read last, no other
+    server can show that it has them: DMError `gtids-tell-nothing`.
     """
+    if ours.anonymous and read_from != facts.server_uuid:
+        why = "what was read last has no GTIDs, so nothing tells whether the server has it"
+        raise DMError("gtids-tell-nothing", now=facts.server_uuid, ours=ours, why=why)
+    ours = ours.named
     if not facts.gtid_mode or not ours or ours.flavor != facts.flavor:
         return
     theirs = executed_gtids(connection, facts)
@@ -44,6 +50,16 @@ def expect_all(
     if may_wait and not lost_for_ever(facts, missing, theirs - ours):
         raise DMError("source-behind", address=address, missing=missing, ours=ours, theirs=theirs or "nothing")
     raise DMError("source-gtid-diverged", missing=f"{missing}; {_both(ours, address, facts, theirs, connection)}")
+
+
+def still_has(connection: Connection, facts: ServerFacts, place: Position) -> bool:
+    """Whether the server has all of its binlog after a place that was read from it or from another server."""
+    names = [name for name, _ in binlog_files(connection)]
+    if place.file and place.server_uuid == facts.server_uuid and any(place.same_base(name) for name in names):
+        return place.file in names
+    if not place.gtid_set or not facts.gtid_mode or facts.flavor == "mariadb":
+        return False  # MariaDB does not report what it has purged
+    return place.gtid_set.reaches_into(purged_gtids(connection, facts))
 
 
 def lost_for_ever(facts: ServerFacts, missing: GtidSet, extra: GtidSet) -> bool:
@@ -75,7 +91,7 @@ def explained(error: DMError, addresses: SourceAddresses, ours: GtidSet | None) 
         with closing(connection):
             if error.name == "source-gtid-diverged":
                 may_wait = addresses.other is not None
-                expect_all(connection, facts, ours, endpoint.address, read_from="", may_wait=may_wait)
+                expect_all(connection, facts, ours.named, endpoint.address, read_from="", may_wait=may_wait)
             theirs = executed_gtids(connection, facts)
             sets = _both(ours, endpoint.address, facts, theirs, connection)
     except DMError as found:
@@ -98,7 +114,7 @@ def can_follow(first: Endpoint, current: Endpoint, identity: ReplicaIdentity) ->
             if not facts.log_bin or not facts.gtid_mode or not executed_gtids(connection, facts) >= ours:
                 return False
         # It may have purged what follows, or number it differently: only a request tells.
-        locate(facts, first, identity, ours)
+        resume_after(facts, first, identity, ours)
     except DMError:
         return False  # not back, whatever the reason; the pull continues where it is
     return True

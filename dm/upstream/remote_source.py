@@ -37,6 +37,7 @@ from dm.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStart, DumpStream
 from dm.upstream.facts import ServerFacts, binlog_end, binlog_files
 from dm.upstream.gtid_history import gtids_before
 from dm.upstream.lineage import can_follow, expect_all, explained
+from dm.upstream.locate import resume_after
 from dm.upstream.replica_identity import ReplicaIdentity
 from dm.upstream.stream_position import StreamPosition
 
@@ -102,12 +103,13 @@ class RemoteEventSource:
             return replace(start, server_uuid=facts.server_uuid, gtid_set=found)
         return replace(start, server_uuid=facts.server_uuid)
 
-    @staticmethod
-    def _dump_start(start: Position, facts: ServerFacts, before: str) -> DumpStart:
+    def _dump_start(self, start: Position, facts: ServerFacts, before: str) -> DumpStart:
         if start.file:
             return (start.file, start.offset)
         if not start.gtid_set or not facts.gtid_mode:
             raise DMError("source-changed-without-gtid", now=facts.server_uuid, before=before or "unknown")
+        if before:  # else a person wrote the set: it begins where they say
+            resume_after(facts, self._addresses.current, self._identity, start.gtid_set)
         return start.gtid_set
 
     def runs(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | SourceRun | None]:

@@ -192,7 +192,7 @@ def main() -> None:
     from dm.task.final_place import final_place
     from dm.task.precheck.run import prechecks
     from dm.task.precheck.source_file import verify_source
-    from dm.task.progress import begins_anew, demand_readable, demand_sole_run, first_unit, forget_progress
+    from dm.task.progress import demand_readable, demand_sole_run, first_unit, forget_progress, hold_place
     from dm.task.start_time import begin_at, place_of
     from dm.task.until import until_of
 
@@ -206,8 +206,8 @@ def main() -> None:
         until_of,
         final_place,
         progress,
-        begins_anew,
         demand_readable,
+        hold_place,
     )
     sys.exit(run(Parts(servers, first_unit)))
 

@@ -77,6 +77,7 @@ class Check(Protocol):
         anew: bool = False,
         at_time: bool = False,
         work: Path | None = None,
+        relays: Mapping[str, Path] | None = None,
     ) -> list[CheckResult]:
         """Everything found about a task on these sources, to go on, to begin anew, or at a time."""
         ...
@@ -94,8 +95,8 @@ class Servers:
     until_of: Callable[[SubtaskConfig, AskedEnd, Path], Until]  # where it is to end; raises when it has come further
     final_place: Callable[[SubtaskConfig], FinalPlace]  # where a subtask that was stopped is
     progress: ProgressAtTarget
-    begins_anew: Callable[[SubtaskConfig, Path], bool]  # with a dump that has not been begun, in the work directory
     demand_readable: Callable[[SubtaskConfig], None]  # raises when the source lacks what the task has yet to apply
+    hold_place: Callable[[SubtaskConfig, Path, Path], None]  # of relay files; before the relay may leave them behind
     locks: ShardLocks = field(default_factory=ShardLocks)
     validations: Validations = field(default_factory=Validations)
     joins: JoinRequests = field(default_factory=JoinRequests)
@@ -262,14 +263,12 @@ class Operations:
                     self._servers.forget_progress(subtask, self._supervisor.home.work / config.name)
                 for source in wanted:
                     Hold(directories[source], validator_hold(config.name)).remove()
-            if syncs(config) and when is None:  # a place of that time may lie in the relay's files
-                work = self._supervisor.home.work / config.name
-                for source, subtask in subtasks.items():
-                    if remove_meta or self._servers.begins_anew(subtask, work):
-                        Hold(directories[source], config.name).begin()
             for source, start in starts.items():
                 warnings += self._servers.begin_at(subtasks[source], start)
                 self._servers.validations.forget(subtasks[source])
+            if syncs(config):
+                for source, subtask in subtasks.items():
+                    self._servers.hold_place(subtask, self._supervisor.home.work / config.name, directories[source])
             jobs = self._loop.call(add)
         return {
             **self._begun(config.name, jobs),
@@ -287,8 +286,10 @@ class Operations:
         """What servers say, and this machine's directories."""
         work = self._supervisor.home.work / config.name
         asked = _without_meta(config) if at_time else config
-        results = self._servers.check(asked, sources, anew=anew, at_time=at_time, work=work)
         relays = self._loop.call(lambda: {source: self._supervisor.relay_directory(source) for source in sources})
+        reads = self._loop.call(lambda: {source: self._supervisor.may_read_relay(source, config) for source in sources})
+        read = {source: relay for source, relay in relays.items() if reads[source]}
+        results = self._servers.check(asked, sources, anew=anew, at_time=at_time, work=work, relays=read)
         first = None if anew else self._supervisor.first_unit
         for source in sources:
             results += directories(config.subtask(source), work, relays[source], first)

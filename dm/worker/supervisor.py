@@ -293,6 +293,11 @@ class Supervisor:
         asked = _by_file(source) if source.relay_asked is None else source.relay_asked
         return asked or bool(self.tasks_needing_relay(name))
 
+    def may_read_relay(self, name: str, config: TaskConfig) -> bool:
+        """Whether a task that starts now will read the relay of a source."""
+        loads = UNITS_OF_MODE[config.task_mode][0] != "Sync" and self.sources[name].relay_intent != "stopped"
+        return loads or self.relay_wanted(name)
+
     def tasks_needing_relay(self, source: str) -> list[str]:
         """The tasks whose full load needs the binlog to be pulled meanwhile; they go on reading what was pulled.
 

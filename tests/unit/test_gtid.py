@@ -144,3 +144,33 @@ def test_a_number_that_no_server_counts_to_is_a_named_error(text: str) -> None:
         GtidSet.parse(text)
     with pytest.raises(GtidFormatError):
         Gtid.parse(text)
+
+
+@given(st.lists(st.booleans(), max_size=12), st.data())
+def test_a_set_reaches_into_a_file_only_if_nothing_precedes_the_file_that_was_not_read(
+    history: list[bool], data: st.DataObject
+) -> None:
+    """`history` are a source's transactions, with GTIDs or without."""
+    places = [GtidSet.empty("mysql")]
+    for has_gtid in history:
+        last = places[-1]
+        number = len([place for place in places[1:] if not place.anonymous]) + 1
+        places.append(last.with_gtid(Gtid("mysql", UUIDS[0], number)) if has_gtid else last.then_anonymous())
+    read = data.draw(st.integers(0, len(history)))
+    begins = data.draw(st.integers(0, len(history)))
+    before = places[begins].named  # a file states no more
+    if places[read].reaches_into(before):
+        assert begins <= read
+    if begins < read and history[read - 1]:
+        assert places[read].reaches_into(before)
+    assert GtidSet.parse(str(places[read]), "mysql") == places[read]
+
+
+def test_what_has_no_gtid_makes_a_set_tell_nothing_until_the_next_gtid() -> None:
+    read = GtidSet.parse(f"{UUIDS[0]}:1-5", "mysql").then_anonymous()
+    assert str(read) == f"{UUIDS[0]}:1-5,ANONYMOUS"
+    assert GtidSet.parse(str(read)) == read != read.named
+    assert (read | read.named).anonymous
+    assert (read - GtidSet.parse(f"{UUIDS[0]}:1-5")) | read.named == read, "as a lane's row is put together again"
+    assert str(read.with_gtid(Gtid("mysql", UUIDS[0], 6))) == f"{UUIDS[0]}:1-6"
+    assert str(GtidSet.empty("mysql").then_anonymous()) == "", "a server without GTIDs has no sets"

@@ -75,7 +75,7 @@ class PassEnd:
 
     @property
     def _tells(self) -> bool:
-        return self.told and bool(self.place.gtid_set)
+        return self.told and bool(self.place.gtid_set) and not self.place.gtid_set.anonymous
 
     def _elsewhere(self, now: Position, gtids: Gtid | GtidSet | None) -> DMError:
         return DMError(

@@ -185,7 +185,7 @@ class TransactionAssembler:
         elif isinstance(event, Rotate):
             return self._rotate(event, at, timestamp)
         elif isinstance(event, PreviousGtids | GtidList):
-            self._file_start(event.gtid_set)
+            self._file_start(event.gtid_set, at)
             return self._between(at, timestamp)
         elif isinstance(event, MariadbBinlogCheckpoint):
             return self._between(at, timestamp)
@@ -221,8 +221,10 @@ class TransactionAssembler:
         self._xid = ""
         self._left_out.clear()
 
-    def _file_start(self, gtid_set: GtidSet) -> None:
-        if self._adopt_gtids or not self._gtids_known:
+    def _file_start(self, gtid_set: GtidSet, at: SourceEvent) -> None:
+        # Another server's file says nothing of what was read.
+        here = self._position.server_uuid in ("", at.server_uuid)
+        if here and (self._adopt_gtids or not self._gtids_known):
             self._position = replace(self._position, gtid_set=gtid_set)
             self._gtids_known = True
             self._adopt_gtids = False
@@ -332,22 +334,25 @@ class TransactionAssembler:
         return moved
 
     def _end_at(self, at: SourceEvent) -> Position:
-        gtids = self._position.gtid_set
-        if self._gtid is not None and self._gtids_known:
-            gtids = gtids.with_gtid(self._gtid)
+        gtids = self._after(self._gtid)
         return Position(at.server_uuid, at.file, at.end_offset, gtids)
+
+    def _after(self, gtid: Gtid | None) -> GtidSet:
+        """The set after one more transaction."""
+        gtids = self._position.gtid_set
+        if gtid is None:
+            return gtids.then_anonymous()
+        return gtids.with_gtid(gtid) if self._gtids_known else gtids
 
     def _end(self, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         return self._complete(self._end_at(at), self._gtid, timestamp)
 
     def _whole(self, plain: PlainTransaction[RowsItem], uuid: str, file: str, offset: int) -> SourceTransaction | None:
         """What `feed` returns for the events of the transaction."""
-        gtid, gtids = plain.gtid, self._position.gtid_set
         self._announced_only, self._xid = False, ""
         self._left_out.clear()
-        if gtid is not None and self._gtids_known:
-            gtids = gtids.with_gtid(gtid)
-        return self._complete(Position(uuid, file, offset, gtids), gtid, plain.timestamp, plain)
+        end = Position(uuid, file, offset, self._after(plain.gtid))
+        return self._complete(end, plain.gtid, plain.timestamp, plain)
 
     def _complete(
         self, end: Position, gtid: Gtid | None, timestamp: int, plain: PlainTransaction[RowsItem] | None = None

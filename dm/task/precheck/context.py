@@ -47,6 +47,7 @@ class Context:
     anew: bool = False  # whatever progress there is will be forgotten
     at_time: bool = False  # the task starts at a time, not at its progress or at the place in its file
     work: Path | None = None  # the task's directory, in which a dump may have begun
+    relay: Path | None = None  # of the source; None if the task will not read it
 
     @cached_property
     def rules(self) -> TableRules:

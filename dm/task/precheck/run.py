@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +12,17 @@ from typing import Literal
 from dm.config import Endpoint, SubtaskConfig, TaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.task.precheck import access, binlog, online, row_events, session, tables, validators, versions
+from dm.task.precheck import (
+    access,
+    binlog,
+    online,
+    row_events,
+    session,
+    stored_place,
+    tables,
+    validators,
+    versions,
+)
 from dm.task.precheck import standby as second_address
 from dm.task.precheck.cluster import ITEM as CLUSTER
 from dm.task.precheck.cluster import cluster_authentication
@@ -62,6 +72,7 @@ ITEMS: tuple[Item, ...] = (
     Item("dump_selection", "dump", dump_and_lists),
     Item("online_ddl", "sync", online.online_ddl),
     Item("meta_position", "sync", binlog.start_point),
+    Item("checkpoint", "sync", stored_place.readable),
     Item("conn_number", "always", access.connections, "both"),
     Item("not_migrated", "always", not_migrated),
 )
@@ -84,17 +95,25 @@ OF_A_STANDBY: Sequence[Item] = [item for item in ITEMS if item.name in _NAMES_AT
 
 
 def prechecks(
-    task: TaskConfig, sources: Sequence[str], *, anew: bool = False, at_time: bool = False, work: Path | None = None
+    task: TaskConfig,
+    sources: Sequence[str],
+    *,
+    anew: bool = False,
+    at_time: bool = False,
+    work: Path | None = None,
+    relays: Mapping[str, Path] | None = None,
 ) -> list[CheckResult]:
     """Everything found about a task on these sources, to go on or to begin anew; failures are results, not errors.
 
-    `work` is the task's directory, in which dumps may have begun.
+    `work` is the task's directory, in which dumps may have begun. `relays` are the directories of those relays that the
+    task will read.
     """
     if "all" in task.ignore_checking_items:
         return []
     seen, shards, results = list[SourceNames](), list[SourceShards](), list[CheckResult]()
     for source in sources:
-        context = partial(Context, task.subtask(source), anew=anew, at_time=at_time, work=work)
+        relay = (relays or {}).get(source)
+        context = partial(Context, task.subtask(source), anew=anew, at_time=at_time, work=work, relay=relay)
         results += _subtask(task.subtask(source), (seen, shards), context)
     results += merged_shards(task.merges, task.ignore_checking_items, shards)
     if seen and LISTS not in task.ignore_checking_items:

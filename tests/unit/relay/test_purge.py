@@ -98,8 +98,8 @@ def test_a_task_before_the_relay_or_of_an_unknown_server_keeps_everything(root: 
 
 
 def test_a_task_of_an_unknown_server_is_found_by_its_gtids(root: Path) -> None:
-    """After a switch that the relay has not seen: the reader begins at the newest file whose past it has."""
-    hold(root, "switched", 2, OTHER, f"{SERVER}:1-5")
+    """After a switch that the relay has not seen: the newest file that begins inside of its past is the first."""
+    hold(root, "switched", 2, OTHER, f"{SERVER}:1-6")
     assert before(root, 9).kept_back.startswith("task switched")
     assert left(root) == [6, 7, 8, 9, 10]
 

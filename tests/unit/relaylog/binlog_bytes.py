@@ -37,6 +37,12 @@ def gtid(number: int, *, commit: int = 0) -> bytes:
     return event(EventType.GTID, body + (commit.to_bytes(7, "little") + b"\xfa" if commit else b""))
 
 
+def anonymous(number: int = 1, size: int = 40) -> list[bytes]:
+    """A transaction of a server whose gtid_mode is not ON."""
+    start = event(EventType.ANONYMOUS_GTID, struct.pack("<B16sqBqq", 0, bytes(16), 0, 2, 0, number))
+    return [start, *transaction(number, size)[1:]]
+
+
 def mariadb_gtid(number: int, *, standalone: bool) -> bytes:
     return event(EventType.MARIADB_GTID, struct.pack("<QIB6x", number, 0, 1 if standalone else 0))
 

@@ -181,18 +181,18 @@ def test_numbers_may_jump_where_the_source_jumped(tmp_path: Path) -> None:
     assert found[-1][0] == "mysql-bin.000020"
 
 
-@pytest.mark.parametrize("known", [1, 2])
-def test_a_new_sub_directory_of_the_server_may_follow_only_without_a_gap(tmp_path: Path, known: int) -> None:
+@pytest.mark.parametrize(("file", "known"), [(SECOND, 1), (THIRD, 1), (THIRD, 2)])
+def test_a_new_sub_directory_of_the_server_may_follow_only_without_a_gap(tmp_path: Path, file: str, known: int) -> None:
     old = new_writer(tmp_path)
-    write(old, FIRST, [*head(), *transaction(1)])
+    write(old, FIRST, [*head(), *transaction(1), rotate(SECOND)])
     old.close()
     new = new_writer(tmp_path)
-    write(new, THIRD, [*head(known), *transaction(known + 1)])
+    write(new, file, [*head(known), *transaction(known + 1)])
     new.close()
     found, error = Stored(tmp_path, old.sub, []).read()
-    if known == 1:
+    if file == SECOND:
         assert error is None
-        assert found[-1][0] == THIRD
+        assert found[-1][0] == SECOND
     else:
         assert error is not None
         assert error.name == "relay-gap"
@@ -204,7 +204,7 @@ def test_a_sub_directory_that_has_not_said_what_came_before_it_is_waited_for(tmp
     write(old, FIRST, [*head(), *transaction(1)])
     old.close()
     new = RelayDirectory(tmp_path).add("4e11fa47-71ca-11e1-9e33-c80aa9429562")
-    events = b"\xfebin" + b"".join(placed([*head(1), *transaction(2)]))
+    events = b"\xfebin" + b"".join(placed([*head(), *transaction(2)]))
     steps = iter((3, 60, 140, len(events)))
     found: list[str] = []
     stop = threading.Event()

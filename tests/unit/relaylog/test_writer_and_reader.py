@@ -66,7 +66,7 @@ def test_any_buffer_size_gives_the_same_file(
 def test_reading_crosses_files_and_servers(tmp_path: Path) -> None:
     one = [*head(), *transaction(1), rotate(SECOND)]
     two = [*head(1), *transaction(2)]
-    three = [*head(2), *transaction(3)]
+    three = [*head(1), *transaction(2), *transaction(3)]
     writer = new_writer(tmp_path)
     write(writer, FIRST, one)
     write(writer, SECOND, two)

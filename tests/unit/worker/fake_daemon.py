@@ -22,6 +22,7 @@ from dm.position import Position, TimePlace
 from dm.progress.joining import Joining
 from dm.progress.stored_tasks import StoredTask
 from dm.progress.validator_errors import Operation, RowError, StoredError, TableStatus
+from dm.relaylog.hold import Hold
 from dm.syncer.stream.operators import EventPlace, Request
 from dm.syncer.stream.until import Until, UntilPosition, UntilTime
 from dm.task.final_place import FinalPlace
@@ -77,13 +78,16 @@ def remove_stored(place: Place, task: str) -> list[str]:
     return ["`dm_meta`.`old_loader_deferral`"] if task == "old" else []
 
 
-def begins_anew(config: SubtaskConfig, _work: Path) -> bool:
-    return first_unit(config) == "Dump" and "planned" not in answers()
-
-
 def demand_readable(config: SubtaskConfig) -> None:
     if "purged" in answers():
         raise DMError("relay-holds-more", source=config.source_id, task=config.task, place="a.3", first="a.7")
+
+
+def hold_place(config: SubtaskConfig, _work: Path, relay_directory: Path) -> None:
+    forgotten = Path(os.environ["DM_HOME"]) / "forgotten"
+    removed = forgotten.exists() and config.name in forgotten.read_text().splitlines()
+    if removed or (first_unit(config) == "Dump" and "planned" not in answers()):
+        Hold(relay_directory, config.task).begin()
 
 
 def check(_config: TaskConfig, sources: Sequence[str], **_how: object) -> list[CheckResult]:
@@ -237,9 +241,8 @@ def main() -> None:
     """The process."""
     progress = ProgressAtTarget(demand_sole_run, operate_binlog, operate_structure)
     servers = Servers(
-        verify_source, check, forget_progress, place_of, begin_at, until_of, final_place, progress, begins_anew,
-        demand_readable,
-        ShardLocks(locks, decide), VALIDATIONS, JOIN_REQUESTS, StoredProgress(stored, remove_stored),
+        verify_source, check, forget_progress, place_of, begin_at, until_of, final_place, progress, demand_readable,
+        hold_place, ShardLocks(locks, decide), VALIDATIONS, JOIN_REQUESTS, StoredProgress(stored, remove_stored),
     )  # fmt: skip
     fork_hosts(fake_host.run)
     parts = Parts(servers, first_unit, patience=2.0)

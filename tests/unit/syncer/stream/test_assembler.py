@@ -52,6 +52,11 @@ class Stream:
         )
         return self._event(33, struct.pack("<B16sqBqq", 1, uuid, number, 2, number - 1, number) + times)
 
+    def anonymous(self, table: str = "t") -> list[SourceEvent]:
+        """A transaction of a server whose gtid_mode is not ON."""
+        begin = self._event(34, struct.pack("<B16sqBqq", 1, bytes(16), 0, 2, 0, 1))
+        return [begin, self.query("BEGIN"), self.table_map(9, table), self.write_rows(9), self.xid()]
+
     def query(self, sql: str) -> SourceEvent:
         return self._event(2, struct.pack("<IIBHH", 1, 0, 2, 0, 0) + b"db\0" + sql.encode())
 
@@ -94,6 +99,18 @@ def start(gtids: str = "") -> Position:
 
 def everything(_: TableName) -> bool:
     return True
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_position_tells_that_its_last_transaction_has_no_gtid(whole: bool) -> None:
+    stream = Stream()
+    assembler = TransactionAssembler(start(f"{UUID}:1"), everything, NO_XA)
+    events = [stream.format, *stream.anonymous(), *stream.insert(2), *stream.anonymous()]
+    found = list(assembler.feed_run(run_of(events)) if whole else assembled(assembler, events))
+    sets = [str(transaction.end.gtid_set) for transaction in found]
+    assert sets == [f"{UUID}:1,ANONYMOUS", f"{UUID}:1-2", f"{UUID}:1-2,ANONYMOUS"]
+    without = TransactionAssembler(Position(UUID, FILE, 90), everything, NO_XA)
+    assert [str(each.end.gtid_set) for each in assembled(without, [*stream.anonymous()])] == [""]
 
 
 def test_a_transaction_appears_with_its_last_event_and_not_before() -> None:

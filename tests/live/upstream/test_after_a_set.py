@@ -1,0 +1,53 @@
+"""A server is followed after a GTID set only where nothing without a GTID can be passed over."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.upstream.connection import connect
+from dm.upstream.facts import read_facts
+from dm.upstream.locate import resume_after
+from dm.upstream.replica_identity import identity_for
+from tests.live.relay.relaying import endpoint_of, flush_logs
+from tests.testbed.fixtures import ServerFactory
+
+pytestmark = pytest.mark.live
+
+
+def continued(server: ThrowawayServer, gtid_set: str) -> str:
+    endpoint = endpoint_of(server)
+    with closing(connect(endpoint)) as connection:
+        facts = read_facts(connection)
+    return resume_after(facts, endpoint, identity_for("t", "s"), GtidSet.parse(gtid_set, server.flavor)).file
+
+
+def test_transactions_without_gtids_behind_a_set_are_found(server: ServerFactory) -> None:
+    source = server("mysql")
+    source.execute("CREATE DATABASE x", "CREATE TABLE x.t (id INT PRIMARY KEY)", "INSERT INTO x.t VALUES (1)")
+    [[uuid]] = source.query("SELECT @@server_uuid")
+    assert continued(source, f"{uuid}:1-2") == "binlog.000001"
+    flush_logs(source)
+    flush_logs(source)
+    assert continued(source, f"{uuid}:1-3") == "binlog.000001", "the last file that shows what precedes the rest"
+    for mode in ("ON_PERMISSIVE", "OFF_PERMISSIVE"):  # each begins a file
+        source.execute(f"SET GLOBAL gtid_mode = {mode}")
+    source.execute("INSERT INTO x.t VALUES (2)")
+    for mode in ("ON_PERMISSIVE", "ON"):
+        source.execute(f"SET GLOBAL gtid_mode = {mode}")
+    with pytest.raises(DMError, match="it has transactions without GTIDs") as raised:
+        continued(source, f"{uuid}:1-3")
+    assert raised.value.name == "gtids-tell-nothing"
+    source.execute("INSERT INTO x.t VALUES (3)", "INSERT INTO x.t VALUES (4)")
+    with pytest.raises(DMError, match="it has transactions without GTIDs"):
+        continued(source, f"{uuid}:1-3")
+    assert continued(source, f"{uuid}:1-4") == source.query("SHOW BINARY LOGS")[-1][0]
+    flush_logs(source)
+    source.execute(f"PURGE BINARY LOGS TO '{source.query('SHOW BINARY LOGS')[-1][0]}'")
+    with pytest.raises(DMError, match="its binlog begins with") as raised:
+        continued(source, f"{uuid}:1-5")
+    assert raised.value.name == "gtids-tell-nothing"
