@@ -22,6 +22,7 @@ from dm.task.precheck import (
     tables,
     validators,
     versions,
+    way_back,
 )
 from dm.task.precheck import standby as second_address
 from dm.task.precheck.cluster import ITEM as CLUSTER
@@ -73,6 +74,7 @@ ITEMS: tuple[Item, ...] = (
     Item("online_ddl", "sync", online.online_ddl),
     Item("meta_position", "sync", binlog.start_point),
     Item("checkpoint", "sync", stored_place.readable),
+    Item("way_back", "sync", way_back.nothing_returned),
     Item("conn_number", "always", access.connections, "both"),
     Item("not_migrated", "always", not_migrated),
 )

@@ -44,6 +44,7 @@ class Reader:
         self.source, self.target, self.daemon = source, target, daemon
         self.files: dict[str, str] = {}
         self.stopped = ""
+        self.events = 0  # rows that went back as events
 
     def follow(self, block: Block) -> None:
         """Do what a block says."""
@@ -68,11 +69,14 @@ class Reader:
             command = re.sub(r"\(\S+, \d+\)", f"({file}, {offset})", command)
         if command.startswith("validation status"):  # it has not read so far yet, or not said so
             wait_until(lambda: alike(self.daemon.said(*shlex.split(command)).out) == alike(shown), "all is validated")
+        if command.startswith("stop-task back"):
+            self.events = self.daemon.status("back")["back-01"]["sync"]["eventRows"]
         said = self.daemon.said(*shlex.split(command))
         assert said.status == 0, str(said)
         assert alike(said.out) == alike(shown), str(said)
-        if command.startswith("stop-task shop"):
+        if command.startswith("stop-task"):
             self.stopped = said.out
+        if command.startswith("stop-task shop"):
             self.target.execute("INSERT INTO shop.orders VALUES (3, 'at the target')")
 
     def _write_files(self) -> None:
@@ -119,4 +123,23 @@ def test_the_cut_over_and_the_way_back_go_as_the_page_says(reader: Reader) -> No
     everything = [(1, "one"), (2, "two"), (3, "at the target")]
     assert reader.rows(reader.target) == everything
     assert reader.rows(reader.source) == everything
-    assert reader.daemon.status("back")["back-01"]["sync"]["eventRows"] == 1, "the page gives the privilege"
+    forward_once_more(reader)
+    assert reader.events == 1, "the page gives the privilege"
+
+
+def forward_once_more(reader: Reader) -> None:
+    """What the page says of the first task after the return."""
+    daemon = reader.daemon
+    for verb in ("check-task", "start-task"):
+        refused = daemon.said(verb, "shop.yaml")
+        assert refused.status != 0, str(refused)
+        assert "way_back" in refused.out + refused.err, str(refused)
+    place = re.search(r"its binlog ends at \((\S+), (\d+)\)", reader.stopped)
+    assert place is not None, reader.stopped
+    file = daemon.directory / "shop.yaml"
+    meta = f"source-id: mysql-01, meta: {{binlog-name: {place[1]}, binlog-pos: {place[2]}}},"
+    file.write_text(file.read_text().replace("source-id: mysql-01,", meta))
+    reader.source.execute("INSERT INTO shop.orders VALUES (4, 'at the source')")
+    daemon.must("start-task", "shop.yaml", "--remove-meta")
+    daemon.must("wait", "shop", "--synced", "--timeout", "60")
+    assert reader.rows(reader.target) == reader.rows(reader.source)

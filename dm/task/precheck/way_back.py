@@ -1,0 +1,176 @@
+"""Whether the source has changes that another task has brought there from this very target.
+
+After a cut-over a task in the other direction, the way back, writes into the old source. If the first task goes on from
+its checkpoint, it reads these changes as new ones and applies them to the server that they came from: rows without a
+key come twice.
+
+The way back stores its progress in the database that it writes to, here the source, and names there the server that it
+reads, here the target. Each of its transactions has a progress row beside the rows of tables, so the binlog tells them
+from those of applications. Only where the source has such progress the binlog is read, from the task's place to its
+end, up to the first of these transactions.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dm.binlog.event import RawEvent
+from dm.binlog.header import EventType
+from dm.binlog.payload import TransactionPayload
+from dm.binlog.reader import EventParser, TableMapEvent
+from dm.flavor import is_tidb
+from dm.gtid import GtidFormatError, GtidSet
+from dm.ident import TableName
+from dm.position import MAGIC_SIZE, Position
+from dm.progress.shard_holds import earliest
+from dm.progress.tables import SubtaskKey, share_name
+from dm.relaylog.relay_source import RelayEventSource
+from dm.relaylog.unbroken import unbroken_end
+from dm.task.precheck.context import Answers, Context
+from dm.task.precheck.result import CheckResult
+from dm.task.progress import places_needed
+from dm.upstream.dump_stream import DumpStart, DumpStream
+from dm.upstream.facts import binlog_end, executed_gtids
+from dm.upstream.lineage import still_has
+from dm.upstream.replica_identity import identity_for
+from dm.upstream.stream_position import StreamPosition
+
+_CHECKPOINT = SubtaskKey("", "", "").checkpoint.table  # the end of the name of each task's table
+_BEGINS = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID})
+
+
+@dataclass(slots=True)
+class _Returned:
+    """Looks for a transaction that has progress of the way back and rows of a table that goes to the target."""
+
+    context: Context
+    tasks: tuple[SubtaskKey, ...]
+    parser: EventParser = field(default_factory=EventParser)
+    task: str = ""  # of the open transaction
+    table: TableName | None = None
+
+    def takes(self, raw: RawEvent) -> bool:
+        """Whether the event is the proof."""
+        kind = raw.header.type
+        if kind in _BEGINS:
+            self.task, self.table = "", None
+        elif kind in (EventType.FORMAT_DESCRIPTION, EventType.TABLE_MAP, EventType.TRANSACTION_PAYLOAD):
+            parsed = self.parser.parse(raw)
+            inner = (self.parser.parse(each) for each in parsed.events()) if isinstance(
+                parsed, TransactionPayload
+            ) else (parsed,)  # fmt: skip
+            for event in inner:
+                if isinstance(event, TableMapEvent):
+                    self._table(TableName(event.table_map.schema, event.table_map.table))
+        return bool(self.task) and self.table is not None
+
+    def _table(self, name: TableName) -> None:
+        for key in self.tasks:
+            own = name.table.startswith((f"{key.task}_", f"{share_name(key.task)}_"))
+            if own and name.schema.lower() == key.meta_schema.lower():
+                self.task = key.task
+                return
+        if self.context.rules.wanted(name):
+            self.table = self.table or name
+
+
+def nothing_returned(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """Whether what follows the place where the task begins was written by applications only."""
+    start = _start(context)
+    tasks = () if start is None else tuple(_tasks_from_target(context))
+    if start is None or not tasks:
+        yield answers.success()
+        return
+    returned = _Returned(context, tasks)
+    for raw, file, end_offset in _events(context, start):
+        if returned.takes(raw):
+            place = Position("", file, max(end_offset - raw.header.size, MAGIC_SIZE))
+            yield answers.failure(
+                f"behind {start} the source has changes of {returned.table} that task {returned.task} brought from this"
+                f" target, the first at {place}: they would be applied once more",
+                f"`dmctl stop-task {returned.task}` shows where the source's binlog ends then: put that place into"
+                " `meta` of this task, and start it with `task-mode: incremental` and `--remove-meta`",
+            )
+            return
+    yield answers.success(f"task {tasks[0].task} has brought nothing behind {start}")
+
+
+def _start(context: Context) -> Position | None:
+    """Where the task begins to read; None where nothing precedes that is not loaded."""
+    facts, meta = context.source.facts, context.config.meta
+    if context.at_time or not facts.log_bin or is_tidb(context.target.facts.version_text):
+        return None
+    places = [] if context.anew else places_needed(context.config)
+    if places:
+        return earliest(places)
+    if context.dumps or meta is None:
+        return None
+    if meta.binlog_gtid and (context.config.source.enable_gtid or not meta.binlog_name):
+        return Position("", "", gtid_set=GtidSet.parse(meta.binlog_gtid, facts.flavor))
+    return Position(facts.server_uuid, meta.binlog_name, max(meta.binlog_pos, MAGIC_SIZE))
+
+
+def _tasks_from_target(context: Context) -> Iterator[SubtaskKey]:
+    """The tasks with progress in the source that read this target, or a server whose transactions it has."""
+    rows = context.source.query(
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_name LIKE %s",
+        "%" + _CHECKPOINT.replace("_", r"\_"),
+    )
+    for schema, table in rows:
+        name = TableName(str(schema), str(table))
+        columns = context.source.query(
+            "SELECT 1 FROM information_schema.columns WHERE table_schema = %s AND table_name = %s"
+            " AND column_name = 'server_uuid'",
+            *name,
+        )
+        if not columns:
+            continue  # of DM itself, which does not say which server it reads
+        places = context.source.query(f"SELECT server_uuid, binlog_gtid FROM {name.sql} WHERE is_global")
+        if any(_of_target(context, str(server), str(gtids or "")) for server, gtids in places):
+            yield SubtaskKey(name.schema, name.table.removesuffix(_CHECKPOINT), "")
+
+
+def _of_target(context: Context, server: str, gtids: str) -> bool:
+    facts = context.target.facts
+    if server == facts.server_uuid:
+        return True
+    if facts.flavor == "mariadb" or not gtids:
+        return False  # its numbers count from 1 on every server
+    try:
+        read = GtidSet.parse(gtids, "mysql").named
+    except GtidFormatError:
+        return False
+    return bool(read) and executed_gtids(context.target.connection, facts) >= read
+
+
+def _events(context: Context, start: Position) -> Iterator[tuple[RawEvent, str, int]]:
+    """Each event behind the place with its file and its end there, up to the source's present end."""
+    connection, facts = context.source.connection, context.source.facts
+    end = binlog_end(connection, facts, exact=False)
+    here: Position | None = start
+    if start.server_uuid and context.relay is not None and not still_has(connection, facts, start):
+        relay = RelayEventSource(context.relay, facts.flavor)
+        for found in relay.events(start, threading.Event()):
+            if found is None:
+                break
+            yield found.raw, found.file, found.end_offset
+        here = unbroken_end(context.relay, facts.flavor, start)
+    if here is None or here.reaches(end):
+        return
+    wanted: DumpStart = (here.file, here.offset) if here.server_uuid == facts.server_uuid else here.gtid_set
+    place = StreamPosition()
+    with DumpStream(context.source.endpoint, identity_for("check", context.config.source_id), wanted) as stream:
+        for raw in _raw(stream.batches()):
+            in_file = place.advance(raw)
+            # A start beyond 32 bits is requested as the start of the file.
+            if not in_file or place.file != here.file or place.offset > here.offset:
+                yield RawEvent.of(raw), place.file, place.offset
+            if Position(end.server_uuid, place.file, place.offset).order >= end.order:
+                return
+
+
+def _raw(batches: Iterable[list[bytes]]) -> Iterator[bytes]:
+    for batch in batches:
+        yield from batch

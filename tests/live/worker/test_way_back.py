@@ -1,0 +1,68 @@
+"""Forward, back, and forward again: what came back is found before the first task applies it once more."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+
+import pytest
+
+from dm.config.start_point import StartPoint
+from dm.config.subtask import SubtaskConfig
+from dm.demo.servers import ThrowawayServer
+from dm.task.precheck.context import Answers, Context
+from dm.task.precheck.result import CheckResult
+from dm.task.precheck.server import open_server
+from dm.task.precheck.way_back import nothing_returned
+from tests.testbed.sync import running_sync, subtask_for
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture
+def name(upstreams: tuple[ThrowawayServer, ThrowawayServer]) -> Iterator[str]:
+    name = f"around_{secrets.token_hex(3)}"
+    for server in upstreams:
+        server.execute(f"CREATE DATABASE {name}", f"CREATE TABLE {name}.t (v INT)", f"CREATE TABLE {name}.u (v INT)")
+    yield name
+    for server in upstreams:
+        server.execute(*(f"DROP DATABASE IF EXISTS {each}" for each in (name, f"meta_{name}", f"meta_{name}_back")))
+
+
+def found(subtask: SubtaskConfig, *, anew: bool = False) -> CheckResult:
+    with open_server(subtask.source.endpoint, "source") as source, open_server(subtask.target, "target") as target:
+        [result] = nothing_returned(Context(subtask, source, target, anew), Answers("way_back", "source"))
+        return result
+
+
+def end_of(server: ThrowawayServer) -> StartPoint:
+    file, offset = server.query("SHOW BINARY LOGS")[-1][:2]
+    return StartPoint(binlog_name=file, binlog_pos=offset)
+
+
+@pytest.mark.parametrize("row_format", ["auto", "sql"])
+@pytest.mark.ci_flavor("mariadb")
+def test_what_the_way_back_has_written_is_told_from_what_applications_write(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str, row_format: str
+) -> None:
+    first, second = upstreams
+    forward = subtask_for(first, second, name, task=name, row_format=row_format)
+    assert found(forward).state == "success", "it has not begun"
+    with running_sync(forward) as sync:
+        sync.wait_synced()
+        first.execute(f"INSERT INTO {name}.t VALUES (1)")
+        sync.wait_synced()
+    back = subtask_for(second, first, name, task=f"{name}_back", meta=end_of(second), row_format=row_format)
+    with running_sync(back) as sync:
+        sync.wait_synced()
+        first.execute(f"INSERT INTO {name}.u VALUES (2)")  # by hand: the task has to take it
+        assert found(forward).state == "success", "nothing has come back yet"
+        second.execute(f"INSERT INTO {name}.t VALUES (3)")
+        sync.wait_synced()
+    result = found(forward)
+    assert result.state == "failure", result
+    assert f"task {name}_back brought from this target" in result.message
+    assert "--remove-meta" in result.instruction
+    for meta in (None, end_of(first)):
+        assert found(forward.model_copy(update={"meta": meta}), anew=True).state == "success", "the way out"
+    assert found(back).state == "success", "what the first task wrote lies before the place where this one is"
