@@ -4,6 +4,8 @@ Columns are matched by name, ignoring case as the servers do. The target may hav
 defaults) and may compute some (generated columns are never written). A source column without a target column stops the
 task, because dropping data silently is not an option.
 
+A MariaDB has no gb18030: such texts go there in UTF-8.
+
 A TiDB has no introducers of other character sets than Unicode's, and keeps latin1 in UTF-8: texts go there in UTF-8. It
 takes the number in `UPDATE .. SET tags = 3` for a member called '3', and compares no SET with a number of more than 53
 bits: such a SET goes by the names of its members.
@@ -51,11 +53,17 @@ _EXACT_BITS = 53  # of a double
 
 
 def map_columns(
-    source: TableName, wire: Sequence[Column], target: TableSchema, *, json_types: bool, tidb: bool = False
+    source: TableName,
+    wire: Sequence[Column],
+    target: TableSchema,
+    *,
+    json_types: bool,
+    tidb: bool = False,
+    mariadb: bool = False,
 ) -> tuple[MappedColumn, ...]:
     """Maps a row of the binlog to the columns of a target; with `json_types` it keeps the types inside documents.
 
-    `tidb`: the target is one.
+    `tidb`, `mariadb`: the target is one.
     """
     places = {column.name.lower(): column for column in target.columns}
     mapped: list[MappedColumn] = []
@@ -64,7 +72,7 @@ def map_columns(
         place = places.get(column.name.lower())
         if place is not None:
             name = Ident(place.name).sql.encode()
-            there = _at_tidb(column, place) if tidb else None
+            there = _at_tidb(column, place) if tidb else _at_mariadb(column) if mariadb else None
             encoder = _encoder(column, place, json_types=json_types) if there is None else (there, _CALLED)
             mapped.append(MappedColumn(at, column, place, name, *encoder))
         elif not (column.generated and column.name.startswith(_HIDDEN)):
@@ -91,6 +99,11 @@ def _encoder(source: Column, target: Column, *, json_types: bool) -> tuple[Encod
             text = encoder_for(replace(source, base="varchar", charset="utf8mb4"))
             return _after(label_of(source), text), _CALLED
     return encoder_for(source), usual_of(source)
+
+
+def _at_mariadb(source: Column) -> Encoder | None:
+    """The encoder of a text whose character set a MariaDB has not; None for any other value."""
+    return _in_utf8(source) if source.charset == "gb18030" else None
 
 
 def _at_tidb(source: Column, target: Column) -> Encoder | None:

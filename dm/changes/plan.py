@@ -161,7 +161,8 @@ def build_plan(
     columns = [*wire, *(each.column for each in constants)]
     # Inside of a TiDB's document a DECIMAL is a DOUBLE anyway, and expressions for dates are not alike in its versions.
     json_types = options.flavor == "mysql" and not options.tidb
-    mapped = map_columns(source.name, columns, schema, json_types=json_types, tidb=options.tidb)
+    maria = options.flavor == "mariadb"
+    mapped = map_columns(source.name, columns, schema, json_types=json_types, tidb=options.tidb, mariadb=maria)
     if options.narrower_columns == "pause":
         # Columns of routes take the target's type.
         pairs = ((column.source, column.target) for column in mapped if column.at < len(wire))

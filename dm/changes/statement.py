@@ -72,7 +72,16 @@ def key_of(change: RowChange) -> str:
     plan, before = change.plan, change.before
     if before is None or not plan.keyed:
         return "(a table without a key: all values are compared)"
-    return ", ".join(f"{column.target.name} = {_shown(before[column.at])}" for column in plan.row_key)
+    return _keyed(plan, before)
+
+
+def row_of(change: RowChange) -> str:
+    """The row that an INSERT or UPDATE writes, in messages; empty for a table without a key."""
+    return _keyed(change.plan, change.after) if change.after is not None and change.plan.keyed else ""
+
+
+def _keyed(plan: TablePlan, row: Row) -> str:
+    return ", ".join(f"{column.target.name} = {_shown(row[column.at])}" for column in plan.row_key)
 
 
 def _shown(value: Value) -> str:

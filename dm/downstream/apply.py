@@ -30,12 +30,13 @@ from dm.changes.event_guard import GUARD
 from dm.changes.row_bag import BagChange, Planned, planned
 from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
-from dm.changes.statement import ApplyStatement, key_of, operation_of
+from dm.changes.statement import ApplyStatement, key_of, operation_of, row_of
 from dm.downstream.connection import BEGIN, ROW_EVENTS, Outcome, TargetConnection
 from dm.downstream.lenient import as_it_asks
 from dm.downstream.refused_row import run_exactly
 from dm.downstream.rows_by_hash import Lacking, NotByHash, carry_out
 from dm.errors import DMError
+from dm.sql.json_depth import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
 
 # KILL QUERY, and MariaDB's max_statement_time.
 _ENDED_STATEMENT: Final = {1317, 1969}
@@ -191,6 +192,28 @@ def apply_serially(connection: TargetConnection, changes: Iterable[RowChange]) -
     return serial.missing
 
 
+def _of_the_row(error: DMError, change: RowChange) -> DMError:
+    """The error of a change; where a MariaDB refused a row, it may be for a JSON document."""
+    if error.server_errno != CHECK_FAILED_AT_MARIADB or change.after is None:
+        return error
+    for column in change.plan.columns:
+        value = change.after[column.at]
+        if column.source.base != "json" or not column.target.json_checked or not isinstance(value, str | bytes):
+            continue
+        depth = depth_of(value.encode() if isinstance(value, str) else value)
+        if depth > DEEPEST_AT_MARIADB:
+            return DMError(
+                "json-too-deep",
+                table=change.plan.target,
+                key=row_of(change) or "no key",
+                column=column.target.name,
+                depth=depth,
+                most=DEEPEST_AT_MARIADB,
+                cause=error.cause,
+            ).numbered(error.server_errno)
+    return error
+
+
 def _blame(unexpected: _Unexpected) -> None:
     """The changes of a refused attempt were taken one by one: where they were row events, those are to blame."""
     statement = unexpected.statement
@@ -230,10 +253,10 @@ class _Serial:
             try:
                 for statement in row_statements(change):
                     count += self._run(statement)
-            except DMError:
+            except DMError as error:
                 if self._failed is not None:
                     self._failed(change)
-                raise
+                raise _of_the_row(error, change) from error
         return count
 
     def _run(self, statement: ApplyStatement) -> int:

@@ -3,6 +3,7 @@
 from typing import Final
 
 from dm.errors.kind import ErrorKind
+from dm.errors.way_out import WITH_NEW_FILE
 
 REFUSED_STATEMENT: Final = {True: "query-failed", False: "statement-failed"}
 """The error of a statement that a server refused, by whether it only reads; DM tells the two apart."""
@@ -56,6 +57,14 @@ KINDS = (
         "statement-failed", 10006, "database", "not-set", "high",
         "{role} refused a statement: {statement}",
         "the cause has the server's words",
+    ),
+    ErrorKind(
+        "json-too-deep", 10914, "database", "downstream", "high",
+        "the target refuses the row of {table} with {key}: the JSON document in its column {column} has {depth} levels,"
+        " and MariaDB's check json_valid takes {most}",
+        "`session: {{check_constraint_checks: 0}}` under `target-database` in the task file has the target take such"
+        " documents as text, which its JSON functions do not read then: " + WITH_NEW_FILE + "; or make the document"
+        " less deep at the source and load the table again; or exclude the table with `block-allow-list`",
     ),
     ErrorKind(
         "internal-error", 11900, "functional", "internal", "high",

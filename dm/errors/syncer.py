@@ -124,9 +124,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "rows of {table} do not match its tracked structure: {why}",
-        "a DDL was not replicated, or the start position is wrong: compare `dmctl binlog-schema list`, set the "
-        "right structure with `dmctl binlog-schema update`, or `dmctl binlog inject` the missing DDL; or start "
-        "again with a full load",
+        "compare `dmctl binlog-schema list` with the source's table at this point. A DDL was not replicated, the start "
+        "position is wrong, or (where only a character set or the size of a text differs) the table was created LIKE a "
+        "temporary table with another default character set, which its statement does not tell. Set the structure that "
+        "the source had with `dmctl binlog-schema update` (and alter the target's table where it got another one), or "
+        "`dmctl binlog inject` the missing DDL; or start again with a full load",
     ),
     ErrorKind(
         "event-outside-transaction",
@@ -210,7 +212,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "the target refused a DDL statement: {statement}",
-        "correct the target's structure and `dmctl resume-task`; or " + OTHERWISE,
+        "correct the target's structure and `dmctl resume-task`; or " + OTHERWISE + " (what only MySQL or only MariaDB "
+        "takes is listed in docs/promises-and-limits.md)",
     ),
     ErrorKind(
         "ddl-collation-unknown",
@@ -219,8 +222,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "the target does not know a collation or character set of a DDL statement: {statement}",
-        "name one that the target knows under `collation-map` in the task file, as `collation-map: "
-        "{{utf8mb4_ja_0900_as_cs: utf8mb4_unicode_520_ci}}`; " + WITH_NEW_FILE + ". Or " + OTHERWISE,
+        "for a collation, name one that the target knows under `collation-map` in the task file, as `collation-map: "
+        "{{utf8mb4_ja_0900_as_cs: utf8mb4_unicode_520_ci}}`; " + WITH_NEW_FILE + ". For a character set, `dmctl binlog "
+        "replace` with the statement in one that the target knows and that has all its characters, as utf8mb4. Or "
+        + OTHERWISE,
     ),
     ErrorKind(
         "ddl-values-differ",

@@ -24,6 +24,7 @@ from dm.loader.tally import MOST_WARNINGS, OnDuplicate, Tally
 from dm.loader.unjudged_rows import without_checks
 from dm.progress.load_parts import NO_DUPLICATES, LoadRun
 from dm.schema.table import Column
+from dm.sql.json_depth import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
 from dm.sql.value_list import statements
 
 # Gives the rows with the columns of these names, again each time it is called.
@@ -115,9 +116,35 @@ class PartWriter:
         )
         most = tally.most_rows
         local = destination.local_data and documents is None and errors < MOST_WARNINGS and (most is None or most > 0)
-        if not (local and self.on_duplicate != "ignore" and self._send(rows, tally, most)):
-            self._insert(rows, documents, tally, most)
+        try:
+            if not (local and self.on_duplicate != "ignore" and self._send(rows, tally, most)):
+                self._insert(rows, documents, tally, most)
+        except DMError as error:
+            raise self._too_deep(rows, error) or error from error
         return tally
+
+    def _too_deep(self, rows: Rows, error: DMError) -> DMError | None:
+        """The row with a JSON document that a MariaDB's check refuses; None if it refused another thing."""
+        if error.server_errno != CHECK_FAILED_AT_MARIADB:
+            return None
+        documents = [column.name for column in self.destination.columns if column.base == "json"]
+        named = list(self.destination.key)
+        for batch in rows([*documents, *named]) if documents else ():
+            for column, values in zip(documents, batch.columns, strict=False):
+                for at, value in enumerate(values):
+                    depth = depth_of(value.as_py() or b"")
+                    if depth > DEEPEST_AT_MARIADB:
+                        key = ", ".join(f"{name} = {batch.column(name)[at].as_py().decode()}" for name in named)
+                        return DMError(
+                            "json-too-deep",
+                            table=self.destination.target,
+                            key=key or "no key",
+                            column=column,
+                            depth=depth,
+                            most=DEEPEST_AT_MARIADB,
+                            cause=error.cause,
+                        )
+        return None
 
     def _send(self, rows: Rows, tally: Tally, most: int | None) -> bool:
         """Write by LOAD DATA, `most` rows by each; False when the way there does not let it pass."""

@@ -141,13 +141,14 @@ class Tally:
         if warnings >= MOST_WARNINGS or self.warnings > self.error_values or len(admitted) < len(harmful):
             if self._refused is not None and not harmful:
                 raise self._refused  # a statement of a dump file is as long as it is
+            shown_first = sorted(harmful, key=lambda each: each[1] in admitted)
             raise DMError(
                 "load-values-changed",
                 table=self.target,
                 warnings=self.warnings,
                 expected=self.error_values,
-                cause="; ".join(text for _, text in sorted(harmful, key=lambda each: each[1] in admitted)[:3]),
-            )
+                cause="; ".join(text for _, text in shown_first[:3]),
+            ).numbered(shown_first[0][0] if shown_first else 0)
 
     def _names_an_enum(self, text: str) -> bool:
         return any(f"'{name}'" in text for name in self.enums)

@@ -59,13 +59,23 @@ def _charset(tokens: list[Token]) -> Token | None:
 
 def lone_charsets(piece: Piece) -> Iterator[Token]:
     """The tokens of a statement that name a character set without a collation."""
+    for named, words in _charsets(piece):
+        if not words & {"COLLATE", "BINARY"}:
+            yield named
+
+
+def charsets(piece: Piece) -> frozenset[str]:
+    """The character sets that a statement names, in lower case."""
+    return frozenset(named.text.lower() for named, _ in _charsets(piece))
+
+
+def _charsets(piece: Piece) -> Iterator[tuple[Token, set[str]]]:
     for operation in piece.operations:
         for scope in _scopes(operation):
             tokens = outside_parentheses(scope)
             named = _charset(tokens)
-            words = {token.upper for token in tokens}
-            if named is not None and named.upper != "DEFAULT" and not words & {"COLLATE", "BINARY"}:
-                yield named
+            if named is not None and named.upper != "DEFAULT":
+                yield named, {token.upper for token in tokens}
 
 
 def _insertion(named: Token, source: SourceContext, target: SourceContext) -> _Insertions:

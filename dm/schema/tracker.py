@@ -171,7 +171,7 @@ class SchemaTracker:
         try:
             changes = interpret(piece, Surroundings(self._now, self.database_charset, lenient=True))
         except Refused as refusal:
-            raise untrackable(piece, str(refusal)) from refusal
+            raise untrackable(piece, str(refusal)) from None
         for name, schema in changes.items():
             self._keep(name, schema)
         self._follow_columns(piece)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -349,6 +349,14 @@ class DdlSession:
     def has_rows(self, table: TableName, count: int, condition: str = "TRUE") -> bool:
         """Whether the target's table has so many rows, or more, for which the condition is true."""
         return len(self._connection.query(f"SELECT 1 FROM {table.sql} WHERE {condition} LIMIT {count}")) == count
+
+    def unknown_charsets(self, names: Collection[str]) -> list[str]:
+        """Of these character sets, in lower case, those that the target has not."""
+        if not names:
+            return []
+        rows = self._connection.query("SELECT character_set_name FROM information_schema.character_sets")
+        known = {str(name).lower() for (name,) in rows} | {"utf8"}
+        return sorted(set(names) - known)
 
     def column_checks(self, table: TableName) -> frozenset[str]:
         """The columns, in lower case, with a CHECK in their definition, which MariaDB keeps apart from the table's."""

@@ -149,7 +149,7 @@ def _followed(piece: Piece, schema: TableSchema, databases: Databases) -> TableS
     try:
         return _interpreted(piece, schema, databases)
     except Refused as refusal:
-        raise untrackable(piece, str(refusal)) from refusal
+        raise untrackable(piece, str(refusal)) from None
 
 
 def _interpreted(piece: Piece, schema: TableSchema, databases: Databases, *, lenient: bool = True) -> TableSchema:

@@ -24,6 +24,7 @@ from dataclasses import replace
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.rules.table_rules import RowEvent, TableRules
+from dm.schema.collation_text import charsets
 from dm.schema.draft import Refused
 from dm.schema.effect import expected_after
 from dm.schema.interpretation import Surroundings, interpret
@@ -60,6 +61,11 @@ def refuse_other_values(checked: CheckedStep) -> None:
     after = _read_there(checked.target_piece, checked.now, session)
     converted = _converted(piece, source, tracker, target, after)
     if converted and session.has_rows(target.name, 1):
+        lacking = session.unknown_charsets(charsets(checked.target_piece))
+        if lacking:  # else it would be advised to have the target execute the same statement
+            cause = f"the target has no character set {lacking[0]}"
+            statement = checked.target_piece.text
+            raise DMError("ddl-collation-unknown", statement=statement, position=checked.position, cause=cause)
         there = "TiDB" if session.tidb else session.context.flavor
         what = f"{there} may convert column {converted} in another way than {piece.context.flavor}"
         raise DMError("ddl-values-differ", what=what, statement=piece.text, position=checked.position)

@@ -1,0 +1,138 @@
+"""What an error tells a person to do, done: the task goes on, and the rows are the source's."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+from dm.config.route import RouteRule
+from dm.config.subtask import SubtaskConfig
+from dm.demo.compare import compare, pair_tables
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.syncer.stream.operators import Request
+from dm.task.operators import operate
+from dm.task.tracked_structure import StructureRequest
+from dm.task.tracked_structure import operate as change_structure
+from tests.live.syncer.test_operators import place
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import running_sync, subtask_for
+
+pytestmark = pytest.mark.live
+
+
+def pauses(subtask: SubtaskConfig, name: str) -> DMError:
+    """The error that ends the run."""
+    with running_sync(subtask) as sync:
+        error = sync.wait_ended()
+        sync.error = None
+    assert isinstance(error, DMError)
+    assert error.name == name, error
+    return error
+
+
+def goes_on(subtask: SubtaskConfig) -> None:
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+
+
+def replace(subtask: SubtaskConfig, at: str, statement: str) -> None:
+    operate(subtask, Request("replace", subtask.task, subtask.source_id, at, (statement,)), None)
+
+
+def identical(upstream: ThrowawayServer, target: ThrowawayServer, name: str) -> None:
+    report = compare(pair_tables([upstream], [name]), target, structures=False)
+    assert report.identical, str(report)
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_a_statement_in_a_character_set_without_a_codec(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    subtask = subtask_for(upstream, target, name, task=name)
+    goes_on(subtask)
+    at = place(upstream)
+    with closing(upstream.connect(database=name)) as session:
+        session.query("SET NAMES dec8")
+        session.query(b"CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9) DEFAULT '\xe9')")
+        session.query(b"INSERT INTO t VALUES (1, DEFAULT)")
+    error = pauses(subtask, "statement-undecodable")
+    assert "dmctl binlog replace" in error.workaround
+    replace(subtask, at, f"CREATE TABLE {name}.t (id INT PRIMARY KEY, a VARCHAR(9) DEFAULT 'é')")
+    goes_on(subtask)
+    identical(upstream, target, name)
+
+
+@pytest.mark.parametrize("where", ["at once", "after rows"])
+def test_a_character_set_that_the_target_lacks(
+    mysql: ThrowawayServer, mariadb: ThrowawayServer, schema: SchemaFactory, where: str
+) -> None:
+    name = schema(mysql, mariadb)
+    for server in (mysql, mariadb):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, a VARCHAR(9) CHARACTER SET gbk)")
+    subtask = subtask_for(mysql, mariadb, name, task=name)
+    goes_on(subtask)
+    if where == "after rows":
+        mysql.execute(f"INSERT INTO {name}.t VALUES (1, '中')")
+        goes_on(subtask)
+    at = place(mysql)
+    mysql.execute(
+        f"ALTER TABLE {name}.t MODIFY a VARCHAR(9) CHARACTER SET gb18030", f"INSERT INTO {name}.t VALUES (2, '文😀')"
+    )
+    error = pauses(subtask, "ddl-collation-unknown")
+    assert "dmctl binlog replace" in error.workaround
+    assert "gb18030" in (error.cause or "")
+    replace(subtask, at, f"ALTER TABLE {name}.t MODIFY a VARCHAR(9) CHARACTER SET utf8mb4")
+    goes_on(subtask)
+    rows = f"SELECT id, a FROM {name}.t ORDER BY id"
+    assert mariadb.query(rows) == mysql.query(rows)
+
+
+def test_a_structure_that_rows_contradict_since_it_is_like_a_temporary_one(
+    mysql: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(mysql)
+    other = schema(mysql)
+    subtask = subtask_for(mysql, mysql, name, task=name, routes=(RouteRule(schema_pattern=name, target_schema=other),))
+    goes_on(subtask)
+    with mysql.connect(database=name) as session, session.cursor() as cursor:
+        cursor.execute("CREATE TEMPORARY TABLE tmp (id INT PRIMARY KEY, a TEXT) CHARACTER SET latin1")
+        cursor.execute("CREATE TABLE t LIKE tmp")
+        cursor.execute("INSERT INTO t VALUES (1, 'é')")
+        cursor.execute("RENAME TABLE t TO u")
+    error = pauses(subtask, "structure-mismatch")
+    assert "LIKE a temporary table" in error.workaround
+    text = "CREATE TABLE t (id INT PRIMARY KEY, a TEXT) CHARACTER SET latin1"
+    change_structure(subtask, StructureRequest("update", TableName(name, "t"), text=text))
+    mysql.execute(f"ALTER TABLE {other}.t CONVERT TO CHARACTER SET latin1")
+    goes_on(subtask)
+    assert mysql.query(f"SELECT a FROM {other}.u") == (("é",),)
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_a_statement_that_the_tracked_structure_does_not_allow(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, a INT, b INT)")
+    subtask = subtask_for(upstream, target, name, task=name)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"INSERT INTO {name}.t VALUES (1, 2, 3)")
+        sync.wait_synced()
+    table = TableName(name, "t")
+    change_structure(
+        subtask, StructureRequest("update", table, text="CREATE TABLE t (id INT PRIMARY KEY, a INT, c INT)")
+    )
+    upstream.execute(f"ALTER TABLE {name}.t MODIFY b BIGINT", f"INSERT INTO {name}.t VALUES (2, 3, 4)")
+    error = pauses(subtask, "ddl-untrackable")
+    assert str(error).count("there is no column b") == 1
+    change_structure(
+        subtask, StructureRequest("update", table, text="CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
+    )
+    goes_on(subtask)
+    identical(upstream, target, name)
