@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -29,13 +30,22 @@ def write_together(directory: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def _replace(path: Path, data: bytes, *, durable: bool) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    with os.fdopen(create_new(temporary), "wb") as file:
         file.write(data)
         if durable:
             file.flush()
             os.fsync(file.fileno())
     temporary.replace(path)
+
+
+def create_new(path: Path) -> int:
+    """A descriptor of a file that was not there; raises OSError where anything has the name, a link included.
+
+    A directory that a person has named may be open to others. Who guesses a name there first must not choose where our
+    bytes go.
+    """
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def sync_directory(path: Path) -> None:

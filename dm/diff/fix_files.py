@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from dm.atomic_file import create_new
 from dm.diff.fix import Fix, in_order
 from dm.errors import DMError
 from dm.ident import TableName
@@ -56,7 +57,9 @@ class FixFiles:
         if statements:
             begun = path in self._begun
             try:
-                with path.open("ab" if begun else "wb") as file:
+                if not begun:
+                    path.unlink(missing_ok=True)
+                with path.open("ab") if begun else os.fdopen(create_new(path), "wb") as file:
                     file.write(b"" if begun else CLIENT_HEAD)
                     file.writelines(part for each in statements for part in (each, b";\n"))
             except OSError as error:

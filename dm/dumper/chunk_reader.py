@@ -6,6 +6,7 @@ the items name tables and conditions only.
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -134,7 +135,9 @@ def report_file(directory: Path, chunk_file: str) -> Path:
 
 def report(directory: Path, chunk_file: str, rows: int, size: int, sha256: str = "") -> None:
     """Say how far a chunk is; the checksum when its file is in its place."""
-    report_file(directory, chunk_file).write_text(f"{rows} {size} {sha256}\n", encoding="ascii")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(report_file(directory, chunk_file), flags, 0o600), "w", encoding="ascii") as file:
+        file.write(f"{rows} {size} {sha256}\n")
 
 
 def read_report(directory: Path, chunk_file: str) -> tuple[int, int]:

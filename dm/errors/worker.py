@@ -147,7 +147,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "home-unusable", 40930, "config", "internal", "medium",
         "the state directory {home} can't be made or used",
-        "set DM_HOME to a directory that you may write to; the default is ~/.dm",
+        "set DM_HOME to a directory that is yours and that you may write to; the default is ~/.dm",
     ),
     ErrorKind(
         "relay-directory-unusable", 40931, "config", "internal", "medium",

@@ -47,7 +47,7 @@ def sole_writer(root: Path) -> Iterator[None]:
     """Lock the directory: a second relay would corrupt its files."""
     try:
         root.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(root / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        descriptor = os.open(root / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise DMError("relay-storage-failed", path=root) from error
     try:

@@ -126,7 +126,7 @@ class Hold:
     def _write(self, record: dict[str, str]) -> None:
         data = json.dumps({**record, "crc32": _checksum(record)}).encode()
         try:
-            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             try:
                 os.pwrite(descriptor, data, 0)
                 os.ftruncate(descriptor, len(data))
@@ -146,7 +146,7 @@ def exclusive(relay_directory: Path, clock: Clock | None = None) -> Iterator[Non
     directory = relay_directory / HOLDS_NAME
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+        descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise DMError("relay-storage-failed", path=directory) from error
     try:

@@ -193,7 +193,7 @@ class RelayWriter:
         path = self.sub.file(self._announced)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         # Magic and format description are written together with what follows; an empty file means a crash in between.
-        self._descriptor = self._guard(lambda: os.open(path, flags, 0o640))
+        self._descriptor = self._guard(lambda: os.open(path, flags, 0o600))
         self._guard(lambda: self._durability.created(self.sub.path))
         self._file = self._announced
         self._offset = MAGIC_SIZE

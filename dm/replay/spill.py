@@ -52,7 +52,7 @@ class SpillWriter:
             path.parent.mkdir(parents=True, exist_ok=True)
             # Executors in two containers may have the same number of a process.
             self._unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-            self._file = self._unfinished.open("wb")
+            self._file = self._unfinished.open("xb")
         except OSError as error:
             raise _failed(path) from error
 

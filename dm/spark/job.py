@@ -9,8 +9,9 @@ Spark decides when and where an item is worked on; the function moves the data i
 - `stop` cancels the job group; Spark kills the Python workers that are inside an item, their connections break, the
   servers roll back. Items are written so that this is just a crash.
 - Secrets are only in the function, never in an item. On this machine the function reaches the workers in a file of our
-  user, in the session's directory, so Spark's own blocks hold no secret. Executors elsewhere see no file of ours: there
-  the function is in the closure, which Spark keeps in memory. The items go through a temporary file.
+  user, in the session's directory, so Spark's own blocks hold no secret; and neither does the file, which a killed
+  driver leaves behind: it needs the random bytes in the closure. Executors elsewhere see no file of ours: there the
+  function is in the closure, which Spark keeps in memory. The items go through a temporary file.
 
 Fault points: the environment of the driver reaches the workers through the JVM, but a worker that strikes is replaced
 by a fresh one, which would strike again for ever. So the armed points travel with the job, and only until one of this
@@ -22,6 +23,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
+import secrets
 import tempfile
 import threading
 import traceback
@@ -86,14 +88,20 @@ def _arm(run: str, armed: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Stored(Generic[ItemT, ResultT]):
-    """A function in a file: each task reads it for itself, as it would a closure."""
+    """A function in a file, each byte of it hidden by one of the pad: each task reads it for itself, as a closure."""
 
     path: str
+    pad: bytes
 
     def __call__(self, item: ItemT) -> ResultT:
-        with open(self.path, "rb") as file:
-            function: Callable[[ItemT], ResultT] = pickle.load(file)  # noqa: S301 - written below
+        written = _hidden(Path(self.path).read_bytes(), self.pad)
+        function: Callable[[ItemT], ResultT] = pickle.loads(written)  # noqa: S301 - written below
         return function(item)
+
+
+def _hidden(data: bytes, pad: bytes) -> bytes:
+    """The data with a pad of its length, which a second call takes off again."""
+    return (int.from_bytes(data) ^ int.from_bytes(pad)).to_bytes(len(data))
 
 
 @contextmanager
@@ -106,12 +114,14 @@ def reaching_workers(
         return
     from pyspark import cloudpickle
 
+    written: bytes = cloudpickle.dumps(function)  # type: ignore[no-untyped-call]
+    pad = secrets.token_bytes(len(written))
     directory = context.getConf().get("spark.local.dir", "").partition(",")[0] or None
     descriptor, path = tempfile.mkstemp(prefix="job-", dir=directory)  # a new file that our user alone can open
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(cloudpickle.dumps(function))  # type: ignore[no-untyped-call]
-        stored: Stored[ItemT, ResultT] = Stored(path)
+            file.write(_hidden(written, pad))
+        stored: Stored[ItemT, ResultT] = Stored(path, pad)
         yield stored
     finally:
         Path(path).unlink(missing_ok=True)  # the session may have ended, and its directory with it

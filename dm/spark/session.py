@@ -41,6 +41,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dm.accelerator import switch
+from dm.atomic_file import create_new
 from dm.errors import DMError, said
 from dm.spark.class_archive import archive_path, java_options
 from dm.spark.java import demand_java, find_java_home
@@ -218,8 +219,8 @@ class SparkProvider:
             environment["SPARK_LOCAL_DIRS"] = str(self._scratch)  # of this host; executors have their own
         # A file and not `--conf`: settings may hold secrets (an object store's), arguments are in the process list.
         properties = self._scratch / "spark.properties"
-        properties.touch(mode=0o600)
-        properties.write_text("".join(map(_property_line, settings.items())), encoding="utf-8")
+        with os.fdopen(create_new(properties), "w", encoding="utf-8") as file:
+            file.writelines(map(_property_line, settings.items()))
         command = [str(spark_home / "bin" / "spark-submit"), "--properties-file", str(properties)]
         # A group of their own: a Ctrl-C at the terminal is ours to handle, not Spark's.
         self._guard = subprocess.Popen(

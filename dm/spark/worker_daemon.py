@@ -19,6 +19,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from dm.private_process import keep_to_itself
+
 _MODULES: Final = "DM_WORKER_MODULES"
 _OF_SPARK: Final = "pyspark.worker"
 
@@ -33,6 +35,7 @@ def preloading(modules: Sequence[str]) -> Mapping[str, str]:
 
 def main() -> None:
     """Import what the workers need, and be Spark's daemon."""
+    keep_to_itself()
     for module in filter(None, os.environ.get(_MODULES, "").split(",")):
         importlib.import_module(module)
     gc.collect()

@@ -31,6 +31,7 @@ import structlog
 from dm.accelerator import switch
 from dm.clock import Clock, SystemClock
 from dm.errors import DMError, said
+from dm.private_process import keep_to_itself
 from dm.stop_signal import StopSignal
 from dm.task import garbage, heap
 from dm.task.log import configure, keep
@@ -261,6 +262,7 @@ def main(factories: Mapping[str, Factory], close: Callable[[], None] = lambda: N
     """The process: arguments are the host's name and the daemon's process id; `close` runs when all units rest."""
     name, parent = sys.argv[1], int(sys.argv[2])
     die_with(parent)
+    keep_to_itself()
     events = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     configure(host=name)

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp
 
 from dm.clock import SystemClock
 from dm.errors import DMError
+from dm.private_process import keep_to_itself
 from dm.task.host_process import HOST_COMMAND
 from dm.task.log import configure
 from dm.visible import visible
@@ -162,6 +163,7 @@ def run(parts: Parts, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--log-max-backups", metavar="N", help="how many full log files of a process are kept [5]")
     parser.add_argument("--version", action="version", version=f"dm-worker {installed_version()}")
     options = parser.parse_args(arguments)
+    keep_to_itself()
     configure(process="dm-worker")
     raise_descriptors()
     stop = threading.Event()

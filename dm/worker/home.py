@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
@@ -81,6 +82,7 @@ class Home:
         with self.usable():
             for directory in (self.directory, self.logs, self.work, self.directory / "relay"):
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+                demand_own(os.stat(directory), directory)
             self.directory.chmod(0o700)
 
     @contextmanager
@@ -108,9 +110,12 @@ class Home:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Be the only daemon here; the kernel drops the lock with the process, however that ends."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         with self.usable():
-            descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = os.open(self.directory / "lock", flags, 0o600)
         try:
+            with self.usable():
+                demand_own(os.fstat(descriptor), self.directory / "lock")
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as taken:
@@ -121,6 +126,12 @@ class Home:
             yield
         finally:
             os.close(descriptor)
+
+
+def demand_own(found: os.stat_result, path: Path) -> None:
+    """Raise OSError where a file or directory is another user's: its owner may change what is in it at any time."""
+    if found.st_uid != os.geteuid():
+        raise OSError(errno.EPERM, f"it belongs to user {found.st_uid}, this is user {os.geteuid()}", str(path))
 
 
 def _told(error: OSError) -> str:

@@ -26,8 +26,10 @@ from typing import Final, Self, cast
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from dm.atomic_file import write_atomically
 from dm.errors import DMError
 from dm.unit import JSON
+from dm.worker.home import demand_own
 
 METRICS_PATH: Final = "/metrics"
 _BYTES: Final = 32
@@ -46,9 +48,11 @@ class Token:
         """The token in the file, which is made where it is missing; raises DMError."""
         try:
             if not os.path.lexists(path):
-                _create(path, secrets.token_urlsafe(_BYTES))
+                write_atomically(path, f"{secrets.token_urlsafe(_BYTES)}\n".encode(), durable=True)
             with path.open(encoding="ascii") as file:
-                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                found = os.fstat(file.fileno())
+                demand_own(found, path)
+                mode = stat.S_IMODE(found.st_mode)
                 text = file.read().strip()
         except (OSError, UnicodeDecodeError) as error:
             raise DMError("token-unusable", path=path, problem="it can't be read", cause=str(error)) from error
@@ -108,14 +112,3 @@ class TokenDemanded:
 
 def _reads_metrics(scope: Scope) -> bool:
     return scope.get("path") == METRICS_PATH and scope.get("method") == "GET"
-
-
-def _create(path: Path, text: str) -> None:
-    """Write the file whole and for its user alone; one daemon at a time is in the home."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.unlink(missing_ok=True)
-    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-        file.write(f"{text}\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

@@ -36,6 +36,7 @@ def test_no_closure_has_what_the_function_has(spark: SparkProvider) -> None:
     with reaching_workers(context, work) as reaching:
         assert isinstance(reaching, Stored)
         assert password.encode() not in cloudpickle.dumps(reaching)  # type: ignore[no-untyped-call]
+        assert password.encode() not in Path(reaching.path).read_bytes()
         assert stat.S_IMODE(os.stat(reaching.path).st_mode) == 0o600
         assert reaching(3) == password[3]
     assert not os.path.lexists(reaching.path)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from dm.errors import DMError
+from dm.worker.home import Home
 from dm.worker.token import Token
 
 
@@ -25,8 +27,9 @@ def test_it_is_made_once_and_only_its_user_can_read_it(tmp_path: Path) -> None:
 
 def test_what_a_crash_left_of_another_one_is_in_nobodys_way(tmp_path: Path) -> None:
     (tmp_path / ".token.tmp").write_text("half")
-    assert Token.kept(tmp_path / "token").text != "half"
-    assert [file.name for file in tmp_path.iterdir()] == ["token"]
+    first = Token.kept(tmp_path / "token")
+    assert first.text != "half"
+    assert Token.kept(tmp_path / "token") == first
 
 
 def test_only_the_whole_token_is_the_token(tmp_path: Path) -> None:
@@ -63,3 +66,25 @@ def test_one_that_could_be_guessed_or_sent_by_nobody_is_none(tmp_path: Path, tex
 def test_it_is_not_in_what_is_printed_of_it(tmp_path: Path) -> None:
     token = Token.kept(tmp_path / "token")
     assert token.text not in repr(token)
+
+
+def test_what_belongs_to_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    Token.kept(home.token)
+    with home.locked():
+        pass
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    for use in (home.create, home.locked().__enter__, lambda: Token.kept(home.token)):
+        with pytest.raises(DMError) as caught:
+            use()
+        assert f"belongs to user {os.getuid()}" in caught.value.cause
+
+
+def test_a_lock_that_leads_elsewhere_is_refused(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.create()
+    (home.directory / "lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(DMError, match="state directory"), home.locked():
+        pass
+    assert not (tmp_path / "victim").exists()
