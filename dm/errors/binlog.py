@@ -78,8 +78,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "binlog-op",
         "upstream",
         "high",
-        "a statement of the source is in UTF-8 or in its client's character set, which nothing in the binlog tells, and"
-        " the source has no table now that tells it: {statement}",
+        "a statement of the source is in UTF-8 or in its client's character set, and neither the"
+        " binlog nor the source tells now which: {statement}",
         "`dmctl binlog replace` with the statement as it is meant, this one or: {other}",
     ),
     ErrorKind(

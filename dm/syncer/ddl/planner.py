@@ -152,7 +152,8 @@ class _Planning:
 
     def _settled(self, query: Query) -> str:
         known = self._known
-        now = SourceNow(known.source.present, known.structures.told_charset, self._rules.followed)
+        structures = known.structures
+        now = SourceNow(known.source.present, structures.get, structures.told_charset, self._rules.followed)
         return settled(query, known.source.context_of(query), now)
 
     def _changes_rows(self, query: Query, tables: Sequence[TableName] | None) -> bool:

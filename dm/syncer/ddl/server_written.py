@@ -1,6 +1,6 @@
-"""CREATE TABLE that the source's server wrote from a structure: what its text leaves open is asked of the source.
+"""What the text of a statement that the source's server wrote leaves open is asked of the source.
 
-Two things are open. For CREATE TABLE .. SELECT of some servers nothing tells in which character set the text is
+Two things are open. For some CREATE TABLE .. SELECT and DROP TABLE nothing tells in which character set the text is
 (`dm.binlog.statement_text`). And for CREATE TABLE .. LIKE a temporary table the text does not name the default
 character set of the table, which is that of the temporary table: a column that has it is written without one, too. A
 server that executes the text takes the schema's default instead, and so do replicas. The source's own table has the
@@ -8,7 +8,8 @@ other one, and so have the bytes of its rows.
 
 The source's table of now decides, where it is the one that the statement made:
 
-- Of two readings, the one is meant whose table is there with all its names and texts beyond ASCII.
+- Of two readings of a CREATE, the one is meant whose table is there with all its names and texts beyond ASCII. Of a
+  DROP the tables are gone: the one is meant whose tables are tracked, else MySQL 5 writes UTF-8.
 - For the default character set it must have been created at the time of the statement, and be the same but for that.
   MariaDB's time is that of the last change of the structure, so no later CONVERT is taken for it. MySQL's time can be
   older than such a change, but each of its row events names the character sets, and rows that contradict pause.
@@ -34,10 +35,11 @@ from dm.schema.parse import options_of, read_create
 from dm.sql.context import SourceContext
 from dm.sql.cursor import Clause, Cursor
 from dm.sql.grammar import parse
-from dm.sql.operation import CreateTable
+from dm.sql.operation import CreateTable, DropTable
 from dm.sql.token import tokenize
 from dm.syncer.stream.origin import PresentTable
 
+_CLIENTS_BYTES_SINCE: Final = 60000  # MySQL 5.6 was seen to write UTF-8, 9.7 the client's bytes
 _CLOCK: Final = 1  # a second may end between the statement's begin and what its table says
 
 
@@ -46,6 +48,7 @@ class SourceNow:
     """What is asked, and what is known."""
 
     present: Callable[[TableName], PresentTable | None]
+    tracked: Callable[[TableName], object | None]
     default_of: Callable[[str], Collated | None]  # of a schema
     followed: Callable[[TableName], bool]
 
@@ -58,26 +61,38 @@ def settled(query: Query, context: SourceContext, source: SourceNow) -> str:
 
 
 def _meant(found: tuple[str, ...], context: SourceContext, source: SourceNow) -> str:
-    created = [(text, operation) for text in found if (operation := _creation(text, context)) is not None]
-    if len(created) < len(found):
-        return found[0]  # not of a server: what it is, its reader says
-    if not any(source.followed(operation.table) for _, operation in created):
+    operations = [(text, read) for text in found if (read := _read(text, context))]
+    if not any(source.followed(one.table) for _, read in operations for one in read):
         return found[0]
-    fitting = [text for text, operation in created if _fits(text, operation, context, source)]
+    if len(operations) == 1:  # the source has read it, so it is not the other one, where quotes have no end
+        return operations[0][0]
+    fitting = [text for text, read in operations if _fits(text, read, context, source)]
+    dropped = all(isinstance(one, DropTable) for _, read in operations for one in read)
+    if not fitting and dropped and context.flavor == "mysql" and context.version < _CLIENTS_BYTES_SINCE:
+        return found[1]
     if len(fitting) != 1:
         raise DMError("statement-charset-unclear", statement=found[0], other=found[1])
     return fitting[0]
 
 
-def _creation(text: str, context: SourceContext) -> CreateTable | None:
+def _read(text: str, context: SourceContext) -> list[CreateTable | DropTable]:
     try:
-        operation = parse(text, context).operations[0]
+        operations = parse(text, context).operations
     except DMError:
-        return None
-    return operation if isinstance(operation, CreateTable) and operation.like is None else None
+        return []
+    return [one for one in operations if isinstance(one, CreateTable | DropTable)]
 
 
-def _fits(text: str, operation: CreateTable, context: SourceContext, source: SourceNow) -> bool:
+def _creation(text: str, context: SourceContext) -> CreateTable | None:
+    read = _read(text, context)
+    return read[0] if read and isinstance(read[0], CreateTable) and read[0].like is None else None
+
+
+def _fits(text: str, read: list[CreateTable | DropTable], context: SourceContext, source: SourceNow) -> bool:
+    """Whether the table that a CREATE makes is there, or one that a DROP takes away and only this reading names is."""
+    operation = read[0]
+    if isinstance(operation, DropTable):
+        return any(source.tracked(one.table) is not None for one in read if not str(one.table).isascii())
     now = source.present(operation.table)
     if now is None:
         return False

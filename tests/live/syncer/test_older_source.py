@@ -20,6 +20,7 @@ from dm.upstream.facts import binlog_end, read_facts
 from dm.upstream.row_session import question_session
 from dm.upstream.snapshot import lower_bound
 from tests.live.syncer.test_follow import identical
+from tests.live.syncer.test_server_written import STATEMENTS, write
 from tests.testbed.diffing import differences
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.migration import Migration
@@ -189,3 +190,26 @@ def test_expressions_that_an_older_server_does_not_tell_are_not_compared(
     message = Migration(upstream, newer, name).only("table_schema").message
     assert f"{name}.t.p is " in message.replace("`", "")
     assert (f"{name}.t.g is " in message.replace("`", "")) is (upstream.installation.release >= (10, 2))
+
+
+def test_texts_of_a_latin1_and_a_gbk_client_arrive_as_they_are_meant(
+    server: ServerFactory, newer: ThrowawayServer, flavor: Flavor, schema: SchemaFactory
+) -> None:
+    upstream = server(flavor, gtid=False)
+    name = schema(upstream, newer)
+    with running_sync(subtask_for(upstream, newer, name, task=name)) as sync:
+        sync.wait_synced()
+        for charset in ("latin1", "gbk"):
+            dropped = "CREATE TABLE `drop@` (id INT PRIMARY KEY)", "DROP TABLE `drop@`", "DROP TABLE IF EXISTS `never@`"
+            write(upstream, name, charset, *STATEMENTS, *dropped)
+        sync.wait_synced()
+    tables = (
+        "SELECT table_name, table_comment FROM information_schema.tables"
+        f" WHERE table_schema = '{name}' AND table_type = 'BASE TABLE'"
+    )
+    columns = (
+        "SELECT table_name, column_name, column_comment, column_default FROM information_schema.columns"
+        f" WHERE table_schema = '{name}' AND table_name NOT LIKE 'view%'"
+    )
+    for asked in (tables, columns):
+        assert set(upstream.query(asked)) == set(newer.query(asked))

@@ -10,7 +10,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.syncer.stream.operators import Request
 from dm.task.operators import operate
-from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import running_sync, subtask_for
 
 pytestmark = pytest.mark.live
@@ -139,3 +139,34 @@ def test_a_table_like_a_temporary_one_that_is_gone_pauses_where_rows_do_not_tell
     with running_sync(subtask) as sync:
         sync.wait_synced()
     assert mariadb.query(f"SELECT a FROM {other}.u") == (("vé",),)
+
+
+def test_without_atomic_ddl_the_sources_table_tells_what_was_meant(
+    server: ServerFactory, mysql: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    upstream = server("mysql", gtid=False)
+    name = schema(upstream, mysql)
+    subtask = subtask_for(upstream, mysql, name, task=name)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        write(upstream, name, "latin1", "CREATE TABLE `select@` ENGINE=MyISAM SELECT 1 AS id, 'v@' AS `n@`")
+        with upstream.connect(database=name) as session:  # what a client sends is meant in its character set
+            session.query("SET NAMES latin1")
+            session.query(b"CREATE TABLE `sent` (\n  `\xc3\xa9` int DEFAULT NULL COMMENT '\xc3\xa9'\n)")
+        sync.wait_synced()
+        made = identical(upstream, mysql, name)
+    assert "né" in made["selecté"]
+    assert "Ã©" in made["sent"]
+    file, offset, *_ = upstream.query("SHOW BINARY LOG STATUS")[0]
+    write(upstream, name, "latin1", "CREATE TABLE `old@` ENGINE=MyISAM SELECT 1 AS `n@`", "RENAME TABLE `old@` TO new")
+    with running_sync(subtask) as sync:
+        error = sync.wait_ended()
+        sync.error = None
+    assert isinstance(error, DMError)
+    assert error.name == "statement-charset-unclear"
+    assert "`oldé`" in error.workaround
+    statement = f"CREATE TABLE {name}.oldé (né INT)"
+    operate(subtask, Request("replace", name, subtask.source_id, f"{file}:{offset}", (statement,)), None)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    assert mysql.query(f"SELECT né FROM {name}.new") == ((1,),)
