@@ -1,9 +1,14 @@
-"""DM's older and other verbs: those that have a new name run under it, the others say what there is in their place."""
+"""DM's verbs and options that are not those of `dmctl`.
+
+Verbs under an older name run under their new one. Verbs without an equal say what to use. DM's options that have
+nothing to change here are taken, and stderr says why they have no effect: scripts for DM run as they are.
+"""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from dm.cli import output as printer
@@ -45,6 +50,34 @@ INSTEAD: Final[Mapping[str, str]] = {
 }
 """What to do in place of a verb that has no equal here."""
 
+INSTEAD_OF_CONFIG: Final[Mapping[str, str]] = {
+    "master": f"{_ONE_DAEMON}: `dmctl config worker` shows its settings",
+    "task-template": "task files are templates: keep them where you keep your code, and see `task-examples/`",
+}
+"""The same for the verbs of `config`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """An option of DM's that changes nothing here."""
+
+    names: tuple[str, ...]
+    why: str
+    valued: bool = True
+
+
+_BATCH: Final = Idle(("--batch-size",), "all tasks of a source are asked at once")
+_WORKER: Final = Idle(("-w", "--worker"), _ONE_DAEMON)
+
+IDLE: Final[Mapping[str, tuple[Idle, ...]]] = {
+    "check-task": (Idle(("-e", "--error", "-w", "--warn"), "all findings are shown"),),
+    "pause-task": (_BATCH,),
+    "resume-task": (_BATCH,),
+    "query-status": (Idle(("--more",), "what validators found is always shown", valued=False),),
+    "operate-source": (_WORKER,),
+}
+"""By verb: DM's options that have no effect."""
+
 
 class Verbs(ListedGroup):
     """The verbs of `dmctl`, with DM's other names for them."""
@@ -73,8 +106,31 @@ class Verbs(ListedGroup):
             if verb in RENAMED:
                 args = RENAMED[verb](args[1:])
                 printer.say(f"`{verb}` is an older name: this is `dmctl {' '.join(args[:2])}`")
+        if args and not ctx.resilient_parsing:
+            args = _as_here(args)
         name, command, rest = super().resolve_command(ctx, args)
         return name, command, rest
+
+
+def _as_here(words: Sequence[str]) -> list[str]:
+    """A verb of DM's without the words that have nothing to change here; raises DMError for what is not there."""
+    verb, *rest = words
+    if verb == "config" and rest and rest[0] in INSTEAD_OF_CONFIG:
+        raise DMError("usage", problem=f"`config {rest[0]}` of DM is not there", hint=INSTEAD_OF_CONFIG[rest[0]])
+    if verb == "operate-source" and any(word in ("-p", "--print-sample-config") for word in rest):
+        hint = "`task-examples/` has source files, and docs/configuration.md all their keys"
+        raise DMError("usage", problem=f"`{verb} -p` of DM is not there", hint=hint)
+    for idle in IDLE.get(verb, ()):
+        taken, rest = _apart(rest, idle.names, valued=idle.valued)
+        if taken:
+            printer.say(f"`{taken[0].partition('=')[0]}` has no effect: {idle.why}")
+    if verb in ("start-relay", "stop-relay"):
+        sources, others = _apart(rest, _WITH_VALUE)
+        workers = [word for word in others if not word.startswith("-")]
+        if workers:
+            printer.say(f"{', '.join(workers)}: no worker is chosen, {_ONE_DAEMON}")
+        rest = [*sources, *(word for word in others if word.startswith("-"))]
+    return [verb, *rest]
 
 
 def _handle_error(arguments: Sequence[str]) -> list[str]:
@@ -108,8 +164,8 @@ def _operate_schema(arguments: Sequence[str]) -> list[str]:
     return ["binlog-schema", _STRUCTURE_ACTIONS[told.action], *words, *sources, *others]
 
 
-def _apart(arguments: Sequence[str], options: Sequence[str]) -> tuple[list[str], list[str]]:
-    """These options with their values, and all other words."""
+def _apart(arguments: Sequence[str], options: Sequence[str], *, valued: bool = True) -> tuple[list[str], list[str]]:
+    """These options, with their values if they are `valued`, and all other words."""
     taken: list[str] = []
     others: list[str] = []
     words = iter(arguments)
@@ -117,7 +173,8 @@ def _apart(arguments: Sequence[str], options: Sequence[str]) -> tuple[list[str],
         if word == "--":
             others += [word, *words]
         elif word in options:
-            taken += [word, *([value] if (value := next(words, None)) is not None else [])]
+            value = next(words, None) if valued else None
+            taken += [word] if value is None else [word, value]
         elif word.partition("=")[0] in options:
             taken.append(word)
         else:

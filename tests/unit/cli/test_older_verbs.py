@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from dm.cli.dmctl import execute
-from dm.cli.older_verbs import INSTEAD, RENAMED
+from dm.cli.older_verbs import INSTEAD, INSTEAD_OF_CONFIG, RENAMED
 from tests.unit.worker.home import TestHome, home
 
 BAD_USAGE = 2
@@ -65,6 +65,43 @@ def test_the_address_of_dms_master_is_that_of_a_worker(one: TestHome, words: str
         "`--master-addr` is DM's: this is `--addr`, which names a dm-worker",
         "Error 48001: no dm-worker answers at 127.0.0.1:1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "noted"),
+    [
+        ("query-status shop --more", "`--more` has no effect: what validators found is always shown"),
+        ("query-status --more shop -o json", "`--more` has no effect: what validators found is always shown"),
+        ("pause-task --batch-size 5 shop", "`--batch-size` has no effect: all tasks of a source are asked at once"),
+        ("resume-task shop --batch-size=5", "`--batch-size` has no effect: all tasks of a source are asked at once"),
+        ("operate-source show -w worker-1", "`-w` has no effect: there is one dm-worker per user and machine and no"),
+        ("start-relay -s one worker-1", "worker-1: no worker is chosen, there is one dm-worker per user and machine"),
+    ],
+)
+def test_an_option_of_dm_without_effect_is_taken_and_said(one: TestHome, words: str, noted: str) -> None:
+    done = one.said(*words.split())
+    assert done.status == 0, done.err
+    assert done.err.startswith(noted)
+
+
+@pytest.mark.parametrize("option", ["-e 3", "--error=3", "-w 0", "--warn 3"])
+def test_check_task_shows_all_findings_whatever_number_dm_would_show(one: TestHome, option: str) -> None:
+    plain = one.said("check-task", one.task("shop"))
+    asked = one.said("check-task", *option.split(), one.task("shop"))
+    assert (asked.status, asked.out) == (plain.status, plain.out)
+    assert asked.err.startswith(f"`{option.split('=')[0].split()[0]}` has no effect: all findings are shown\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        *((f"config {verb}", hint) for verb, hint in INSTEAD_OF_CONFIG.items()),
+        ("operate-source -p", "`task-examples/` has source files, and docs/configuration.md all their keys"),
+    ],
+)
+def test_what_dm_has_below_a_verb_says_what_to_use(words: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(words.split()) == BAD_USAGE
+    assert capsys.readouterr().err == f"Error 48904: `{words}` of DM is not there\n  workaround: {hint}\n"
 
 
 @pytest.mark.parametrize(
