@@ -6,13 +6,21 @@ IS_USED_LOCK does not tell whose it is. There a session says what it holds by it
 7.4), which the list of sessions shows until the session has ended. Two that take a name at once both see the other, and
 neither has it. A session has one alias; one that has a name already and takes another only makes sure that nobody else
 holds it.
+
+A TiDB asks each server of its cluster, itself included, through the status ports (`status-port`, closed with
+`report-status = false`). If one does not answer, there is a warning after 40 s, and the list lacks its sessions. Such a
+list proves nothing. So the list is asked for with a limit, and one with a warning is an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+
+_CLUSTER_SECONDS: Final = 10  # for all servers of a TiDB to tell their sessions
 
 
 def take(connection: TargetConnection, name: str, seconds: int = 0) -> bool:
@@ -23,7 +31,10 @@ def take(connection: TargetConnection, name: str, seconds: int = 0) -> bool:
     if held not in ("", name):
         return not holders(connection, [name])
     _say(connection, name)
-    if not holders(connection, [name]) - {connection.connection_id}:
+    found = holders(connection, [name])
+    if connection.connection_id not in found:
+        raise _unseen(connection, "the session that asked is not in the list")
+    if len(found) == 1:
         return True
     _say(connection, held)
     return False
@@ -41,10 +52,8 @@ def holders(connection: TargetConnection, names: Sequence[str]) -> frozenset[int
     """The server's numbers of the sessions that hold any of the names."""
     places = ", ".join(["%s"] * len(names))
     if connection.tidb:
-        rows = connection.query(
-            f"SELECT id FROM information_schema.cluster_processlist WHERE session_alias IN ({places})", tuple(names)
-        )
-        return frozenset(int(number) for (number,) in rows)
+        rows = _of_cluster(connection, "id", f"session_alias IN ({places})", tuple(names))
+        return frozenset(int(str(number)) for (number,) in rows)
     asked = ", ".join(["IS_USED_LOCK(%s)"] * len(names))
     found = connection.query(f"SELECT {asked}", tuple(names))[0]
     return frozenset(int(number) for number in found if number is not None)
@@ -53,10 +62,44 @@ def holders(connection: TargetConnection, names: Sequence[str]) -> frozenset[int
 def runs_statement(connection: TargetConnection, session: int) -> bool:
     """Whether a session of the target executes something at the moment."""
     if connection.tidb:  # whose SHOW PROCESSLIST tells of one server of several
-        query = "SELECT command FROM information_schema.cluster_processlist WHERE id = %s"
-        return any(str(command) == "Query" for (command,) in connection.query(query, (session,)))
+        commands = _of_cluster(connection, "command", "id = %s", (session,))
+        return any(str(command) == "Query" for (command,) in commands)
     listed = connection.query("SHOW FULL PROCESSLIST")
     return any(int(row[0]) == session and str(row[4]) == "Query" for row in listed)
+
+
+def asked(connection: TargetConnection) -> str:
+    """What a run that looks for the sessions of earlier ones may wait for; empty where one server knows all of them."""
+    if not connection.tidb:
+        return ""
+    return (
+        f"all TiDB servers of {connection.address} are asked for the sessions of earlier runs, by their status ports"
+        " (`information_schema.cluster_processlist`)"
+    )
+
+
+def demand_all_seen(connection: TargetConnection) -> None:
+    """Raise DMError where a TiDB does not tell the sessions of all servers of its cluster."""
+    if connection.tidb:
+        _of_cluster(connection, "id", "id = 0", ())
+
+
+def _of_cluster(
+    connection: TargetConnection, column: str, condition: str, parameters: tuple[object, ...]
+) -> Sequence[tuple[object, ...]]:
+    """A column of the sessions of all TiDB servers; raises DMError where one of them has not answered."""
+    limit = f"/*+ MAX_EXECUTION_TIME({_CLUSTER_SECONDS * 1000}) */"
+    rows = connection.query(
+        f"SELECT {limit} {column} FROM information_schema.cluster_processlist WHERE {condition}", parameters
+    )
+    warnings = connection.query("SHOW WARNINGS")
+    if warnings:
+        raise _unseen(connection, "; ".join(str(message) for *_, message in warnings))
+    return rows
+
+
+def _unseen(connection: TargetConnection, cause: str) -> DMError:
+    return DMError("tidb-sessions-unseen", address=connection.address, seconds=_CLUSTER_SECONDS, cause=cause)
 
 
 def _alias(connection: TargetConnection) -> str:

@@ -21,6 +21,7 @@ from pyarrow import parquet
 from dm import faults
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
+from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_directory import PLAN_FILE, foreign_file, remove_files
@@ -126,6 +127,7 @@ class LoadUnit:
 
     def _load(self, connection: TargetConnection, plan: DumpPlan, stop: threading.Event) -> None:
         self._progress.begin(plan.p0)
+        self._progress.waits(session_lock.asked(connection))
         try:
             run = begin_run(connection, self._key, plan.dump_id, stop)
         except DMError as error:
@@ -133,6 +135,7 @@ class LoadUnit:
             if not (stop.is_set() and error.name == "load-busy"):
                 raise
             return
+        self._progress.waits("")
         if run.finished:
             self._clean(plan)
             return

@@ -66,6 +66,7 @@ ITEMS: tuple[Item, ...] = (
     Item("target_privilege", "always", access.target, "target"),
     Item("server_identity", "always", access.identity, "both"),
     Item("target_session", "always", session.session_of_target, "target"),
+    Item("target_session", "always", session.sessions_of_all_servers, "target"),
     Item("row_events", "sync", row_events.privilege, "target"),
     Item("validators", "sync", validators.temporary_tables, "target"),
     Item("table_schema", "always", tables.structures, "both"),

@@ -1,10 +1,13 @@
-"""Which of the session variables that a task names for its target the target's sessions do not get."""
+"""Which session variables of a task the target's sessions do not get, and whether a TiDB tells all of its sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import closing
 
 from dm.config.endpoint import TIDB_VARIABLES, WRITTEN_BY_DM
+from dm.downstream import session_lock
+from dm.downstream.connection import TargetConnection
 from dm.flavor import is_tidb
 from dm.session.tidb import FIXED
 from dm.task.precheck.context import Answers, Context
@@ -23,6 +26,14 @@ def session_of_target(context: Context, answers: Answers) -> Iterator[CheckResul
     for name in names:
         place = endpoint.session_places.get(name, "")
         yield answers.warning(f"{place + ': ' if place else ''}{name} has no effect here: {why}", "leave it out")
+
+
+def sessions_of_all_servers(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """A failure where a TiDB does not tell the sessions of its whole cluster, by which runs know of earlier ones."""
+    if is_tidb(context.target.facts.version_text):
+        with closing(TargetConnection(context.config.target, foreign_key_checks=False)) as connection:
+            session_lock.demand_all_seen(connection)
+        yield answers.success()
 
 
 def without_effect(asked: Collection[str], *, tidb: bool) -> tuple[list[str], str]:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 import pytest
 
 from dm.demo.private_server import PrivateServer
+from dm.demo.servers import ThrowawayServer
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.migration import Migration
 from tests.testbed.sync import endpoint_of, wait_until
+from tests.testbed.tidb import TidbServer
 
 pytestmark = pytest.mark.live
 
@@ -64,3 +70,31 @@ def test_a_session_that_holds_one_can_make_sure_of_another(sessions: Sessions) -
     assert session_lock.take(two, "dm:e:worker")
     assert not session_lock.take(one, "dm:e:worker")
     assert session_lock.take(three, "dm:e:other")
+
+
+@pytest.mark.tidb
+def test_a_list_of_sessions_that_lacks_a_server_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mysql: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    """A TiDB without its status port tells no session, and only warns of it: two would hold one name."""
+    monkeypatch.setattr(session_lock, "_CLUSTER_SECONDS", 1)
+    server = TidbServer(tmp_path / "tidb", status={"report-status": False}).start()
+    try:
+        with closing(TargetConnection(endpoint_of(server))) as connection:
+            for ask in (
+                lambda: session_lock.take(connection, "dm:f"),
+                lambda: session_lock.holders(connection, ["dm:f"]),
+                lambda: session_lock.runs_statement(connection, 7),
+                lambda: session_lock.demand_all_seen(connection),
+            ):
+                with pytest.raises(DMError) as caught:
+                    ask()
+                assert (caught.value.name, caught.value.retryable) == ("tidb-sessions-unseen", True)
+                assert "`report-status`" in caught.value.workaround
+                assert "10080" in caught.value.cause, "which server has not answered"
+            assert "status ports" in session_lock.asked(connection)
+        migration = Migration(mysql, server, schema(mysql), mode="incremental")
+        (finding,) = migration.check()["target_session"]
+        assert (finding.state, "`status-port` (10080)" in finding.instruction) == ("failure", True)
+    finally:
+        server.destroy()
