@@ -44,6 +44,7 @@ from dm.session import state, tidb
 from dm.session.login import UNSOUND, garbled, is_garbled, login_error, open_connection
 
 CONNECT_TIMEOUT: Final = 10
+LOGIN_TIMEOUT: Final = 60  # seconds without a byte, also where a statement may compute for longer
 READ_TIMEOUT: Final = 300  # seconds without a byte, DM's limit for one statement
 _PATIENCE: Final = 12 * READ_TIMEOUT  # with one that reads and computes a large table
 
@@ -121,7 +122,8 @@ class TargetConnection:
             self._connection: Any = open_connection(
                 endpoint,
                 connect_timeout=CONNECT_TIMEOUT,
-                login_timeout=read_timeout,
+                login_timeout=LOGIN_TIMEOUT,
+                read_timeout=read_timeout,
                 client_flag=(CLIENT.LOCAL_FILES if local_data else 0) | (CLIENT.MULTI_STATEMENTS if several else 0),
             )
         except UNSOUND as error:

@@ -151,7 +151,6 @@ class TableCompletion:
         present = targets.structure(deferral.table)
         definitions = secondary_definitions(deferral.structure, wanted)
         there = secondary_definitions(present, targets.parsed(deferral.table, present))
-        connection.execute("SET SESSION foreign_key_checks = 0")
         connection.execute(f"USE {Ident(deferral.table.schema).sql}")  # parents of the same schema are shown without it
         for statement in (add_foreign_keys if task.last else add_indexes)(wanted, definitions, there):
             _add(connection, statement)

@@ -67,8 +67,6 @@ class Destinations:
         self._rules = rules
         self._structures = structures
         self._run = run
-        # A table may have a foreign key to one that comes later; rows of any table may come before those of its parent.
-        connection.execute("SET SESSION foreign_key_checks = 0")
         self._admission = LocalDataAdmission.ask(connection)
         self._local_time = local_time(connection, subtask.timezone)
         strict = subtask.collation_compatible == "strict"

@@ -153,9 +153,17 @@ def _old_password() -> UnsafeLoginError:
 
 
 def open_connection(
-    endpoint: Endpoint, *, connect_timeout: float, login_timeout: float | None, client_flag: int = 0
+    endpoint: Endpoint,
+    *,
+    connect_timeout: float,
+    login_timeout: float,
+    read_timeout: float | None,
+    client_flag: int = 0,
 ) -> ServerConnection:
-    """Log in; raises one of UNSOUND, for which `login_error` has the error that a person reads."""
+    """Log in; raises one of UNSOUND, for which `login_error` has the error that a person reads.
+
+    Timeouts are seconds without a byte: of the login, and of what comes after it, None for no end.
+    """
     security = endpoint.security
     # The driver takes a text for Latin-1.
     password = endpoint.password.get_secret_value().encode(errors="surrogatepass")
@@ -178,6 +186,8 @@ def open_connection(
     )
     connection.takes_server_key = security is not None and security.get_server_public_key
     connection.connect()
+    raw: Any = connection
+    raw._read_timeout = raw._write_timeout = read_timeout
     return connection
 
 

@@ -93,7 +93,7 @@ _NOT_TIDB: Final = {
     "sql_notes": "1",
     "sql_warnings": "0",
     "lock_wait_timeout": str(_WAIT_SECONDS),
-    "net_read_timeout": "3600",
+    "net_read_timeout": "600",
     "net_write_timeout": "3600",
     "group_concat_max_len": str(1 << 24),
     "max_sort_length": "1024",

@@ -168,7 +168,6 @@ class JoinUnit:
             remove_files(payload.dump_storage)  # of an earlier beginning
             shutil.rmtree(payload.sync_directory, ignore_errors=True)
             if found.kind == "reload":
-                connection.execute("SET SESSION foreign_key_checks = 0")
                 for table in found.targets:
                     _empty(connection, table, drop=found.anew)
             faults.hit("join.emptied")
@@ -186,7 +185,6 @@ class JoinUnit:
             found = find_joining(connection, self._key)  # nobody adds to what it names any more
             if found is None or (found.number, found.phase) != (joining.number, "cancelled"):
                 return
-            connection.execute("SET SESSION foreign_key_checks = 0")
             for table in found.targets:
                 connection.execute(f"DROP TABLE IF EXISTS {table.sql}")
                 faults.hit("join.dropped")

@@ -135,13 +135,14 @@ def connect(
     """Log in and settle the session; every failure is a DMError."""
     try:
         # Of the login: a silent port counts as one that can't be reached.
-        opened = open_connection(endpoint, connect_timeout=connect_timeout, login_timeout=connect_timeout)
+        opened = open_connection(
+            endpoint, connect_timeout=connect_timeout, login_timeout=connect_timeout, read_timeout=read_timeout
+        )
     except UNSOUND as error:
         raise login_error(error, endpoint, role) or server_error(
             error, role=role, host=endpoint.host, port=endpoint.port, user=endpoint.user, connecting=True
         ) from error
     raw = cast(Any, opened)
-    raw._read_timeout = raw._write_timeout = read_timeout
     connection = cast(Connection, opened)
     opened.answer_left = None
     try:

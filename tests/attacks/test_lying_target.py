@@ -7,6 +7,7 @@ the source's sessions make of them is in `tests/live/upstream/test_hostile_serve
 from __future__ import annotations
 
 import itertools
+import socket
 import struct
 from collections.abc import Callable, Iterable
 
@@ -14,6 +15,7 @@ import pytest
 
 from dm.config.endpoint import Endpoint
 from dm.demo.servers import ThrowawayServer
+from dm.downstream import connection
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.session import login
@@ -144,3 +146,13 @@ def test_a_lie_after_commit_leaves_its_outcome_open(mysql: ThrowawayServer, lie:
         assert raised.value.name == "commit-outcome-unknown" or lie.startswith("an error")
         assert len(str(raised.value)) < 10_000
         assert proxy.sent < 32 * MIB
+
+
+def test_a_port_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by a session that may wait for its statements without end."""
+    monkeypatch.setattr(connection, "LOGIN_TIMEOUT", 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        at = Endpoint(host="127.0.0.1", port=silent.getsockname()[1])
+        with pytest.raises(DMError) as raised:
+            TargetConnection(at, read_timeout=None)
+    assert raised.value.name == "connection-failed"

@@ -147,7 +147,7 @@ def write(server: ThrowawayServer, *statements: str) -> None:
             cursor.execute(statement)
 
 
-def beginning(schema: str) -> Iterator[str]:
+def beginning(schema: str, member: str, charset: str) -> Iterator[str]:
     yield (
         f'CREATE TABLE {schema}."a b" ("id" INT PRIMARY KEY, "select" VARCHAR(40), "c" CHAR(9), "at" TIMESTAMP NULL,'
         ' "n" DECIMAL(20,6), "d" DATE, "j" TEXT) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4'
@@ -155,7 +155,7 @@ def beginning(schema: str) -> Iterator[str]:
     yield f'CREATE TABLE {schema}.keyless ("v" VARCHAR(40), "n" INT) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4'
     yield (
         f'CREATE TABLE {schema}.zero ("id" INT AUTO_INCREMENT PRIMARY KEY, "t" TIMESTAMP NOT NULL DEFAULT'
-        " CURRENT_TIMESTAMP, \"e\" ENUM('x','y\\z')) ENGINE=InnoDB DEFAULT CHARSET=latin1"
+        f" CURRENT_TIMESTAMP, \"e\" ENUM('x','{member}')) ENGINE=InnoDB DEFAULT CHARSET={charset}"
     )
     for start in range(0, 400, 100):
         rows = ",".join(
@@ -168,11 +168,11 @@ def beginning(schema: str) -> Iterator[str]:
     yield f"INSERT INTO {schema}.zero VALUES (0, '2024-06-01 00:00:00', 'x')"
 
 
-def changes(schema: str, number: int) -> Iterator[str]:
+def changes(schema: str, member: str, number: int) -> Iterator[str]:
     """One more round of rows and DDL, each with quotes and backslashes that mean what the session's modes say."""
     yield f'UPDATE {schema}."a b" SET "select" = \'a\\\' WHERE "id" = {number}'
     yield f"INSERT INTO {schema}.keyless VALUES ('new \\{number}', {number})"
-    yield f"INSERT INTO {schema}.zero (\"e\") VALUES ('y\\z')"
+    yield f"INSERT INTO {schema}.zero (\"e\") VALUES ('{member}')"
     yield f'DELETE FROM {schema}."a b" WHERE "id" = {100 + number}'
     yield f'ALTER TABLE {schema}."a b" ADD COLUMN "more {number}" VARCHAR(20) NOT NULL DEFAULT \'\\n "x"\''
     yield f'CREATE TABLE {schema}."made {number}" ("id" INT PRIMARY KEY, "at" TIMESTAMP NULL) ENGINE=InnoDB'
@@ -189,11 +189,13 @@ def end_of(server: ThrowawayServer) -> str:
 
 
 def files(directory: Path, source: PrivateServer, target: PrivateServer, schema: str) -> None:
+    """The source's file and the task's; the task is called as the schema."""
     (directory / "source.yaml").write_text(
         f"source-id: one\nfrom: {{host: {source.host}, port: {source.port}, user: root, password: {source.password}}}\n"
     )
     (directory / "task.yaml").write_text(
-        f"name: t\ntask-mode: all\ntarget-database: {{host: {target.host}, port: {target.port}, user: root,"
+        f"name: {schema}\nmeta-schema: {schema}_meta\ntask-mode: all\n"
+        f"target-database: {{host: {target.host}, port: {target.port}, user: root,"
         f" password: '{target.password}'}}\n"
         "mysql-instances:\n  - {source-id: one, block-allow-list: b, mydumper-config-name: m, syncer-config-name: s,"
         " expression-filters: [f]}\n"
@@ -203,50 +205,57 @@ def files(directory: Path, source: PrivateServer, target: PrivateServer, schema:
     )
 
 
-def compared(daemon: Daemon) -> None:
+def compared(daemon: Daemon, task: str) -> None:
     """All tables are equal, but for one that is not compared, since a filter may leave out rows of it."""
-    answer = daemon.dmctl("diff", "t")
+    answer = daemon.dmctl("diff", task)
+    assert answer.out, str(answer)
     *tables, _ = answer.out.splitlines()
     ends = sorted(line.split(": ")[1].split(",")[0] for line in tables)
     assert (answer.status, set(ends[:-1]), ends[-1]) == (2, {"equal"}, "not compared"), str(answer)
 
 
-def run_all_verbs(daemon: Daemon, source: ThrowawayServer, schema: str, *, flashback: bool) -> None:
+def run_all_verbs(daemon: Daemon, source: ThrowawayServer, schema: str, *, at_tidb: bool, briefly: bool) -> None:
     """Each verb once, on a task that is loaded, follows, rests and goes on."""
+    # TiDB does not escape a backslash in what it prints of an ENUM, and has one collation of latin1 only.
+    member, charset = ("y z", "utf8mb4") if at_tidb else ("y\\z", "latin1")
 
     def synced() -> None:
-        daemon.must("wait", "t", "--synced", "--timeout", "180")
+        daemon.must("wait", schema, "--synced", "--timeout", "180")
 
+    write(source, *beginning(schema, member, charset))
     daemon.must("operate-source", "create", "source.yaml")
     daemon.must("start-relay", "-s", "one")
     daemon.must("check-task", "task.yaml")
     daemon.must("start-task", "task.yaml")
     synced()
-    write(source, *changes(schema, 1))
+    write(source, *changes(schema, member, 1))
     synced()
-    daemon.must("query-status", "t")
-    daemon.must("validation", "start", "t")
+    daemon.must("query-status", schema)
+    daemon.must("validation", "start", schema)
     place = end_of(source)
-    write(source, *changes(schema, 2))
+    write(source, *changes(schema, member, 2))
     synced()
-    compared(daemon)
-    daemon.must("validation", "status", "t")
-    daemon.must("validation", "stop", "t")
-    daemon.must("reload-table", "t", schema, "keyless")
+    compared(daemon, schema)
+    daemon.must("validation", "status", schema)
+    daemon.must("validation", "stop", schema)
+    if not briefly:
+        daemon.must("reload-table", schema, schema, "keyless")
+        synced()
+    daemon.must("pause-task", schema)
+    daemon.must("binlog-schema", "list", schema, schema, "a b")
+    write(source, *changes(schema, member, 3))
+    if not at_tidb:
+        daemon.must("flashback", schema, "--sql", "back", "--from", place, "--tables", f"{schema}.zero")
+    if not briefly:
+        daemon.must("replay", schema)
+    daemon.must("resume-task", schema)
     synced()
-    daemon.must("pause-task", "t")
-    daemon.must("binlog-schema", "list", "t", schema, "a b")
-    write(source, *changes(schema, 3))
-    if flashback:
-        daemon.must("flashback", "t", "--sql", "back", "--from", place, "--tables", f"{schema}.zero")
-    daemon.must("replay", "t")
-    daemon.must("resume-task", "t")
-    synced()
-    daemon.must("stop-task", "t")
-    write(source, *changes(schema, 4))
+    daemon.must("stop-task", schema)
+    write(source, *changes(schema, member, 4))
     daemon.must("start-task", "task.yaml")
     synced()
-    compared(daemon)
+    if not briefly:
+        compared(daemon, schema)
 
 
 def differences(source: PrivateServer, target: PrivateServer, schema: str) -> str:
@@ -275,10 +284,14 @@ def test_every_verb_does_the_same(
     target: PrivateServer = park.tidb() if target_kind == "tidb" else park.target(target_kind, "target")
     name = schema(source)
     files(tmp_path, source, target, name)
-    with ExitStack() as stack:
-        stack.enter_context(contrary(source, {**EVERYWHERE, **kinds[source_kind]}))
-        engine = {} if isinstance(target, TidbServer) else OF_A_TARGET
-        stack.enter_context(contrary(target, {**EVERYWHERE, **kinds[target_kind], **engine}))
-        write(source, *beginning(name))
-        run_all_verbs(stack.enter_context(Daemon(tmp_path)), source, name, flashback=target_kind != "tidb")
-    assert differences(source, target, name) == ""
+    try:
+        with ExitStack() as stack:
+            stack.enter_context(contrary(source, {**EVERYWHERE, **kinds[source_kind]}))
+            engine = {} if isinstance(target, TidbServer) else OF_A_TARGET
+            stack.enter_context(contrary(target, {**EVERYWHERE, **kinds[target_kind], **engine}))
+            briefly = (source_kind, target_kind) == ("mysql", "mysql")
+            daemon = stack.enter_context(Daemon(tmp_path))
+            run_all_verbs(daemon, source, name, at_tidb=target_kind == "tidb", briefly=briefly)
+        assert differences(source, target, name) == ""
+    finally:
+        target.execute(f"DROP DATABASE IF EXISTS {name}", f"DROP DATABASE IF EXISTS {name}_meta")
