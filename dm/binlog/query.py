@@ -16,7 +16,7 @@ from typing import Final
 
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.header import LOG_EVENT_THREAD_SPECIFIC_F, EventHeader
-from dm.binlog.statement_text import from_structure, readings
+from dm.binlog.statement_text import from_structure, like_temporary, readings
 from dm.errors import DMError
 
 _FIXED = Struct(
@@ -71,13 +71,17 @@ class Query:
     def readings(self) -> tuple[str, ...]:
         """The statement as text, twice where its character set is not told; raises DMError when it is invalid."""
         charset = self.session.charset
-        by_server = self.in_transaction or self.uses_temporary
-        return readings(self.sql, None if charset is None else charset[0], by_server=by_server)
+        return readings(self.sql, None if charset is None else charset[0], by_server=self.by_server)
+
+    @property
+    def by_server(self) -> bool:
+        """Whether the server wrote it from a table's structure, as its form and a sign in the event say."""
+        return from_structure(self.sql) if self.in_transaction else self.like_temporary
 
     @property
     def like_temporary(self) -> bool:
-        """Whether the server may have written it for a CREATE TABLE .. LIKE a temporary table."""
-        return self.uses_temporary and not self.in_transaction and from_structure(self.sql)
+        """Whether the server wrote it for a CREATE TABLE .. LIKE a temporary table."""
+        return self.uses_temporary and not self.in_transaction and like_temporary(self.sql)
 
     @property
     def text(self) -> str:

@@ -35,7 +35,7 @@ class Followed(Protocol):
 
 def concerns(query: Query, context: SourceContext, rules: Followed, is_view: Callable[[TableName], bool]) -> bool:
     """Whether a statement may be about tables of the task."""
-    if query.undecodable is not None:
+    if query.undecodable is not None or len(query.readings) > 1:
         return True
     with suppress(DMError):
         statement = classify(query.text, context)

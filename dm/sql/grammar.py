@@ -99,8 +99,6 @@ def _create_table(cursor: Cursor, text: str, *, or_replace: bool) -> Parsed:
     if any(option.name == "START TRANSACTION" for option in options):
         # MySQL writes CREATE TABLE .. SELECT as this statement and the rows, one transaction (sql/sql_table.cc). The
         # target gets the table at once and the rows as rows. Other options and partitions may follow these words.
-        if cursor.context.no_backslash_escapes and "\\" in text:
-            cursor.fail("the source wrote this text, with escapes that its sql_mode does not have; rows follow")
         at = next(index for index, token in enumerate(clause.tokens) if token.upper == "START")
         start, end = clause.tokens[at].start, clause.tokens[at + 1].end
         clause = Clause(clause.text, clause.tokens[:at] + clause.tokens[at + 2 :])

@@ -153,8 +153,12 @@ class _Planning:
     def _settled(self, query: Query) -> str:
         known = self._known
         structures = known.structures
-        now = SourceNow(known.source.present, structures.get, structures.told_charset, self._rules.followed)
+        now = SourceNow(known.source.present, structures.get, structures.told_charset, self._matters)
         return settled(query, known.source.context_of(query), now)
+
+    def _matters(self, table: TableName) -> bool:
+        """Whether a statement on it counts here, and the dump has not read the table as it is behind the statement."""
+        return self._rules.followed(table) and not self.points.behind((table,))
 
     def _changes_rows(self, query: Query, tables: Sequence[TableName] | None) -> bool:
         return changes_rows(query, tables, self._rules.wanted, self._known.source.is_view)

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dm.binlog.reader import Query
+from dm.binlog.statement_text import from_structure
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.schema.charset import Collated, default_collation
@@ -56,6 +57,9 @@ class SourceNow:
 def settled(query: Query, context: SourceContext, source: SourceNow) -> str:
     """The statement's text, with the character set that it leaves out; raises DMError where that can't be told."""
     found = query.readings
+    if context.no_backslash_escapes and b"\\" in query.sql and from_structure(query.sql):
+        # By a MyISAM's CREATE TABLE .. SELECT it is an escape, and by a client's statement it is none.
+        raise DMError("ddl-not-understood", statement=found[0], why="its backslashes may be escapes of the server")
     text = found[0] if len(found) == 1 else _meant(found, context, source)
     return _with_charset(text, query, context, source) if query.like_temporary else text
 

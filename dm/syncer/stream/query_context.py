@@ -59,6 +59,8 @@ def query_context(facts: ServerFacts, query: Query, names: Mapping[int, str]) ->
     explicit = explicit_defaults_for_timestamp(facts, query)
     return replace(
         context,
+        # What the server wrote itself has escapes under any sql_mode (`dm.binlog.statement_text`).
+        no_backslash_escapes=context.no_backslash_escapes and not query.by_server,
         utf8="utf8mb3" if facts.utf8_is_utf8mb3 else "utf8mb4",
         in_utc=_in_utc(facts, query),
         lower_case_names=facts.lower_case_table_names == 1,

@@ -37,7 +37,7 @@ def write(server: ThrowawayServer, name: str, charset: str, *statements: str) ->
     with server.connect(database=name) as session:
         session.query(f"SET NAMES {charset}")
         for statement in statements:
-            session.query(statement.encode().replace(b"@", BYTES[charset]))
+            session.query(statement.encode().replace(b"@", BYTES.get(charset, b"@")))
 
 
 def shown(server: ThrowawayServer, name: str) -> dict[str, str]:
@@ -170,3 +170,27 @@ def test_without_atomic_ddl_the_sources_table_tells_what_was_meant(
     with running_sync(subtask) as sync:
         sync.wait_synced()
     assert mysql.query(f"SELECT né FROM {name}.new") == ((1,),)
+
+
+def test_what_the_server_escapes_is_read_as_escaped(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    columns = r"(id INT PRIMARY KEY, x VARCHAR(9) DEFAULT 'p\q' COMMENT 'r\s', y ENUM('e\f', '\\')) COMMENT 't\u'"
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        write(
+            upstream,
+            name,
+            "utf8mb4",
+            "SET sql_mode = 'NO_BACKSLASH_ESCAPES'",
+            f"CREATE TABLE a {columns}",
+            r"INSERT INTO a (id, y) VALUES (1, 'e\f'), (2, '\\')",
+            r"CREATE TABLE b (PRIMARY KEY (id)) COMMENT 't\u' SELECT * FROM a",
+            f"CREATE TEMPORARY TABLE tmp {columns}",
+            "CREATE TABLE c LIKE tmp",
+            "INSERT INTO c SELECT * FROM a",
+        )
+        sync.wait_synced()
+        made = identical(upstream, target, name)
+    assert set(made) == {"a", "b", "c"}
