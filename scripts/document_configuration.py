@@ -188,7 +188,8 @@ CHAPTERS: Final = (
             "timezone": "the zone of what the target computes itself (a DATETIME of its own with `DEFAULT"
             " CURRENT_TIMESTAMP`; empty: its global `time_zone`), of texts that expression filters compare with a"
             " TIMESTAMP, and of SQL dumps of other programs that name none. Rows do not depend on it: a TIMESTAMP stays"
-            " the same instant",
+            " the same instant. Where the source's `time_zone` is SYSTEM, it tells the target in which zone [generated"
+            " columns](full-load.md#what-is-exact) are computed",
             "case-sensitive": "whether lists, filters and routes tell upper from lower case",
             "ignore-checking-items": "items of `check-task` to leave out; `all` leaves out every one",
             "clean-dump-file": "remove the dump files when `full` or `all` has loaded them; those of other tasks and"

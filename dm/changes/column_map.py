@@ -38,6 +38,7 @@ class MappedColumn:
     sql: bytes  # the quoted name at the target
     encode: Encoder
     usual: tuple[Usual, bytes]  # for the compiled encoder
+    moment: bool = False  # a TIMESTAMP that is written for sessions of any zone
 
     @property
     def written(self) -> bool:
@@ -60,10 +61,12 @@ def map_columns(
     json_types: bool,
     tidb: bool = False,
     mariadb: bool = False,
+    moment: Callable[[Encoder, Column], Encoder] | None = None,
 ) -> tuple[MappedColumn, ...]:
     """Maps a row of the binlog to the columns of a target; with `json_types` it keeps the types inside documents.
 
-    `tidb`, `mariadb`: the target is one.
+    `tidb`, `mariadb`: the target is one. `moment` makes of an encoder, and the source's column, that of a TIMESTAMP at
+    the target.
     """
     places = {column.name.lower(): column for column in target.columns}
     mapped: list[MappedColumn] = []
@@ -73,8 +76,11 @@ def map_columns(
         if place is not None:
             name = Ident(place.name).sql.encode()
             there = _at_tidb(column, place) if tidb else _at_mariadb(column) if mariadb else None
+            zoned = moment is not None and place.base == "timestamp"
+            if moment is not None and zoned:
+                there = moment(encoder_for(column), column)
             encoder = _encoder(column, place, json_types=json_types) if there is None else (there, _CALLED)
-            mapped.append(MappedColumn(at, column, place, name, *encoder))
+            mapped.append(MappedColumn(at, column, place, name, *encoder, zoned))
         elif not (column.generated and column.name.startswith(_HIDDEN)):
             missing.append(column.name)
     if missing:

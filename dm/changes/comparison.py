@@ -20,7 +20,9 @@ Without a key the condition must find exactly *that* row, so every column is com
 
 from __future__ import annotations
 
+from calendar import timegm
 from collections.abc import Callable, Sequence
+from time import gmtime, strftime, strptime
 
 from dm.binlog.value import ABSENT, Value
 from dm.changes.column_map import MappedColumn
@@ -32,6 +34,8 @@ from dm.type_family import BYTES, CHARACTERS, FIXED_BYTES, FLOATS, INTEGERS, TEM
 
 Comparison = Callable[[Value], bytes]
 
+_DAY = 86400
+
 _NUMBERED = frozenset({"enum", "set", "bit"})
 _SIMPLE = INTEGERS | TEMPORAL | frozenset(FIXED_BYTES) | {"decimal", "bit", "year", "enum"}
 
@@ -40,15 +44,41 @@ def equal(column: MappedColumn, literal: bytes) -> bytes:
     """The condition that a key column has the value of the literal; the server may use an index for it."""
     if literal == b"NULL":
         return column.sql + b"<=>NULL"
+    if column.moment:
+        return _moment(column.sql, literal)
     return equal_members(column.sql, literal) if column.target.base == "set" else column.sql + b"=" + literal
 
 
 def listed(columns: Sequence[MappedColumn]) -> bool:
     """Whether a list of literals, or of tuples of them, finds the same as comparing column by column."""
+    if any(column.moment for column in columns):
+        return False
     if len(columns) == 1:
         target = columns[0].target
         return target.base != "set" or len(target.members) <= EXACT_BITS
     return all(column.target.base not in _NUMBERED for column in columns)
+
+
+def _moment(name: bytes, literal: bytes) -> bytes:
+    """The condition that a TIMESTAMP is this moment, in a session of any zone.
+
+    A server compares local times, which may stand for two moments; the seconds do not. Any zone is less than a day from
+    UTC, so the index finds few others.
+    """
+    text, _, fraction = literal.split(b"'", 2)[1].removesuffix(b"+00:00").decode().partition(".")
+    if text.startswith("0000-"):
+        return b"UNIX_TIMESTAMP(" + name + b")=0"
+    seconds = timegm(strptime(text, "%Y-%m-%d %H:%M:%S"))
+    first, last = (strftime("%Y-%m-%d %H:%M:%S", gmtime(max(0, seconds + day))) for day in (-_DAY, _DAY))
+    moment = f"{seconds}.{fraction}" if fraction else f"{seconds}"
+    return (
+        name
+        + f">='{first}' AND ".encode()
+        + name
+        + f"<='{last}' AND UNIX_TIMESTAMP(".encode()
+        + name
+        + (f")={moment}".encode())
+    )
 
 
 def exact(column: MappedColumn, flavor: Flavor, table: TableName, *, indexed: bool, tidb: bool = False) -> Comparison:
@@ -82,6 +112,8 @@ def _null_safe(table: TableName, column: MappedColumn, compare: Comparison) -> C
 
 def _plain(column: MappedColumn) -> Comparison:
     start, encode = column.sql + b"=", column.encode
+    if column.moment:
+        return lambda value: _moment(column.sql, encode(value))
 
     def compare(value: Value) -> bytes:
         return start + encode(value)

@@ -254,7 +254,8 @@ def _statements(done: Sequence[Arranged], room: int) -> list[ApplyStatement]:
             continue
         alone = item.form.alone or (waiting and waiting[-1].form.alone)
         other = alone and waiting and waiting[-1].form is not item.form
-        if other or size + item.size > room or scans + item.scans > SCANNED_ROWS:
+        session = waiting and waiting[-1].plan.settings != item.plan.settings
+        if other or session or size + item.size > room or scans + item.scans > SCANNED_ROWS:
             send()
         waiting.append(item)
         size, scans = size + item.size, scans + item.scans

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from dm.changes.computing import PLAIN
 from dm.changes.event_rules import Pair, differing, extracted, json_checks, settings, types, unseen_triggers
 from dm.changes.row_hash import RowHash, hashable
 
@@ -38,6 +39,11 @@ def _others(pair: Pair) -> str:
     return pair.options.others_alter
 
 
+def _settings(pair: Pair) -> str:
+    """Texts of TIMESTAMPs, which the hash is made of, are those of the session's zone."""
+    return "" if pair.plan.settings == PLAIN else "the target's table is written in the source's time zone or mode"
+
+
 def _columns(pair: Pair) -> str:
     for column in pair.target.schema.columns:
         if column.generated is not None:
@@ -57,6 +63,7 @@ RULES: Final[tuple[Rule, ...]] = (
     extracted,
     differing,
     types,
+    _settings,
     _columns,
 )
 """In the order in which they are asked: each may rely on those before it."""

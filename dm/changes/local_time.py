@@ -87,8 +87,9 @@ class LocalTime:
         if not name or (name in _NEEDS_CALL and part["call"] is None):
             return part[0]
         digits = part["digits"] or ""
-        moment = f"{'SYSDATE' if name == 'sysdate' else 'CURRENT_TIMESTAMP'}({digits})"
-        local = f"CONVERT_TZ({moment}, '+00:00', {self.zone})"
+        # Some tables' sessions are in another zone (`computing.py`).
+        now = f"SYSDATE({digits}), @@SESSION.time_zone" if name == "sysdate" else f"UTC_TIMESTAMP({digits}), '+00:00'"
+        local = f"CONVERT_TZ({now}, {self.zone})"
         return f"DATE({local})" if name in _DAY else f"TIME({local})" if name in _CLOCK else local
 
 

@@ -43,6 +43,7 @@ from dm.binlog.value import Row
 from dm.changes.collation import Weights
 from dm.changes.column_map import MappedColumn, map_columns
 from dm.changes.comparison import Comparison, exact
+from dm.changes.computing import NEUTRAL, PLAIN, Computing, TableSettings
 from dm.changes.constant import ConstantColumn
 from dm.changes.event_form import EventForm
 from dm.changes.keys import Key, KeyFunction, table_key
@@ -57,6 +58,8 @@ from dm.config.syncer import InsertMode, MissingRow, NarrowerColumns
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.schema.computed import computes_otherwise
+from dm.schema.expressions import column_depends_on_zone, is_computed
 from dm.schema.table import Column, TableSchema
 from dm.type_family import BLOB_BYTES, FLOATS, INTEGERS, LONG_TEXT_BYTES
 
@@ -86,6 +89,7 @@ class PlanOptions:
     missing_row: MissingRow = "pause"
     narrower_columns: NarrowerColumns = "pause"
     local_time: LocalTime = SESSION_TIME
+    computing: Computing = NEUTRAL
     no_events: str = "no session takes row events"  # why no table's rows go so; empty: they may
     tidb: bool = False  # the target is one, which speaks MySQL's dialect
     version: int = 0  # the target's, as executable comments count
@@ -137,6 +141,9 @@ class TablePlan:
     documents: bool = False  # columns of the target are MySQL's JSON
     namesakes: tuple[MappedColumn, ...] = ()  # two values of them are one to the target
     unconstrained: bool = False  # the target is not to look at CHECKs, since the source has not
+    settings: TableSettings = PLAIN  # of the session, for its statements
+    computed_keys: frozenset[str] = frozenset()  # unique indexes, in lower case, that the target computes
+    computed: tuple[tuple[MappedColumn, Comparison], ...] = ()  # what both store, to be compared, and the condition
 
     @property
     def closing(self) -> bytes:
@@ -159,10 +166,7 @@ def build_plan(
     shared = SharedKeys() if shared is None else shared
     schema, checked = target.schema, options.foreign_key_checks
     columns = [*wire, *(each.column for each in constants)]
-    # Inside of a TiDB's document a DECIMAL is a DOUBLE anyway, and expressions for dates are not alike in its versions.
-    json_types = options.flavor == "mysql" and not options.tidb
-    maria = options.flavor == "mariadb"
-    mapped = map_columns(source.name, columns, schema, json_types=json_types, tidb=options.tidb, mariadb=maria)
+    settings, mapped = _mapped(source.name, columns, target, options)
     if options.narrower_columns == "pause":
         # Columns of routes take the target's type.
         pairs = ((column.source, column.target) for column in mapped if column.at < len(wire))
@@ -171,11 +175,7 @@ def build_plan(
     written = tuple(column for column in mapped if column.written)
     keys = row_keys(source, schema, by_name)
     keyed = bool(keys.row_key)
-    shared.plans += 1
-    shared.keyless = shared.keyless or not keyed
-    if target.linked and not keyed and not target.keyless_kin:
-        # Linked tables treated it as a keyed table, as the target's structure says.
-        raise DMError("foreign-key-kin-keyless", table=schema.name)
+    _share(shared, target, keyed=keyed)
     own = options.local_time.own_columns(schema, by_name) if written else ()
     extra = any(c.generated is None and c.name.lower() not in by_name for c in schema.columns)
     namesakes = tuple(column for column in written if options.tidb and "" in column.source.members)
@@ -222,8 +222,39 @@ def build_plan(
         own=own,
         tidb=options.tidb,
         namesakes=namesakes,
+        settings=settings,
+        computed=_computed(source.name, schema, mapped, options) if keyed else (),
+        computed_keys=frozenset(index.name.lower() for index in schema.unique_indexes if is_computed(index, schema)),
     )
     return replace(plan, values=row_text(written, b"(", plan.closing)) if own else plan
+
+
+def _share(shared: SharedKeys, target: TargetTable, *, keyed: bool) -> None:
+    shared.plans += 1
+    shared.keyless = shared.keyless or not keyed
+    if target.linked and not keyed and not target.keyless_kin:
+        # Linked tables treated it as a keyed table, as the target's structure says.
+        raise DMError("foreign-key-kin-keyless", table=target.schema.name)
+
+
+def _mapped(
+    source: TableName, columns: Sequence[Column], target: TargetTable, options: PlanOptions
+) -> tuple[TableSettings, tuple[MappedColumn, ...]]:
+    """What the statements' session needs, and the columns as they are written there."""
+    computing = options.computing
+    settings = computing.settings(target.schema, unread_checks=target.checks and options.flavor == "mariadb")
+    mapped = map_columns(
+        source,
+        columns,
+        target.schema,
+        # Inside of a TiDB's document a DECIMAL is a DOUBLE anyway, and expressions for dates are not alike in its
+        # versions.
+        json_types=options.flavor == "mysql" and not options.tidb,
+        tidb=options.tidb,
+        mariadb=options.flavor == "mariadb",
+        moment=computing.moment if settings.zone else None,
+    )
+    return settings, mapped
 
 
 def _comparisons(
@@ -236,6 +267,19 @@ def _comparisons(
             exact(column, options.flavor, source, indexed=column.target.name.lower() in indexed, tidb=options.tidb),
         )
         for column in written
+    )
+
+
+def _computed(
+    source: TableName, schema: TableSchema, mapped: Sequence[MappedColumn], options: PlanOptions
+) -> tuple[tuple[MappedColumn, Comparison], ...]:
+    """The columns that both sides compute and store, by expressions that depend on the time zone."""
+    return tuple(
+        (column, exact(column, options.flavor, source, indexed=False, tidb=options.tidb))
+        for column in mapped
+        if column.source.generated == column.target.generated == "stored"
+        and column_depends_on_zone(column.target, schema)
+        and not computes_otherwise(column.source.expression or "", column.target.expression or "", comparable=True)
     )
 
 

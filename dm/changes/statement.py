@@ -81,10 +81,11 @@ def row_of(change: RowChange) -> str:
 
 
 def _keyed(plan: TablePlan, row: Row) -> str:
-    return ", ".join(f"{column.target.name} = {_shown(row[column.at])}" for column in plan.row_key)
+    return ", ".join(f"{column.target.name} = {shown(row[column.at])}" for column in plan.row_key)
 
 
-def _shown(value: Value) -> str:
+def shown(value: Value) -> str:
+    """A value in messages, cut short."""
     text = repr(value.decode("utf-8", "backslashreplace")) if isinstance(value, bytes) else str(value)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 

@@ -17,6 +17,7 @@ WRITTEN_BY_DM: Final = "tidb_txn_mode"  # into every `session` that it prints
 
 _TARGET: Final = "target-database."  # may be a TiDB: a precheck says what becomes of its variables
 _PLACES: Final = "session-places"
+_EXPRESSIONS: Final = "expression-values"
 
 
 class Endpoint(Section):
@@ -31,12 +32,13 @@ class Endpoint(Section):
     password: Secret = SecretStr("")
     session: dict[str, Text] = Field(default_factory=dict)
     session_places: dict[str, str] = Field(default_factory=dict)  # file and line of each session variable
+    expression_values: dict[str, str] = Field(default_factory=dict)  # of a source, for sessions of its task's target
     security: Security | None = None
 
     @classmethod
     def file_keys(cls) -> list[str]:
-        """Also `password-file`, which ends as the password; places are no key."""
-        return [*(key for key in super().file_keys() if key != _PLACES), "password-file"]
+        """Also `password-file`, which ends as the password; what no file says is no key."""
+        return [*(key for key in super().file_keys() if key not in (_PLACES, _EXPRESSIONS)), "password-file"]
 
     @classmethod
     def prepare(cls, data: YamlMap, context: LoadContext) -> None:

@@ -6,6 +6,9 @@
     row of another table      counted: DELETE by the hash of its text, as the comparison computes it, so that exactly
                               one of several equal rows goes; and INSERT
 
+A target that computes values in the session that writes a row computes them at UTC here. Where the source's server is
+elsewhere, such a row gets no statement, but the reason.
+
 Columns that are not compared keep what they have: those that only the target has, and those that a person has left out
 (`--ignore-columns`). What can't be exact then gets no statement, but the reason: a row that is only at a source, where
 the sources have values for columns that were not read; and any row without a key.
@@ -48,6 +51,10 @@ _NOT_KNOWN = "not all columns are compared, and without a key that is compared t
 _FILTERED = "with --where, a row without a key that only one side shows may be another one that has changed"
 _NO_TEXT = "no server can compute what its rows are known by, and it has no key"
 _COMPUTED = "only columns differ that the target computes by itself"
+_ZONED = (
+    "the target computes columns, keys or CHECKs of it in the time zone of the session that writes the row, and the"
+    " source's is not UTC, in which these statements are executed"
+)
 _NAMESAKES = "a TiDB takes no member for the one with an empty name, and the row is not compared whole"
 
 
@@ -80,6 +87,17 @@ def fix_of(
     extra: Counter[bytes],
 ) -> Fix:
     """The statements for one row: as it is at a source, at the target, and how many times it is missing or too much."""
+    fix = _fix_of(table, ours, theirs, missing, extra)
+    return Fix(impossible=_ZONED) if table.zoned and (fix.updates or fix.insertions) else fix
+
+
+def _fix_of(
+    table: ComparedTable,
+    ours: tuple[TableAt, Values] | None,
+    theirs: Values | None,
+    missing: Counter[bytes],
+    extra: Counter[bytes],
+) -> Fix:
     try:
         if not table.keyed:
             return _counted(table, ours, missing, extra)

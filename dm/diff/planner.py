@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
+from dm.changes.computing import UTC
 from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
 from dm.diff.chunk import Chunk
@@ -24,6 +25,7 @@ from dm.flavor import Flavor, flavor_of, is_tidb
 from dm.ident import TableName
 from dm.rules import TableRules
 from dm.rules.table_rules import RowEvent
+from dm.schema.expressions import depends_on_zone
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
@@ -33,6 +35,7 @@ from dm.sql.server_version import version_number
 from dm.upstream.connection import Connection, fetch
 from dm.upstream.facts import list_tables, read_structure
 from dm.upstream.row_session import question_session, row_session
+from dm.upstream.source_settings import read_source_settings
 
 _EVENTS: tuple[RowEvent, ...] = ("insert", "update", "delete")
 
@@ -222,7 +225,10 @@ class Planner:
         )
         planned.estimated_rows, row_bytes = (int(each or 0) for each in size[0])
         assert planned.compared is not None
-        planned.compared = replace(planned.compared, row_bytes=row_bytes, filtered=bool(self._options.where))
+        zoned = depends_on_zone(schemas[0]) and not all(_in_utc(servers[place]) for place, _ in origins)
+        planned.compared = replace(
+            planned.compared, row_bytes=row_bytes, filtered=bool(self._options.where), zoned=zoned
+        )
         one_flavor = len({(server.flavor, server.tidb) for server in servers.values()}) == 1
         if key is None or not self._cuttable(key, schemas, one_flavor=one_flavor):
             return
@@ -248,3 +254,8 @@ class Planner:
     def _schema(self, server: _Server, table: TableName) -> TableSchema:
         context = SourceContext(server.flavor, server.version, table.schema)
         return parse_create_table(read_structure(server.session, table), context)
+
+
+def _in_utc(server: _Server) -> bool:
+    """Whether the server's sessions are at UTC, as those are that a file of statements is executed in."""
+    return read_source_settings(server.session).offsets == UTC

@@ -117,6 +117,7 @@ class ComparedTable:
     filtered: bool = False  # only rows are compared for which a person's condition is true
     unique: bool = False  # the target has unique keys besides the primary one
     stamped: tuple[str, ...] = ()  # columns of the target that an UPDATE sets by itself
+    zoned: bool = False  # the target computes values of it in the zone of the session, and the sources are not at UTC
 
     @property
     def sides(self) -> Iterator[TableAt]:

@@ -18,6 +18,7 @@ COMMIT, once all the answers were looked at.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,8 +26,10 @@ from typing import Final, Protocol
 
 from dm import faults
 from dm.changes.compacted import compacted
+from dm.changes.computed_check import alone, computed_checks, computed_otherwise
 from dm.changes.event_form import EventForm, read_all
 from dm.changes.event_guard import GUARD
+from dm.changes.plan import TablePlan
 from dm.changes.row_bag import BagChange, Planned, planned
 from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
@@ -35,11 +38,15 @@ from dm.downstream.connection import BEGIN, ROW_EVENTS, Outcome, TargetConnectio
 from dm.downstream.lenient import as_it_asks
 from dm.downstream.refused_row import run_exactly
 from dm.downstream.rows_by_hash import Lacking, NotByHash, carry_out
+from dm.downstream.table_session import TableSession
 from dm.errors import DMError
 from dm.sql.json_depth import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
 
 # KILL QUERY, and MariaDB's max_statement_time.
 _ENDED_STATEMENT: Final = {1317, 1969}
+
+# What a MySQL says of it since 8.0.19 begins with the table's name.
+_KEY: Final = re.compile(r"for key '(?:[^']*\.)?([^'.]+)'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,17 +105,22 @@ def apply_batch(
         nonlocal counts
         counts, plan = _Counts(), planned(left, limit=connection.statement_bytes)
         counts.add(changes, left, plan)
-        return exchange.add_all(plan)
+        count = exchange.add_all(plan)
+        exchange.demand_computed(changes, failed)
+        return count
 
+    def one_by_one(exchange: _Exchange) -> int:
+        count = serial.begin(exchange).apply(changes)
+        exchange.demand_computed(changes, failed)
+        return count
+
+    serial = _Serial(connection, failed)
     try:
         statements = _grouped(connection, attempt, first, last)
         return counts.applied(statements)
     except _Unexpected as unexpected:
         read_all(changes)
-        serial = _Serial(connection, failed)
-        count = _transaction(
-            connection, lambda exchange: serial.begin(exchange).apply(changes), first, last, guessed=False
-        )
+        count = _transaction(connection, one_by_one, first, last, guessed=False)
         _blame(unexpected)
         return Applied(len(changes), count, True, serial.missing)
 
@@ -132,6 +144,7 @@ def apply_parts(
             plan = planned(left, limit=limit)
             counts.add(part, left, plan)
             statements += exchange.add_all(plan)
+            exchange.demand_computed(part)
             exchange.flush()
         return statements
 
@@ -143,6 +156,7 @@ def apply_parts(
         for part in parts():
             read_all(part)
             statements += serial.apply(part)
+            exchange.demand_computed(part)
         return statements
 
     try:
@@ -236,6 +250,7 @@ class _Serial:
 
     def __init__(self, connection: TargetConnection, failed: Callable[[RowChange], None] | None) -> None:
         self._connection = connection
+        self._session = TableSession(connection)
         self._failed = failed
         self.missing: list[RowChange] = []
         self.changes = 0
@@ -247,16 +262,23 @@ class _Serial:
 
     def apply(self, changes: Iterable[RowChange]) -> int:
         """Apply the changes; gives the number of statements."""
+        try:
+            return self._apply(changes)
+        finally:
+            self._session.end()
+
+    def _apply(self, changes: Iterable[RowChange]) -> int:
         count = 0
         for change in changes:
             self.changes += 1
+            self._session.take(change.plan.settings)
             try:
                 for statement in row_statements(change):
                     count += self._run(statement)
             except DMError as error:
                 if self._failed is not None:
                     self._failed(change)
-                raise _of_the_row(error, change) from error
+                raise _of_computed_key(change, error) or _of_the_row(error, change) from error
         return count
 
     def _run(self, statement: ApplyStatement) -> int:
@@ -280,12 +302,22 @@ class _Serial:
             raise DMError("value-changed", table=change.plan.target, operation=operation_of(change))
 
 
+def _of_computed_key(change: RowChange, error: DMError) -> DMError | None:
+    """The error for a row whose key the target computes; None for all others."""
+    found = _KEY.search(error.cause) if error.name == "duplicate-key" else None
+    if found is None or found[1].lower() not in change.plan.computed_keys:
+        return None
+    met = DMError("computed-key-met", table=change.plan.target, index=found[1], cause=error.cause)
+    return met.numbered(error.server_errno)
+
+
 class _Exchange:
     """Statements on their way to the server, as many together as need no answer of the ones before."""
 
     def __init__(self, connection: TargetConnection, *, guessed: bool) -> None:
         self._connection = connection
         self._guessed = guessed  # it is a grouped attempt: errors of statements are not those of the changes
+        self._session = TableSession(connection)
         self._waiting: list[tuple[bytes, Callable[[Outcome], None] | None, ApplyStatement | None]] = []
 
     def add(
@@ -299,6 +331,7 @@ class _Exchange:
         count = 0
         guarded = False  # the last one is the guard, which goes with the events behind it
         for statement in steps:
+            self._as_table(statement.changes[0].plan)
             if isinstance(statement, BagChange):
                 count += self._together(statement)
                 continue
@@ -315,6 +348,30 @@ class _Exchange:
             else:
                 self.add(statement.sql, partial(_expect, statement), statement)
         return count
+
+    def _as_table(self, plan: TablePlan) -> None:
+        """What follows runs in the session that the table needs."""
+        if plan.settings != self._session.now:
+            self.flush()
+            self._session.take(plan.settings)
+
+    def demand_computed(self, changes: Sequence[RowChange], failed: Callable[[RowChange], None] | None = None) -> None:
+        """Raise DMError `computed-value-differs` where the target has computed what the source has not."""
+        for check in computed_checks(changes):
+            self._as_table(check.changes[0].plan)
+            self.flush()
+            if not self._connection.query(check.sql):
+                continue
+            for one in alone(check):
+                if self._connection.query(one.sql):
+                    change = one.changes[0]
+                    if failed is not None:
+                        failed(change)
+                    raise computed_otherwise(change)
+
+    def end(self) -> None:
+        """The session has its own settings again, unless it is broken."""
+        self._session.end()
 
     def _together(self, bag: BagChange) -> int:
         self.flush()
@@ -409,11 +466,13 @@ def _transaction(
     try:
         count = body(exchange)
         exchange.flush()
+        exchange.end()
         faults.hit("syncer.inside_transaction")
         if last is not None:
             last()
     except BaseException:
         connection.rollback()
+        exchange.end()
         raise
     connection.commit()
     return count

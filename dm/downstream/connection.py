@@ -153,7 +153,13 @@ class TargetConnection:
     def _begin(self, endpoint: Endpoint, *, foreign_key_checks: bool) -> dict[str, str]:
         """Put the session into its state, and tell it; raises `session-variable-refused` for the user's part."""
         greeting = str(self._connection.get_server_info())
-        opening = state.opening("writes", greeting, endpoint.session, foreign_key_checks=foreign_key_checks)
+        opening = state.opening(
+            "writes",
+            greeting,
+            endpoint.session,
+            foreign_key_checks=foreign_key_checks,
+            expressions=endpoint.expression_values,
+        )
         try:
             for statement in opening.statements:
                 self.execute(statement)

@@ -118,6 +118,8 @@ _NO_SPACE: Final = re.compile(r"\b(?:errno|errcode|error):? (?:28|122)\b", re.IG
 
 DENIED: Final = frozenset({1045, 1130, 1698, 3118, 3955, 4151})
 _DUPLICATE: Final = frozenset({1062, 1586})
+_ROW_REFUSED: Final = {3819: "row-check-refused", 4025: "row-check-refused", 1690: "row-expression-failed"}
+_WRITES: Final = re.compile(rb"(?:SET STATEMENT .* FOR )?(?:INSERT|REPLACE|UPDATE|DELETE|LOAD|BINLOG) ", re.IGNORECASE)
 _NO_TABLE: Final = 1146
 _PACKET: Final = 1153
 
@@ -179,6 +181,8 @@ def _failure(
         return DMError("duplicate-key", statement=shape(sql), cause=cause)
     if number == _PACKET:
         return packet_too_large(sql, cause)
+    if number in _ROW_REFUSED and _WRITES.match(sql):
+        return DMError(_ROW_REFUSED[number], statement=shape(sql), cause=cause)
     name = REFUSED_STATEMENT[sql.lstrip()[:7].upper().startswith((b"SELECT", b"SHOW "))]
     return DMError(name, role=role, statement=shape(sql), cause=cause)
 

@@ -27,6 +27,7 @@ from dm.upstream.connection import Connection
 from dm.upstream.facts import ServerFacts, binlog_files, list_tables
 from dm.upstream.file_beginning import creation_time
 from dm.upstream.replica_identity import identity_for
+from dm.upstream.source_settings import read_source_settings
 
 
 @dataclass
@@ -64,6 +65,7 @@ class DumpRun:
             started=self.progress.clock.time(),
             where=self.subtask.dumper.where,
             left_out=tuple(name for name in others if name.schema.lower() not in SYSTEM_SCHEMAS),
+            settings=read_source_settings(self.connection),
         )
 
     def note_changed(self, table: TableName, words: str) -> None:

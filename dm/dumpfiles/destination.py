@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dm.changes.computing import PLAIN, TableSettings
 from dm.ident import TableName
 from dm.schema.table import Column
 
@@ -47,7 +49,7 @@ class OwnKey:
     index: str
     parts: tuple[str, ...]  # as SQL
     identity: tuple[Column, ...]  # a key of the source's; empty without one
-    asked: tuple[str, ...]  # columns of it, and those that the unique key is made of
+    asked: tuple[Column, ...]  # columns of it, and those that the unique key is made of
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class Destination:
     mapped_keys: tuple[MappedKey, ...] = ()  # that compare texts otherwise than the source
     own_keys: tuple[OwnKey, ...] = ()  # that the target computes, or that the source lacks
     unjudged: bool = False  # its CHECKs are the source's, which may hold rows that they forbid
+    settings: TableSettings = PLAIN  # of the session, for its statements
+    moments: Sequence[str] = ()  # the parts of a TIMESTAMP's literal, where that has to mean the same in any zone
 
     @property
     def same(self) -> tuple[tuple[Column, bytes], ...]:

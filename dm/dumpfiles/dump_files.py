@@ -25,6 +25,7 @@ from typing import Any
 
 from pyarrow import parquet
 
+from dm.changes.computing import SourceSettings
 from dm.dumpfiles.chunk_plan import Bound
 from dm.dumpfiles.dump_directory import PLAN_FILE
 from dm.dumpfiles.sql_file import read_trailer
@@ -116,6 +117,7 @@ class DumpPlan:
     unsettled: tuple[TableName, ...] = ()  # seen around a point, but not long enough to enter
     birth: FileBirth | None = None  # of P0's file
     left_out: tuple[TableName, ...] = ()  # there when the dump began, and not wanted; dumps of before don't tell
+    settings: SourceSettings = field(default_factory=SourceSettings)  # dumps of before don't tell
 
     @property
     def finished(self) -> bool:
@@ -233,6 +235,7 @@ def plan_to_text(plan: DumpPlan) -> str:
             "unsettled": [list(name) for name in plan.unsettled],
             "birth": birth_to_json(plan.birth),
             "left_out": [list(name) for name in plan.left_out],
+            "settings": plan.settings.to_json(),
         },
         indent=1,
     )
@@ -284,6 +287,7 @@ def plan_from_text(text: str) -> DumpPlan:
         tuple(TableName(*name) for name in found.get("unsettled", ())),
         birth_from_json(found.get("birth", UNKNOWN)),
         tuple(TableName(*name) for name in found.get("left_out", ())),
+        SourceSettings.from_json(found["settings"]) if "settings" in found else SourceSettings(),
     )
 
 

@@ -25,6 +25,7 @@ import pyarrow
 from pyarrow import compute
 
 from dm.binlog.charset import decoder_of
+from dm.changes.computing import TEXT, ZERO
 from dm.decimal_text import is_decimal
 from dm.dumpfiles.chunk_plan import counted
 from dm.dumpfiles.json_types import typed_tree, types_column
@@ -57,6 +58,16 @@ def _wrapping(column: Column, text: bool, introduced: bool) -> tuple[str, str]:
     if text or column.base in _UNESCAPED or (column.base in WITH_CHARSET and not introduced):
         return _QUOTE
     return _BYTES
+
+
+def _moments(values: pyarrow.Array, parts: Sequence[str]) -> pyarrow.Array:
+    """The literals of TIMESTAMPs that mean the same in any zone."""
+    pieces = [values if part == TEXT else pyarrow.scalar(part.encode(), pyarrow.binary()) for part in parts]
+    empty, quote = (pyarrow.scalar(part, pyarrow.binary()) for part in (b"", b"'"))
+    moments = compute.binary_join_element_wise(*pieces, empty)
+    zeros = compute.binary_join_element_wise(quote, values, quote, empty)
+    found = compute.if_else(compute.starts_with(values, pattern=ZERO.decode()), zeros, moments)
+    return compute.fill_null(found, pyarrow.scalar(b"NULL", pyarrow.binary()))
 
 
 def _literals(values: pyarrow.Array, column: Column, text: bool, introduced: bool) -> pyarrow.Array:
@@ -171,11 +182,13 @@ def row_literals(
     text: bool = False,
     typed: TypedDocuments | None = None,
     in_utf8: Collection[str] = (),
+    moments: Sequence[str] = (),
 ) -> Iterator[bytes]:
     """Each row of the batch as `(value,value,..)`; `columns` are its first ones, in order, `constants` follow.
 
     With `text` it is for a file that other tools read as well. With `typed` documents the session's character set must
-    be utf8mb4, else binary. Values of the character sets `in_utf8` are written in UTF-8.
+    be utf8mb4, else binary. Values of the character sets `in_utf8` are written in UTF-8. With `moments`, the parts of
+    such a literal, TIMESTAMPs mean the same in sessions of any zone.
     """
     tail = b"".join(b"," + constant for constant in constants) + b")"
     if not columns:  # all are generated: the rows have nothing but their number
@@ -189,6 +202,8 @@ def row_literals(
         for at, column in enumerate(columns):
             if typed is not None and column.base == "json":
                 texts[at] = _documents(texts[at], piece, column, typed)
+            elif moments and column.base == "timestamp":
+                texts[at] = _moments(piece.column(at), moments)
         comma = pyarrow.scalar(b",", pyarrow.binary())
         joined = compute.binary_join_element_wise(*texts, comma)
         for row in joined.to_pylist():

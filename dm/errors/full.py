@@ -300,6 +300,12 @@ KINDS: tuple[ErrorKind, ...] = (
         "resume the task. check-task names what a computed key depends on",
     ),
     ErrorKind(
+        "expression-zone-in-files", 34936, "load-unit", "downstream", "high",
+        "{table} computes values from TIMESTAMPs in the time zone of the source's server ({zone}), and SQL files have "
+        "the times in UTC, as a session of another zone would not read them",
+        "leave out `dump-format: sql` under `spark` in the task file, and start the task with --remove-meta",
+    ),
+    ErrorKind(
         "load-rows-differ", 34923, "load-unit", "downstream", "high",
         "a statement of {rows} rows changed {affected} rows of {table}",
         "look for triggers or a proxy at the target that change the effect of statements; the rows were not "

@@ -67,6 +67,20 @@ KINDS = (
         " less deep at the source and load the table again; or exclude the table with `block-allow-list`",
     ),
     ErrorKind(
+        "row-check-refused", 10904, "database", "not-set", "high",
+        "a CHECK of the target's table refused a row: {statement}",
+        "the cause names the CHECK. Where the source does not ask it, the target need not: `ALTER TABLE .. ALTER CHECK "
+        ".. NOT ENFORCED` (MySQL), `session: {{check_constraint_checks: 0}}` in `target-database` (MariaDB). If the "
+        "source asks it as well, check-task names what makes the two answers differ. Then resume the task",
+    ),
+    ErrorKind(
+        "row-expression-failed", 10905, "database", "not-set", "high",
+        "an expression of the target's table has no value for a row: {statement}",
+        "the cause names the expression. The source's session had another sql_mode, most often with "
+        "NO_UNSIGNED_SUBTRACTION: write it as `session: {{sql_mode: ..}}` in `target-database`. A server keeps what it "
+        "knows of an open table, so run `FLUSH TABLES` for the table at the target; then resume the task",
+    ),
+    ErrorKind(
         "internal-error", 11900, "functional", "internal", "high",
         "internal error: {what}",
         "this is a defect of dm, the log has the details; `dmctl resume-task` resumes the task",

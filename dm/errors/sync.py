@@ -184,6 +184,40 @@ KINDS: tuple[ErrorKind, ...] = (
         "compare the column types of source and target; the target must have room for a row with an ENUM error value",
     ),
     ErrorKind(
+        "expression-zone-unknown",
+        36992,
+        "sync-unit",
+        "downstream",
+        "high",
+        "{table} computes values from TIMESTAMPs, which depend on the time zone, and the target has no name for the"
+        " zone of the source's server ({zone})",
+        "load the zones (`mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql` at the target). If the"
+        " source's `time_zone` is SYSTEM, write its zone as `timezone` in the task file. Then `dmctl resume-task`",
+    ),
+    ErrorKind(
+        "computed-value-differs",
+        36993,
+        "sync-unit",
+        "downstream",
+        "high",
+        "the target computes another value than the source has stored, in {table} for the row {key}: {stored} at the"
+        " source",
+        "a session of another time_zone than the source's server has wrote the row, and no replica computes what it"
+        " stored. At the target make the column an ordinary one (`ALTER TABLE {table} MODIFY ..` without the"
+        " expression), which gets the source's values; then `dmctl resume-task`",
+    ),
+    ErrorKind(
+        "computed-key-met",
+        36964,
+        "sync-unit",
+        "downstream",
+        "high",
+        "two rows of the source are one by the unique key {index} of {table}, which the target computes",
+        "a session of the source with another time_zone or sql_mode than its server has computed another key;"
+        " check-task names what such keys depend on. At the target `ALTER TABLE {table} DROP INDEX {index}`, and add it"
+        " without UNIQUE if it is needed; then `dmctl resume-task`",
+    ),
+    ErrorKind(
         "time-zone-unknown",
         36991,
         "sync-unit",

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from dm.changes.computing import PLAIN, TableSettings, moment_parts
 from dm.changes.constant import constant_columns
 from dm.changes.identity import is_keyed
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.local_zone import local_time
+from dm.downstream.source_computing import computing_at
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
 from dm.dumpfiles.literals import constant_literal, naming_key
@@ -27,7 +29,7 @@ from dm.progress.joining_made import note_loaded
 from dm.progress.load_parts import LoadRun, filled_tables
 from dm.rules.folded_names import refuse_alike
 from dm.rules.table_rules import TableRules
-from dm.schema.parse import parse_create_table
+from dm.schema.parse import has_checks, parse_create_table
 from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
 
@@ -69,6 +71,7 @@ class Destinations:
         self._run = run
         self._admission = LocalDataAdmission.ask(connection)
         self._local_time = local_time(connection, subtask.timezone)
+        self._computing = computing_at(connection, structures.plan.settings, subtask.timezone)
         strict = subtask.collation_compatible == "strict"
         self._targets = TargetTables.at(
             connection,
@@ -113,7 +116,11 @@ class Destinations:
             raise DMError("load-key-missing", table=target.name, source_table=table.name)
         if new:
             self.created.append(target.name)
-        if new and self._defers(table):
+        settings = self._settings(target)
+        if settings.zone and table.form == "sql":
+            raise DMError("expression-zone-in-files", table=target.name, zone=settings.zone)
+        # An index over computed values is made in the session that writes the rows.
+        if new and settings == PLAIN and self._defers(table):
             self._made.append(target)
         elif not new and self._subtask.spark.defer_indexes is True:
             demand_complete(self._targets, self._run.key, schema, target)
@@ -128,18 +135,27 @@ class Destinations:
             tuple((each.column, constant_literal(each.value, each.column)) for each in constants),
             naming_key(schema),
             self._subtask.spark.json_types == "exact",
-            bool(columns) and self._admission.of(target),
+            bool(columns) and not settings.zone and self._admission.of(target),
             tuple((each.column, each.inserted) for each in own if each.inserted is not None),
             tuple(column.name for column in target.columns if column.generated is not None),
             mapped_keys(schema, target),
             own_keys(schema, target),
             self._unjudged(table, target, context),
+            settings,
+            moment_parts(offsets=self._computing.offset_literals) if settings.zone else (),
         )
 
     def _unjudged(self, table: DumpedTable, target: TableSchema, context: SourceContext) -> bool:
         if "CHECK" not in table.structure.upper():
             return False  # as most: nobody is asked
         return unjudged(table.structure, context, self._targets.structure(target.name), self._targets.context)
+
+    def _settings(self, target: TableSchema) -> TableSettings:
+        targets = self._targets
+        unread = targets.context.flavor == "mariadb" and any(column.base == "timestamp" for column in target.columns)
+        if unread:
+            unread = has_checks(targets.structure(target.name), target, targets.context)
+        return self._computing.settings(target, unread_checks=unread)
 
     def _defers(self, table: DumpedTable) -> bool:
         """Whether the indexes of a table that was just made come after its rows."""

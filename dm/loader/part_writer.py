@@ -9,12 +9,12 @@ from typing import Final
 
 import pyarrow
 
+from dm.changes.computing import PADDING, PLAIN
 from dm.config.endpoint import Endpoint
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.json_types import types_column
 from dm.dumpfiles.literals import TypedDocuments, error_values, row_literals
-from dm.dumpfiles.sql_file import LENIENT_MODE, STRICT_MODE
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.loader.equal_keys import EqualKeys
@@ -24,6 +24,7 @@ from dm.loader.tally import MOST_WARNINGS, OnDuplicate, Tally
 from dm.loader.unjudged_rows import without_checks
 from dm.progress.load_parts import NO_DUPLICATES, LoadRun
 from dm.schema.table import Column
+from dm.session.state import lenient as lenient_mode
 from dm.sql.json_depth import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
 from dm.sql.value_list import statements
 
@@ -73,6 +74,15 @@ class PartWriter:
         `typed` where the rows come with the types inside their JSON documents. Raises DMError where a row would go for
         one that the source does not take as equal.
         """
+        settings, mode = self.destination.settings, self.connection.has("sql_mode")
+        if settings == PLAIN:
+            return self._write_all(rows, typed=typed)
+        mode = f"{mode},{PADDING}" if settings.pads else mode
+        zone = settings.zone or self.connection.has("time_zone")
+        with self.connection.as_set({"time_zone": zone, "sql_mode": mode}):
+            return self._write_all(rows, typed=typed)
+
+    def _write_all(self, rows: Rows, *, typed: bool) -> Tally:
         connection, into = self.connection, self.destination
         if not (into.mapped_keys or into.own_keys):
             return self._write(rows, typed=typed)
@@ -100,7 +110,6 @@ class PartWriter:
         documents_tell = connection.flavor == "mysql" and not connection.tidb
         if typed and destination.typed and documents_tell and self._has_types(rows):
             documents = TypedDocuments(self.source_table, destination.key)
-        connection.execute(f"SET SESSION sql_mode = '{LENIENT_MODE if errors else STRICT_MODE}'")
         connection.execute(f"SET NAMES {'binary' if documents is None else 'utf8mb4'}")
         tally = Tally(
             connection,
@@ -114,14 +123,19 @@ class PartWriter:
             (*(column.name for column in destination.columns), *(column.name for column, _ in destination.same)),
             destination.computed,
         )
-        most = tally.most_rows
+        mode = connection.has("sql_mode")
+        with connection.as_set({"sql_mode": lenient_mode(mode) if errors else mode}):
+            self._fill(rows, documents, tally)
+        return tally
+
+    def _fill(self, rows: Rows, documents: TypedDocuments | None, tally: Tally) -> None:
+        destination, errors, most = self.destination, tally.error_values, tally.most_rows
         local = destination.local_data and documents is None and errors < MOST_WARNINGS and (most is None or most > 0)
         try:
             if not (local and self.on_duplicate != "ignore" and self._send(rows, tally, most)):
                 self._insert(rows, documents, tally, most)
         except DMError as error:
             raise self._too_deep(rows, error) or error from error
-        return tally
 
     def _too_deep(self, rows: Rows, error: DMError) -> DMError | None:
         """The row with a JSON document that a MariaDB's check refuses; None if it refused another thing."""
@@ -191,7 +205,10 @@ class PartWriter:
         constants = [literal for _, literal in self.destination.same]
         for batch in rows(names):
             in_utf8 = _IN_UTF8_AT_TIDB if self.connection.tidb else ()
-            yield from row_literals(batch, self.destination.columns, constants, typed=documents, in_utf8=in_utf8)
+            into = self.destination
+            yield from row_literals(
+                batch, into.columns, constants, typed=documents, in_utf8=in_utf8, moments=into.moments
+            )
 
     def _has_types(self, rows: Rows) -> bool:
         return any(column.null_count < len(column) for batch in rows(self._types_columns()) for column in batch.columns)

@@ -32,7 +32,7 @@ from dm.dumpfiles.literals import row_literals, shown_row
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.progress.load_parts import LoadRun, tables_loaded_into
-from dm.schema.expressions import columns_under
+from dm.schema.expressions import columns_under, is_computed
 from dm.schema.table import Column, Index, TableSchema
 from dm.type_family import BYTES, INTEGERS, TEMPORAL, TEXTS
 from dm.upstream.connection import connect, fetch
@@ -48,15 +48,10 @@ def own_keys(source: TableSchema, target: TableSchema) -> tuple[OwnKey, ...]:
     identities = [
         frozenset(name.lower() for name in index.columns)
         for index in source.unique_indexes
-        if not _computed(index, source) and all(part.prefix is None for part in index.parts)
+        if not is_computed(index, source) and all(part.prefix is None for part in index.parts)
     ]
     keys = (_own(index, source, target, identities) for index in target.unique_indexes)
     return tuple(key for key in keys if key is not None)
-
-
-def _computed(index: Index, table: TableSchema) -> bool:
-    columns = [table.column(name) for name in index.columns]
-    return index.functional or any(column is None or column.generated is not None for column in columns)
 
 
 def _own(index: Index, source: TableSchema, target: TableSchema, identities: Sequence[frozenset[str]]) -> OwnKey | None:
@@ -64,14 +59,14 @@ def _own(index: Index, source: TableSchema, target: TableSchema, identities: Seq
     # Rows that agree in all of it agree in a key of the source, whatever else is in it.
     if any(identity <= whole for identity in identities):
         return None
-    alike = [key for key in source.unique_indexes if key.columns == index.columns and not _computed(key, source)]
-    if not _computed(index, target) and any(_prefixes(key) == _prefixes(index) for key in alike):
+    alike = [key for key in source.unique_indexes if key.columns == index.columns and not is_computed(key, source)]
+    if not is_computed(index, target) and any(_prefixes(key) == _prefixes(index) for key in alike):
         return None
     parts = tuple(
         f"({part.expression})" if part.column is None else _cut(part.column, part.prefix, target)
         for part in index.parts
     )
-    keys = (key for key in source.unique_indexes if key.identifies(source) and not _computed(key, source))
+    keys = (key for key in source.unique_indexes if key.identifies(source) and not is_computed(key, source))
     identity = next(keys, None)
     read = columns_under(index, target)
     columns = [column for column in source.columns if column.generated is None]
@@ -80,7 +75,7 @@ def _own(index: Index, source: TableSchema, target: TableSchema, identities: Seq
         index.name,
         parts,
         tuple(column for column in columns if column.name.lower() in names),
-        tuple(column.name for column in columns if column.name.lower() in names | read and column.base in _ASKED),
+        tuple(column for column in columns if column.name.lower() in names | read and column.base in _ASKED),
     )
 
 
@@ -112,8 +107,9 @@ class ReplacedRows:
         constants = [literal for _, literal in into.same]
         key = into.own_keys[0].identity
         for batch in rows([column.name for column in into.columns]):
-            literals = row_literals(batch, into.columns, constants)
-            for at, (literal, mine) in enumerate(zip(literals, _conditions(batch, key), strict=True)):
+            literals = row_literals(batch, into.columns, constants, moments=into.moments)
+            conditions = _conditions(batch, key, into.moments)
+            for at, (literal, mine) in enumerate(zip(literals, conditions, strict=True)):
                 connection.execute("SAVEPOINT dm_row")
                 try:
                     connection.execute(plain + literal)
@@ -137,7 +133,7 @@ class ReplacedRows:
                 if self._at_source(there):
                     raise self._lost(key.index, row, _shown(there), refused)
 
-    def _with_the_key_of(self, key: OwnKey, mine: bytes, statement: bytes) -> list[dict[str, Any]]:
+    def _with_the_key_of(self, key: OwnKey, mine: bytes, statement: bytes) -> list[dict[Column, Any]]:
         """The rows that have the key which the target gives to this one."""
         connection, target = self.connection, self.destination.target.sql.encode()
         names = [f"@dm_key{at}" for at in range(len(key.parts))]
@@ -148,7 +144,7 @@ class ReplacedRows:
         same = " AND ".join(f"{part} = {name}" for part, name in zip(key.parts, names, strict=True))
         connection.execute("SET NAMES utf8mb4")
         found = connection.query(
-            f"SELECT {', '.join(Ident(name).sql for name in key.asked)} FROM ".encode()
+            f"SELECT {', '.join(map(_asked, key.asked))} FROM ".encode()
             + target
             + f" WHERE {same} AND NOT (".encode()
             + mine
@@ -157,8 +153,8 @@ class ReplacedRows:
         connection.execute("SET NAMES binary")
         return [dict(zip(key.asked, row, strict=True)) for row in found]
 
-    def _at_source(self, row: dict[str, Any]) -> bool:
-        condition = " AND ".join(f"{Ident(name).sql} <=> %s" for name in row)
+    def _at_source(self, row: dict[Column, Any]) -> bool:
+        condition = " AND ".join(f"{_asked(column)} <=> %s" for column in row)
         with closing(connect(self.source)) as session:
             sql = f"SELECT 1 FROM {self.source_table.sql} WHERE {condition} LIMIT 1"
             return bool(fetch(session, sql, tuple(row.values())))
@@ -176,18 +172,24 @@ class ReplacedRows:
         ).numbered(refused.server_errno)
 
 
-def _conditions(batch: pyarrow.RecordBatch, key: Sequence[Column]) -> Iterator[bytes]:
+def _asked(column: Column) -> str:
+    """The column for both servers, whatever zone their sessions are in."""
+    name = Ident(column.name).sql
+    return f"UNIX_TIMESTAMP({name})" if column.base == "timestamp" else name
+
+
+def _conditions(batch: pyarrow.RecordBatch, key: Sequence[Column], moments: Sequence[str]) -> Iterator[bytes]:
     """For each row what finds it by the source's key; empty without one."""
     if not key:
         yield from [b""] * batch.num_rows
         return
     parts = []
     for column in key:
-        literals = row_literals(batch.select([column.name]), (column,))
+        literals = row_literals(batch.select([column.name]), (column,), moments=moments)
         parts.append([Ident(column.name).sql.encode() + b" = " + literal for literal in literals])
     for row in zip(*parts, strict=True):
         yield b" AND ".join(row)
 
 
-def _shown(values: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in values.items())
+def _shown(values: dict[Column, Any]) -> str:
+    return ", ".join(f"{column.name}={value!r}" for column, value in values.items())

@@ -27,11 +27,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dm import faults
+from dm.changes.computing import PADDING
 from dm.config.endpoint import Endpoint
 from dm.downstream.attempts import Attempts
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
-from dm.dumpfiles.sql_file import LENIENT_MODE, STRICT_MODE, SqlTrailer, read_trailer
+from dm.dumpfiles.sql_file import SqlTrailer, read_trailer
 from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import TableName
@@ -51,6 +52,7 @@ from dm.progress.load_parts import (
     take_slot,
 )
 from dm.schema.table import Column
+from dm.session.state import lenient as lenient_mode
 
 FILE_END: Final = (1 << 32) - 1  # the number of the part that stands for the end of a file
 
@@ -123,10 +125,13 @@ class FileLoader:
         connection = TargetConnection(self.endpoint)
         try:
             take_slot(connection, self.run.key)
-            mode = LENIENT_MODE if trailer is not None and trailer.error_values else STRICT_MODE
-            connection.execute(
-                f"SET SESSION foreign_key_checks = 0, sql_mode = '{mode}', time_zone = %s", (task.time_zone,)
-            )
+            mode = connection.has("sql_mode")
+            if trailer is not None and trailer.error_values:
+                mode = lenient_mode(mode)
+            if task.destination.settings.pads:
+                mode = f"{mode},{PADDING}"
+            connection.execute("SET SESSION foreign_key_checks = 0")
+            connection.set({"sql_mode": mode, "time_zone": task.time_zone})
             with without_checks(connection) if task.destination.unjudged else nullcontext():
                 tally = self._load(connection, task, trailer)
         finally:

@@ -23,6 +23,7 @@ from dm import faults
 from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
+from dm.downstream.source_computing import with_settings
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan
 from dm.dumpfiles.json_types import types_column
@@ -147,6 +148,7 @@ class TargetStream:
         self._rules = TableRules(subtask)
         self._key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source.source_id)
         self._own = OwnTables(subtask, self._rules) if subtask.spark.dump_files == "auto" else None
+        self._target = subtask.target
         self._run: LoadRun | None = None
         self._done: dict[PartKey, tuple[int, int]] = {}
         self._destinations: dict[tuple[TableName, int], Destination] = {}
@@ -177,7 +179,8 @@ class TargetStream:
     def begin(self, plan: DumpPlan, stop: threading.Event) -> None:
         """Take over from an earlier run, take back what the plan has given up, and learn what is written."""
         key = self._key
-        with TargetConnection(self._subtask.target) as connection:
+        self._target = with_settings(self._subtask.target, plan.settings)
+        with TargetConnection(self._target) as connection:
             run = self._run = begin_run(connection, key, plan.dump_id, stop)
             create_deferrals(connection, key)
             if self._own is not None:
@@ -214,7 +217,7 @@ class TargetStream:
         known = self._destinations.keys() | self._declined
         missing = [table for table in tables if (table.name, table.generation) not in known]
         if missing:
-            with TargetConnection(self._subtask.target) as connection:
+            with TargetConnection(self._target) as connection:
                 self._make(connection, self._run, plan, missing)
         found = {table.name: self._destinations.get((table.name, table.generation)) for table in tables}
         return {name: destination for name, destination in found.items() if destination is not None}
@@ -246,7 +249,7 @@ class TargetStream:
         local_data = any(destination.local_data for destination in self._destinations.values())
         subtask = self._subtask
         on_duplicate = subtask.loader.on_duplicate_logical
-        return ChunkWriter(subtask.target, subtask.source.endpoint, self._run, on_duplicate, local_data)
+        return ChunkWriter(self._target, subtask.source.endpoint, self._run, on_duplicate, local_data)
 
     @property
     def writers(self) -> int:

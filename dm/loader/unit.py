@@ -23,6 +23,7 @@ from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
+from dm.downstream.source_computing import with_settings
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_directory import PLAN_FILE, foreign_file, remove_files
 from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan, finished_chunk, load_plan
@@ -79,6 +80,7 @@ class LoadUnit:
         self._progress = LoadProgress(clock or SystemClock())
         self._foreign_files: Mapping[TableName, tuple[str, ...]] = {}
         self._streamed: Mapping[PartKey, tuple[int, int]] | None = None
+        self._target = subtask.target
 
     def status(self) -> Mapping[str, JSON]:
         """DM's load fields."""
@@ -101,6 +103,11 @@ class LoadUnit:
             self._demand_wanted(plan)
             # A dump may hold more than this task wants, be it another task's or from before its lists were changed.
             wanted = tuple(table for table in plan.tables if self._rules.wanted(table.name))
+            self._target = with_settings(self._subtask.target, plan.settings)
+            if self._target != self._subtask.target:
+                # A server may keep for all sessions how the first one that opens a table has read its expressions.
+                connection.close()
+                connection = TargetConnection(self._target)
             self._load(connection, replace(plan, tables=wanted), stop)
         finally:
             connection.close()
@@ -155,7 +162,7 @@ class LoadUnit:
             return
         if files and not self._run_files(run, files, done, stop):
             return
-        target, writers, spark, progress = self._subtask.target, self._writers, self._spark, self._progress
+        target, writers, spark, progress = self._target, self._writers, self._spark, self._progress
         if not complete_tables(connection, run, target, spark, stop, writers, progress.completing, progress.waits):
             return
         self._hand_over(connection, plan, structures)
@@ -166,7 +173,7 @@ class LoadUnit:
     def _run_tasks(self, run: LoadRun, tasks: list[PartTask], stop: threading.Event) -> bool:
         settings = self._subtask.loader
         source = self._subtask.source.endpoint
-        loader = PartLoader(self._subtask.target, self._storage, run, source, settings.on_duplicate_logical)
+        loader = PartLoader(self._target, self._storage, run, source, settings.on_duplicate_logical)
 
         def done(results: tuple[PartResult, ...]) -> None:
             for result in results:
@@ -197,7 +204,7 @@ class LoadUnit:
                 self._progress.loaded(task.table, task.rows, task.size)
             else:
                 left.append(replace(task, done=parts.get((task.table, task.generation, task.chunk), {})))
-        loader = FileLoader(self._subtask.target, self._storage, run, self._subtask.loader.on_duplicate_logical)
+        loader = FileLoader(self._target, self._storage, run, self._subtask.loader.on_duplicate_logical)
 
         def loaded(results: tuple[FileResult, ...]) -> None:
             for result in results:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dm.binlog.query import Query
+from dm.changes.computing import SourceSettings
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.row_event_session import Variables, take_row_events
@@ -29,6 +30,7 @@ class Surroundings:
 
     subtask: SubtaskConfig
     facts: ServerFacts
+    settings: SourceSettings
     collations: Mapping[int, str]  # the source's, by number
     views: frozenset[TableName]  # the source's now
     known: KnownTables
@@ -60,7 +62,13 @@ class Surroundings:
             if not no_events:
                 no_events = self.take_events(control)
             options = plan_options(
-                self.subtask, self.facts, control, None, foreign_key_checks=False, no_events=no_events
+                self.subtask,
+                self.facts,
+                control,
+                None,
+                foreign_key_checks=False,
+                no_events=no_events,
+                source=self.settings,
             )
             rules = TableRules(self.subtask)
             yield ReplayTables(rules, self.known, self.facts.flavor, schemas.get, options, self.again)

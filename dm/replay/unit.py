@@ -23,6 +23,7 @@ from dm import faults
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
+from dm.downstream.source_computing import with_settings
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
@@ -200,9 +201,12 @@ class ReplayUnit:
         return place_of_end(until, request.relay, origin.facts, beginning.checkpoint.position, stop)
 
     def _around(self, replay: StoredReplay, beginning: Beginning, origin: Origin) -> Surroundings:
+        subtask = self._request.subtask
+        target = with_settings(subtask.target, origin.settings)
         return Surroundings(
-            self._request.subtask,
+            subtask.model_copy(update={"target": target}),
             origin.facts,
+            origin.settings,
             origin.collations,
             self._views,
             beginning.known,

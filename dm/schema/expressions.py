@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from dm.schema.table import Index, TableSchema
+from dm.schema.table import Column, Index, TableSchema
 
 _PART: Final = re.compile(r"'(?:[^'\\]|''|\\.)*'|`(?P<name>(?:[^`]|``)*)`|(?P<word>[\w$]+)")
 # What asks for the zone of the session though no column is a TIMESTAMP.
@@ -58,6 +58,20 @@ def columns_under(index: Index, table: TableSchema) -> frozenset[str]:
         else:
             left |= words_of(column.expression or "")
     return frozenset(found)
+
+
+def is_computed(index: Index, table: TableSchema) -> bool:
+    """Whether the server makes some value of the index's."""
+    columns = [table.column(name) for name in index.columns]
+    return index.functional or any(column is None or column.generated is not None for column in columns)
+
+
+def column_depends_on_zone(column: Column, table: TableSchema) -> bool:
+    """The same of one generated column."""
+    moments = {each.name.lower() for each in table.columns if each.base == "timestamp"}
+    words = words_of(column.expression or "")
+    below = (each for each in table.columns if each.generated is not None and each.name.lower() in words)
+    return bool(words & (moments | _ZONED)) or any(column_depends_on_zone(each, table) for each in below)
 
 
 def depends_on_zone(table: TableSchema, *, unread_checks: bool = False) -> bool:

@@ -20,7 +20,10 @@ A session *reads* (all at the source; those of comparisons at the target) or *wr
 - Words are English, and counts are as we read them (`lc_messages`, `sql_notes`, `sql_warnings`).
 - Waits: a lane may have nothing to do for weeks, and a session that holds locks or a snapshot is silent while others
   read. Such a session is more than a way to the server (it holds the lane's lock).
-- What expressions of a table depend on (`EXPRESSION_VARIABLES`) has the values of a server as its makers deliver it.
+- What expressions of a table depend on (`EXPRESSION_VARIABLES`) has the values of the source's server where a task
+  writes (`dm.changes.computing`), else those of a server as its makers deliver it. A session that reads has the
+  server's own: a server keeps, for all sessions, how the first one that opens a table computes its expressions. So a
+  session of ours that had other digits or modes would change what the source's own sessions compute.
 - DDL means what it says: `sql_if_exists`, `default_storage_engine`, `old_alter_table` (also `alter_algorithm`).
 
 The user's `session` block comes on top, except for what exactness rests on (`FIXED`).
@@ -39,6 +42,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from dm.config.endpoint import TIDB_VARIABLES, Endpoint
@@ -67,6 +71,11 @@ _WRITING_MODES: Final = ("STRICT_ALL_TABLES", "NO_AUTO_VALUE_ON_ZERO", "ALLOW_IN
 _NEEDED_MODES: Final = ("NO_AUTO_VALUE_ON_ZERO",)
 _FORBIDDEN_MODES: Final = OTHER_QUOTES | {"PAD_CHAR_TO_FULL_LENGTH"}
 _READING_MODE: Final = "ALLOW_INVALID_DATES"
+_KEPT_BY_SERVERS: Final = frozenset({"div_precision_increment", "lc_time_names", "default_week_format"})
+_READING_AS_THE_SERVER: Final = (
+    f"CONCAT('{_READING_MODE}', IF(FIND_IN_SET('NO_UNSIGNED_SUBTRACTION', @@GLOBAL.sql_mode),"
+    " ',NO_UNSIGNED_SUBTRACTION', ''))"
+)
 _ISOLATION: Final[dict[Purpose, str]] = {"reads": "REPEATABLE READ", "writes": "READ COMMITTED"}
 _ALL_ROWS: Final = (1 << 64) - 1
 _IDLE_SECONDS: Final = 2147483  # the largest value that every platform takes
@@ -190,15 +199,29 @@ def lenient(mode: str) -> str:
     return ",".join(each for each in mode.split(",") if not each.startswith("STRICT_"))
 
 
-def opening(purpose: Purpose, greeting: str, block: Mapping[str, str], *, foreign_key_checks: bool = False) -> Opening:
+def opening(
+    purpose: Purpose,
+    greeting: str,
+    block: Mapping[str, str],
+    *,
+    foreign_key_checks: bool = False,
+    expressions: Mapping[str, str] = MappingProxyType({}),
+) -> Opening:
     """What a session begins with; `greeting` is what the server has called its version, `block` the user's.
 
+    `expressions`: the source's values of what a target's expressions depend on, where they are not the usual ones.
     Raises DMError `session-variable-invalid`.
     """
     at_tidb = _at_tidb(greeting)
     mode = sql_mode(block.get("sql_mode")) if purpose == "writes" else _READING_MODE
     settings = _ALWAYS | {"sql_mode": f"'{_quoted(mode)}'", "foreign_key_checks": str(int(foreign_key_checks))}
     settings |= {} if at_tidb else _NOT_TIDB
+    if purpose == "writes":
+        found = {name: value for name, value in expressions.items() if not (at_tidb and name == "lc_time_names")}
+        settings |= {name: _literal(name, value) for name, value in found.items()}
+    elif not at_tidb:
+        settings = {name: value for name, value in settings.items() if name not in _KEPT_BY_SERVERS}
+        settings["sql_mode"] = _READING_AS_THE_SERVER
     first = "SET " + ", ".join(f"SESSION {name} = {value}" for name, value in settings.items())
     if not at_tidb:
         first += "".join(f" /*!{since} , SESSION {name} = {value} */" for since, name, value in _MYSQL)

@@ -212,6 +212,7 @@ class SyncUnit:
         subtask, resources = self._subtask, self._resources
         origin = open_origin(subtask, self._relay_directory, resources.clock)
         sessions = resources.sessions
+        sessions.compute_as(origin.settings)
         # If the source logs cascades, the binlog has all changes. Its single rows may then fail a check: a REPLACE of a
         # parent is a DELETE and an INSERT, with children and no parent in between.
         sessions.foreign_key_checks = subtask.foreign_key_checks and not origin.facts.logs_cascades

@@ -321,6 +321,7 @@ class Wiring:
             self._weights,
             foreign_key_checks=sessions.foreign_key_checks,
             no_events=sessions.no_row_events,
+            source=self._origin.settings,
         )
 
     def _ddl_barrier(self, lanes: Lanes, rows: RowPlacing) -> DdlBarrier:

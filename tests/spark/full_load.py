@@ -103,7 +103,7 @@ class FullLoad:
             task=self.task or self.schema,
             source=SourceConfig(source_id=self.source_id, endpoint=source),
             mode=self.settings.get("mode", "all"),
-            target=endpoint(self.target),
+            target=endpoint(self.target).model_copy(update={"session": self.settings.get("session", {})}),
             meta_schema=self.meta_schema,
             block_allow_list=BlockAllowList(do_dbs=(self.schema,)),
             routes=(RouteRule(schema_pattern=self.schema, target_schema=self.target_schema),),

@@ -23,8 +23,9 @@ from dm.progress.load_parts import LoadRun
 from dm.progress.tables import SubtaskKey
 from dm.schema.table import Column
 from tests.spark.conftest import LoadFactory
-from tests.spark.full_load import endpoint
+from tests.spark.full_load import endpoint, rows
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.zones import SUMMER, globally, know_summer
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
@@ -154,3 +155,79 @@ def test_more_rows_than_a_server_counts_notes(way: str, lone: Lone) -> None:
     assert (way, tally.rows) == (way, count)
     found = lone.target.query(f"SELECT COUNT(*), MIN(tax), MAX(third) FROM {lone.table.sql}")
     assert [tuple(map(str, row)) for row in found] == [(str(count), "0.19", "0.34")]
+
+
+@pytest.fixture
+def contrary(upstream: ThrowawayServer, target: ThrowawayServer) -> Iterator[None]:
+    """The source's sessions are in a zone with summers and compute by modes of their own, the target's don't."""
+    for server in (upstream, target):
+        know_summer(server)
+    settings = {
+        "time_zone": f"'{SUMMER}'",
+        "sql_mode": "'STRICT_TRANS_TABLES,NO_UNSIGNED_SUBTRACTION,PAD_CHAR_TO_FULL_LENGTH'",
+        "div_precision_increment": "7",
+    }
+    with globally(upstream, **settings), globally(target, time_zone="'-05:00'"):
+        yield
+
+
+@pytest.mark.usefixtures("contrary")
+@pytest.mark.parametrize("files", ["none", "all"])
+def test_a_load_computes_as_the_source_does(
+    files: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    """A unique key over the date: in UTC two rows would have one, and one would replace the other."""
+    mysql = upstream.flavor == "mysql"
+    others = ", m BIGINT AS (a - b) STORED, l INT AS (LENGTH(c)) STORED" if mysql else ", CHECK (a - b < 5)"
+    load = full_load(
+        upstream,
+        target,
+        "CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP(3) NULL, a INT UNSIGNED, b INT UNSIGNED, c CHAR(5) COLLATE"
+        " utf8mb4_general_ci, d DATE AS (DATE(ts)) VIRTUAL, UNIQUE KEY (d),"
+        f" h VARCHAR(40) AS (CONCAT(ts)) STORED{others})",
+        "INSERT INTO t (id, ts, a, b, c) VALUES (1, '2020-07-01 23:30:00', 1, 3, 'ab'),"
+        " (2, '2020-07-02 00:30:00.5', 1, 7, 'b'), (3, NULL, 1, 1, 'c'), (4, '2020-12-02 00:30:00', 0, 1, NULL)",
+        dump_files=files,
+    )
+    load.dump()
+    load.load()
+    columns = f"id, UNIX_TIMESTAMP(ts), h{', m, l' if mysql else ''}"
+    found = rows(target, f"SELECT {columns} FROM `{load.target_schema}`.t ORDER BY id")
+    assert found == rows(upstream, f"SELECT {columns} FROM `{load.schema}`.t ORDER BY id")
+    assert len(found) == 4
+
+
+@pytest.mark.usefixtures("contrary")
+@pytest.mark.ci_flavor("mysql")
+def test_sql_files_do_not_tell_moments_to_a_session_of_the_sources_zone(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    table = "CREATE TABLE t (id INT PRIMARY KEY, ts TIMESTAMP NULL, h INT AS (HOUR(ts)) STORED)"
+    load = full_load(upstream, target, table, "INSERT INTO t (id) VALUES (1)", dump_format="sql")
+    load.dump()
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert caught.value.name == "expression-zone-in-files"
+
+
+@pytest.mark.parametrize("dump_format", ["parquet", "sql"])
+def test_a_load_writes_by_the_sql_mode_of_the_task(
+    dump_format: str, mysql: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(
+        mysql,
+        mysql,
+        "CREATE TABLE t (id INT PRIMARY KEY, a INT UNSIGNED, b INT UNSIGNED, m BIGINT AS (a - b) VIRTUAL, KEY (m))",
+        "SET SESSION sql_mode = 'NO_UNSIGNED_SUBTRACTION'",
+        "INSERT INTO t (id, a, b) VALUES (1, 1, 2)",
+        dump_format=dump_format,
+    )
+    load.dump()
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert (caught.value.name, caught.value.server_errno) == ("row-expression-failed", 1690)
+    # The way out that it names.
+    load.settings["session"] = {"sql_mode": "STRICT_ALL_TABLES,ALLOW_INVALID_DATES,NO_UNSIGNED_SUBTRACTION"}
+    mysql.execute(f"FLUSH TABLES `{load.target_schema}`.t")
+    load.load()
+    assert rows(mysql, f"SELECT id, a, b FROM `{load.target_schema}`.t") == [(1, 1, 2)]

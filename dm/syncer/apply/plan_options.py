@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dm.changes.collation import Weights
+from dm.changes.computing import SourceSettings
 from dm.changes.plan import PlanOptions, sees_none
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.local_zone import local_time
+from dm.downstream.source_computing import computing_at
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.upstream.facts import ServerFacts
@@ -23,6 +25,7 @@ def plan_options(
     *,
     foreign_key_checks: bool,
     no_events: str,
+    source: SourceSettings,
 ) -> PlanOptions:
     """The options; `no_events`: why the sessions take no row events."""
     settings, flavor = subtask.syncer, target.flavor
@@ -43,6 +46,7 @@ def plan_options(
         missing_row=settings.missing_row,
         narrower_columns=settings.narrower_columns,
         local_time=local_time(target, subtask.timezone),
+        computing=computing_at(target, source, subtask.timezone),
         no_events=_others_alter(subtask) or _others_may(subtask) or _no_row_events(facts, target) or no_events,
         others_alter=_others_alter(subtask),
         sees_triggers=_sees_triggers(target),

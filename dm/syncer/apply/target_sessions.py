@@ -13,9 +13,11 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from dm.changes.computing import SourceSettings
 from dm.config.endpoint import Endpoint
 from dm.downstream.connection import READ_TIMEOUT, TargetConnection
 from dm.downstream.row_event_session import Variables, take_row_events
+from dm.downstream.source_computing import with_settings
 from dm.progress.lane_rows import CONTROL, DDL
 from dm.syncer.apply.lanes import Stopped
 
@@ -78,6 +80,10 @@ class TargetSessions:
             meanwhile()
         self._spare = one_more.result()
         return {lane: opened.result() for lane, opened in zip(lanes, opening, strict=True)}
+
+    def compute_as(self, source: SourceSettings) -> None:
+        """Before the first of them: what expressions depend on is as the source's server has it."""
+        self._target = with_settings(self._target, source)
 
     @property
     def numbers(self) -> frozenset[int]:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from dm.binlog.event_source import EventSource
 from dm.binlog.reader import Query
+from dm.changes.computing import SourceSettings
 from dm.clock import Clock
 from dm.config.start_point import StartPoint
 from dm.config.subtask import SubtaskConfig
@@ -53,6 +54,7 @@ from dm.upstream.lineage import expect_all
 from dm.upstream.locate import place_behind
 from dm.upstream.remote_source import RemoteEventSource
 from dm.upstream.replica_identity import identity_for
+from dm.upstream.source_settings import read_source_settings
 
 _NO_SUCH_TABLE = (1146, 1049)
 
@@ -76,8 +78,10 @@ class Origin:
         collations: Mapping[int, str],
         source: EventSource,
         addresses: SourceAddresses,
+        settings: SourceSettings,
     ) -> None:
         self._subtask = subtask
+        self.settings = settings
         self.collations = collations
         self.facts = facts
         self.addresses = addresses
@@ -341,6 +345,7 @@ def open_origin(subtask: SubtaskConfig, relay_directory: Path | None, clock: Clo
     connection, facts = addresses.open(any_server=True)
     with closing(connection):
         collations = collation_names(connection, facts)
+        settings = read_source_settings(connection)
     if not facts.log_bin:
         raise DMError("source-without-binlog", source=subtask.source_id)
     identity = identity_for(subtask.task, subtask.source_id)
@@ -349,4 +354,4 @@ def open_origin(subtask: SubtaskConfig, relay_directory: Path | None, clock: Clo
         source = RelayEventSource(relay_directory, facts.flavor)
     else:
         source = RemoteEventSource(described.endpoint, identity, clock=clock, addresses=addresses)
-    return Origin(subtask, facts, collations, source, addresses)
+    return Origin(subtask, facts, collations, source, addresses, settings)

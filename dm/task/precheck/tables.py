@@ -9,6 +9,7 @@ from dm.ident import TableName
 from dm.plural import counted
 from dm.rules.folded_names import refuse_alike
 from dm.task.precheck.computed import computed_values
+from dm.task.precheck.computing import session_values
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.expressions import expression_filters
 from dm.task.precheck.extraction import extracted_columns
@@ -29,6 +30,7 @@ def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
         *_columns(context, answers),
         *narrower_columns(context, answers),
         *computed_values(context, answers),
+        *session_values(context, answers),
         *extracted_columns(context, answers),
         *_names_apart(context, answers),
         *expression_filters(context, answers),

@@ -36,9 +36,13 @@ BROKEN = [
     ("row-missing", "DELETE FROM {0}.keyless WHERE id = 3", "UPDATE {0}.keyless SET v = 'y' WHERE id = 3"),
     ("duplicate-key", "INSERT INTO {0}.keyed VALUES (9, 'k', '')", "INSERT INTO {0}.keyed VALUES (9, 'z', '')"),
     ("duplicate-key", "INSERT INTO {0}.keyed VALUES (9, 'k', '')", "UPDATE {0}.keyed SET u = 'k' WHERE id = 3"),
-    ("statement-failed", "ALTER TABLE {0}.hot ADD CHECK (v < 5)", "INSERT INTO {0}.hot VALUES (9, 7)"),
-    ("statement-failed", "ALTER TABLE {0}.hot ADD CHECK (v < 5)", "UPDATE {0}.hot SET v = 7 WHERE id = 3"),
-    ("statement-failed", "ALTER TABLE {0}.keyless ADD CHECK (v <> 'y')", "UPDATE {0}.keyless SET v = 'y' WHERE id = 3"),
+    ("row-check-refused", "ALTER TABLE {0}.hot ADD CHECK (v < 5)", "INSERT INTO {0}.hot VALUES (9, 7)"),
+    ("row-check-refused", "ALTER TABLE {0}.hot ADD CHECK (v < 5)", "UPDATE {0}.hot SET v = 7 WHERE id = 3"),
+    (
+        "row-check-refused",
+        "ALTER TABLE {0}.keyless ADD CHECK (v <> 'y')",
+        "UPDATE {0}.keyless SET v = 'y' WHERE id = 3",
+    ),
 ]
 ORPHANS = [
     "INSERT INTO {0}.child VALUES (9, 7)",
@@ -108,7 +112,7 @@ def test_a_text_that_only_the_target_wants_to_be_json_is_the_same_error(
     by_events, by_sql = told(twins, "auto"), told(twins, "sql")
     assert by_events == by_sql
     assert by_events is not None
-    assert (by_events[0], "4025" in by_events[3]) == ("statement-failed", True)
+    assert (by_events[0], "4025" in by_events[3]) == ("row-check-refused", True)
 
 
 @pytest.mark.parametrize("at_source", ORPHANS)

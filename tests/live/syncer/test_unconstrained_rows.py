@@ -69,5 +69,5 @@ def test_a_row_that_the_source_has_judged_is_judged_at_the_target(
     finally:
         sync.stop()
     assert isinstance(error, DMError)
-    assert (error.name, error.server_errno) == ("statement-failed", 4025)
+    assert (error.name, error.server_errno) == ("row-check-refused", 4025)
     assert target.query(f"SELECT id FROM {name}.t") == ((1,),)

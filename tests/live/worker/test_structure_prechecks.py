@@ -16,9 +16,11 @@ from dm.progress.checkpoint import Checkpoint, write_new
 from dm.progress.load_parts import begin_run
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.task.payload import dump_directory
+from dm.task.precheck.result import CheckResult
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.migration import Migration, put_right
 from tests.testbed.sync import endpoint_of
+from tests.testbed.zones import globally, know_summer
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
@@ -348,3 +350,32 @@ def test_a_target_table_of_shards_that_cannot_be_read(migration: Migration) -> N
     assert not any(result.state == "failure" for result in found.get("block_allow_list", ()))
     migration.task_lines = f"{routes}ignore-checking-items: [schema_of_shard_tables]\n"
     assert "schema_of_shard_tables" not in migration.check()
+
+
+def test_what_expressions_depend_on_is_compared_between_the_servers(migration: Migration) -> None:
+    name = migration.schema
+    migration.upstream.execute(
+        f"CREATE TABLE {name}.zoned (id INT PRIMARY KEY, ts TIMESTAMP NULL, h INT AS (HOUR(ts)) STORED)",
+        f"CREATE TABLE {name}.quotient (id INT PRIMARY KEY, q VARCHAR(40) AS (id / 3) STORED)",
+        f"CREATE TABLE {name}.plain (id INT PRIMARY KEY, ts TIMESTAMP NULL, s INT AS (id + 1) STORED)",
+    )
+
+    def findings(state: str) -> list[CheckResult]:
+        return [result for result in migration.check()["table_schema"] if result.state == state]
+
+    (stored,) = findings("warning")
+    assert f"{name}.zoned" in stored.message
+    assert "36993" in stored.message
+    assert not any(f"{name}.{other}" in stored.message for other in ("quotient", "plain"))
+    zone = f"dm/{name}"
+    know_summer(migration.upstream, zone)
+    with globally(migration.upstream, time_zone=f"'{zone}'"), globally(migration.target, div_precision_increment="9"):
+        (failure,) = findings("failure")
+        assert f"{name}.zoned" in failure.message
+        assert zone in failure.message
+        know_summer(migration.target, zone)
+        assert findings("failure") == []
+        (digits,) = (each for each in findings("warning") if f"{name}.quotient" in each.message)
+        assert "SET GLOBAL div_precision_increment = 4" in digits.instruction
+        put_right(migration.target, digits.instruction.removesuffix(" (at the target)"))
+        assert [each for each in findings("warning") if f"{name}.quotient" in each.message] == []

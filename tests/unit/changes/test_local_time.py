@@ -15,7 +15,7 @@ from dm.schema.table import Column, Index, IndexPart, TableSchema
 BERLIN = LocalTime("'Europe/Berlin'")
 NAME = TableName("shop", "t")
 ID = Column("id", "int", nullable=False)
-HERE = "CONVERT_TZ(CURRENT_TIMESTAMP(), '+00:00', 'Europe/Berlin')"
+HERE = "CONVERT_TZ(UTC_TIMESTAMP(), '+00:00', 'Europe/Berlin')"
 
 
 def target(*columns: Column) -> TableSchema:
@@ -28,10 +28,10 @@ def target(*columns: Column) -> TableSchema:
     [
         ("CURRENT_TIMESTAMP", HERE),
         ("current_timestamp()", HERE),
-        ("CURRENT_TIMESTAMP(3)", "CONVERT_TZ(CURRENT_TIMESTAMP(3), '+00:00', 'Europe/Berlin')"),
+        ("CURRENT_TIMESTAMP(3)", "CONVERT_TZ(UTC_TIMESTAMP(3), '+00:00', 'Europe/Berlin')"),
         ("(now())", f"({HERE})"),
         ("curdate()", f"DATE({HERE})"),
-        ("(current_time(6))", "(TIME(CONVERT_TZ(CURRENT_TIMESTAMP(6), '+00:00', 'Europe/Berlin')))"),
+        ("(current_time(6))", "(TIME(CONVERT_TZ(UTC_TIMESTAMP(6), '+00:00', 'Europe/Berlin')))"),
         ("(concat('now()', `now`, now()))", f"(concat('now()', `now`, {HERE}))"),
         ("'now()'", None),
         ("now", None),

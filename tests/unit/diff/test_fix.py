@@ -72,6 +72,15 @@ def test_a_row_on_both_sides_is_updated_in_the_columns_that_differ() -> None:
     )
 
 
+def test_a_row_whose_columns_the_session_computes_gets_the_reason_instead_of_a_statement() -> None:
+    zoned = replace(table(("id",)), zoned=True)
+    missing = fix_of(zoned, (zoned.origins[0], ROW), None, Counter([b"x"]), NONE)
+    for fix in (missing, changed(zoned, d=b"0.2")):
+        assert fix.statements == ()
+        assert "time zone of the session" in fix.impossible
+    assert fix_of(zoned, None, ROW, NONE, Counter([b"x"])).deletions, "a DELETE computes nothing"
+
+
 def test_columns_that_are_not_compared_keep_what_they_have() -> None:
     """An UPDATE by itself would set one of them to the time."""
     own = column("own", "int"), column("seen", "timestamp", extra="on update now()")

@@ -1,0 +1,80 @@
+"""Whether the target has computed what the source has stored: the rows of a batch, asked for once they are written.
+
+A STORED column over a TIMESTAMP has the value of the session that wrote the row. The target computes in the zone of the
+source's server (`computing.py`). A session of the source in another zone has stored something else, and no replica
+computes that. But the source's value is in the row's image, so the two are compared where the expression may depend on
+the zone. Only a table whose rows are found by a key is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dm.binlog.value import ABSENT, Row
+from dm.changes.event_form import read_all
+from dm.changes.row_change import RowChange
+from dm.changes.statement import holds, row_of, shown
+from dm.errors import DMError
+
+_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedCheck:
+    """The question about some rows of one table: it finds a row whose computed columns are not the source's."""
+
+    sql: bytes
+    changes: tuple[RowChange, ...]
+
+
+def computed_checks(changes: Sequence[RowChange]) -> Iterator[ComputedCheck]:
+    """The questions about the rows that these changes leave, and of which columns are to be compared."""
+    concerned = [change for change in changes if change.plan.computed]
+    if not concerned:
+        return
+    read_all(concerned)
+    left: dict[tuple[object, ...], RowChange] = {}
+    for change in concerned:
+        if change.before is not None:
+            left.pop(_key(change, change.before), None)
+        if change.after is not None:
+            left[_key(change, change.after)] = change
+    by_plan: dict[int, list[RowChange]] = {}
+    for change in left.values():
+        by_plan.setdefault(id(change.plan), []).append(change)
+    for of_plan in by_plan.values():
+        for at in range(0, len(of_plan), _ROWS):
+            some = of_plan[at : at + _ROWS]
+            conditions = [condition for change in some if (condition := _condition(change)) is not None]
+            if conditions:
+                table = some[0].plan.target.sql.encode()
+                sql = b"SELECT 1 FROM " + table + b" WHERE " + b" OR ".join(conditions) + b" LIMIT 1"
+                yield ComputedCheck(sql, tuple(some))
+
+
+def alone(check: ComputedCheck) -> Iterator[ComputedCheck]:
+    """The question about each of the rows."""
+    for change in check.changes:
+        yield from computed_checks([change])
+
+
+def computed_otherwise(change: RowChange) -> DMError:
+    """The error for the row of a change."""
+    plan, row = change.plan, change.after
+    assert row is not None
+    stored = ", ".join(f"{column.target.name} = {shown(row[column.at])}" for column, _ in plan.computed)
+    return DMError("computed-value-differs", table=plan.target, key=row_of(change), stored=stored)
+
+
+def _key(change: RowChange, row: Row) -> tuple[object, ...]:
+    return (change.plan.target, *(row[column.at] for column in change.plan.row_key))
+
+
+def _condition(change: RowChange) -> bytes | None:
+    row = change.after
+    assert row is not None
+    columns = [compare(row[column.at]) for column, compare in change.plan.computed if row[column.at] is not ABSENT]
+    if not columns:
+        return None
+    return b"(" + holds(change.plan, change.plan.row_key, row) + b" AND (" + b" AND ".join(columns) + b") IS NOT TRUE)"

@@ -1,0 +1,143 @@
+"""What a target computes of rows by itself: generated columns, keys that are expressions, CHECKs.
+
+The problem. A server computes these in the session that writes the row: `HOUR(ts)` of a TIMESTAMP is another number in
+another time zone, `DAYNAME(d)` another word in another language. dm's sessions are at +00:00, in English and so on,
+whatever the servers' settings are; so the target would compute other values than the source has. A native replica
+computes in the session that its server's global settings make. Where both servers have the same, it is exact.
+
+The rule. Whatever such an expression depends on is set as the source's server has it (`SourceSettings`, read when a run
+begins; a dump stores it with its plan).
+
+- What only expressions depend on is set in every session (`SourceSettings.variables`). It must be every session: MySQL
+  keeps what it has worked out of an expression with the open table, for whatever session comes next (the digits of a
+  quotient, NO_UNSIGNED_SUBTRACTION, names of days). Sessions of others do so as well. So the target's global settings
+  count, and `check-task` compares them.
+- The time zone and PAD_CHAR_TO_FULL_LENGTH also change what literals and comparisons mean. So they are set for the
+  statements of those tables alone whose expressions may depend on them (`Computing.settings`), and the literals of
+  TIMESTAMPs are of a form that names the moment in any zone.
+
+In a zone with daylight saving time one hour a year stands for two. MySQL takes an offset behind a literal since 8.0.19.
+MariaDB, TiDB and older servers do not, so there the literal is converted and taken back: where another moment comes
+out, it is a text that no TIMESTAMP takes, and the statement is refused. (As a row event the row is exact.)
+
+The source's sessions may be in other zones than its server. Then its own replica has other values in STORED columns as
+well, and nobody can compute them. What the source has stored is in the row's image, and is compared (`computed_check`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from dm.binlog.value import Value
+from dm.errors import DMError
+from dm.schema.expressions import depends_on_zone, reads_padded
+from dm.schema.table import Column, TableSchema
+from dm.sql.literal import Encoder
+
+Offsets = tuple[tuple[int, int], ...]
+"""A zone's offsets: since which week of 1970 how many minutes east."""
+
+UTC: Final[Offsets] = ((0, 0),)
+PADDING: Final = "PAD_CHAR_TO_FULL_LENGTH"
+# Modes that decide an expression's value and nothing else of a row.
+_VALUE_MODES: Final = ("NO_UNSIGNED_SUBTRACTION",)
+_WITH_TIME: Final = frozenset({"timestamp", "datetime"})
+# What sessions have that nobody has given another value.
+_USUAL: Final = {"div_precision_increment": "4", "lc_time_names": "en_US", "default_week_format": "0"}
+VARIABLES: Final = (*_USUAL, "sql_mode", "time_zone")
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """What the sessions of a server begin with, as far as expressions depend on it."""
+
+    zone: str = "+00:00"  # by name
+    offsets: Offsets = UTC  # of the zone
+    modes: tuple[str, ...] = ()
+    others: Mapping[str, str] = field(default_factory=dict)  # variables by name
+
+    @property
+    def variables(self) -> Mapping[str, str]:
+        """What every session at the target needs besides its usual settings; the modes are added to its sql_mode."""
+        return {name: value for name, value in self.others.items() if value != _USUAL[name]}
+
+    @property
+    def value_modes(self) -> tuple[str, ...]:
+        """The modes that every session at the target needs besides its own."""
+        return tuple(mode for mode in _VALUE_MODES if mode in self.modes)
+
+    def to_json(self) -> dict[str, Any]:
+        """For a dump's plan."""
+        offsets = [list(each) for each in self.offsets]
+        return {"zone": self.zone, "offsets": offsets, "modes": list(self.modes), "others": dict(self.others)}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> SourceSettings:
+        """The inverse of `to_json`."""
+        offsets = tuple((int(week), int(minutes)) for week, minutes in found["offsets"])
+        return cls(str(found["zone"]), offsets, tuple(found["modes"]), dict(found["others"]))
+
+
+@dataclass(frozen=True, slots=True)
+class TableSettings:
+    """What the session of a table's statements has otherwise than the usual one."""
+
+    zone: str = ""  # empty: the session's own
+    pads: bool = False
+
+
+PLAIN: Final = TableSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class Computing:
+    """How a target computes as the source does."""
+
+    zone: str = ""  # of the source's server, in the target's words; empty: that of our sessions
+    unknown: str = ""  # its name where the target has no words for it
+    pads: bool = False
+    offset_literals: bool = False  # the target takes a TIMESTAMP with its offset
+
+    def settings(self, table: TableSchema, *, unread_checks: bool = False) -> TableSettings:
+        """Those of a table's statements; raises DMError `expression-zone-unknown`."""
+        zoned = bool(self.zone or self.unknown) and depends_on_zone(table, unread_checks=unread_checks)
+        if zoned and self.unknown:
+            raise DMError("expression-zone-unknown", table=table.name, zone=self.unknown)
+        pads = self.pads and reads_padded(table, unread_checks=unread_checks)
+        return TableSettings(self.zone if zoned else "", pads)
+
+    def moment(self, encode: Encoder, source: Column) -> Encoder:
+        """The encoder of a TIMESTAMP's value for any zone, made of that of its text in UTC."""
+        offsets = self.offset_literals and source.base in _WITH_TIME
+        parts = [None if part == TEXT else part.encode() for part in moment_parts(offsets=offsets)]
+
+        def encoded(value: Value) -> bytes:
+            literal = encode(value)
+            text = literal[1:-1]
+            if literal[:1] != b"'" or text.startswith(ZERO):
+                return literal
+            return b"".join([text if part is None else part for part in parts])
+
+        return encoded
+
+
+NEUTRAL: Final = Computing()
+"""The target computes in our own sessions' settings."""
+
+ZERO: Final = b"0000-"
+"""How the zero of a TIMESTAMP begins, which is no moment."""
+TEXT: Final = ""
+"""Stands for the value's text in UTC among the parts of a literal."""
+
+
+def moment_parts(*, offsets: bool) -> Sequence[str]:
+    """The parts of a TIMESTAMP's literal that means the same in any zone; with `offsets` the target takes an offset."""
+    if offsets:
+        return "'", TEXT, "+00:00'"
+    there = "','+00:00',@@SESSION.time_zone)"
+    return (
+        *("IF(CONVERT_TZ(CONVERT_TZ('", TEXT, there, ",@@SESSION.time_zone,'+00:00')='", TEXT, "',"),
+        *("CONVERT_TZ('", TEXT, there, ",'", TEXT, " UTC is one of two moments with one local time')"),
+    )
