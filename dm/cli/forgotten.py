@@ -16,7 +16,7 @@ from dm.plural import counted
 
 forgotten_app = typer.Typer(
     cls=PlainGroup,
-    help="List and remove what forgotten sources and tasks have left.",
+    help="List and remove what forgotten tasks have left.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -53,9 +53,7 @@ VERBS: Final = (
     Verb("logs", "dm.cli.logs", "logs", "Show the logs of a task."),
     Verb("completion", "dm.cli.completion", "completion", "Print a script for completion in a shell."),
     Verb("operate-source", "dm.cli.sources", "sources_app", "Add, update, stop and show sources."),
-    Verb(
-        "forgotten", "dm.cli.forgotten", "forgotten_app", "List and remove what forgotten sources and tasks have left."
-    ),
+    Verb("forgotten", "dm.cli.forgotten", "forgotten_app", "List and remove what forgotten tasks have left."),
     Verb("binlog", "dm.cli.binlog", "binlog_app", "Skip or replace single events of the binlog."),
     Verb("binlog-schema", "dm.cli.binlog", "structure_app", "Show or replace the structure of a table."),
     Verb("shard-ddl-lock", "dm.cli.shard_ddl_lock", "locks_app", "Show which shards wait at a DDL, and waive one."),
