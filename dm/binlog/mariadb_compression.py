@@ -12,6 +12,7 @@ import zlib
 from typing import Final
 
 from dm.binlog.cursor import Malformed
+from dm.binlog.unpacking import LARGEST_UNPACKED, demand_room
 
 MAX_PLAIN_SIZE: Final = 1 << 30  # max_allowed_packet's upper limit
 
@@ -29,14 +30,15 @@ def _inflate(data: bytes, size: int, wbits: int) -> bytes:
     return plain
 
 
-def decompress_event(data: bytes) -> bytes:
-    """The decompressed rest of a compressed event."""
+def decompress_event(data: bytes, largest: int = LARGEST_UNPACKED) -> bytes:
+    """The decompressed rest of a compressed event; raises DMError where that is larger than there is room for."""
     if not data or data[0] & 0xF0 != 0x80:
         raise Malformed("the compression is not known")
     length_size = data[0] & 0x07
     if not 1 <= length_size <= 4:
         raise Malformed("the compressed length is not readable")
     size = int.from_bytes(data[1 : 1 + length_size], "big")
+    demand_room("a compressed event", size, len(data), largest)
     return _inflate(data[1 + length_size :], size, zlib.MAX_WBITS)
 
 

@@ -16,6 +16,7 @@ import zstandard
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.event import InnerEvent
 from dm.binlog.header import HEADER_SIZE, EventType, parse_header, type_name
+from dm.binlog.unpacking import LARGEST_UNPACKED, demand_room
 from dm.errors import DMError
 
 _ZSTD: Final = 0
@@ -34,10 +35,10 @@ class TransactionPayload:
     payload: bytes | memoryview
     end: int  # log_pos of the event, for messages
 
-    def events(self) -> Iterator[InnerEvent]:
-        """Yield the inner events in order; raises DMError when the payload is damaged."""
+    def events(self, largest: int = LARGEST_UNPACKED) -> Iterator[InnerEvent]:
+        """Yield the inner events in order; raises DMError when it is damaged, or one is larger than there is room."""
         try:
-            yield from self._events()
+            yield from self._events(largest)
         except (zstandard.ZstdError, Malformed) as error:
             raise DMError(
                 "event-corrupt", event=type_name(EventType.TRANSACTION_PAYLOAD), end=self.end, what=str(error)
@@ -52,7 +53,7 @@ class TransactionPayload:
             while chunk := reader.read(_CHUNK):
                 yield chunk
 
-    def _events(self) -> Iterator[InnerEvent]:
+    def _events(self, largest: int) -> Iterator[InnerEvent]:
         held: list[bytes] = []  # pieces not cut into events yet; joined when an event is complete
         have, need, total = 0, HEADER_SIZE, 0
         for chunk in self._chunks():
@@ -71,6 +72,8 @@ class TransactionPayload:
                 if not HEADER_SIZE <= header.size <= _LARGEST_EVENT or header.type in _NEVER_INSIDE:
                     raise Malformed(f"an inner event is of type {type_name(header.type)} with {header.size} bytes")
                 if at + header.size > have:
+                    name = f"{type_name(header.type)} in the transaction ending at {self.end}"
+                    demand_room(name, header.size, len(self.payload), largest)
                     need = header.size
                     break
                 yield InnerEvent(header, joined[at : at + header.size])

@@ -59,6 +59,7 @@ from dm.binlog.query import Query
 from dm.binlog.rows import ROWS_TYPES, Rows, parse_rows
 from dm.binlog.table_map import TABLE_ID_SIZE, TableMap, TableMapEvent, parse_table_map
 from dm.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid
+from dm.binlog.unpacking import LARGEST_UNPACKED
 from dm.errors import DMError
 from dm.flavor import Flavor
 
@@ -134,7 +135,8 @@ _UNSUPPORTED: Final[dict[int, tuple[str, str]]] = {
 class EventParser:
     """Reads the events of one stream, in order."""
 
-    def __init__(self, *, verify: bool = True) -> None:
+    def __init__(self, *, verify: bool = True, largest_unpacked: int = LARGEST_UNPACKED) -> None:
+        self._largest_unpacked = largest_unpacked
         self.format: FormatDescription | None = None
         self._verify = verify
         self._checksum: bool | None = None
@@ -327,7 +329,7 @@ class EventParser:
 
     def _compressed_query(self, data: bytes, at: int, end: int, header: EventHeader) -> Query:
         found = query.parse_query(data, at, end, header)
-        found.sql = decompress_event(found.sql)
+        found.sql = decompress_event(found.sql, self._largest_unpacked)
         return found
 
     def _xid(self, data: bytes, at: int, end: int, header: EventHeader) -> Xid:
@@ -362,7 +364,7 @@ class EventParser:
     def _rows(self, data: bytes, at: int, end: int, header: EventHeader) -> Rows | Ignorable:
         if data[at : at + 6] == _NO_TABLE:
             return Ignorable(header.type)
-        return parse_rows(data, at, end, header.type)
+        return parse_rows(data, at, end, header.type, self._largest_unpacked)
 
     def _statement_input(self, data: bytes, at: int, end: int, header: EventHeader) -> StatementInput:
         return StatementInput(header.type, data[at:end])

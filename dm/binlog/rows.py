@@ -13,6 +13,7 @@ from dm.accelerator.structures import shared
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.header import EventType
 from dm.binlog.mariadb_compression import decompress_event
+from dm.binlog.unpacking import LARGEST_UNPACKED
 
 RowsKind = Literal["insert", "update", "delete"]
 
@@ -102,7 +103,7 @@ class Rows(NamedTuple):
         return memoryview(self.data)[self.start : self.end]
 
 
-def parse_rows(data: bytes, at: int, end: int, event_type: int) -> Rows:
+def parse_rows(data: bytes, at: int, end: int, event_type: int, largest: int = LARGEST_UNPACKED) -> Rows:
     """Read a rows event's fixed part and bitmaps."""
     kind, version2, compressed, partial = ROWS_TYPES[event_type]
     if version2:
@@ -129,6 +130,6 @@ def parse_rows(data: bytes, at: int, end: int, event_type: int) -> Rows:
     if at > end or count == 0:
         raise Malformed("it is shorter than its bitmaps")
     if compressed:
-        data = data[:TIME_SIZE] + decompress_event(data[at:end])
+        data = data[:TIME_SIZE] + decompress_event(data[at:end], largest)
         at, end = TIME_SIZE, len(data)
     return Rows(kind, low | high << 32, count, present, present_after, data, at, end, flags, partial)

@@ -42,6 +42,17 @@ KINDS: tuple[ErrorKind, ...] = (
         "{way_out}",
     ),
     ErrorKind(
+        "event-unpacks-too-large",
+        22910,
+        "binlog-op",
+        "upstream",
+        "high",
+        "{event} of the binlog has {size} bytes when it is unpacked, and came in {packed}",
+        "an event has to be in memory whole. Where the source really has a row of that size, raise `memory-quota` of "
+        "`syncers` to {wanted}: `dmctl stop-task`, then `dmctl start-task` with the changed file. Else find out who "
+        "answers in the source's name",
+    ),
+    ErrorKind(
         "row-layout-mismatch",
         22906,
         "sync-unit",

@@ -75,7 +75,6 @@ class TransactionAssembler:
         self._position = start
         self._wanted = wanted
         self._gtids_ordered = gtids_ordered
-        self._parser = EventParser()
         self._gtids_known = bool(start.gtid_set) or start.offset <= MAGIC_SIZE
         self._adopt_gtids = not start.gtid_set and start.offset <= MAGIC_SIZE
         self._maps: dict[int, TableMap | None] = {}  # None: unwanted
@@ -84,6 +83,7 @@ class TransactionAssembler:
         self._in_transaction = False
         self._open = False  # the end of an open transaction is not read yet
         self._items = OpenItems(MemoryQuota(QUOTA_BYTES), None) if items is None else items
+        self._parser = EventParser(largest_unpacked=self._items.room)
         self._size = 0
         self._prepared = prepared
         self._births = births or FileBirths()
@@ -123,7 +123,7 @@ class TransactionAssembler:
             return None
         if isinstance(parsed, TransactionPayload):
             completed = None
-            for inner in parsed.events():
+            for inner in parsed.events(self._items.room):
                 completed = self._take(self._parse(inner, event), event, inner.header.timestamp) or completed
             return completed
         return self._take(parsed, event, raw.header.timestamp)

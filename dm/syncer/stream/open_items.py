@@ -39,6 +39,11 @@ class OpenItems:
         self._spooled = 0  # items in it
         self.table: TableMap | None = None  # of the first rows
 
+    @property
+    def room(self) -> int:
+        """Bytes of memory for all that is read and not applied yet."""
+        return self._quota.total
+
     def __len__(self) -> int:
         return len(self._head) + self._spooled
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import random
+import tracemalloc
+import zlib
+
 import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm.binlog.header import EventType
+from dm.binlog.header import HEADER_SIZE, EventType
+from dm.binlog.mariadb_compression import decompress_event
 from dm.binlog.payload import TransactionPayload
+from dm.binlog.unpacking import LARGEST_UNPACKED
 from dm.errors import DMError
 from tests.unit.binlog.test_wire import event
 
@@ -40,6 +46,47 @@ def test_what_is_not_a_transaction_is_refused(data: bytes, size: int | None) -> 
     with pytest.raises(DMError) as caught:
         list(TransactionPayload(255, size, data, 0).events())
     assert caught.value.name == "event-corrupt"
+
+
+def zipped(size: int) -> TransactionPayload:
+    """A transaction of one event of zeros."""
+    data = event(EventType.XID, bytes(size))
+    return TransactionPayload(0, len(data), zstandard.ZstdCompressor().compress(data), 77)
+
+
+def test_an_event_that_is_made_to_fill_the_memory_is_refused_before_it_does() -> None:
+    tracemalloc.start()
+    try:
+        payload = zipped(LARGEST_UNPACKED)
+        tracemalloc.reset_peak()
+        with pytest.raises(DMError) as caught:
+            list(payload.events())
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert caught.value.name == "event-unpacks-too-large"
+    assert "ending at 77" in caught.value.message
+    assert str(2 * (LARGEST_UNPACKED + HEADER_SIZE)) in caught.value.workaround
+    assert peak < LARGEST_UNPACKED * 2  # the test's own event
+
+
+def test_an_event_for_which_there_is_room_or_that_was_sent_in_full_is_taken() -> None:
+    assert len(list(zipped(1_000_000).events(1_100_000))) == 1
+    with pytest.raises(DMError):
+        list(zipped(1_000_000).events(900_000))
+    data = event(EventType.XID, bytes(1_000_000))
+    assert len(list(TransactionPayload(255, len(data), data, 0).events(10))) == 1
+    hardly = event(EventType.XID, random.Random(1).randbytes(1_000_000))
+    packed = zstandard.ZstdCompressor().compress(hardly)
+    assert len(list(TransactionPayload(0, len(hardly), packed, 0).events(10))) == 1
+
+
+def test_a_compressed_event_of_mariadb_has_the_same_bounds() -> None:
+    packed = b"\x84" + (1_000_000).to_bytes(4, "big") + zlib.compress(bytes(1_000_000))
+    assert decompress_event(packed, 1_000_000) == bytes(1_000_000)
+    with pytest.raises(DMError) as caught:
+        decompress_event(packed, 900_000)
+    assert caught.value.name == "event-unpacks-too-large"
 
 
 def test_damaged_compression_is_refused() -> None:
