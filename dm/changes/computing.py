@@ -99,10 +99,13 @@ class Computing:
     unknown: str = ""  # its name where the target has no words for it
     pads: bool = False
     offset_literals: bool = False  # the target takes a TIMESTAMP with its offset
+    files: bool = False  # statements are for a person's session, which is at UTC
 
     def settings(self, table: TableSchema, *, unread_checks: bool = False) -> TableSettings:
         """Those of a table's statements; raises DMError `expression-zone-unknown`."""
         zoned = bool(self.zone or self.unknown) and depends_on_zone(table, unread_checks=unread_checks)
+        if zoned and self.files:
+            raise DMError("expression-zone-in-files", table=table.name, zone=self.unknown)
         if zoned and self.unknown:
             raise DMError("expression-zone-unknown", table=table.name, zone=self.unknown)
         pads = self.pads and reads_padded(table, unread_checks=unread_checks)
@@ -121,6 +124,11 @@ class Computing:
             return b"".join([text if part is None else part for part in parts])
 
         return encoded
+
+
+def in_files(source: SourceSettings) -> Computing:
+    """For statements that are written into a file, which is executed at UTC."""
+    return Computing(unknown="" if source.offsets == UTC else source.zone, files=True)
 
 
 NEUTRAL: Final = Computing()

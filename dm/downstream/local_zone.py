@@ -7,9 +7,25 @@ from typing import Final
 from dm.changes.local_time import LocalTime
 from dm.downstream.connection import TargetConnection
 from dm.sql.literal import quoted
+from dm.sql.zone_offsets import offsets_of, offsets_question
 
 _UTC: Final = frozenset({"utc", "etc/utc", "+00:00", "-00:00"})
 _GLOBAL: Final = "@@GLOBAL.time_zone"
+
+
+def filter_zone(connection: TargetConnection) -> str:
+    """The zone of expression filters of a task that names none, as in DM: the target's global one.
+
+    SYSTEM is a name for the server alone, so it is asked which offset that is, if it is one all the time.
+    """
+    name = str(connection.query(f"SELECT {_GLOBAL}")[0][0])
+    if name != "SYSTEM":
+        return name
+    offsets = offsets_of(connection.query(offsets_question(_GLOBAL)))
+    if len(offsets) != 1:
+        return name
+    sign, minutes = "-" if offsets[0][1] < 0 else "+", abs(offsets[0][1])
+    return f"{sign}{minutes // 60:02}:{minutes % 60:02}"
 
 
 def local_time(connection: TargetConnection, timezone: str) -> LocalTime:

@@ -303,7 +303,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "expression-zone-in-files", 34936, "load-unit", "downstream", "high",
         "{table} computes values from TIMESTAMPs in the time zone of the source's server ({zone}), and SQL files have "
         "the times in UTC, as a session of another zone would not read them",
-        "leave out `dump-format: sql` under `spark` in the task file, and start the task with --remove-meta",
+        "for a load leave out `dump-format: sql` under `spark` in the task file, and start the task with "
+        "--remove-meta; from a flashback leave out the table (`--tables`)",
     ),
     ErrorKind(
         "load-rows-differ", 34923, "load-unit", "downstream", "high",

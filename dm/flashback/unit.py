@@ -21,12 +21,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from dm.changes.computing import in_files
 from dm.changes.plan import PlanOptions
 from dm.clock import SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, SourceSession
-from dm.downstream.local_zone import local_time
+from dm.downstream.local_zone import filter_zone, local_time
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
@@ -125,8 +126,10 @@ class FlashbackUnit:
                 tidb=control.tidb,
                 narrower_columns=subtask.syncer.narrower_columns,
                 local_time=local_time(control, subtask.timezone),
+                computing=in_files(origin.settings),
             )
-            target = TargetSide(schemas.get, options, Judges(weights, filters))
+            zone = filter_zone(control) if subtask.expression_filters else ""
+            target = TargetSide(schemas.get, options, Judges(weights, filters, zone))
             tables = UndoneTables(rules, _structures(origin, checkpoint), target)
             try:
                 self._write(stretch, checkpoint, self._wanted(rules), origin, tables, report, stop)

@@ -3,8 +3,8 @@
 All of them are compared as texts of one form (or, a TIME, as microseconds), so a constant must be written out:
 `2024-02-01`, `2024-02-01 10:00:00.5`, `-12:30:00`. Servers read many other forms, each by rules of its version.
 
-A TIMESTAMP is a moment, and a text is one only with a time zone: the offset at its end, else the task's `timezone`.
-Without either the answer would depend on a session, so there is none.
+A TIMESTAMP is a moment, and a text is one only with a time zone: the offset at its end, else the task's `timezone`,
+else the target's global zone. Without any the answer would depend on a session, so there is none.
 """
 
 from __future__ import annotations

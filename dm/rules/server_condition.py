@@ -37,6 +37,7 @@ class Judges:
 
     texts: TextOracle | None = None
     conditions: ConditionServer | None = None
+    zone: str = ""  # the target's global one, for a task that names none
 
 
 def server_condition(rule: str, expression: ServerExpression, columns: Sequence[Column], zone: str) -> ServerCondition:

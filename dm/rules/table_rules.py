@@ -158,7 +158,8 @@ class TableRules:
     ) -> RowFilter | None:
         """The expression filters of a table compiled for rows of these columns (all of the table's when not given)."""
         rules = [rule for rule in self._expressions if self.concerns(rule, table.name)]
-        return RowFilter.compile(rules, columns or table.columns, judges or Judges(), self._zone) if rules else None
+        judges = judges or Judges()
+        return RowFilter.compile(rules, columns or table.columns, judges, self._zone or judges.zone) if rules else None
 
     def filters_rows(self, table: TableName) -> bool:
         """Whether there is an expression filter for the table."""

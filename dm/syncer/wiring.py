@@ -18,6 +18,7 @@ from dm.config.selection import BlockAllowList
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, SourceSession
+from dm.downstream.local_zone import filter_zone
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
 from dm.ident import TableName
@@ -285,7 +286,8 @@ class Wiring:
             state.ordered, state.start, self._progress.write_ordered, replays=state.replays_in_order, whole=atomic
         )
         source = SourceSide(self._rules, self._structures(), self._points)
-        judges = Judges(self._weights, self._filters)
+        zone = filter_zone(self._connections[CONTROL]) if self._subtask.expression_filters else ""
+        judges = Judges(self._weights, self._filters, zone)
         target = TargetSide(self._schemas, self._names, self._plan_options(), judges, self._others_have)
         tables = LearnedTables(source, target, ordered, self._safe_mode, lanes, self._forms)
         return RowPlacing(tables, ordered, Replay(self._safe_mode, state.undone), state.done, lanes, atomic=atomic)

@@ -13,6 +13,7 @@ from typing import Final
 from dm.config.expression import ExpressionFilter, read_expression
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, SourceSession
+from dm.downstream.local_zone import filter_zone
 from dm.errors import DMError
 from dm.flavor import is_tidb
 from dm.ident import Ident, TableName
@@ -28,6 +29,7 @@ from dm.task.precheck.result import CheckResult
 from dm.upstream.facts import read_structure
 
 _SOME_MOMENT: Final = 1_700_000_000
+_UTC: Final = frozenset({"UTC", "GMT", "Etc/UTC", "+00:00"})
 
 
 class _Syncer:
@@ -85,14 +87,39 @@ def _findings(
         )
         return
     columns = wire_columns(structure, context.source.facts.flavor)
+    judges = Judges(_Syncer(), session)
     try:
-        compiled = RowFilter.compile([rule], columns, Judges(_Syncer(), session), context.config.timezone)
+        try:
+            compiled = RowFilter.compile([rule], columns, judges, context.config.timezone)
+        except DMError:
+            if context.config.timezone:
+                raise
+            zone = _target_zone(context)
+            compiled = RowFilter.compile([rule], columns, judges, zone)
+            yield _in_zone(context, answers, rule, zone)
     except DMError as error:
         places = ", ".join(rule.place_of(key) for key, _ in rule.expressions)
         yield answers.failure(f"{error.message} (table {table}, {places})", error.workaround)
         return
     for condition in (condition for each in compiled.rules for condition in each.conditions) if compiled else ():
         yield from _way(context, answers, (rule, table), condition, session)
+
+
+def _target_zone(context: Context) -> str:
+    with closing(TargetConnection(context.config.target)) as target:
+        return filter_zone(target)
+
+
+def _in_zone(context: Context, answers: Answers, rule: ExpressionFilter, zone: str) -> CheckResult:
+    """In which zone a filter is evaluated whose task names none."""
+    facts = context.source.facts
+    what = f"expression filter {rule.name} is evaluated in the target's global time zone ({zone}), as with DM"
+    theirs = facts.system_time_zone if facts.time_zone == "SYSTEM" else facts.time_zone
+    if theirs in (zone, facts.time_zone if zone == "SYSTEM" else "") or (theirs in _UTC and zone in _UTC):
+        return answers.success(what)
+    return answers.warning(
+        f"{what}; the source's is {theirs}", "write the zone that is meant as `timezone` in the task file"
+    )
 
 
 def _way(

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from dm.config.expression import ExpressionFilter
 from dm.config.subtask import SubtaskConfig
 from dm.demo.private_server import PrivateServer
 from dm.errors import DMError
@@ -184,3 +185,20 @@ def test_the_way_out_of_a_key_or_check_that_a_session_of_another_zone_has_passed
     for table in ("met", "checked"):
         rows = f"SELECT id, ts FROM {{}}.{table}"
         assert utc(summer.target, rows.format(there)) == utc(summer.upstream, rows.format(name))
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_expression_filters_of_a_task_without_a_zone_are_in_the_targets(summer: Twins) -> None:
+    """The target's global zone is five hours behind UTC: two o'clock there is seven."""
+    rules = tuple(
+        ExpressionFilter(schema_name=summer.name, table="plain", insert_value_expr=text, name=text[:4])
+        for text in ("ts = '2020-06-01 02:00:00'", "HOUR(ts) = 3")
+    )
+    task = summer.tasks["sql"].model_copy(update={"expression_filters": rules})
+    summer.upstream.execute(
+        "SET SESSION time_zone = '+00:00'",
+        f"INSERT INTO {summer.name}.plain VALUES (1, '2020-06-01 07:00:00'), (2, '2020-06-01 02:00:00'),"
+        " (3, '2020-06-01 08:00:00'), (4, '2020-06-01 03:00:00')",
+    )
+    summer.follow(task)
+    assert utc(summer.target, f"SELECT id FROM {summer.by_sql}.plain") == [(2,), (4,)]

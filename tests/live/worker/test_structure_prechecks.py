@@ -379,3 +379,25 @@ def test_what_expressions_depend_on_is_compared_between_the_servers(migration: M
         assert "SET GLOBAL div_precision_increment = 4" in digits.instruction
         put_right(migration.target, digits.instruction.removesuffix(" (at the target)"))
         assert [each for each in findings("warning") if f"{name}.quotient" in each.message] == []
+
+
+def test_a_filter_without_a_zone_is_evaluated_in_the_targets(migration: Migration) -> None:
+    name = migration.schema
+    migration.upstream.execute(f"CREATE TABLE {name}.f (id INT PRIMARY KEY, ts TIMESTAMP NULL)")
+    migration.task_lines = (
+        f"expression-filter:\n  old: {{schema: {name}, table: f, insert-value-expr: \"ts < '2020-01-01 00:00:00'\"}}\n"
+        f'  hour: {{schema: {name}, table: f, insert-value-expr: "HOUR(ts) = 3 AND ts < NOW()"}}\n'
+    )
+    migration.meta = "    expression-filters: [old, hour]\n"
+
+    def told() -> list[CheckResult]:
+        results = migration.check()["table_schema"]
+        assert [result for result in results if result.state == "failure"] == []
+        return [result for result in results if "global time zone" in result.message]
+
+    with globally(migration.target, time_zone="'+02:00'"):
+        found = told()
+        assert [result.state for result in found] == ["warning", "warning"]
+        assert all("+02:00" in result.message for result in found)
+        with globally(migration.upstream, time_zone="'+02:00'"):
+            assert [result.state for result in told()] == ["success", "success"]
