@@ -93,6 +93,7 @@ _ALWAYS: Final = {
     "completion_type": "0",
     "wait_timeout": str(_IDLE_SECONDS),
 }
+_TIDB: Final = {"max_execution_time": "0"}  # at once: the question for the rest is a statement as well
 # For every other one. MariaDB before 10.3.7 takes 0 for `old_alter_table` as well.
 _NOT_TIDB: Final = {
     "sql_quote_show_create": "1",
@@ -215,7 +216,7 @@ def opening(
     at_tidb = _at_tidb(greeting)
     mode = sql_mode(block.get("sql_mode")) if purpose == "writes" else _READING_MODE
     settings = _ALWAYS | {"sql_mode": f"'{_quoted(mode)}'", "foreign_key_checks": str(int(foreign_key_checks))}
-    settings |= {} if at_tidb else _NOT_TIDB
+    settings |= _TIDB if at_tidb else _NOT_TIDB
     if purpose == "writes":
         found = {name: value for name, value in expressions.items() if not (at_tidb and name == "lc_time_names")}
         settings |= {name: _literal(name, value) for name, value in found.items()}

@@ -33,7 +33,6 @@ FIXED: Final[Mapping[str, str]] = {
     "allow_auto_random_explicit_insert": "ON",
     "tidb_enable_external_ts_read": "OFF",
     "tidb_read_consistency": "strict",
-    "max_execution_time": "0",
     "group_concat_max_len": str(1 << 24),
     "div_precision_increment": "4",
     "default_week_format": "0",
