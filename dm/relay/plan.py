@@ -26,7 +26,7 @@ import structlog
 from dm.errors import DMError
 from dm.position import MAGIC_SIZE, Position
 from dm.relaylog.hold import Need, needs
-from dm.relaylog.index import FileIndex
+from dm.relaylog.index import FileIndex, write_index
 from dm.relaylog.layout import RelayDirectory, SubDirectory, base_name, file_number
 from dm.relaylog.recovery import Recovered, recover
 from dm.upstream.connection import Connection
@@ -129,7 +129,7 @@ class Planner:
             after = names[at + 1] if at + 1 < len(names) else stored.file
             if base_name(after) == base_name(stored.file) or stored.offset < theirs[at][1]:
                 return Plan(recovered.sub, stored.file, stored.offset, recovered.index, stored, recovered.bytes_read)
-            return self._renamed(recovered, after)
+            return self._renamed(recovered, after, follows=True)
         ours = [name for name in names if base_name(name) == base_name(stored.file)]
         if names and not ours:
             return self._renamed(recovered, names[-1])
@@ -158,10 +158,20 @@ class Planner:
             why = "what was stored last has no GTIDs, so nothing tells whether the source's other files have it"
             raise DMError("gtids-tell-nothing", now=self._facts.server_uuid, ours=stored.gtid_set, why=why)
 
-    def _renamed(self, recovered: Recovered, now: str) -> Plan:
-        """The same server with another `log_bin`: its numbers start again, so only GTIDs tell what follows."""
+    def _renamed(self, recovered: Recovered, now: str, *, follows: bool = False) -> Plan:
+        """The same server with another `log_bin`: its numbers start again, so only GTIDs tell what follows.
+
+        Or the server's index of files `follows`: it names `now` after the stored file, whose end is stored.
+        """
         if not self._facts.gtid_mode or not recovered.position.gtid_set:
             raise DMError("binlog-renamed-without-gtid", before=recovered.file, now=now, position=recovered.position)
+        if follows:
+            recovered.index.final, recovered.index.next_file = True, now
+            try:
+                write_index(recovered.sub.idx(recovered.file), recovered.index)
+            except OSError as error:
+                raise DMError("relay-storage-failed", path=recovered.sub.path) from error
+            return self._new_directory(now, recovered)
         self._demand_named(recovered.position)
         return self._new_directory(self._locate(self._facts, recovered.position), recovered)
 

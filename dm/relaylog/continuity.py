@@ -4,7 +4,7 @@ A reader that moves to the next file must not miss anything: a removed file, the
 purged while the relay was away (the relay then continues in a new sub-directory, if no task needs the missing part).
 One of these proves that nothing is missing:
 
-- in one sub-directory, the final index, which knows its file's size and the name of the next file;
+- for one server's files, the final index, which knows its file's size and the name of the next file;
 - for one server's files, consecutive numbers, if the first one was closed in order;
 - for files of two servers, or of two names (`log_bin` was changed), the GTID sets: the next file begins inside of what
   the relay had up to here.
@@ -62,9 +62,9 @@ def continues(sub: SubDirectory, file: str, next_sub: SubDirectory, next_file: s
 
 def _is_next(sub: SubDirectory, file: str, index: FileIndex | None, next_sub: SubDirectory, next_file: str) -> bool:
     """Whether the index of a file that is final names the next one."""
-    if index is None or not index.final or sub != next_sub:
+    if index is None or not index.final or sub.server_uuid != next_sub.server_uuid:
         return False
-    return next_file == (index.next_file or _successor(file))
+    return next_file == (index.next_file or (_successor(file) if sub == next_sub else ""))
 
 
 def proven(sub: SubDirectory, file: str, next_sub: SubDirectory, next_file: str) -> bool | None:

@@ -54,7 +54,9 @@ def resume_after(facts: ServerFacts, endpoint: Endpoint, identity: ReplicaIdenti
     with closing(connect(endpoint)) as connection:
         names = [name for name, _ in binlog_files(connection)]
         end = binlog_end(connection, facts)
+    # Files of another name, from before `log_bin` was changed, have no order with these.
     names = names[: names.index(found.file) + 1] if found.file in names else [found.file]
+    names = [name for name in names if found.same_base(name)]
     try:
         file = _beginning_inside(endpoint, identity, names, gtid_set)
         start = Position(facts.server_uuid, file, MAGIC_SIZE, gtid_set)
