@@ -35,6 +35,7 @@ def remarks_of(answer: Answer) -> list[str]:
             remarks += _groups(subject, subtask)
             remarks += _joining(subject, subtask)
             remarks += _replay(subject, subtask)
+            remarks += _validation(subject, subtask)
             remarks += _catching_up(subject, subtask)
             if subtask.get("until") and subtask["stage"] != "Finished":
                 remarks.append(f"{subject}: ends at {subtask['until']}")
@@ -70,7 +71,7 @@ def in_error(answer: Answer) -> bool:
 def errors_of(source: str, subtask: Answer) -> list[str]:
     """What went wrong with a subtask, the lines of an error together."""
     errors = (subtask["result"] or {}).get("errors") or []
-    return ["\n".join(_error_lines(f"{subtask['name']} on {source}", error)) for error in errors]
+    return ["\n".join(error_lines(f"{subtask['name']} on {source}", error)) for error in errors]
 
 
 def waits_of(source: str, subtask: Answer) -> list[str]:
@@ -83,7 +84,7 @@ def waits_of(source: str, subtask: Answer) -> list[str]:
 def relay_errors(source: str, relay: Answer | None) -> list[str]:
     """What went wrong with a relay, the lines of an error together."""
     errors = ((relay or {}).get("result") or {}).get("errors") or []
-    return ["\n".join(_error_lines(f"relay of {source}", error)) for error in errors]
+    return ["\n".join(error_lines(f"relay of {source}", error)) for error in errors]
 
 
 def progress_lines(answer: Answer, *, tables: bool = True, times: bool = True, place: bool = False) -> list[str]:
@@ -249,13 +250,32 @@ def _joining(subject: str, subtask: Answer) -> list[str]:
     return lines + _remarks(f"{subject}: joining", joining.get("result"), f"dmctl resume-task {subtask['name']}")
 
 
+def _validation(subject: str, subtask: Answer) -> list[str]:
+    """Why a validator does not look at rows, how to let it go on, and how many rows it has found wrong."""
+    validation = subtask.get("validation")
+    if validation is None:
+        return []
+    name, result = subtask["name"], validation.get("result")
+    lines: list[str] = []
+    if validation["stage"] == "Stopped":
+        lines += _remarks(f"{subject}: validator", result, f"dmctl validation start {name}")
+        if validation.get("detail"):
+            lines.append(f"{subject}: the validator {validation['detail']}")
+        elif not (result or {}).get("detail"):  # else it tries again by itself
+            lines.append(f"{subject}: the validator is stopped; go on with `dmctl validation start {name}`")
+    if validation.get("newErrors"):
+        wrong = counted(int(validation["newErrors"]), "row")
+        lines.append(f"{subject}: the validator has found {wrong} wrong: `dmctl validation show-error {name}`")
+    return lines
+
+
 def _replay(subject: str, subtask: Answer) -> list[str]:
     """How far a replay of the backlog is, and what ended one."""
     replay = subtask.get("replay")
     if replay is None:
         return []
     if replay["error"] is not None:
-        return _error_lines(f"{subject}: replay", replay["error"])
+        return error_lines(f"{subject}: replay", replay["error"])
     return [f"{subject}: replay: {replay_progress(replay)}"]
 
 
@@ -321,7 +341,8 @@ def _reads_standby(subject: str, part: Answer | None) -> list[str]:
     return [f"{subject}: reads the standby {part['sourceAddress']}; the first address fails"]
 
 
-def _error_lines(subject: str, error: Answer) -> list[str]:
+def error_lines(subject: str, error: Answer) -> list[str]:
+    """What went wrong, why, and what to do."""
     lines = [f"{subject}: error {error['ErrCode']}: {error['Message']}"]
     if error["RawCause"]:
         lines.append(f"  cause: {error['RawCause']}")
@@ -335,7 +356,7 @@ def _remarks(subject: str, result: Answer | None, resume: str) -> list[str]:
         return []
     lines: list[str] = []
     for error in result["errors"] or []:
-        lines += _error_lines(subject, error)
+        lines += error_lines(subject, error)
     if result["detail"]:
         lines.append(f"{subject}: {result['detail']}")
     if result["isCanceled"]:

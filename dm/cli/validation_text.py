@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dm.cli.client import Answer
 from dm.cli.output import print_line
+from dm.cli.status_text import error_lines
 
 
 def validators(answer: Answer) -> None:
@@ -19,8 +20,8 @@ def validators(answer: Answer) -> None:
             print_line(f"  cutover {each['cutoverBinlogPos'] or each['cutoverBinlogGtid']}")
         if each.get("detail"):
             print_line(f"  {each['detail']}")
-        for error in (each["result"] or {}).get("errors", ()):
-            print_line(f"  {error['Message']}")
+        for error in (each["result"] or {}).get("errors") or ():
+            print_line("\n".join(error_lines(each["source"], error)))
     for table in answer["tableStatuses"]:
         words = f": {table['message']}" if table["message"] else ""
         print_line(f"{table['source']} {table['srcTable']} -> {table['dstTable']}: {table['stage']}{words}")

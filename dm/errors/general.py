@@ -40,7 +40,8 @@ KINDS = (
         "privilege-missing", 10901, "database", "not-set", "high",
         "user {user} of {role} {address} lacks {lacks}",
         "grant it to the account ({grant}), then `dmctl resume-task`, or `dmctl resume-relay` if the relay reports "
-        "it; `dmctl check-task` on the task file lists all missing privileges with their statements",
+        "it, or `dmctl validation start` if a validator does; `dmctl check-task` on the task file lists all missing "
+        "privileges with their statements",
     ),
     ErrorKind(
         "connection-lost", 10003, "database", "not-set", "medium",

@@ -61,10 +61,12 @@ def counted(config: SubtaskConfig) -> dict[str, JSON]:
     with closing(TargetConnection(config.target)) as connection:
         key = key_of(config)
         if not has_validator_tables(connection, key):
-            return {"errorRowsStatus": errors_status({}), "cutoverBinlogPos": "", "cutoverBinlogGtid": ""}
-        cutover = read_cutover(connection, key)
+            empty: dict[str, JSON] = {"cutoverBinlogPos": "", "cutoverBinlogGtid": ""}
+            return {"errorRowsStatus": errors_status({}), "newErrors": 0, **empty}
+        cutover, counts = read_cutover(connection, key), count_errors(connection, key)
         return {
-            "errorRowsStatus": errors_status(count_errors(connection, key)),
+            "errorRowsStatus": errors_status(counts),
+            "newErrors": counts.get("new", 0),
             "cutoverBinlogPos": cutover.place,
             "cutoverBinlogGtid": cutover.gtid,
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast
 
@@ -136,6 +136,7 @@ class ValidationVerbs:
                 status = {**status, **self._validations.stored_status(config)}
             else:
                 status = {**status, **self._validations.counted(config)}
+            self._keep_count(config, status)
             validators.append(status)
             tables += [
                 {
@@ -157,7 +158,10 @@ class ValidationVerbs:
 
     def change_errors(self, task: str, operation: Operation, number: int | None) -> Answer:
         """`validation ignore-error`, `resolve-error`, `clear-error`."""
-        changed = sum(self._validations.change(config, operation, number) for config in self._known(task).values())
+        known = self._known(task).values()
+        changed = sum(self._validations.change(config, operation, number) for config in known)
+        for config in known:
+            self._keep_count(config, self._validations.counted(config))
         if number is not None and not changed:
             raise DMError("validator-error-unknown", task=task, number=number)
         return {"result": True, "msg": "", "changed": changed}
@@ -169,6 +173,11 @@ class ValidationVerbs:
         for config in meant:
             self._validations.cut_over(config, place, gtid)
         return {"result": True, "msg": ""}
+
+    def _keep_count(self, config: SubtaskConfig, status: Mapping[str, JSON]) -> None:
+        """What the target has just said: `query-status` shows it of a validator that rests, without asking."""
+        name, new = (config.task, config.source_id), status.get("newErrors")
+        self._loop.call(lambda: self._supervisor.validators.keep_count(*name, new))
 
     # whose
 

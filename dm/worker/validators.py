@@ -71,6 +71,7 @@ class Validator:
 
     record: ValidatorRecord
     job: Job
+    new_errors: JSON = None  # as a verb has read them at the target since its last run
 
 
 class Validators:
@@ -99,6 +100,10 @@ class Validators:
         subtask = found.job.subtask
         waits = found.record.running and subtask.stage == "New"
         said = {name: value for name, value in found.job.status.items() if name != "mode"}
+        if subtask.stage != "Running":
+            said.pop("detail", None)  # it was about a run that is over
+            if found.new_errors is not None:
+                said["newErrors"] = found.new_errors
         return {
             "task": task,
             "source": source,
@@ -108,6 +113,12 @@ class Validators:
             **said,
             "result": subtask.result() if found.record.running else None,
         }
+
+    def keep_count(self, task: str, source: str, new_errors: JSON) -> None:
+        """How many errors there are that nobody has dealt with, of a validator that can't say it."""
+        found = self._all.get((task, source))
+        if found is not None and found.job.subtask.stage != "Running":
+            found.new_errors = new_errors
 
     # what a person wants
 
@@ -202,6 +213,7 @@ class Validators:
             return
         run, unit = job.waiting
         job.waiting = None
+        self._all[job.task, job.source].new_errors = None
         job.began = self.clock.monotonic()
         job.reads_relay = self._tasks.relay_runs(job.source) and not job.remote
         try:

@@ -45,6 +45,7 @@ PASSWORDS = {"DM_SOURCE_PASSWORD": "password-of-the-sources", "DM_TARGET_PASSWOR
 _ON_BOTH = "SELECT, RELOAD, LOCK TABLES, REPLICATION SLAVE, REPLICATION CLIENT, TRIGGER, EVENT"
 SOURCE_GRANTS: dict[Flavor, str] = {"mysql": f"{_ON_BOTH}, XA_RECOVER_ADMIN ON *.*", "mariadb": f"{_ON_BOTH} ON *.*"}
 TARGET_GRANTS = "CREATE, SELECT, INSERT, UPDATE, DELETE, ALTER, DROP, INDEX, REFERENCES, REPLICATION CLIENT ON *.*"
+TEMPORARY_GRANT = "CREATE TEMPORARY TABLES ON dm_meta.*"  # of those only validators and some filters need it
 APPLIER_GRANTS = {flavor: f"{privilege}, TRIGGER ON *.*" for flavor, privilege in APPLIER.items()}
 _SYSTEM_SCHEMAS = frozenset({"mysql", "sys"} | {"information_schema", "performance_schema", "metrics_schema"})
 _META_SCHEMA = "dm_meta"

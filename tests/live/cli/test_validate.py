@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.testbed.cases import APPLIER_GRANTS, SOURCE_GRANTS, TARGET_GRANTS, TEMPORARY_GRANT
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import ServerFactory
 from tests.unit.docs.document import ROOT, blocks
@@ -45,7 +46,8 @@ def test_a_comparison_goes_as_the_page_says(server: ServerFactory, tmp_path: Pat
     source, target = server("mariadb"), server("mariadb")
     for each in (source, target):
         each.execute(*TABLES)
-        each.create_user("dm", PASSWORD, "ALL PRIVILEGES ON *.*")
+    source.create_user("dm", PASSWORD, SOURCE_GRANTS["mariadb"])  # what the README gives is enough for the page
+    target.create_user("dm", PASSWORD, TARGET_GRANTS, TEMPORARY_GRANT, APPLIER_GRANTS["mariadb"])
     head = f"host: 127.0.0.1, user: dm, password: {PASSWORD}"
     (tmp_path / "source.yaml").write_text(f"source-id: mysql-01\nfrom: {{{head}, port: {source.port}}}\n")
     (tmp_path / "shop.yaml").write_text(

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from dm.demo.servers import ThrowawayServer
 from tests.live.cli.test_validate import PAGE, PASSWORD, TABLES, alike
+from tests.testbed.cases import APPLIER_GRANTS, SOURCE_GRANTS, TARGET_GRANTS, TEMPORARY_GRANT
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.sync import wait_until
@@ -23,11 +25,32 @@ def settled(daemon: Daemon) -> bool:
     return all(words in told for words in wanted)
 
 
+def _lacks_a_privilege(daemon: Daemon, source: ThrowawayServer, target: ThrowawayServer) -> None:
+    """The way out that is said is a GRANT and a verb, and it works."""
+    source.execute("INSERT INTO shop.items VALUES (3, 'lid')")  # without rows nothing is asked
+    target.execute("REVOKE CREATE TEMPORARY TABLES ON dm_meta.* FROM 'dm'@'%'")
+    daemon.must("validation", "start", "shop")
+    wait_until(lambda: "error 10901" in daemon.said("query-status", "shop").out, "it is said by the task's status")
+    statements = set()
+    for words in (("query-status", "shop"), ("validation", "status", "shop")):
+        told = daemon.said(*words).out
+        statements |= set(re.findall(r"GRANT [A-Z, ]*CREATE TEMPORARY TABLES ON \S+ TO 'dm'@'%'", told))
+        assert "`dmctl validation start` if a validator does" in told
+    (grant,) = statements
+    assert (
+        "the validator is stopped; go on with `dmctl validation start shop`" in daemon.said("query-status", "shop").out
+    )
+    target.execute(grant)
+    daemon.must("validation", "start", "shop")
+    wait_until(lambda: "update/delete: 7/0/1" in daemon.said("validation", "status", "shop").out, "it goes on")
+
+
 def test_validators_go_as_the_page_says(server: ServerFactory, tmp_path: Path) -> None:
     source, target = server("mariadb"), server("mariadb")
     for each in (source, target):
         each.execute(*TABLES, "CREATE TABLE shop.log (line TEXT)")
-        each.create_user("dm", PASSWORD, "ALL PRIVILEGES ON *.*")
+    source.create_user("dm", PASSWORD, SOURCE_GRANTS["mariadb"])
+    target.create_user("dm", PASSWORD, TARGET_GRANTS, TEMPORARY_GRANT, APPLIER_GRANTS["mariadb"])
     page = section(PAGE.read_text(encoding="utf-8"), "While a task runs: validators")
     (asked,) = (block.text for block in blocks(page) if block.language == "yaml")
     head = f"host: 127.0.0.1, user: dm, password: {PASSWORD}"
@@ -73,4 +96,6 @@ def test_validators_go_as_the_page_says(server: ServerFactory, tmp_path: Path) -
         assert daemon.said("validation", "clear-error", "shop", "1").status == 0
         errors = daemon.said("validation", "show-error", "shop", "--error", "all", "--output", "json").json()["error"]
         assert [(each["id"], each["status"]) for each in errors] == [("2", "ResolvedErr"), ("3", "ResolvedErr")]
+        daemon.must("validation", "stop", "shop")
+        _lacks_a_privilege(daemon, source, target)
         daemon.must("stop-task", "shop")

@@ -183,8 +183,8 @@ def cut_over(config: SubtaskConfig, place: str, gtid: str) -> None:
 
 
 VALIDATIONS = Validations(
-    stored_status=lambda _: {"validatorBinlog": "(stored, 4)"},
-    counted=lambda _: {"errorRowsStatus": "new/ignored/resolved: 1/0/0"},
+    stored_status=lambda _: {"validatorBinlog": "(stored, 4)", "newErrors": 1},
+    counted=lambda _: {"errorRowsStatus": "new/ignored/resolved: 1/0/0", "newErrors": 1},
     tables=lambda _: [
         TableStatus(TableName("a", "t"), TableName("b", "t")),
         TableStatus(TableName("a", "u"), TableName("b", "u"), "Stopped", "no primary key"),

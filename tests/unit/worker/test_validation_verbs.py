@@ -64,6 +64,10 @@ def test_errors_and_tables_are_shown_and_changed(daemon: TestHome) -> None:
     assert len(daemon.ok("validation", "show-error", "t", "--error", "all")["error"]) == 3
     stopped = daemon.ok("validation", "status", "t", "--table-stage", "stopped")["tableStatuses"]
     assert [(each["srcTable"], each["message"]) for each in stopped] == [("`a`.`u`", "no primary key")]
+    daemon.ok("validation", "stop", "t")
+    daemon.ok("validation", "status", "t")
+    assert daemon.subtask()["validation"]["newErrors"] == 1
+    assert "the validator has found 1 row wrong" in daemon.said("query-status", "t").out
     for words, told in ((("ignore-error", "t", "7"), "ignore 7"), (("clear-error", "t", "--all"), "clear None")):
         daemon.ok("validation", *words)
         assert (daemon.directory / "changed-t").read_text() == told
