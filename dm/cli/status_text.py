@@ -251,18 +251,16 @@ def _joining(subject: str, subtask: Answer) -> list[str]:
 
 
 def _validation(subject: str, subtask: Answer) -> list[str]:
-    """Why a validator does not look at rows, how to let it go on, and how many rows it has found wrong."""
+    """Why a validator rests that does not go on by itself, and how many rows it has found wrong."""
     validation = subtask.get("validation")
     if validation is None:
         return []
-    name, result = subtask["name"], validation.get("result")
+    name, result = subtask["name"], validation.get("result") or {}
     lines: list[str] = []
-    if validation["stage"] == "Stopped":
-        lines += _remarks(f"{subject}: validator", result, f"dmctl validation start {name}")
-        if validation.get("detail"):
-            lines.append(f"{subject}: the validator {validation['detail']}")
-        elif not (result or {}).get("detail"):  # else it tries again by itself
-            lines.append(f"{subject}: the validator is stopped; go on with `dmctl validation start {name}`")
+    if validation["stage"] == "Stopped" and not validation.get("detail") and not result.get("detail"):
+        for error in result.get("errors") or []:
+            lines += error_lines(f"{subject}: validator", error)
+        lines.append(f"{subject}: the validator is stopped; go on with `dmctl validation start {name}`")
     if validation.get("newErrors"):
         wrong = counted(int(validation["newErrors"]), "row")
         lines.append(f"{subject}: the validator has found {wrong} wrong: `dmctl validation show-error {name}`")
