@@ -10,7 +10,7 @@ import pytest
 from tests.testbed.cases import APPLIER_GRANTS, SOURCE_GRANTS, TARGET_GRANTS, TEMPORARY_GRANT
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import ServerFactory
-from tests.unit.docs.document import ROOT, blocks
+from tests.unit.docs.document import ROOT, blocks, section
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -112,7 +112,7 @@ def test_a_comparison_goes_as_the_page_says(server: ServerFactory, tmp_path: Pat
         said = daemon.said(*undo.split())
         assert (said.status, alike(said.out, tmp_path)) == (0, alike(undone, tmp_path)), str(said)
         text = (tmp_path / "back" / "flashback.mysql-01.sql").read_text(encoding="utf-8")
-        (written,) = (block.text for block in blocks(page) if block.language == "sql")
+        (written,) = (one.text for one in blocks(section(page, "Taking changes back")) if one.language == "sql")
         assert alike(text, tmp_path) == alike(written, tmp_path)
         target.execute(*filter(None, text.split(";\n")))
         assert target.query("SELECT price FROM shop.orders ORDER BY id") == ((1.5,), (2.5,), (0.5,))
