@@ -113,7 +113,7 @@ def test_a_home_that_can_not_be_made(tmp_path: Path, place: str, cause: str) -> 
     done = TestHome(tmp_path).dmctl("query-status", DM_HOME=str(where))
     said = (
         f"Error 40930: the state directory {where} can't be made or used\n  cause: {cause.format(tmp=tmp_path)}\n"
-        "  workaround: set DM_HOME to a directory that you may write to; the default is ~/.dm\n"
+        "  workaround: set DM_HOME to a directory that is yours and that you may write to; the default is ~/.dm\n"
     )
     assert (done.status, done.out, done.err) == (BAD_USAGE, "", said)
     daemon = TestHome(tmp_path / "daemon", environment={"DM_HOME": str(where)})
