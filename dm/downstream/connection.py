@@ -197,7 +197,8 @@ class TargetConnection:
 
     def _settle_tidb(self) -> None:
         found = {str(name).lower(): str(value) for name, value in self.query(tidb.question())}
-        corrections = tidb.corrections(found)
+        # Not what the session has been given already, such as the source's values for expressions.
+        corrections = tidb.corrections({name: value for name, value in found.items() if self._has.get(name) != value})
         if corrections:
             self.execute(corrections)
         # Its numbers may have more bits than the greeting has room for.

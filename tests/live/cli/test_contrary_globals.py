@@ -220,7 +220,7 @@ def run_all_verbs(daemon: Daemon, source: ThrowawayServer, schema: str, *, at_ti
     member, charset = ("y z", "utf8mb4") if at_tidb else ("y\\z", "latin1")
 
     def synced() -> None:
-        daemon.must("wait", schema, "--synced", "--timeout", "180")
+        daemon.must("wait", schema, "--synced", "--timeout", "110")
 
     write(source, *beginning(schema, member, charset))
     daemon.must("operate-source", "create", "source.yaml")

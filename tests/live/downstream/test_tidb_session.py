@@ -96,3 +96,11 @@ def test_rows_never_come_by_load_data(sessions: tuple[TargetConnection, TargetCo
     one, _ = sessions
     assert one.query("SELECT @@local_infile") == [(1,)]
     assert not LocalDataAdmission.ask(one).admitted
+
+
+def test_what_the_sources_expressions_depend_on_is_not_corrected(tidb: TidbServer) -> None:
+    source = {"div_precision_increment": "9", "default_week_format": "3"}
+    with closing(TargetConnection(endpoint_of(tidb).model_copy(update={"expression_values": source}))) as session:
+        assert session.query("SELECT @@div_precision_increment, @@default_week_format, @@max_execution_time") == [
+            (9, 3, 0)
+        ]
