@@ -39,7 +39,7 @@ def computed_checks(changes: Sequence[RowChange]) -> Iterator[ComputedCheck]:
         if change.before is not None:
             left.pop(_key(change, change.before), None)
         if change.after is not None:
-            left[_key(change, change.after)] = change
+            left[_key(change, _left(change))] = change
     by_plan: dict[int, list[RowChange]] = {}
     for change in left.values():
         by_plan.setdefault(id(change.plan), []).append(change)
@@ -61,10 +61,18 @@ def alone(check: ComputedCheck) -> Iterator[ComputedCheck]:
 
 def computed_otherwise(change: RowChange) -> DMError:
     """The error for the row of a change."""
-    plan, row = change.plan, change.after
-    assert row is not None
+    plan, row = change.plan, _left(change)
     stored = ", ".join(f"{column.target.name} = {shown(row[column.at])}" for column, _ in plan.computed)
     return DMError("computed-value-differs", table=plan.target, key=row_of(change), stored=stored)
+
+
+def _left(change: RowChange) -> Row:
+    """The row that the change leaves: an image may have no more than the values that have changed."""
+    before, after = change.before, change.after
+    assert after is not None
+    if before is None or ABSENT not in after:
+        return after
+    return tuple(old if new is ABSENT else new for old, new in zip(before, after, strict=True))
 
 
 def _key(change: RowChange, row: Row) -> tuple[object, ...]:
@@ -72,8 +80,7 @@ def _key(change: RowChange, row: Row) -> tuple[object, ...]:
 
 
 def _condition(change: RowChange) -> bytes | None:
-    row = change.after
-    assert row is not None
+    row = _left(change)
     columns = [compare(row[column.at]) for column, compare in change.plan.computed if row[column.at] is not ABSENT]
     if not columns:
         return None

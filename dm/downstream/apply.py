@@ -256,8 +256,9 @@ class _Serial:
         self.changes = 0
 
     def begin(self, exchange: _Exchange) -> _Serial:
-        """Send what stands before the changes."""
+        """Send what stands before the changes; from then on both know what the session has."""
         exchange.flush()
+        self._session = exchange.session
         return self
 
     def apply(self, changes: Iterable[RowChange]) -> int:
@@ -317,7 +318,7 @@ class _Exchange:
     def __init__(self, connection: TargetConnection, *, guessed: bool) -> None:
         self._connection = connection
         self._guessed = guessed  # it is a grouped attempt: errors of statements are not those of the changes
-        self._session = TableSession(connection)
+        self.session = TableSession(connection)
         self._waiting: list[tuple[bytes, Callable[[Outcome], None] | None, ApplyStatement | None]] = []
 
     def add(
@@ -351,9 +352,9 @@ class _Exchange:
 
     def _as_table(self, plan: TablePlan) -> None:
         """What follows runs in the session that the table needs."""
-        if plan.settings != self._session.now:
+        if plan.settings != self.session.now:
             self.flush()
-            self._session.take(plan.settings)
+            self.session.take(plan.settings)
 
     def demand_computed(self, changes: Sequence[RowChange], failed: Callable[[RowChange], None] | None = None) -> None:
         """Raise DMError `computed-value-differs` where the target has computed what the source has not."""
@@ -371,7 +372,7 @@ class _Exchange:
 
     def end(self) -> None:
         """The session has its own settings again, unless it is broken."""
-        self._session.end()
+        self.session.end()
 
     def _together(self, bag: BagChange) -> int:
         self.flush()

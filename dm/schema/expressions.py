@@ -1,7 +1,8 @@
 """What the expressions of a table read: generated columns, keys that are expressions, CHECKs.
 
 Texts are looked at word by word, without knowing what a word is in them: a word that is a column's name counts as this
-column. So the answer may have too much in it, and never lacks anything.
+column. So the answer may have too much in it, and never lacks anything. Only what a server has put into backquotes is
+no function's name: a DATETIME column may be called `timestamp`.
 """
 
 from __future__ import annotations
@@ -28,16 +29,26 @@ def words_of(expression: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def expressions_of(table: TableSchema) -> Iterator[frozenset[str]]:
-    """The words of each expression of the table."""
+def _texts(table: TableSchema) -> Iterator[str]:
+    """The texts of generated columns and of keys that are expressions."""
     for column in table.columns:
         if column.expression is not None:
-            yield words_of(column.expression)
+            yield column.expression
     for index in table.indexes:
         for part in index.parts:
             if part.expression is not None:
-                yield words_of(part.expression)
+                yield part.expression
+
+
+def expressions_of(table: TableSchema) -> Iterator[frozenset[str]]:
+    """The words of each expression of the table."""
+    yield from map(words_of, _texts(table))
     yield from map(frozenset, table.check_words)
+
+
+def _asks_zone(expression: str) -> bool:
+    """Whether it calls what asks for the zone of the session by itself."""
+    return any((part["word"] or "").lower() in _ZONED for part in _PART.finditer(expression))
 
 
 def columns_under(index: Index, table: TableSchema) -> frozenset[str]:
@@ -69,9 +80,10 @@ def is_computed(index: Index, table: TableSchema) -> bool:
 def column_depends_on_zone(column: Column, table: TableSchema) -> bool:
     """The same of one generated column."""
     moments = {each.name.lower() for each in table.columns if each.base == "timestamp"}
-    words = words_of(column.expression or "")
+    text = column.expression or ""
+    words = words_of(text)
     below = (each for each in table.columns if each.generated is not None and each.name.lower() in words)
-    return bool(words & (moments | _ZONED)) or any(column_depends_on_zone(each, table) for each in below)
+    return bool(words & moments) or _asks_zone(text) or any(column_depends_on_zone(each, table) for each in below)
 
 
 def depends_on_zone(table: TableSchema, *, unread_checks: bool = False) -> bool:
@@ -83,7 +95,8 @@ def depends_on_zone(table: TableSchema, *, unread_checks: bool = False) -> bool:
     if unread_checks and moments:
         return True
     made = any(column.base == "timestamp" and column.generated is not None for column in table.columns)
-    return made or any(words & (moments | _ZONED) for words in expressions_of(table))
+    asks = any(map(_asks_zone, _texts(table))) or any(not _ZONED.isdisjoint(words) for words in table.check_words)
+    return made or asks or any(words & moments for words in expressions_of(table))
 
 
 def reads_padded(table: TableSchema, *, unread_checks: bool = False) -> bool:
