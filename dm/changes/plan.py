@@ -208,7 +208,7 @@ def build_plan(
         counts_missing=options.missing_row == "count" and keyed,
         upsert=extra or (checked and bool(target.referenced)),
         updates_by_insert=keyed
-        and not (extra or any(_lost_by_values(column.target, tidb=options.tidb) for column in written))
+        and not (extra or any(_lost_by_values(column, tidb=options.tidb) for column in written))
         and groupable
         and options.multiple_rows,
         groupable=groupable,
@@ -283,9 +283,15 @@ def _computed(
     )
 
 
-def _lost_by_values(column: Column, *, tidb: bool) -> bool:
-    """Whether VALUES() may give another value: the empty SET for its empty member; at a TiDB a BIT's bytes reversed."""
-    return "" in column.members or (tidb and column.base == "bit" and (column.length or 1) > _SEVEN_BYTES)
+def _lost_by_values(column: MappedColumn, *, tidb: bool) -> bool:
+    """Whether VALUES() may give another value.
+
+    It gives the empty SET for its empty member; at a TiDB a BIT's bytes reversed; of a TIMESTAMP the session's local
+    time, which may stand for two moments.
+    """
+    target = column.target
+    reversed_bytes = tidb and target.base == "bit" and (target.length or 1) > _SEVEN_BYTES
+    return column.moment or "" in target.members or reversed_bytes
 
 
 def _same_default(column: MappedColumn) -> bool:
