@@ -38,7 +38,10 @@ from dm.upstream.replica_identity import identity_for
 from dm.upstream.stream_position import StreamPosition
 
 _CHECKPOINT = SubtaskKey("", "", "").checkpoint.table  # the end of the name of each task's table
-_BEGINS = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID})
+# Before and behind a transaction; MySQL 5.6 writes nothing of the first kind for one without a GTID.
+_BETWEEN = frozenset(
+    {EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID, EventType.XID}
+)
 
 
 @dataclass(slots=True)
@@ -54,7 +57,7 @@ class _Returned:
     def takes(self, raw: RawEvent) -> bool:
         """Whether the event is the proof."""
         kind = raw.header.type
-        if kind in _BEGINS:
+        if kind in _BETWEEN:
             self.task, self.table = "", None
         elif kind in (EventType.FORMAT_DESCRIPTION, EventType.TABLE_MAP, EventType.TRANSACTION_PAYLOAD):
             parsed = self.parser.parse(raw)

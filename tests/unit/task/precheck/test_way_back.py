@@ -1,0 +1,35 @@
+"""What the way back has brought has its progress in the same transaction."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from dm.progress.tables import SubtaskKey
+from dm.task.precheck.context import Context
+from dm.task.precheck.way_back import _Returned
+from tests.unit.syncer.stream.test_assembler import Stream
+
+PROGRESS = "back_syncer_checkpoint"
+
+
+@pytest.mark.parametrize("named", [True, False])  # MySQL 5.6 announces no transaction that has no GTID
+def test_progress_and_rows_of_two_transactions_are_no_proof(named: bool) -> None:
+    rules = SimpleNamespace(wanted=lambda table: table.table == "t")
+    returned = _Returned(cast(Context, SimpleNamespace(rules=rules)), (SubtaskKey("db", "back", ""),))
+    stream, numbers = Stream(), iter(range(1, 9))
+
+    def found(*tables: str) -> bool:
+        begin = [stream.gtid(next(numbers))] if named else []
+        maps = [stream.table_map(at, table) for at, table in enumerate(tables)]
+        events = [*begin, stream.query("BEGIN"), *maps, stream.xid()]
+        return True in [returned.takes(event.raw) for event in events]
+
+    assert not returned.takes(stream.format.raw)
+    assert not found(PROGRESS)
+    assert not found("t")
+    assert not found("other", PROGRESS)
+    assert found("t", PROGRESS)
+    assert found(PROGRESS, "t")
