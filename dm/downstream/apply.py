@@ -206,10 +206,10 @@ def apply_serially(connection: TargetConnection, changes: Iterable[RowChange]) -
     return serial.missing
 
 
-def _of_the_row(error: DMError, change: RowChange) -> DMError:
-    """The error of a change; where a MariaDB refused a row, it may be for a JSON document."""
+def _of_the_row(error: DMError, change: RowChange) -> DMError | None:
+    """The error for a row that a MariaDB refused for the depth of a JSON document; None for all others."""
     if error.server_errno != CHECK_FAILED_AT_MARIADB or change.after is None:
-        return error
+        return None
     for column in change.plan.columns:
         value = change.after[column.at]
         if column.source.base != "json" or not column.target.json_checked or not isinstance(value, str | bytes):
@@ -225,7 +225,7 @@ def _of_the_row(error: DMError, change: RowChange) -> DMError:
                 most=DEEPEST_AT_MARIADB,
                 cause=error.cause,
             ).numbered(error.server_errno)
-    return error
+    return None
 
 
 def _blame(unexpected: _Unexpected) -> None:
@@ -279,7 +279,10 @@ class _Serial:
             except DMError as error:
                 if self._failed is not None:
                     self._failed(change)
-                raise _of_computed_key(change, error) or _of_the_row(error, change) from error
+                told = _of_computed_key(change, error) or _of_the_row(error, change)
+                if told is None:
+                    raise
+                raise told from error
         return count
 
     def _run(self, statement: ApplyStatement) -> int:

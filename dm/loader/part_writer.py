@@ -135,7 +135,10 @@ class PartWriter:
             if not (local and self.on_duplicate != "ignore" and self._send(rows, tally, most)):
                 self._insert(rows, documents, tally, most)
         except DMError as error:
-            raise self._too_deep(rows, error) or error from error
+            too_deep = self._too_deep(rows, error)
+            if too_deep is None:
+                raise
+            raise too_deep from error
 
     def _too_deep(self, rows: Rows, error: DMError) -> DMError | None:
         """The row with a JSON document that a MariaDB's check refuses; None if it refused another thing."""

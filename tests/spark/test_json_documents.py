@@ -89,7 +89,7 @@ def test_a_value_that_nothing_makes_is_named_with_its_row(mysql: ThrowawayServer
     load.dump()
     with pytest.raises(DMError) as caught:
         load.load()
-    assert caught.value.name == "load-json-inexpressible"
+    assert caught.value.name == "load-json-inexpressible", str(caught.value)
     assert "id=77," in caught.value.message
     load.settings["json_types"] = "text"
     load.load()

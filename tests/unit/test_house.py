@@ -38,6 +38,22 @@ def lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (node.end_lineno or node.lineno) - node.lineno + 1
 
 
+def test_no_error_is_its_own_cause() -> None:
+    """`raise (other or error) from error` is that where there is no other: its text would never end."""
+
+    def named(node: ast.expr | None) -> set[str]:
+        return {each.id for each in ast.walk(node) if isinstance(each, ast.Name)} if node is not None else set()
+
+    found = [
+        f"{module.relative_to(PACKAGE)}:{node.lineno}"
+        for module in MODULES
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.BoolOp) and isinstance(node.cause, ast.Name)
+        if any(isinstance(value, ast.Name) and value.id in named(node.cause) for value in node.exc.values)
+    ]
+    assert found == []
+
+
 def arguments_of_constructor(made: ast.ClassDef) -> int:
     """How many things the constructor takes, 0 where the class has none of its own."""
     for node in made.body:

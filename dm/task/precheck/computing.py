@@ -10,6 +10,7 @@ from contextlib import closing
 from typing import Final
 
 from dm.changes.computing import UTC, SourceSettings
+from dm.decimal_text import is_decimal
 from dm.downstream.connection import TargetConnection
 from dm.downstream.source_computing import computing_at
 from dm.errors import DMError
@@ -109,4 +110,4 @@ def _target_variables(
 
 
 def _literal(value: str) -> str:
-    return value if value.isdigit() else f"'{value}'"
+    return value if is_decimal(value) else f"'{value}'"

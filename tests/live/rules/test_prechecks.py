@@ -84,12 +84,13 @@ def test_expressions_are_tried_on_the_tables(task: Task) -> None:
     assert state == "failure"
     assert "the target can't evaluate `REPLACE(name, 'a') = 'b'` of expression filter x" in message
     assert re.search(rf"\(table {task.schema}.t_1, .+:1\)", message)
-    ((state, message),) = found("HOUR(NOW()) = 1")
-    assert state == "failure"
-    assert "set `timezone` in the task" in message
-    ((state, message),) = found("at > '2024-01-01'")
-    assert state == "failure"
-    assert "has no time zone" in message
+    zone, (state, message) = found("HOUR(NOW()) = 1")
+    assert zone == ("success", "expression filter x is evaluated in the target's global time zone (+00:00), as with DM")
+    assert state == "success"
+    assert "is evaluated by the target" in message
+    zone, (state, message) = found("at > '2024-01-01'")
+    assert (zone[0], state) == ("success", "success")
+    assert message.endswith("is computed by dm")
     ((state, message),) = found("nam = 'a' OR id = 1")
     assert state == "warning"
     assert "does not have: nam; it leaves nothing out" in message

@@ -64,13 +64,6 @@ def test_split(text: str, pieces: list[str]) -> None:
     assert _texts(text) == pieces
 
 
-def test_what_mysql_escaped_itself_is_not_read_without_escapes() -> None:
-    context = SourceContext("mysql", 90704, "d", no_backslash_escapes=True)
-    assert _texts("CREATE TABLE t (a INT COMMENT 'x') START TRANSACTION", context)
-    with pytest.raises(DMError, match="with escapes"):
-        _texts(r"CREATE TABLE t (a VARCHAR(9) DEFAULT 'x\\y') START TRANSACTION", context)
-
-
 @pytest.mark.parametrize(
     "text",
     [
