@@ -69,7 +69,8 @@ def _is_name(tokens: Sequence[Token], at: int) -> bool:
     if word in ("STORED", "VIRTUAL"):  # AS (..) STORED
         return before != ")"
     if word == "ROW":  # ROW (1, 2) of an expression
-        return following != "(" or before in ("KEY", "INDEX")
+        return following != "(" or before in ("KEY", "INDEX", "UNIQUE", "FULLTEXT", "SPATIAL")
     if word in ("DATABASE", "SCHEMA"):  # CREATE DATABASE, and the function
-        return before not in _VERBS and not (following == "(" and at + 2 < len(tokens) and tokens[at + 2].upper == ")")
+        verb = before in _VERBS and all(token.upper in _VERBS or token.upper == "OR" for token in tokens[:at])
+        return not verb and not (following == "(" and at + 2 < len(tokens) and tokens[at + 2].upper == ")")
     return True

@@ -32,7 +32,7 @@ _PLAIN: Final[dict[str, StatementKind]] = {"BEGIN": "begin", "COMMIT": "commit",
 # The kind of object follows at once, or a DEFINER and the like, which tables have not. Text further on may be in two
 # character sets (`dm.binlog.statement_text`).
 _HEAD: Final = 6
-# As many are enough where `SET STATEMENT .. FOR` precedes.
+# As many are enough where `SET STATEMENT .. FOR` precedes, or empty statements.
 _LONG_HEAD: Final = 40
 
 _WITHOUT_REPLICATION: Final = frozenset(
@@ -117,7 +117,7 @@ def kind_of(text: str, context: SourceContext) -> StatementKind:
     if plain is not None:
         return plain
     words = _head(text, context, _HEAD)
-    if words[:2] == ["SET", "STATEMENT"]:
+    if not words or words[:2] == ["SET", "STATEMENT"]:
         words = _head(text, context, _LONG_HEAD)
     if not words:
         return "skip"  # only comments, or code that the source skipped

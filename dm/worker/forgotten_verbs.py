@@ -22,6 +22,7 @@ from dm.dumpfiles.local_storage import LocalStorage
 from dm.errors import DMError
 from dm.relay.removal import relay_size, remove_relay
 from dm.relaylog.layout import INDEX_NAME
+from dm.task.payload import dump_directory
 from dm.task.stored_progress import Place, StoredProgress
 from dm.unit import JSON
 from dm.worker.configuration import ConfigReader
@@ -34,11 +35,13 @@ Answer = dict[str, JSON]
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What this daemon knows, as of one moment."""
+    """What this daemon knows, as of one moment. Paths are resolved: one directory may have several."""
 
     relays: frozenset[Path]  # the directories of its sources
-    relay_roots: tuple[Path, ...]
+    relay_roots: tuple[Path, ...]  # its own first
+    unread: frozenset[str]  # sources whose files can't be understood any more: nothing tells where their relays are
     tasks: frozenset[str]
+    dumps: frozenset[Path]  # where its tasks have their dump files, or read those of others
     places: tuple[Place, ...]  # where its tasks have their progress
 
 
@@ -104,7 +107,7 @@ class ForgottenVerbs:
     def forget(self, config: TaskConfig, lines: Sequence[dict[str, JSON]]) -> None:
         """`stop-task --remove-meta`, after the stop; what can't be removed is said in the lines of the sources.
 
-        With a task's last subtask its tables go, and its work directory.
+        With a task's last subtask its tables go, unless they have progress of other sources, and its work directory.
         """
         work = self._supervisor.home.work / config.name
         sources = self._loop.call(self._supervisor.source_configs)
@@ -113,12 +116,19 @@ class ForgottenVerbs:
             try:
                 self._removal.subtask(config.subtask(str(line["source"]), sources), work)
                 if last and line is lines[-1] and all(other["result"] for other in lines):
-                    self._stored.remove(Place(config), config.name)
+                    self._remove_tables(config)
                     remove_work(work)
             except DMError as error:
                 line |= {"result": False, "msg": error.message, "error": cast("JSON", error.report())}
             else:
                 line["progressRemoved"] = True
+
+    def _remove_tables(self, config: TaskConfig) -> None:
+        """Another daemon may have a task of this name, with other sources."""
+        place = Place(config)
+        stored = (task for task in self._stored.listed(place) if task.task == config.name)
+        if all(source in config.source_ids for task in stored for source in task.sources):
+            self._stored.remove(place, config.name)
 
     def _remove(self, name: str, what: Path | Place) -> str:
         """Remove one; gives what stays."""
@@ -129,25 +139,26 @@ class ForgottenVerbs:
 
     def _known(self) -> _Known:
         supervisor = self._supervisor
-        relays = {name: supervisor.relay_directory(name) for name in supervisor.sources}
-        named = {
-            relays[name].parent
-            for name, source in supervisor.sources.items()
-            if isinstance(source.config, SourceConfig) and source.config.relay_dir
-        }
+        read = {name for name, source in supervisor.sources.items() if isinstance(source.config, SourceConfig)}
+        relays = {supervisor.relay_directory(name).resolve() for name in read}
+        own = (supervisor.home.directory / "relay").resolve()
         configs = [task.config for task in supervisor.tasks.values() if isinstance(task.config, TaskConfig)]
         return _Known(
-            frozenset(relays.values()),
-            (supervisor.home.directory / "relay", *sorted(named)),
+            frozenset(relays),
+            (own, *sorted({relay.parent for relay in relays} - {own})),
+            frozenset(supervisor.sources) - read,
             frozenset(supervisor.tasks),
+            frozenset(_dumps(supervisor, configs)),
             tuple(map(Place, configs)),
         )
 
     def _work(self, known: _Known) -> Iterator[dict[str, JSON]]:
-        """The work and dump directories of tasks that are not there; a dump's ends with its task's name."""
-        for path in _directories(self._supervisor.home.work):
-            tasks = {path.name, path.name.rpartition(".")[2]}
-            if not tasks & known.tasks and not any(map(self._busy, tasks)):
+        """The work and dump directories of tasks that are not there; a dump's ends with a dot and its task's name."""
+        for path in _directories(self._supervisor.home.work.resolve()):
+            words = path.name.split(".")  # a task's name may have dots, too
+            tasks = {".".join(words[at:]) for at in range(len(words))}
+            used = any(dump.is_relative_to(path) for dump in known.dumps)
+            if not used and not tasks & known.tasks and not any(map(self._busy, tasks)):
                 sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
                 yield {
                     "name": f"work/{path.name}", "where": str(path), "files": len(sizes), "bytes": str(sum(sizes)),
@@ -171,12 +182,19 @@ class ForgottenVerbs:
         ]  # fmt: skip
 
 
+def _dumps(supervisor: Supervisor, configs: Sequence[TaskConfig]) -> Iterator[Path]:
+    sources = supervisor.source_configs()
+    for config in configs:
+        for source in supervisor.tasks[config.name].jobs.keys() & sources.keys():
+            yield dump_directory(config.subtask(source, sources), supervisor.home.work / config.name).resolve()
+
+
 def _relays(known: _Known) -> Iterator[dict[str, JSON]]:
     """The directories of relays that belong to no source."""
     for root in known.relay_roots:
         for path in _directories(root):
             ours = root == known.relay_roots[0] or (path / INDEX_NAME).is_file()
-            if path not in known.relays and ours:
+            if path not in known.relays and path.name not in known.unread and ours:
                 files, size = relay_size(path)
                 yield {
                     "name": f"relay/{path.name}", "where": str(path), "files": files, "bytes": str(size),

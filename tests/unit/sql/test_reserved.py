@@ -20,6 +20,7 @@ def _routed(sql: str, context: SourceContext) -> str:
     [
         ("ALTER TABLE t ADD rank INT AFTER offset", "ADD `rank` INT AFTER `offset`"),
         ("ALTER TABLE t ADD KEY row (row)", "ADD KEY `row` (`row`)"),
+        ("ALTER TABLE t ADD UNIQUE row (row)", "ADD UNIQUE `row` (`row`)"),
         (
             "ALTER TABLE t ADD generated INT GENERATED ALWAYS AS (stored) STORED",
             "ADD `generated` INT GENERATED ALWAYS AS (`stored`) STORED",
@@ -56,6 +57,8 @@ def test_of_mysql(sql: str, routed: str) -> None:
         ("ADD a VARCHAR(9) DEFAULT (DATABASE())", ""),
         ("ADD a VARCHAR(9) DEFAULT CURRENT_ROLE", ""),
         ("ADD database INT, ADD schema INT, ADD option INT", "ADD `database` INT, ADD `schema` INT, ADD `option` INT"),
+        ("ALTER schema SET DEFAULT 1", "ALTER `schema` SET DEFAULT 1"),
+        ("DROP database", "DROP `database`"),
     ],
 )
 def test_of_mariadb(sql: str, routed: str) -> None:

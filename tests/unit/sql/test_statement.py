@@ -23,6 +23,7 @@ _KINDS = {
         "CREATE SPATIAL INDEX i ON t (a)", "/*!40000 ALTER TABLE t DISABLE KEYS */",
         "ALTER SCHEMA x CHARACTER SET utf8mb4",
         "SET STATEMENT max_statement_time=1 FOR ALTER TABLE t ADD a INT", "ALTER IGNORE TABLE t ADD a INT",
+        ";;;;;; DROP TABLE a",
     ],
     "skip": [
         "GRANT ALL ON *.* TO x", "CREATE USER a", "ALTER USER a IDENTIFIED BY 'x'", "SET PASSWORD = 'x'",

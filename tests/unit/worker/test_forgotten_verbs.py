@@ -93,3 +93,27 @@ def test_stop_task_removes_what_is_stored_when_it_is_asked_to(one: TestHome) -> 
     assert (one.directory / "removed").read_text().splitlines()[-1] == "127.0.0.1:4000/dm_meta brief"
     assert not (one.directory / "work" / "brief" / ".sync").exists()
     assert one.said("query-status", "brief").status == FAILED
+
+
+def test_what_a_known_task_or_source_uses_is_not_forgotten_under_whatever_name(one: TestHome) -> None:
+    link = one.directory.parent / "link"
+    link.symlink_to(one.directory / "relay")
+    one.ok("operate-source", "create", one.source("linked", relay_dir=str(link)))
+    add_files(RelayDirectory(one.directory / "relay" / "linked"), SERVER, range(1, 4))
+    one.ok("start-task", one.task("shop.orders", sources=("known",)))
+    text = (one.directory / one.task("reader", sources=("known",))).read_text()
+    one.ok("start-task", one.file("reader.yaml", text + "    loader:\n      dir: ./dumps/all\n"))
+    for name in ("dumped_data.shop.orders", "dumps/all.reader", "dumped_data.reader.orders"):
+        (one.directory / "work" / name).mkdir(parents=True)
+    found = names(one)
+    assert {name for name in found if name.startswith("work/dump")} == {"work/dumped_data.reader.orders"}
+    assert "relay/linked" not in found
+
+
+def test_tables_with_progress_of_other_sources_stay(one: TestHome) -> None:
+    one.ok("start-task", one.task("both", sources=("known",)))
+    one.file("servers.json", json.dumps({"stored": ["both"]}))
+    before = (one.directory / "removed").read_text() if (one.directory / "removed").exists() else ""
+    one.ok("stop-task", "both", "--remove-meta")
+    assert (one.directory / "forgotten").read_text().splitlines()[-1] == "both/known"
+    assert ((one.directory / "removed").read_text() if (one.directory / "removed").exists() else "") == before
