@@ -58,8 +58,12 @@ def settled(query: Query, context: SourceContext, source: SourceNow) -> str:
     """The statement's text, with the character set that it leaves out; raises DMError where that can't be told."""
     found = query.readings
     if context.no_backslash_escapes and b"\\" in query.sql and from_structure(query.sql):
-        # By a MyISAM's CREATE TABLE .. SELECT it is an escape, and by a client's statement it is none.
-        raise DMError("ddl-not-understood", statement=found[0], why="its backslashes may be escapes of the server")
+        # By a MyISAM's CREATE TABLE .. SELECT it is an escape, and by a client's statement it is none. The name of the
+        # table precedes all literals, so it is the same by both.
+        read = [one for text in found for one in _read(text, context)]
+        if not read or any(source.followed(one.table) for one in read):
+            raise DMError("ddl-not-understood", statement=found[0], why="its backslashes may be escapes of the server")
+        return found[0]
     text = found[0] if len(found) == 1 else _meant(found, context, source)
     return _with_charset(text, query, context, source) if query.like_temporary else text
 

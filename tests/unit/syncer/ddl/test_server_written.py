@@ -55,6 +55,15 @@ def test_of_two_readings_neither_is_taken_where_the_source_does_not_tell(there: 
     assert settled(query(SELECTED, schema="other"), replace(context(), schema="other"), source(*there))
 
 
+def test_a_backslash_that_may_be_an_escape_pauses_for_tables_of_the_task_only() -> None:
+    text = "CREATE TABLE `t` (\n  `a` int(11) DEFAULT NULL COMMENT 'a\\\\b'\n)"
+    mode = replace(context(), no_backslash_escapes=True)
+    with pytest.raises(DMError) as caught:
+        settled(query(text), mode, source())
+    assert caught.value.name == "ddl-not-understood"
+    assert settled(query(text, schema="other"), replace(mode, schema="other"), source()) == text
+
+
 LIKE = "CREATE TABLE `t` (\n  `a` {} DEFAULT NULL,\n  `b` text CHARACTER SET utf8mb4 DEFAULT NULL\n) ENGINE=InnoDB"
 
 
