@@ -70,6 +70,8 @@ the last three."""
 _WRITING_MODES: Final = ("STRICT_ALL_TABLES", "NO_AUTO_VALUE_ON_ZERO", "ALLOW_INVALID_DATES")
 _NEEDED_MODES: Final = ("NO_AUTO_VALUE_ON_ZERO",)
 _FORBIDDEN_MODES: Final = OTHER_QUOTES | {"PAD_CHAR_TO_FULL_LENGTH"}
+_TRADITIONAL: Final = "NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO"
+"""What this name stands for besides the strict modes, as far as it concerns rows."""
 _READING_MODE: Final = "ALLOW_INVALID_DATES"
 _KEPT_BY_SERVERS: Final = frozenset({"div_precision_increment", "lc_time_names", "default_week_format"})
 _READING_AS_THE_SERVER: Final = (
@@ -197,7 +199,8 @@ def sql_mode(wanted: str | None) -> str:
 
 def lenient(mode: str) -> str:
     """The same mode for a session that takes what it can of each value."""
-    return ",".join(each for each in mode.split(",") if not each.startswith("STRICT_"))
+    modes = ",".join(_TRADITIONAL if each == "TRADITIONAL" else each for each in mode.split(","))
+    return ",".join(each for each in modes.split(",") if not each.startswith("STRICT_"))
 
 
 def opening(
