@@ -75,8 +75,8 @@ def places_needed(config: SubtaskConfig) -> list[Position]:
 def hold_place(config: SubtaskConfig, work_directory: Path, relay_directory: Path) -> None:
     """Have a task that is about to start hold the relay's files from its stored place on, or say that it begins.
 
-    The relay may go on behind a gap as soon as it runs, so it has to know before. Without a checkpoint a dump that has
-    begun needs an unknown place, and the hold stays as it is. Raises DMError.
+    The relay may go on behind a gap as soon as it runs, so it has to know before. Without a checkpoint a dump or a load
+    that has begun, also of another program's dump, needs an unknown place, and the hold stays as it is. Raises DMError.
     """
     hold = Hold(relay_directory, config.task)
     places = places_needed(config)
@@ -84,10 +84,10 @@ def hold_place(config: SubtaskConfig, work_directory: Path, relay_directory: Pat
         hold.keep_from(earliest(places))
         return
     with closing(TargetConnection(config.target)) as connection:
-        begun = "Dump" in UNITS_OF_MODE[config.mode] and (
-            begun_dump(connection, key_of(config)) or load_plan(dump_storage(config, work_directory)) is not None
-        )
-    if not begun:
+        units = UNITS_OF_MODE[config.mode]
+        loads = "Load" in units and begun_dump(connection, key_of(config))
+    dumps = "Dump" in units and load_plan(dump_storage(config, work_directory)) is not None
+    if not (loads or dumps):
         hold.begin()
 
 
