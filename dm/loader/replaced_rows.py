@@ -103,7 +103,7 @@ class ReplacedRows:
         """Write the rows one by one, as `head` and `tail` say; raises DMError `load-row-replaced`."""
         into, connection = self.destination, self.connection
         connection.execute("SET NAMES binary")
-        plain = b"INSERT" + head[head.index(b" INTO ") :]
+        into_columns = head[head.index(b" INTO ") :]
         constants = [literal for _, literal in into.same]
         key = into.own_keys[0].identity
         for batch in rows([column.name for column in into.columns]):
@@ -112,32 +112,32 @@ class ReplacedRows:
             for at, (literal, mine) in enumerate(zip(literals, conditions, strict=True)):
                 connection.execute("SAVEPOINT dm_row")
                 try:
-                    connection.execute(plain + literal)
+                    connection.execute(b"INSERT" + into_columns + literal)
                     continue
                 except DMError as error:
                     if error.name != "duplicate-key":
                         raise
                     connection.execute("ROLLBACK TO SAVEPOINT dm_row")
-                    self._look(shown_row(batch, at, into.key), mine, head + literal + tail, error)
+                    self._look(shown_row(batch, at, into.key), mine, b"REPLACE" + into_columns + literal, error)
                 connection.execute(head + literal + tail)
 
-    def _look(self, row: str, mine: bytes, statement: bytes, refused: DMError) -> None:
-        """Raise DMError where a row that is still at the source has the key of this one."""
+    def _look(self, row: str, mine: bytes, replacing: bytes, refused: DMError) -> None:
+        """Raise DMError where a row that is still at the source has the key of this one, which `replacing` writes."""
         if not mine:
             if len(tables_loaded_into(self.connection, self.run, self.destination.target)) <= 1:
                 raise self._lost(refused.cause, row, "another row", refused)
             self.connection.execute("SET NAMES binary")
             return
         for key in self.destination.own_keys:
-            for there in self._with_the_key_of(key, mine, statement):
+            for there in self._with_the_key_of(key, mine, replacing):
                 if self._at_source(there):
                     raise self._lost(key.index, row, _shown(there), refused)
 
-    def _with_the_key_of(self, key: OwnKey, mine: bytes, statement: bytes) -> list[dict[Column, Any]]:
+    def _with_the_key_of(self, key: OwnKey, mine: bytes, replacing: bytes) -> list[dict[Column, Any]]:
         """The rows that have the key which the target gives to this one."""
         connection, target = self.connection, self.destination.target.sql.encode()
         names = [f"@dm_key{at}" for at in range(len(key.parts))]
-        connection.execute(b"REPLACE" + statement[statement.index(b" INTO ") :].split(b" ON DUPLICATE KEY", 1)[0])
+        connection.execute(replacing)
         into = f"SELECT {', '.join(key.parts)} INTO {', '.join(names)} FROM "
         connection.execute(into.encode() + target + b" WHERE " + mine)
         connection.execute("ROLLBACK TO SAVEPOINT dm_row")

@@ -19,7 +19,7 @@ OTHERS = {
 
 
 def table(name: str, rest: str) -> str:
-    return f"CREATE TABLE {name} (id INT PRIMARY KEY, a INT, b VARCHAR(10), ts TIMESTAMP NULL, {rest})"
+    return f"CREATE TABLE {name} (id INT PRIMARY KEY, a INT, b VARCHAR(20), ts TIMESTAMP NULL, {rest})"
 
 
 @pytest.mark.ci_flavor("mysql")
@@ -28,11 +28,12 @@ def test_a_row_that_is_still_at_the_source_replaces_no_other(
     other: str, files: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
 ) -> None:
     here, there = OTHERS[other]
+    text = "x ON DUPLICATE KEY"  # a value is no part of the statement around it
     load = full_load(upstream, target, table("t", here), dump_files=files)
     name = f"`{load.target_schema}`.t"
     upstream.execute(
-        f"INSERT INTO `{load.schema}`.t (id, a, b, ts) VALUES (1, 10, 'x', '2020-01-01'), (2, 20, 'y', NULL),"
-        " (3, 11, 'x', '2020-01-01')"
+        f"INSERT INTO `{load.schema}`.t (id, a, b, ts) VALUES (1, 10, '{text}', '2020-01-01'), (2, 20, 'y', NULL),"
+        f" (3, 11, '{text}', '2020-01-01')"
     )
     target.execute(f"CREATE DATABASE `{load.target_schema}`", table(name, there))
 
