@@ -70,7 +70,7 @@ class LoopResult:
         crowded = ("spooled transactions", spooled) if self.spooling else ("conflicts", conflicts)
         wanted = {
             "strikes inside a target transaction": (self.inside_transaction, 1 + lives // 20),
-            "kills inside the safe-mode window of another": (self.second_kills, 1 + lives // 20),
+            "kills inside the safe-mode window of another": (self.second_kills, 1 + lives // 40),
             "frozen processes thawed beside their successors": (self.thawed, 1 + lives // 40),
             crowded[0]: crowded[1],
             "target transactions": (self.batches, 10 * lives),
