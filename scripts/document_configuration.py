@@ -243,6 +243,10 @@ CHAPTERS: Final = (
         {
             "source-id": "the source",
             "meta": "where to start, see [meta](#meta)",
+            "application-time-zone": "the time zone that all applications of this source set in their sessions (Django:"
+            " `+00:00`), where it is not the server's global `time_zone`. [Generated columns, keys over expressions and"
+            " CHECKs](full-load.md#what-is-exact) over TIMESTAMPs are computed in it. Give it before the load: it does"
+            " not change what is computed already",
             "route-rules": "names of routes",
             "filter-rules": "names of filters",
             "expression-filters": "names of expression filters",

@@ -46,6 +46,7 @@ class SubtaskConfig(BaseModel):
     validator: ValidatorConfig = ValidatorConfig()
     spark: SparkConfig = SparkConfig()
     timezone: str = ""
+    application_zone: str = ""  # that the sessions of the source's applications set; empty: its server's
     case_sensitive: bool = False
     clean_dump_file: bool = True
     online_ddl: bool = True

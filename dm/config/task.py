@@ -97,6 +97,7 @@ class Instance(Section):
 
     source_id: Text
     meta: StartPoint | None = None
+    application_time_zone: TimeZoneText = ""
     route_rules: tuple[Text, ...] = ()
     filter_rules: tuple[Text, ...] = ()
     expression_filters: tuple[Text, ...] = ()
@@ -329,6 +330,7 @@ def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig
         validator=task.validators.get(instance.validator_config_name) or ValidatorConfig(),
         spark=task.spark,
         timezone=task.timezone,
+        application_zone=instance.application_time_zone,
         case_sensitive=case_sensitive,
         clean_dump_file=task.clean_dump_file,
         online_ddl=task.online_ddl or bool(task.online_ddl_scheme),

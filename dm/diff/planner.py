@@ -32,6 +32,7 @@ from dm.sql.context import SourceContext
 from dm.sql.json_types import tells_types
 from dm.sql.literal import quoted
 from dm.sql.server_version import version_number
+from dm.sql.zone_offsets import offsets_of, offsets_question
 from dm.upstream.connection import Connection, fetch
 from dm.upstream.facts import list_tables, read_structure
 from dm.upstream.row_session import question_session, row_session
@@ -225,7 +226,9 @@ class Planner:
         )
         planned.estimated_rows, row_bytes = (int(each or 0) for each in size[0])
         assert planned.compared is not None
-        zoned = depends_on_zone(schemas[0]) and not all(_in_utc(servers[place]) for place, _ in origins)
+        zoned = depends_on_zone(schemas[0]) and not all(
+            _in_utc(servers[place], self._subtasks[place].application_zone) for place, _ in origins
+        )
         planned.compared = replace(
             planned.compared, row_bytes=row_bytes, filtered=bool(self._options.where), zoned=zoned
         )
@@ -256,6 +259,9 @@ class Planner:
         return parse_create_table(read_structure(server.session, table), context)
 
 
-def _in_utc(server: _Server) -> bool:
-    """Whether the server's sessions are at UTC, as those are that a file of statements is executed in."""
-    return read_source_settings(server.session).offsets == UTC
+def _in_utc(server: _Server, applications: str) -> bool:
+    """Whether the source's sessions are at UTC, as those are that a file of statements is executed in."""
+    if not applications:
+        return read_source_settings(server.session).offsets == UTC
+    question = offsets_question(quoted(applications.encode()).decode())
+    return offsets_of(fetch(server.session, question)) == UTC

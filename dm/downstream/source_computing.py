@@ -3,14 +3,20 @@
 Two servers may call one zone by two names, and by one name (SYSTEM, EST) two zones. So a name counts if its offsets at
 the target are those of the source's zone: the source's own name, the task's `timezone`, the target's global zone, or
 the system's. A zone without changes needs no name.
+
+A source's applications may set a zone in all their sessions (frameworks do, to +00:00), while its server has another.
+Nothing at the source tells, so `application-time-zone` of the task file says it, in place of the server's zone. What
+is computed in it is compared with what the source has stored, as without it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dm.changes.computing import PADDING, UTC, Computing, SourceSettings
 from dm.config.endpoint import Endpoint
+from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.session.state import sql_mode
 from dm.sql.literal import quoted
@@ -19,15 +25,27 @@ from dm.sql.zone_offsets import offsets_of, offsets_question
 _OFFSETS_SINCE = 80019  # of MySQL: literals with an offset
 
 
-def computing_at(target: TargetConnection, source: SourceSettings, timezone: str = "") -> Computing:
-    """How the target computes as this source does; `timezone` is the task's."""
-    zone = _zone(target, source, timezone)
+def computing_at(target: TargetConnection, source: SourceSettings, subtask: SubtaskConfig) -> Computing:
+    """How the target computes as the source of the subtask does."""
+    source = applications_settings(target, source, subtask.application_zone)
+    zone = _zone(target, source, subtask.timezone)
     return Computing(
         zone="" if zone == "+00:00" else zone,
         unknown="" if zone else source.zone,
         pads=PADDING in source.modes,
         offset_literals=target.flavor == "mysql" and not target.tidb and target.version >= _OFFSETS_SINCE,
     )
+
+
+def applications_settings(target: TargetConnection, source: SourceSettings, zone: str) -> SourceSettings:
+    """The source's settings with the zone that its applications set in their sessions; an empty `zone`: none."""
+    if not zone:
+        return source
+    return replace(source, zone=zone, offsets=offsets_of(target.query(offsets_question(_literal(zone)))))
+
+
+def _literal(text: str) -> str:
+    return quoted(text.encode()).decode()
 
 
 def _zone(target: TargetConnection, source: SourceSettings, timezone: str) -> str:
@@ -38,10 +56,7 @@ def _zone(target: TargetConnection, source: SourceSettings, timezone: str) -> st
         sign, minutes = "-" if source.offsets[0][1] < 0 else "+", abs(source.offsets[0][1])
         return f"{sign}{minutes // 60:02}:{minutes % 60:02}"
     for name in _names(target, source, timezone):
-        if (
-            source.offsets
-            and offsets_of(target.query(offsets_question(quoted(name.encode()).decode()))) == source.offsets
-        ):
+        if source.offsets and offsets_of(target.query(offsets_question(_literal(name)))) == source.offsets:
             return name
     return ""
 

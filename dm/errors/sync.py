@@ -190,7 +190,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "{table} computes values from TIMESTAMPs, which depend on the time zone, and the target has no name for the"
-        " zone of the source's server ({zone})",
+        " zone in which the source computes them ({zone})",
         "load the zones (`mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql` at the target). If the"
         " source's `time_zone` is SYSTEM, write its zone as `timezone` in the task file. Then `dmctl resume-task`",
     ),
@@ -202,9 +202,13 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "the target computes another value than the source has stored, in {table} for the row {key}: {stored} at the"
         " source",
-        "a session of another time_zone than the source's server has wrote the row, and no replica computes what it"
-        " stored. At the target make the column an ordinary one (`ALTER TABLE {table} MODIFY ..` without the"
-        " expression), which gets the source's values; then `dmctl resume-task`",
+        "the session that wrote the row had another time_zone than the source's server, in whose zone the target"
+        " computes. Where all applications of the source set one themselves (Django: `+00:00`), write it as"
+        " `application-time-zone` of the source under `mysql-instances` in the task file: "
+        + WITH_NEW_FILE
+        + ". Else no replica computes what sessions of several zones have stored: at the target make the column an"
+        " ordinary one (`ALTER TABLE {table} MODIFY ..` without the expression), which gets the source's values; then"
+        " `dmctl resume-task`",
     ),
     ErrorKind(
         "computed-key-met",
@@ -214,8 +218,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "two rows of the source are one by the unique key {index} of {table}, which the target computes",
         "a session of the source with another time_zone or sql_mode than its server has computed another key;"
-        " check-task names what such keys depend on. At the target `ALTER TABLE {table} DROP INDEX {index}`, and add it"
-        " without UNIQUE if it is needed; then `dmctl resume-task`",
+        " check-task names what such keys depend on. Where all applications of the source set one time_zone, write it"
+        " as `application-time-zone` of the source under `mysql-instances` in the task file. Else at the target `ALTER"
+        " TABLE {table} DROP INDEX {index}`, and add it without UNIQUE if it is needed; then `dmctl resume-task`",
     ),
     ErrorKind(
         "time-zone-unknown",

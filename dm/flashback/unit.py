@@ -28,6 +28,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, SourceSession
 from dm.downstream.local_zone import filter_zone, local_time
+from dm.downstream.source_computing import applications_settings
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
@@ -126,7 +127,7 @@ class FlashbackUnit:
                 tidb=control.tidb,
                 narrower_columns=subtask.syncer.narrower_columns,
                 local_time=local_time(control, subtask.timezone),
-                computing=in_files(origin.settings),
+                computing=in_files(applications_settings(control, origin.settings, subtask.application_zone)),
             )
             zone = filter_zone(control) if subtask.expression_filters else ""
             target = TargetSide(schemas.get, options, Judges(weights, filters, zone))

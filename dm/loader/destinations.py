@@ -71,7 +71,7 @@ class Destinations:
         self._run = run
         self._admission = LocalDataAdmission.ask(connection)
         self._local_time = local_time(connection, subtask.timezone)
-        self._computing = computing_at(connection, structures.plan.settings, subtask.timezone)
+        self._computing = computing_at(connection, structures.plan.settings, subtask)
         strict = subtask.collation_compatible == "strict"
         self._targets = TargetTables.at(
             connection,

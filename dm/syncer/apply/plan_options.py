@@ -46,7 +46,7 @@ def plan_options(
         missing_row=settings.missing_row,
         narrower_columns=settings.narrower_columns,
         local_time=local_time(target, subtask.timezone),
-        computing=computing_at(target, source, subtask.timezone),
+        computing=computing_at(target, source, subtask),
         no_events=_others_alter(subtask) or _others_may(subtask) or _no_row_events(facts, target) or no_events,
         others_alter=_others_alter(subtask),
         sees_triggers=_sees_triggers(target),

@@ -67,18 +67,22 @@ def _zone(
     if not zoned:
         return
     with closing(TargetConnection(context.config.target)) as target:
-        computing = computing_at(target, settings, context.config.timezone)
+        computing = computing_at(target, settings, context.config)
     if computing.unknown:
-        error = DMError("expression-zone-unknown", table=next(iter(zoned)), zone=settings.zone)
+        error = DMError("expression-zone-unknown", table=next(iter(zoned)), zone=computing.unknown)
         yield answers.failure(f"{error.message}; these tables: {some(zoned)}", error.workaround)
         return
     stored = [name for name, table in zoned.items() if any(column.generated == "stored" for column in table.columns)]
     if stored:
         zone = "UTC" if settings.offsets == UTC else f"the time zone of the source's server ({settings.zone})"
+        if context.config.application_zone:
+            zone = f"`application-time-zone` ({context.config.application_zone})"
         yield answers.warning(
-            f"the target computes columns from TIMESTAMPs in {zone}, as a replica of the source would; what sessions of"
-            f" another zone store is another value, at which the task pauses (36993): {some(stored)}",
-            "have the sessions that write these tables use the server's time_zone",
+            f"the target computes columns from TIMESTAMPs in {zone}; what the source's sessions of another zone store"
+            f" is another value, at which the task pauses (36993): {some(stored)}",
+            "where the applications of the source all set one time_zone (Django sets `+00:00`), write it as"
+            " `application-time-zone` of the source under `mysql-instances`; else have the sessions that write these"
+            " tables use the server's time_zone",
         )
 
 

@@ -156,6 +156,38 @@ def test_what_a_session_of_another_zone_has_stored_is_compared(summer: Twins) ->
     assert found == utc(summer.upstream, f"SELECT id, ts, h, u FROM {name}.keyed")
 
 
+@pytest.mark.parametrize("zone", ["+00:00", pytest.param("-03:00", marks=pytest.mark.ci_flavor("mysql"))])
+def test_the_way_out_where_all_applications_set_a_zone_of_their_own(zone: str, summer: Twins) -> None:
+    """The server's zone is not theirs; what they have stored is compared all the same."""
+    name = summer.name
+    summer.upstream.execute(
+        f"SET SESSION time_zone = '{zone}'",
+        f"INSERT INTO {name}.keyed (id, ts) VALUES (1, '2020-07-01 23:30:00'), (2, NULL)",
+        # In the zone of the server they would be of one day.
+        f"INSERT INTO {name}.met (id, ts) VALUES (1, '2020-07-01 23:30:00'), (2, '2020-07-02 01:00:00')",
+        f"INSERT INTO {name}.checked (id, ts) VALUES (1, '2020-07-01 11:30:00')",
+    )
+    error = refused(summer, summer.tasks["sql"])
+    assert error.name == "computed-value-differs"
+    assert "application-time-zone" in error.workaround
+    summer.upstream.execute(
+        f"SET SESSION time_zone = '{zone}'",
+        f"INSERT INTO {name}.keyless (ts, v) VALUES ('2020-07-01 23:30:00', 1)",
+    )
+    tasks = {form: task.model_copy(update={"application_zone": zone}) for form, task in summer.tasks.items()}
+    for task in tasks.values():
+        summer.follow(task)
+    for table in ("keyed", "keyless", "met", "checked"):
+        columns = {"keyed": "id, ts, h, u", "keyless": "ts, v, d"}.get(table, "id, ts")
+        source = utc(summer.upstream, f"SELECT {columns} FROM {name}.{table}")
+        for schema in (name, summer.by_sql):
+            assert utc(summer.target, f"SELECT {columns} FROM {schema}.{table}") == source, (schema, table)
+    summer.upstream.execute(
+        "SET SESSION time_zone = '+09:00'", f"INSERT INTO {name}.keyed (id, ts) VALUES (3, '2020-01-01 00:00:00')"
+    )
+    assert refused(summer, tasks["sql"]).name == "computed-value-differs"
+
+
 def refused(summer: Twins, task: SubtaskConfig) -> DMError:
     with pytest.raises(DMError) as caught:
         summer.follow(task)
