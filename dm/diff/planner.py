@@ -24,6 +24,7 @@ from dm.errors import DMError
 from dm.flavor import Flavor, flavor_of, is_tidb
 from dm.ident import TableName
 from dm.rules import TableRules
+from dm.rules.folded_names import PresentNames
 from dm.rules.table_rules import RowEvent
 from dm.schema.expressions import depends_on_zone
 from dm.schema.parse import parse_create_table
@@ -65,6 +66,7 @@ class _Server:
     flavor: Flavor
     tidb: bool
     version: int
+    folding: int  # lower_case_table_names
 
 
 class Planner:
@@ -85,11 +87,12 @@ class Planner:
         """Every table that the rules lead to; only these where they are given."""
         with ExitStack() as stack:
             servers = {place: self._open(stack, place) for place in self.endpoints}
+            present = PresentNames(list_tables(servers[TARGET].session), servers[TARGET].folding)
             origins: dict[TableName, list[tuple[int, TableName]]] = {}
             for place, rules in enumerate(self._rules):
                 for table in list_tables(servers[place].session):
                     if rules.wanted(table):
-                        origins.setdefault(rules.route(table), []).append((place, table))
+                        origins.setdefault(present.spelled(rules.route(table)), []).append((place, table))
             wanted = {name.lower() for name in self._options.tables}
             unknown = wanted - {str(name).lower() for name in origins}
             if unknown:
@@ -99,7 +102,6 @@ class Planner:
                 for name in sorted(origins)
                 if (not wanted or str(name).lower() in wanted) and (only is None or name in only)
             ]
-            present = set(list_tables(servers[TARGET].session))
             planned = []
             for name in chosen:
                 if self._stop.is_set():
@@ -117,18 +119,19 @@ class Planner:
     def _open(self, stack: ExitStack, place: int) -> _Server:
         session = question_session(self.endpoints[place], role=role_at(place))
         stack.callback(session.close)
-        text = str(fetch(session, "SELECT VERSION()", role=role_at(place))[0][0])
+        asked = "SELECT VERSION(), @@lower_case_table_names"
+        text, folding = (str(each) for each in fetch(session, asked, role=role_at(place))[0])
         self.readings[place] = self.snapshots.reading(place, session, tidb=is_tidb(text))
         if self.readings[place].once:  # the structures, too, are those of that time
             fetch(session, self.readings[place].once, role=role_at(place))
-        return _Server(place, session, flavor_of(text), is_tidb(text), version_number(text))
+        return _Server(place, session, flavor_of(text), is_tidb(text), version_number(text), int(folding))
 
     def _table(
         self,
         servers: dict[int, _Server],
         name: TableName,
         origins: list[tuple[int, TableName]],
-        present: set[TableName],
+        present: PresentNames,
     ) -> PlannedTable:
         planned = PlannedTable(name)
         if name not in present:

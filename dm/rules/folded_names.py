@@ -3,6 +3,9 @@
 A source with case-sensitive names may have `Orders` and `orders`. To a target that folds names both are one table: rows
 of the two would be mixed, and the DROP of one would take the other. Only a route merges tables, by giving them exactly
 the same name; names that are equal but for their case are refused.
+
+Such a target finds `Orders` in a statement, but lists it as `orders` (1), or as it was created (2, as TiDB's). So names
+are looked up among those that a server lists only by `PresentNames`.
 """
 
 from __future__ import annotations
@@ -51,6 +54,24 @@ class FoldedNames:
                         other_table=owner if other.table else TableName(owner.schema, ""),
                         other_target=other,
                     )
+
+
+class PresentNames:
+    """The tables that the target has; `folding` is its `lower_case_table_names`."""
+
+    def __init__(self, tables: Iterable[TableName], folding: int) -> None:
+        self._folding = folding
+        self._present = {self._key(table): table for table in tables}
+
+    def __contains__(self, name: TableName) -> bool:
+        return self._key(name) in self._present
+
+    def spelled(self, name: TableName) -> TableName:
+        """The name as the target lists it, or would if it had the table."""
+        return self._present.get(self._key(name), folded(name) if self._folding == 1 else name)
+
+    def _key(self, name: TableName) -> TableName:
+        return folded(name) if self._folding else name
 
 
 def refuse_alike(tables: Collection[TableName], route: Callable[[TableName], TableName]) -> None:

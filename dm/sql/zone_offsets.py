@@ -15,7 +15,8 @@ WEEKS: Final = 3548  # from 1970 into January 2038
 def offsets_question(zone: str) -> str:
     """The query for the minutes that a zone, an SQL expression, is east of UTC in each week; NULL: it is not known."""
     week = "w.d + 10 * x.d + 100 * y.d + 1000 * z.d"
-    moment = f"'1970-01-08 12:00:00' + INTERVAL ({week}) WEEK"
+    # No parentheses: to a TiDB `INTERVAL (` begins the function of that name (its grammar, parser.y).
+    moment = f"'1970-01-08 12:00:00' + INTERVAL {week} WEEK"
     digits = f"(SELECT 0 AS d{''.join(f' UNION ALL SELECT {digit}' for digit in range(1, 10))})"
     return (
         f"SELECT {week}, TIMESTAMPDIFF(MINUTE, {moment}, CONVERT_TZ({moment}, '+00:00', {zone}))"

@@ -16,6 +16,7 @@ from dm.flavor import is_tidb
 from dm.ident import TableName
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.load_parts import begun_dump
+from dm.rules.folded_names import PresentNames
 from dm.rules.table_rules import TableRules
 from dm.sql.context import SourceContext
 from dm.task.payload import dump_storage
@@ -106,20 +107,19 @@ class Context:
 
     def destination(self, table: TableName) -> TableName:
         """Where a table of the source goes, as the target spells its name."""
-        routed = self.rules.route(table)
-        if self.target.facts.lower_case_table_names == 1:
-            return TableName(routed.schema.lower(), routed.table.lower())
-        return routed
+        return self.present.spelled(self.rules.route(table))
 
     @cached_property
-    def present(self) -> frozenset[TableName]:
+    def present(self) -> PresentNames:
         """What the target has, tables and views, in the schemas that the tables go to."""
+        folding = self.target.facts.lower_case_table_names
+        unseen = PresentNames((), folding)
         rows = self.target.of_schemas(
             "SELECT table_schema, table_name FROM information_schema.tables WHERE 1 = 1",
             "table_schema",
-            tuple({self.destination(table).schema for table in self.tables}),
+            tuple({unseen.spelled(self.rules.route(table)).schema for table in self.tables}),
         )
-        return frozenset(TableName(str(schema), str(table)) for schema, table in rows)
+        return PresentNames((TableName(str(schema), str(table)) for schema, table in rows), folding)
 
     @cached_property
     def to_be_made(self) -> tuple[TableName, ...]:

@@ -288,8 +288,14 @@ def _trials(
 
 
 def _into(place: TableName, name: TableName) -> Route:
-    """The table in this place, all others that its statement names beside it."""
-    return lambda other: place if other == name else TableName(place.schema, other.table)
+    """The table in this place, all others that its statement names beside it, whatever they are called."""
+
+    def route(other: TableName) -> TableName:
+        if other == name:
+            return place
+        return TableName(place.schema, f"{place.table}_" if other.table.lower() == place.table else other.table)
+
+    return route
 
 
 def _way_out(error: DMError) -> str:

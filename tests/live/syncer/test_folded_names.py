@@ -7,6 +7,7 @@ import pytest
 from dm.config.route import RouteRule
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from tests.testbed.diffing import compared
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for
 
@@ -24,7 +25,8 @@ def test_a_table_keeps_to_itself_whatever_case_its_name_has(
     name = schema(upstream, target)
     other = RouteRule(schema_pattern=name, table_pattern="apart", target_schema=name, target_table="Elsewhere")
     subtask = subtask_for(upstream, target, name, task=name, routes=(other,))
-    with running_sync(subtask.model_copy(update={"case_sensitive": True})) as sync:
+    subtask = subtask.model_copy(update={"case_sensitive": True})
+    with running_sync(subtask) as sync:
         sync.wait_synced()
         upstream.execute(
             f"CREATE TABLE {name}.Orders (id INT PRIMARY KEY, v INT)",
@@ -42,6 +44,8 @@ def test_a_table_keeps_to_itself_whatever_case_its_name_has(
     assert target.query(f"SELECT * FROM {name}.apart ORDER BY id") == ((1, 1, 5), (2, 2, None))
     assert target.query(f"SELECT * FROM {name}.orders") == ((2,),)
     assert target.query(f"SELECT * FROM {name}.elsewhere") == ((1,),)
+    # The comparison finds them under the names that this target lists.
+    assert [outcome.equal for outcome in compared(subtask)] == [True] * 3
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,18 @@ def test_everything_that_the_target_does_not_know_comes_at_once(
     assert scratches(mariadb) == []
 
 
+def test_a_parent_may_have_any_name(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory) -> None:
+    """Also that of the place where tables are tried."""
+    name = schema(upstream, target)
+    for parent in ("t", "t_"):
+        child = f"{name}.of_{parent}"
+        upstream.execute(
+            f"CREATE TABLE {name}.{parent} (id INT PRIMARY KEY, up INT, FOREIGN KEY (up) REFERENCES {parent} (id))",
+            f"CREATE TABLE {child} (n INT PRIMARY KEY, FOREIGN KEY (n) REFERENCES {parent} (id))",
+        )
+    assert findings(Migration(upstream, target, name)) == []
+
+
 def test_types_of_mariadb(mysql: ThrowawayServer, mariadb: ThrowawayServer, schema: SchemaFactory) -> None:
     name = schema(mysql, mariadb)
     mariadb.execute(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.rules.folded_names import FoldedNames, refuse_alike
+from dm.rules.folded_names import FoldedNames, PresentNames, refuse_alike
 
 MERGED = {TableName("d", "T"): TableName("d", "all"), TableName("d", "t"): TableName("d", "all")}
 
@@ -64,3 +64,22 @@ def refused(names: FoldedNames, asked: TableName, counts: Callable[[TableName], 
     except DMError:
         return True
     return False
+
+
+@pytest.mark.parametrize(
+    ("folding", "asked", "spelled", "there"),
+    [
+        (0, TableName("d", "Orders"), TableName("d", "Orders"), True),
+        (0, TableName("d", "orders"), TableName("d", "orders"), False),
+        (1, TableName("D", "Orders"), TableName("d", "orders"), True),
+        (1, TableName("D", "New"), TableName("d", "new"), False),
+        (2, TableName("d", "ORDERS"), TableName("d", "Orders"), True),
+        (2, TableName("d", "New"), TableName("d", "New"), False),
+    ],
+)
+def test_a_name_is_found_as_the_target_lists_it(
+    folding: int, asked: TableName, spelled: TableName, there: bool
+) -> None:
+    listed = TableName("d", "orders" if folding == 1 else "Orders")
+    present = PresentNames([listed], folding)
+    assert (present.spelled(asked), asked in present) == (spelled, there)
