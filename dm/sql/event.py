@@ -1,4 +1,10 @@
-"""DM's names of DDL operations, as event filters spell them."""
+"""DM's names of DDL operations, as event filters spell them.
+
+A filter takes all that belongs together or none of it. CREATE OR REPLACE is such a whole: it drops rows and makes a
+table, so it has both names, whether the target executes it at once or as a DROP and a CREATE (`dm.sql.split`). A filter
+that keeps the target's rows from `drop table` thus keeps them from it, and one of `create table` leaves no DROP behind.
+The operations of an ALTER TABLE are filtered one by one, as in DM.
+"""
 
 from __future__ import annotations
 
@@ -93,6 +99,8 @@ def events_of(operation: Operation, verb: str) -> tuple[str, ...]:
     if isinstance(operation, TableOptions):
         words = {token.upper for token in operation.options.tokens}
         return tuple(dict.fromkeys(event for word, event in _OPTIONS if word in words)) or ("alter table",)
+    if isinstance(operation, CreateTable | CreateDatabase) and operation.or_replace:
+        return (_FIXED[type(operation)], _FIXED[DropTable if isinstance(operation, CreateTable) else DropDatabase])
     return (_event_of(operation, verb),)
 
 

@@ -26,6 +26,8 @@ class Piece:
     operations: tuple[Operation, ...]
     names: tuple[NameRef, ...]
     context: SourceContext
+    # DM's event names of the statement that it is a part of, where a filter takes all of that or nothing.
+    whole_events: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, text: str, context: SourceContext) -> Piece:
@@ -83,6 +85,8 @@ class Piece:
     @cached_property
     def events(self) -> tuple[str, ...]:
         """DM's event names of the operations, for filters; one operation may have several."""
+        if self.whole_events:
+            return self.whole_events
         found = dict.fromkeys(event for operation in self.operations for event in events_of(operation, self.verb))
         return tuple(found) or ("alter table",)
 

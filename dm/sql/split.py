@@ -8,6 +8,7 @@ statement says. Each part is then parsed again from scratch, and must do exactly
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dm.errors import DMError
 from dm.sql.context import SourceContext
@@ -69,7 +70,7 @@ def _runs(operations: Sequence[AlterOperation | RenameTable], *, singly: bool) -
 
 
 def _replaced(parsed: Parsed, context: SourceContext) -> list[Piece]:
-    """CREATE OR REPLACE as the DROP that it begins with, and the CREATE."""
+    """CREATE OR REPLACE as the DROP that it begins with, and the CREATE; a filter takes both or none."""
     name = parsed.names[0]
     kind = parsed.verb.removeprefix("CREATE ")
     words = [token for token in tokenize(parsed.text, context) if token.end <= name.start]
@@ -77,7 +78,8 @@ def _replaced(parsed: Parsed, context: SourceContext) -> list[Piece]:
     start, end = words[at - 1].start, words[at].end
     create = parsed.text[:start] + parsed.text[end:].lstrip()
     drop = f"DROP {kind} IF EXISTS {parsed.text[name.start : name.end]}"
-    return [Piece.of(drop, context), Piece.of(create, context)]
+    events = Piece.of(parsed.text, context).events
+    return [replace(Piece.of(text, context), whole_events=events) for text in (drop, create)]
 
 
 def split(text: str, context: SourceContext, *, singly: bool = False, replaces: bool = True) -> list[Piece]:

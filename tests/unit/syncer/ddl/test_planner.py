@@ -11,6 +11,7 @@ from dm.binlog.reader import Query
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.operators import Operator
+from dm.sql.context import SourceContext
 from dm.syncer.ddl.known import DumpWindow, StatementEvent
 from dm.syncer.ddl.planner import plan
 from dm.syncer.ddl.step import Execute
@@ -230,3 +231,22 @@ def test_a_second_pass_leaves_out_what_a_tool_did_before_its_table_was_held() ->
         looking.known = replace(looking.known, rules=cast(Any, rules), dump=DumpWindow(points))
         planned = plan(StatementEvent(query(b"CREATE TABLE d._t_gho (id INT PRIMARY KEY)"), TRANSACTION), looking.known)
         assert (len(planned.steps), len(planned.online)) == (steps, steps)
+
+
+@pytest.mark.parametrize("replaces", [True, False])
+@pytest.mark.parametrize("ignored", ["create table", "drop table"])
+def test_a_filter_takes_all_of_create_or_replace_or_none(
+    monkeypatch: pytest.MonkeyPatch, ignored: str, replaces: bool
+) -> None:
+    looking, replacing = Looking(), query(b"CREATE OR REPLACE TABLE d.t (a INT)")
+    context = SourceContext("mariadb", 101100, "d")
+    source = replace(looking.known.source, replaces=replaces, context_of=lambda _: context)
+    looking.known = replace(looking.known, source=source)
+    assert all(executes(looking.steps(replacing)))
+
+    def event(_: Rules, table: TableName, event: str, sql: str, **__: object) -> str:
+        return "ignore" if event == ignored else "do"
+
+    monkeypatch.setattr(Rules, "ddl_event", event)
+    assert not any(executes(looking.steps(replacing)))
+    assert looking.steps(replacing)  # its rows have the new structure
