@@ -42,8 +42,8 @@ from dm.downstream.table_session import TableSession
 from dm.errors import DMError
 from dm.sql.json_depth import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
 
-# KILL QUERY, and MariaDB's max_statement_time.
-_ENDED_STATEMENT: Final = {1317, 1969}
+# KILL QUERY, MariaDB's max_statement_time, TiDB's max_execution_time.
+_ENDED_STATEMENT: Final = {1317, 1969, 3024}
 
 # What a MySQL says of it since 8.0.19 begins with the table's name.
 _KEY: Final = re.compile(r"for key '(?:[^']*\.)?([^'.]+)'")

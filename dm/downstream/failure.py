@@ -26,6 +26,7 @@ ABORTED: Final = {
     1412: "the table was changed, the transaction is to be tried again",
     1614: "transaction branch rolled back because of a deadlock",
     1969: "the statement took too long",  # MariaDB, max_statement_time
+    3024: "the statement took too long",  # MySQL and TiDB, max_execution_time
     3100: "rolled back before the commit",
     3101: "rolled back by the group",
     3572: "a lock is held (NOWAIT)",
@@ -36,6 +37,7 @@ ABORTED: Final = {
     8027: "the server's schema is out of date",
     8028: "the schema changed meanwhile",
     8229: "the transaction was open for too long",
+    8253: "the server ended the statement as one that takes too much",  # of a resource group (QUERY_LIMIT)
     9006: "the transaction was open for too long",
     9007: "write conflict",
 }

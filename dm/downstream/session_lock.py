@@ -9,7 +9,9 @@ holds it.
 
 A TiDB asks each server of its cluster, itself included, through the status ports (`status-port`, closed with
 `report-status = false`). If one does not answer, there is a warning after 40 s, and the list lacks its sessions. Such a
-list proves nothing. So the list is asked for with a limit, and one with a warning is an error.
+list proves nothing. So the list is asked for with a limit, and one with a warning is an error. The limit itself is two
+clocks: of the question to each server, whose end is a warning, and of the statement, whose end is an error (3024).
+Whichever is first, and whatever else says that parts of the cluster do not answer, it is the same to those who asked.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 
 _CLUSTER_SECONDS: Final = 10  # for all servers of a TiDB to tell their sessions
+_UNANSWERED: Final = ("transaction-aborted", "target-unavailable")  # the question was ended, or parts were not reached
 
 
 def take(connection: TargetConnection, name: str, seconds: int = 0) -> bool:
@@ -89,9 +92,14 @@ def _of_cluster(
 ) -> Sequence[tuple[object, ...]]:
     """A column of the sessions of all TiDB servers; raises DMError where one of them has not answered."""
     limit = f"/*+ MAX_EXECUTION_TIME({_CLUSTER_SECONDS * 1000}) */"
-    rows = connection.query(
-        f"SELECT {limit} {column} FROM information_schema.cluster_processlist WHERE {condition}", parameters
-    )
+    try:
+        rows = connection.query(
+            f"SELECT {limit} {column} FROM information_schema.cluster_processlist WHERE {condition}", parameters
+        )
+    except DMError as error:
+        if error.name in _UNANSWERED:
+            raise _unseen(connection, error.cause).numbered(error.server_errno) from error
+        raise
     warnings = connection.query("SHOW WARNINGS")
     if warnings:
         raise _unseen(connection, "; ".join(str(message) for *_, message in warnings))

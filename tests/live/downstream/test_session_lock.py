@@ -98,3 +98,15 @@ def test_a_list_of_sessions_that_lacks_a_server_proves_nothing(
         assert (finding.state, "`status-port` (10080)" in finding.instruction) == ("failure", True)
     finally:
         server.destroy()
+
+
+@pytest.mark.tidb
+def test_a_list_of_sessions_that_takes_too_long_proves_nothing(
+    tidb: TidbServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server ends the statement by another clock than the questions to its cluster, with an error of its own."""
+    monkeypatch.setattr(session_lock, "_CLUSTER_SECONDS", 1)
+    with closing(TargetConnection(endpoint_of(tidb))) as connection, pytest.raises(DMError) as caught:
+        session_lock._of_cluster(connection, "id", "SLEEP(20) = 1", ())
+    assert (caught.value.name, caught.value.server_errno) == ("tidb-sessions-unseen", 3024)
+    assert caught.value.retryable
