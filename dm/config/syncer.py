@@ -57,6 +57,11 @@ class SyncerConfig(Section):
     memory_quota: Annotated[int, size(low=1 << 20)] = 128 << 20  # bytes
 
     @property
+    def reading_quota(self) -> int:
+        """Bytes for what is read from the binlog: half of all."""
+        return self.memory_quota // 2
+
+    @property
     def batches(self) -> tuple[int, int]:
         """How many changes make a batch that is worth a target transaction, and how many it may have at most."""
         return (BATCH, LARGEST_BATCH) if self.batch is None else (self.batch, self.batch)

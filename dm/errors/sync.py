@@ -125,6 +125,16 @@ KINDS: tuple[ErrorKind, ...] = (
         retryable=True,
     ),
     ErrorKind(
+        "brought-back",
+        36998,
+        "sync-unit",
+        "upstream",
+        "high",
+        "the source has changes of {table} that task {task} brought from this target: they would be applied once more",
+        "nothing of them was applied. `dmctl stop-task {task}` shows where the source's binlog ends then: put that"
+        " place into `meta` of this task, and start it with `task-mode: incremental` and `--remove-meta`",
+    ),
+    ErrorKind(
         "packet-too-large",
         36928,
         "sync-unit",

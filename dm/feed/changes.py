@@ -27,7 +27,7 @@ def changes(
     """A stream with one row for each change of the table; raises DMError.
 
     Its structure is that of a finished dump, where the stream then begins, or the text of SHOW CREATE TABLE. Options
-    are those of the format: `start`, `batchBytes`, `taskBytes`.
+    are those of the format: `start`, `batchBytes`, `taskBytes`, `memoryBytes`.
     """
     given = {name: str(value) for name, value in options.items()} | {"path": str(relay), "table": table}
     given |= {} if dump is None else {"dump": str(dump)}

@@ -23,6 +23,7 @@ from dm.sql.context import SourceContext
 
 _BATCH_BYTES: Final = 256 << 20
 _TASK_BYTES: Final = 32 << 20
+_MEMORY_BYTES: Final = 64 << 20
 VERSIONS: Final[dict[Flavor, int]] = {"mysql": 90700, "mariadb": 101100}  # whose grammar reads a given structure
 
 
@@ -37,6 +38,7 @@ class FeedOptions:
     point: Position | None  # of the dump
     batch_bytes: int = _BATCH_BYTES  # of the relay, at most in one micro-batch
     task_bytes: int = _TASK_BYTES  # of it, at most in one task
+    memory_bytes: int = _MEMORY_BYTES  # for a transaction; more of it waits on disk, but an event must fit
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> FeedOptions:
@@ -56,7 +58,8 @@ class FeedOptions:
         start = options.get("start", "")
         if start not in ("", "earliest", "latest") and not _is_place(start):
             raise DMError("feed-option", option="start", what=f"{start!r} is no place")
-        sizes = [_bytes(options, *each) for each in (("batchBytes", _BATCH_BYTES), ("taskBytes", _TASK_BYTES))]
+        defaults = {"batchBytes": _BATCH_BYTES, "taskBytes": _TASK_BYTES, "memoryBytes": _MEMORY_BYTES}
+        sizes = [_bytes(options, *each) for each in defaults.items()]
         return cls(relay.absolute(), flavor, {schema.name: schema}, start, point, *sizes)
 
     def first(self) -> Position:

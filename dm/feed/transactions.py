@@ -18,6 +18,7 @@ def transactions(options: FeedOptions, start: Position, prepared: PreparedTransa
     """Everything behind `start` that is there; each is valid until the next is asked for."""
     # Only the server knows whether MariaDB's numbers are in order; without that, only places count.
     ordered = options.flavor == "mysql"
-    reading = RelayReading(options.relay, options.flavor, lambda table: table in options.structures, ordered)
+    wanted = options.structures.__contains__
+    reading = RelayReading(options.relay, options.flavor, wanted, options.memory_bytes, ordered)
     with tempfile.TemporaryDirectory(prefix="dm-feed-") as scratch:
         yield from reading.transactions(start, prepared, Path(scratch), threading.Event())

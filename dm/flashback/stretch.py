@@ -37,6 +37,7 @@ class Stretch:
     begin: Until
     end: Until | None
     checkpoint: Position
+    room: int  # bytes of memory for a transaction
     gtids_ordered: bool = True
 
     def start(self) -> Position:
@@ -72,7 +73,7 @@ class Stretch:
             return
         prepared = PreparedTransactions(scratch / "prepared")
         prepared.open(0, None)
-        reading = RelayReading(self.relay, self.flavor, wanted, self.gtids_ordered)
+        reading = RelayReading(self.relay, self.flavor, wanted, self.room, self.gtids_ordered)
         inside, there = True, start
         for transaction in reading.transactions(start, prepared, scratch / "spool", stop):
             inside = inside and (self.end is None or self.end.admits(transaction))

@@ -114,6 +114,7 @@ class FlashbackUnit:
                 self._place(subtask, request.begin),
                 self._place(subtask, request.end) if request.end else None,
                 checkpoint.position,
+                subtask.syncer.reading_quota,
                 facts.gtid_ordered,
             )
             rules = TableRules(subtask)

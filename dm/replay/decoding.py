@@ -34,9 +34,11 @@ from dm.replay.tables import ReplayTables
 from dm.rules.table_rules import TableRules
 from dm.syncer.apply.compiled_loop import changes_of_events
 from dm.syncer.apply.source_table import KINDS
+from dm.syncer.stream.brought_back import asking
 from dm.syncer.stream.prepared import PreparedRows, PreparedTransactions, Wanted
 from dm.syncer.stream.relay_reading import RelayReading
 from dm.syncer.stream.transaction import Item, RowsItem, SourceTransaction, StatementItem, TransactionItems
+from dm.upstream.connection import connect
 
 _ITEMS: Final = 512  # of a transaction that are decoded together
 _ROWS: Final = 200_000  # of a round, in memory
@@ -169,7 +171,15 @@ class _Reading:
         """Reduce the piece; gives where it ends, and why there if it is not its end."""
         around, there = self._around, piece.begin
         start = Position(around.server_uuid, piece.file, piece.begin)
-        reading = RelayReading(around.relay, around.facts.flavor, self._rules.wanted, around.facts.gtid_ordered)
+        subtask = around.subtask
+        reading = RelayReading(
+            around.relay,
+            around.facts.flavor,
+            self._rules.wanted,
+            subtask.syncer.reading_quota,
+            around.facts.gtid_ordered,
+            asking(lambda: connect(subtask.source.endpoint), subtask.target),
+        )
         transactions = reading.transactions(start, NoPrepared(), scratch, threading.Event())
         try:
             for transaction in transactions:

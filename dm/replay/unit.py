@@ -197,8 +197,8 @@ class ReplayUnit:
         request = self._request
         if not request.until:
             return None
-        until = self._place(request.subtask, request.until)
-        return place_of_end(until, request.relay, origin.facts, beginning.checkpoint.position, stop)
+        until, room = self._place(request.subtask, request.until), request.subtask.syncer.reading_quota
+        return place_of_end(until, request.relay, origin.facts, beginning.checkpoint.position, room, stop)
 
     def _around(self, replay: StoredReplay, beginning: Beginning, origin: Origin) -> Surroundings:
         subtask = self._request.subtask

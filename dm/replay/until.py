@@ -17,7 +17,7 @@ from dm.upstream.facts import ServerFacts
 
 
 def place_of_end(
-    until: Until, relay: Path, facts: ServerFacts, start: Position, stop: threading.Event
+    until: Until, relay: Path, facts: ServerFacts, start: Position, room: int, stop: threading.Event
 ) -> Position | None:
     """The place, at the end of a transaction; None where all that the relay has lies before it. Raises DMError."""
     until.demand_ahead(start, None)
@@ -29,15 +29,15 @@ def place_of_end(
                 raise DMError("until-elsewhere", place=until, now=start.server_uuid, server=server)
             return None if found is None else found.position
         case UntilPosition() | UntilGtids():
-            return _read_up_to(until, relay, facts, start, stop)
+            return _read_up_to(until, relay, facts, start, room, stop)
     raise DMError("internal-error", what=f"no place is known of {until}")
 
 
 def _read_up_to(
-    until: Until, relay: Path, facts: ServerFacts, start: Position, stop: threading.Event
+    until: Until, relay: Path, facts: ServerFacts, start: Position, room: int, stop: threading.Event
 ) -> Position | None:
     """Only the relay's own events tell where transactions end, and which is the last of a set; no row is read."""
-    reading = RelayReading(relay, facts.flavor, lambda table: False, facts.gtid_ordered)
+    reading = RelayReading(relay, facts.flavor, lambda table: False, room, facts.gtid_ordered)
     there = start
     with tempfile.TemporaryDirectory(prefix="dm-replay-") as scratch:
         for transaction in reading.transactions(start, NoPrepared(passes=True), Path(scratch), stop):

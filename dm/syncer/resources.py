@@ -53,7 +53,7 @@ class Resources:
     ) -> Resources:
         """The resources that the task file allows."""
         quota = subtask.syncer.memory_quota
-        reading = MemoryQuota(quota // 2)
+        reading = MemoryQuota(subtask.syncer.reading_quota)
         return cls(
             clock,
             reading,

@@ -63,6 +63,7 @@ from dm.syncer.resources import Resources
 from dm.syncer.sharding.shard_run import ShardRun
 from dm.syncer.state_found import StateFound
 from dm.syncer.stream.assembler import TransactionAssembler
+from dm.syncer.stream.brought_back import asking
 from dm.syncer.stream.file_births import FileBirths
 from dm.syncer.stream.list_watch import ListWatch
 from dm.syncer.stream.open_items import OpenItems
@@ -379,6 +380,7 @@ class Wiring:
             births=self._births,
         )
         assembler.timed = self._subtask.order is not None
+        assembler.brought_back = asking(lambda: self._origin.addresses.open()[0], self._subtask.target)
         return Reader(
             self._origin.event_source(),
             assembler,

@@ -19,7 +19,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import read_position_of
 from dm.progress.tables import SubtaskKey
-from dm.syncer.stream.assembler import QUOTA_BYTES, TransactionAssembler
+from dm.syncer.stream.assembler import TransactionAssembler
 from dm.syncer.stream.memory_quota import MemoryQuota
 from dm.syncer.stream.open_items import OpenItems
 from dm.syncer.stream.origin import Origin
@@ -78,6 +78,7 @@ class Reading:
     origin: Origin
     wanted: Callable[[TableName], bool]
     clock: Clock
+    room: int  # bytes of memory for a transaction
 
     def transactions(
         self, start: Position, prepared: PreparedTransactions, scratch: Path, stop: threading.Event
@@ -89,7 +90,7 @@ class Reading:
             start,
             self.wanted,
             prepared,
-            OpenItems(MemoryQuota(QUOTA_BYTES), spool),
+            OpenItems(MemoryQuota(self.room), spool),
             gtids_ordered=self.origin.facts.gtid_ordered,
         )
         try:

@@ -220,7 +220,7 @@ class ValidatorUnit:
         found: dict[TableName, Position] = {}
         prepared = KnownPrepared(self._work / "survey-prepared")
         prepared.open(0, None)
-        reading = Reading(origin, lambda _: False, self._clock)
+        reading = Reading(origin, lambda _: False, self._clock, self._subtask.syncer.reading_quota)
         for transaction in reading.transactions(start, prepared, self._work / "survey", self._ending):
             if transaction is None:
                 continue
@@ -235,7 +235,8 @@ class ValidatorUnit:
     # -- Reading
 
     def _read(self, run: _Run) -> None:
-        reading = Reading(run.origin, run.statements.rules.wanted, self._clock)
+        quota = self._subtask.syncer.reading_quota
+        reading = Reading(run.origin, run.statements.rules.wanted, self._clock, quota)
         run.gate.moved = lambda: self._checkpoint_moved(run)
         if not self._room():  # for what waits since an earlier run
             return

@@ -45,6 +45,7 @@ from dm.gtid import Gtid, GtidSet
 from dm.ident import TableName
 from dm.position import MAGIC_SIZE, Position
 from dm.progress.file_birth import FileBirth
+from dm.syncer.stream.brought_back import BroughtBack, is_progress
 from dm.syncer.stream.file_births import FileBirths
 from dm.syncer.stream.memory_quota import MemoryQuota
 from dm.syncer.stream.open_items import OpenItems
@@ -71,6 +72,8 @@ class TransactionAssembler:
         births: FileBirths | None = None,
     ) -> None:
         self.timed = False  # its transactions have the moment of their commit
+        self.brought_back: BroughtBack | None = None  # where what comes from the target is not to be applied there
+        self._progress: dict[int, TableName] = {}  # tables of tasks that write to the source, in the open transaction
         self._moment = 0  # of the open transaction, where the source says it
         self._position = start
         self._wanted = wanted
@@ -106,6 +109,7 @@ class TransactionAssembler:
         self._size = 0
         self._xid = ""
         self._left_out.clear()
+        self._progress.clear()
 
     def feed(self, event: SourceEvent) -> SourceTransaction | None:
         """Take the next event; returns a transaction when the event completes one that is not processed yet."""
@@ -198,7 +202,12 @@ class TransactionAssembler:
 
     def _table_map(self, table_id: int, table_map: TableMap) -> None:
         name = TableName(table_map.schema, table_map.table)
-        if self._wanted(name):
+        if self.brought_back is not None and is_progress(name):
+            # Forgotten with the transaction, so that it is seen in the next one, too: the compiled loops take
+            # transactions whose maps are all known.
+            self._progress[table_id] = name
+            self._maps[table_id] = table_map if self._wanted(name) else None
+        elif self._wanted(name):
             self._maps[table_id] = table_map
             self._parser.want(table_map)
         else:
@@ -214,6 +223,7 @@ class TransactionAssembler:
         # MariaDB, binlog_alter_two_phase: a statement is logged at its start and at its end; the end counts.
         self._announced_only = event.alter_phase in ("start", "rollback")
         self._items.discard()
+        self._forget_progress()
         mariadb = self._gtid is not None and self._gtid.flavor == "mariadb"
         self._in_transaction = mariadb and not event.is_ddl_standalone
         self._open = True
@@ -326,6 +336,19 @@ class TransactionAssembler:
             return None
         return self._moved(Position(at.server_uuid, at.file, at.end_offset, self._position.gtid_set), timestamp)
 
+    def _with_progress(self, begin: Position, *, applied: bool) -> None:
+        progress = tuple(self._progress.values())
+        self._forget_progress()
+        if not applied or self.brought_back is None:
+            return
+        for table in progress:
+            self.brought_back.demand_none(table, self._items.tables(), begin)
+
+    def _forget_progress(self) -> None:
+        for table_id in self._progress:
+            self._maps.pop(table_id, None)
+        self._progress.clear()
+
     def _moved(self, end: Position, timestamp: int) -> SourceTransaction | None:
         moved = self._complete(end, None, timestamp)
         if moved is not None:
@@ -371,6 +394,8 @@ class TransactionAssembler:
         nothing = gtid is None and not len(self._items) and not (plain and plain.items) and bool(begin.gtid_set)
         known = not nothing and begin.has_processed(gtid, end)
         behind = begin.reaches(end)
+        if self._progress:
+            self._with_progress(begin, applied=not (known or behind))
         if known or behind:
             self._items.discard()
         if behind:

@@ -7,10 +7,11 @@ not fill the disk: what it can't take stays in the binlog, and the spool holds o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dm.binlog.table_map import TableMap
+from dm.ident import TableName
 from dm.position import Position
 from dm.syncer.stream.memory_quota import ITEM_COST, SOURCE_COST, TRANSACTION_COST, MemoryQuota
 from dm.syncer.stream.spool import Spool, SpooledItems, SpoolPart
@@ -46,6 +47,12 @@ class OpenItems:
 
     def __len__(self) -> int:
         return len(self._head) + self._spooled
+
+    def tables(self) -> Iterator[TableName]:
+        """The tables of the rows that are in memory: all of them, or the first ones of many."""
+        for item in self._head:
+            if isinstance(item, RowsItem):
+                yield TableName(item.table_map.schema, item.table_map.table)
 
     def add_statement(self, item: StatementItem) -> None:
         """Add an item; waits for memory, raises DMError when the disk is full."""

@@ -13,7 +13,8 @@ from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.position import Position
 from dm.relaylog.relay_source import RelayEventSource
-from dm.syncer.stream.assembler import QUOTA_BYTES, TransactionAssembler
+from dm.syncer.stream.assembler import TransactionAssembler
+from dm.syncer.stream.brought_back import BroughtBack
 from dm.syncer.stream.memory_quota import MemoryQuota
 from dm.syncer.stream.open_items import OpenItems
 from dm.syncer.stream.prepared import PreparedTransactions
@@ -28,7 +29,9 @@ class RelayReading:
     relay: Path
     flavor: Flavor
     wanted: Callable[[TableName], bool]
+    room: int  # bytes of memory for a transaction
     gtids_ordered: bool = True
+    brought_back: BroughtBack | None = None
 
     def transactions(
         self, start: Position, prepared: PreparedTransactions, scratch: Path, stop: threading.Event
@@ -39,8 +42,9 @@ class RelayReading:
         """
         spool = Spool(scratch, SystemClock())
         spool.wipe()
-        items = OpenItems(MemoryQuota(QUOTA_BYTES), spool)
+        items = OpenItems(MemoryQuota(self.room), spool)
         assembler = TransactionAssembler(start, self.wanted, prepared, items, gtids_ordered=self.gtids_ordered)
+        assembler.brought_back = self.brought_back
         try:
             for found in RelayEventSource(self.relay, self.flavor).runs(start, stop):
                 if found is None:

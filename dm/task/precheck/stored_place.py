@@ -49,6 +49,7 @@ def _missing(context: Context, place: Position) -> str:
 
 
 def _missing_at_source(context: Context, place: Position) -> str:
+    """Why the source alone does not do: then the relay is asked, whatever the reason. Raises DMError to be retried."""
     facts, connection = context.source.facts, context.source.connection
     if place.server_uuid == facts.server_uuid:
         if still_has(connection, facts, place):
@@ -62,8 +63,8 @@ def _missing_at_source(context: Context, place: Position) -> str:
             f" {place.server_uuid or 'unknown'}: without GTIDs nothing tells where it continues"
         )
     endpoint = context.source.endpoint
-    expect_all(connection, facts, place.gtid_set, endpoint.address, read_from=place.server_uuid, may_wait=True)
     try:
+        expect_all(connection, facts, place.gtid_set, endpoint.address, read_from=place.server_uuid, may_wait=True)
         resume_after(facts, endpoint, identity_for("check", context.config.source_id), place.gtid_set)
     except DMError as error:
         if error.retryable:

@@ -8,6 +8,11 @@ The way back stores its progress in the database that it writes to, here the sou
 reads, here the target. Each of its transactions has a progress row beside the rows of tables, so the binlog tells them
 from those of applications. Only where the source has such progress the binlog is read, from the task's place to its
 end, up to the first of these transactions.
+
+A task that has rested for long has much to read, and a person waits for the answer. So the check ends after
+READ_SECONDS and says how far it came. Nothing is lost by that: the run keeps the rule itself, for each transaction
+before it applies it (dm/syncer/stream/brought_back.py), also where no check is made: a resume, a start time,
+`ignore-checking-items`. This check is there to say the usual case before anything starts.
 """
 
 from __future__ import annotations
@@ -15,29 +20,32 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from dm.binlog.event import RawEvent
 from dm.binlog.header import EventType
 from dm.binlog.payload import TransactionPayload
 from dm.binlog.reader import EventParser, TableMapEvent
+from dm.clock import Clock, SystemClock
 from dm.flavor import is_tidb
-from dm.gtid import GtidFormatError, GtidSet
+from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import MAGIC_SIZE, Position
 from dm.progress.shard_holds import earliest
 from dm.progress.tables import SubtaskKey, share_name
 from dm.relaylog.relay_source import RelayEventSource
 from dm.relaylog.unbroken import unbroken_end
+from dm.syncer.stream.brought_back import CHECKPOINT, reads_server
 from dm.task.precheck.context import Answers, Context
 from dm.task.precheck.result import CheckResult
 from dm.task.progress import places_needed
 from dm.upstream.dump_stream import DumpStart, DumpStream
-from dm.upstream.facts import binlog_end, executed_gtids
+from dm.upstream.facts import binlog_end
 from dm.upstream.lineage import still_has
 from dm.upstream.replica_identity import identity_for
 from dm.upstream.stream_position import StreamPosition
 
-_CHECKPOINT = SubtaskKey("", "", "").checkpoint.table  # the end of the name of each task's table
+READ_SECONDS: Final = 20.0  # as long as a person waits for an answer that a run would give as well
 # Before and behind a transaction; MySQL 5.6 writes nothing of the first kind for one without a GTID.
 _BETWEEN = frozenset(
     {EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID, EventType.XID}
@@ -50,9 +58,17 @@ class _Returned:
 
     context: Context
     tasks: tuple[SubtaskKey, ...]
-    parser: EventParser = field(default_factory=EventParser)
+    parser: EventParser = field(init=False)
     task: str = ""  # of the open transaction
     table: TableName | None = None
+
+    def __post_init__(self) -> None:
+        self.parser = EventParser(largest_unpacked=self.room)
+
+    @property
+    def room(self) -> int:
+        """What a run has for an event."""
+        return self.context.config.syncer.reading_quota
 
     def takes(self, raw: RawEvent) -> bool:
         """Whether the event is the proof."""
@@ -61,7 +77,7 @@ class _Returned:
             self.task, self.table = "", None
         elif kind in (EventType.FORMAT_DESCRIPTION, EventType.TABLE_MAP, EventType.TRANSACTION_PAYLOAD):
             parsed = self.parser.parse(raw)
-            inner = (self.parser.parse(each) for each in parsed.events()) if isinstance(
+            inner = (self.parser.parse(each) for each in parsed.events(self.room)) if isinstance(
                 parsed, TransactionPayload
             ) else (parsed,)  # fmt: skip
             for event in inner:
@@ -79,14 +95,16 @@ class _Returned:
             self.table = self.table or name
 
 
-def nothing_returned(context: Context, answers: Answers) -> Iterator[CheckResult]:
+def nothing_returned(context: Context, answers: Answers, clock: Clock | None = None) -> Iterator[CheckResult]:
     """Whether what follows the place where the task begins was written by applications only."""
+    clock = clock or SystemClock()
     start = _start(context)
     tasks = () if start is None else tuple(_tasks_from_target(context))
     if start is None or not tasks:
         yield answers.success()
         return
     returned = _Returned(context, tasks)
+    deadline = clock.monotonic() + READ_SECONDS
     for raw, file, end_offset in _events(context, start):
         if returned.takes(raw):
             place = Position("", file, max(end_offset - raw.header.size, MAGIC_SIZE))
@@ -95,6 +113,12 @@ def nothing_returned(context: Context, answers: Answers) -> Iterator[CheckResult
                 f" target, the first at {place}: they would be applied once more",
                 f"`dmctl stop-task {returned.task}` shows where the source's binlog ends then: put that place into"
                 " `meta` of this task, and start it with `task-mode: incremental` and `--remove-meta`",
+            )
+            return
+        if clock.monotonic() > deadline:
+            yield answers.success(
+                f"task {tasks[0].task} has brought nothing between {start} and ({file}, {end_offset}); there is more to"
+                " read than a check has time for, and the task pauses where it comes to such changes"
             )
             return
     yield answers.success(f"task {tasks[0].task} has brought nothing behind {start}")
@@ -119,33 +143,12 @@ def _tasks_from_target(context: Context) -> Iterator[SubtaskKey]:
     """The tasks with progress in the source that read this target, or a server whose transactions it has."""
     rows = context.source.query(
         "SELECT table_schema, table_name FROM information_schema.tables WHERE table_name LIKE %s",
-        "%" + _CHECKPOINT.replace("_", r"\_"),
+        "%" + CHECKPOINT.replace("_", r"\_"),
     )
     for schema, table in rows:
         name = TableName(str(schema), str(table))
-        columns = context.source.query(
-            "SELECT 1 FROM information_schema.columns WHERE table_schema = %s AND table_name = %s"
-            " AND column_name = 'server_uuid'",
-            *name,
-        )
-        if not columns:
-            continue  # of DM itself, which does not say which server it reads
-        places = context.source.query(f"SELECT server_uuid, binlog_gtid FROM {name.sql} WHERE is_global")
-        if any(_of_target(context, str(server), str(gtids or "")) for server, gtids in places):
-            yield SubtaskKey(name.schema, name.table.removesuffix(_CHECKPOINT), "")
-
-
-def _of_target(context: Context, server: str, gtids: str) -> bool:
-    facts = context.target.facts
-    if server == facts.server_uuid:
-        return True
-    if facts.flavor == "mariadb" or not gtids:
-        return False  # its numbers count from 1 on every server
-    try:
-        read = GtidSet.parse(gtids, "mysql").named
-    except GtidFormatError:
-        return False
-    return bool(read) and executed_gtids(context.target.connection, facts) >= read
+        if reads_server(context.source.connection, name, context.target.connection, context.target.facts):
+            yield SubtaskKey(name.schema, name.table.removesuffix(CHECKPOINT), "")
 
 
 def _events(context: Context, start: Position) -> Iterator[tuple[RawEvent, str, int]]:

@@ -7,13 +7,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from dm.clock import Clock
 from dm.config.start_point import StartPoint
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
 from dm.task.precheck.context import Answers, Context
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import open_server
-from dm.task.precheck.way_back import nothing_returned
+from dm.task.precheck.way_back import READ_SECONDS, nothing_returned
+from tests.testbed.fake_clock import FakeClock
 from tests.testbed.sync import running_sync, subtask_for
 
 pytestmark = pytest.mark.live
@@ -29,9 +32,17 @@ def name(upstreams: tuple[ThrowawayServer, ThrowawayServer]) -> Iterator[str]:
         server.execute(*(f"DROP DATABASE IF EXISTS {each}" for each in (name, f"meta_{name}", f"meta_{name}_back")))
 
 
-def found(subtask: SubtaskConfig, *, anew: bool = False) -> CheckResult:
+class _Slow(FakeClock):
+    """Between two looks all the time of a check passes."""
+
+    def monotonic(self) -> float:
+        self.now += READ_SECONDS
+        return self.now
+
+
+def found(subtask: SubtaskConfig, *, anew: bool = False, clock: Clock | None = None) -> CheckResult:
     with open_server(subtask.source.endpoint, "source") as source, open_server(subtask.target, "target") as target:
-        [result] = nothing_returned(Context(subtask, source, target, anew), Answers("way_back", "source"))
+        [result] = nothing_returned(Context(subtask, source, target, anew), Answers("way_back", "source"), clock)
         return result
 
 
@@ -66,3 +77,42 @@ def test_what_the_way_back_has_written_is_told_from_what_applications_write(
     for meta in (None, end_of(first)):
         assert found(forward.model_copy(update={"meta": meta}), anew=True).state == "success", "the way out"
     assert found(back).state == "success", "what the first task wrote lies before the place where this one is"
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_a_run_that_was_started_all_the_same_pauses_before_them(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str
+) -> None:
+    first, second = upstreams
+    forward = subtask_for(first, second, name, task=name, workers=1)
+    with running_sync(forward) as sync:
+        sync.wait_synced()
+        first.execute(f"INSERT INTO {name}.t VALUES (1)")
+        sync.wait_synced()
+    back = subtask_for(second, first, name, task=f"{name}_back", meta=end_of(second), workers=1)
+    with running_sync(back) as sync:
+        sync.wait_synced()
+        first.execute(f"INSERT INTO {name}.u VALUES (2)")  # by hand: the task has to take it
+        second.execute(f"INSERT INTO {name}.t VALUES (3)")
+        sync.wait_synced()
+    for _ in range(2):
+        with pytest.raises(DMError) as raised, running_sync(forward) as sync:
+            sync.wait_synced()
+        assert raised.value.name == "brought-back"
+        assert f"{name}.t that task {name}_back brought" in raised.value.message
+    assert second.query(f"SELECT v FROM {name}.u") == ((2,),), "what precedes is applied"
+    assert sorted(second.query(f"SELECT v FROM {name}.t")) == [(1,), (3,)]
+
+
+def test_a_check_ends_when_it_has_read_for_long(upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str) -> None:
+    first, second = upstreams
+    forward = subtask_for(first, second, name, task=name, meta=end_of(first))
+    with running_sync(subtask_for(second, first, name, task=f"{name}_back", meta=end_of(second))) as sync:
+        sync.wait_synced()
+        first.execute(f"INSERT INTO {name}.u VALUES (2)")
+        second.execute(f"INSERT INTO {name}.t VALUES (3)")
+        sync.wait_synced()
+    assert found(forward).state == "failure"
+    result = found(forward, clock=_Slow())
+    assert result.state == "success"
+    assert "more to read" in result.message

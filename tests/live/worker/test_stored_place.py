@@ -1,0 +1,41 @@
+"""Where the source can't show that it has what a task needs, its relay is asked, whatever the reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.gtid import GtidSet
+from dm.position import Position
+from dm.task.precheck import stored_place
+from dm.task.precheck.context import Context
+from dm.task.precheck.server import open_server
+from tests.testbed.sync import subtask_for
+from tests.unit.relaylog.binlog_bytes import SERVER
+from tests.unit.relaylog.test_continuity import store
+from tests.unit.relaylog.writing import FIRST
+
+pytestmark = pytest.mark.live
+
+
+@pytest.mark.parametrize("flavor", ["mysql"])
+@pytest.mark.parametrize(
+    "gtids", [f"{SERVER}:1,ANONYMOUS", "{own}:1-999999999", ""], ids=["no GTID", "lost", "unknown"]
+)
+def test_the_relay_is_asked_for_what_another_server_can_not_show(
+    upstream: ThrowawayServer, target: ThrowawayServer, tmp_path: Path, gtids: str
+) -> None:
+    subtask = subtask_for(upstream, target, "d", task="stored_place")
+    store(tmp_path / "relay", [[True, False]], range(1))
+    with open_server(subtask.source.endpoint, "source") as source, open_server(subtask.target, "target") as there:
+        wanted = GtidSet.parse(gtids.format(own=source.facts.server_uuid), "mysql")
+        place = Position(SERVER, FIRST, 4, wanted)
+        alone, empty, filled = (
+            stored_place._missing(Context(subtask, source, there, relay=relay), place)
+            for relay in (None, tmp_path / "none", tmp_path / "relay")
+        )
+    assert alone
+    assert empty == f"{alone}; the relay does not have it"
+    assert filled.endswith(f"the relay's files end there, and the task is at {place}"), filled
