@@ -191,7 +191,10 @@ CHAPTERS: Final = (
             " the same instant. Where the source's `time_zone` is SYSTEM, it tells the target in which zone [generated"
             " columns](full-load.md#what-is-exact) are computed",
             "case-sensitive": "whether lists, filters and routes tell upper from lower case",
-            "ignore-checking-items": "items of `check-task` to leave out; `all` leaves out every one",
+            "ignore-checking-items": "items of `check-task` to leave out; `all` leaves out every one, and then a task"
+            " also starts while its target is down: it goes on once the target answers, and until then the relay keeps"
+            " all its files. What a run checks itself (error 36998: changes that came from this target) no item"
+            " leaves out",
             "clean-dump-file": "remove the dump files when `full` or `all` has loaded them; those of other tasks and"
             " programs stay",
             "online-ddl": "whether tables of gh-ost and pt-osc are left out and what is done to them is done to the"

@@ -51,6 +51,7 @@ from dm.worker.registry import ConfigFile, SubtaskRecord
 from dm.worker.relay_verbs import RelayVerbs
 from dm.worker.replay_verbs import ReplayVerbs
 from dm.worker.shard_verbs import ShardVerbs
+from dm.worker.silent_target import unanswered
 from dm.worker.source_verbs import SourceVerbs
 from dm.worker.spark_ahead import spark_ahead
 from dm.worker.supervisor import Source, Supervisor, Task
@@ -227,7 +228,7 @@ class Operations:
         *,
         remove_meta: bool,
     ) -> Answer:
-        warnings: list[JSON] = []
+        warnings, work = list[JSON](), self._supervisor.home.work / config.name
         results = self._check(config, wanted, anew=remove_meta, at_time=when is not None)
         _demand_passed(config.name, results)
 
@@ -255,20 +256,20 @@ class Operations:
                 )
                 for source, subtask in subtasks.items()
             }  # fmt: skip
-            if syncs(config):  # a run here would end that of another daemon, and be ended by it
-                for subtask in subtasks.values():
-                    self._servers.progress.demand_sole_run(subtask)
+            followed = subtasks if syncs(config) else {}
+            sole, needed = self._servers.progress.demand_sole_run, remove_meta or when is not None
+            silent = unanswered(sole, followed, needed=needed)  # a run of another daemon and one here end each other
+            warnings += silent.values()
             if remove_meta:
                 for subtask in subtasks.values():
-                    self._servers.forget_progress(subtask, self._supervisor.home.work / config.name)
+                    self._servers.forget_progress(subtask, work)
                 for source in wanted:
                     Hold(directories[source], validator_hold(config.name)).remove()
             for source, start in starts.items():
                 warnings += self._servers.begin_at(subtasks[source], start)
                 self._servers.validations.forget(subtasks[source])
-            if syncs(config):
-                for source, subtask in subtasks.items():
-                    self._servers.hold_place(subtask, self._supervisor.home.work / config.name, directories[source])
+            for source in followed.keys() - silent.keys():
+                self._servers.hold_place(subtasks[source], work, directories[source])
             jobs = self._loop.call(add)
         return {
             **self._begun(config.name, jobs),

@@ -135,6 +135,10 @@ def final_place(config: SubtaskConfig) -> FinalPlace:
 def demand_sole_run(config: SubtaskConfig) -> None:
     if "runs_elsewhere" in answers():
         raise DMError("task-runs-elsewhere", task=config.task, source=config.source_id, connection=7)
+    if "target_gone" in answers():
+        raise DMError("connection-lost", role="downstream", address=config.target.address)
+    if "target_denied" in answers():
+        raise DMError("access-denied", role="downstream", address=config.target.address, user=config.target.user)
 
 
 def operate_binlog(config: SubtaskConfig, request: Request, failing: EventPlace | None) -> JSON:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dm.relaylog.hold import needs
 from tests.unit.worker.home import TestHome, home, until
 
 LOST = {"error": "connection-lost", "role": "upstream", "address": "127.0.0.1:3306"}
@@ -181,6 +182,21 @@ def test_a_stopped_task_says_where_it_is(one: TestHome) -> None:
     answer = one.ok("stop-task", "t")["sources"][0]
     assert "broke" in answer["placeProblem"]
     assert answer["syncerBinlog"] == "(mysql-bin.000001, 154)", "as the unit said last"
+
+
+def test_a_task_starts_while_its_target_is_down_and_holds_all_relay_files(one: TestHome) -> None:
+    answers = one.directory / "servers.json"
+    answers.write_text('{"target_denied": true}')
+    assert one.said("start-task", one.task()).status == 1, "no time heals this"
+    answers.write_text('{"target_gone": true}')
+    for needed in (("--remove-meta",), ("--start-time", "2026-11-21T10:00:00")):
+        assert one.said("start-task", one.task(), *needed).status == 1, "that needs the target now"
+    assert one.ok("query-status")["tasks"] == []
+    relay = one.directory / "relay" / "one"
+    assert needs(relay) == []
+    started = one.ok("start-task", one.task())
+    assert "its relay keeps all its files" in started["warnings"][0]
+    assert [(need.everything, need.begins) for need in needs(relay)] == [(True, False)]
 
 
 def test_who_asks_for_a_task_in_error_is_told_by_the_exit_status(one: TestHome) -> None:
