@@ -37,17 +37,11 @@ def narrower_columns(context: Context, answers: Answers) -> Iterator[CheckResult
             target = context.destination(table)
             if not _differ(here.get(table, {}), there.get(target, {})):
                 continue  # structures are read one by one
-            found = targets.read(target)
-            if found is None:
-                continue
-            columns = [
-                (column, place)
-                for column in _structure(context, table).columns
-                if (place := found.column(column.name)) is not None
-            ]
             try:
-                refuse_narrower(table, target, columns, null_is_now=targets.null_is_now)
+                _refuse(context, targets, table)
             except DMError as error:
+                if error.retryable:
+                    raise
                 if context.begins_behind:
                     told = f"{error.message}; an ALTER behind the start may still mend that"
                     yield answers.warning(told, f"nothing; if the task then stops: {error.workaround}")
@@ -55,6 +49,20 @@ def narrower_columns(context: Context, answers: Answers) -> Iterator[CheckResult
                     yield answers.failure(error.message, error.workaround)
     finally:
         targets.close()
+
+
+def _refuse(context: Context, targets: TargetSchemas, table: TableName) -> None:
+    """Raise DMError where the syncer would, before it writes the first row of the table."""
+    target = context.destination(table)
+    found = targets.read(target)
+    if found is None:
+        return
+    columns = [
+        (column, place)
+        for column in _structure(context, table).columns
+        if (place := found.column(column.name)) is not None
+    ]
+    refuse_narrower(table, target, columns, null_is_now=targets.null_is_now)
 
 
 def _types(server: Server, schemas: tuple[str, ...]) -> dict[TableName, _Types]:

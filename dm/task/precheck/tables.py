@@ -17,6 +17,7 @@ from dm.task.precheck.foreign_keys import acting_foreign_keys
 from dm.task.precheck.narrowing import narrower_columns
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.takeable import untakeable_tables, untransactional
+from dm.task.precheck.unfit import unfit_tables
 
 
 def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
@@ -28,6 +29,7 @@ def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
         *_engines(context, answers),
         *untakeable_tables(context, answers),
         *_columns(context, answers),
+        *unfit_tables(context, answers),
         *narrower_columns(context, answers),
         *computed_values(context, answers),
         *session_values(context, answers),

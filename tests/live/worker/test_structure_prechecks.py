@@ -214,6 +214,7 @@ def test_triggers_of_the_target(migration: Migration) -> None:
 
 def test_columns_that_the_target_computes_otherwise(migration: Migration) -> None:
     name = migration.schema
+    migration.mode = "incremental"  # a load would refuse the column that is computed there only
     migration.upstream.execute(f"ALTER TABLE {name}.a ADD G INT AS (v * 2) STORED, ADD h INT AS (v * 4), ADD p INT")
     migration.target.execute(
         f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v INT, g INT AS (v * 3) STORED, h INT AS (v * 4) STORED,"
@@ -229,6 +230,32 @@ def test_columns_that_the_target_computes_otherwise(migration: Migration) -> Non
         f"ALTER TABLE {name}.a DROP g, DROP p", f"ALTER TABLE {name}.a ADD g INT AS (v * 2) STORED, ADD p INT"
     )
     assert migration.only("table_schema").state == "success"
+
+
+def test_tables_that_a_load_would_refuse(migration: Migration) -> None:
+    name = migration.schema
+    there = {
+        "computed_here": ("v INT AS (id + 1) STORED", "v INT"),
+        "computed_there": ("v INT", "v INT AS (id + 1) STORED"),
+        "wider_there": ("v INT", "v BIGINT"),
+        "not_null_there": ("v INT", "v INT NOT NULL"),
+        "demanding": ("v INT", "v INT, own INT NOT NULL"),
+        "fitting": ("v INT", "own INT, v INT"),
+    }
+    for table, (here, columns) in there.items():
+        migration.upstream.execute(f"CREATE TABLE {name}.{table} (id INT PRIMARY KEY, {here})")
+        migration.target.execute(f"CREATE TABLE {name}.{table} (id INT PRIMARY KEY, {columns})")
+    migration.upstream.execute(f"CREATE TABLE {name}.shown (id INT PRIMARY KEY)")
+    migration.target.execute(f"CREATE VIEW {name}.shown AS SELECT 1 AS id")
+
+    def refused(state: str) -> set[str]:
+        found = [each for each in migration.check().get("table_schema", []) if "the load would refuse" in each.message]
+        assert {each.state for each in found} <= {state}
+        return {each.message.partition(f"table {name}.")[2].partition(" ")[0] for each in found}
+
+    assert refused("failure") == {*there, "shown"} - {"fitting"}
+    migration.mode = "incremental"
+    assert refused("failure") == set()
 
 
 def test_expressions_of_servers_that_print_them_otherwise_are_not_compared(
