@@ -68,6 +68,17 @@ KINDS: tuple[ErrorKind, ...] = (
         "restore the table from a backup, or start the task with --remove-meta and a position in `meta`",
     ),
     ErrorKind(
+        "progress-of-dm",
+        24902,
+        "checkpoint",
+        "downstream",
+        "medium",
+        "{table} at the target is a progress table of DM itself, which dm can't continue{place}",
+        "stop the task in DM; then give the task file another `name` (or `meta-schema`), `task-mode: incremental` and "
+        "this place as `meta`, see docs/coming-from-dm.md; or drop what DM has stored with "
+        "`dmctl forgotten remove progress/{task} --file <task file>`, and start anew",
+    ),
+    ErrorKind(
         "lane-stalled",
         36902,
         "sync-unit",

@@ -2,18 +2,28 @@
 
 The checkpoint table is DM's (`dm-behaviour` 4.9) with 64-bit offsets and the server's uuid added, since an offset means
 nothing without its server. The other tables are ours.
+
+So the tables that DM itself has left at the target have the names of ours, and a DM user's first task meets them. They
+can't be read or continued: DM's position names no server, its structures are TiDB's, and what it has committed after
+its checkpoint is unknown. They may still be DM's progress. Whoever creates or reads progress says so by name
+(`existing_tables`, `create_tables`), with DM's position, and changes nothing.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass
 from typing import Final
 
 from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
 from dm.ident import Ident, TableName
 
 _SHARE: Final = "~join"
+# Of the tables whose names DM uses as well: a column that ours have and DM's have not.
+_NOT_OF_DM: Final = {"syncer_checkpoint": "server_uuid", "loader_checkpoint": "epoch", "validator_checkpoint": "epoch"}
+_RELAY_NUMBER: Final = re.compile(r"\|[0-9]{6,}(?=\.[0-9]+$)")  # DM's names of files that it has read from a relay
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +237,7 @@ _ONLINE = """CREATE TABLE IF NOT EXISTS {table} (
 
 
 def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
-    """Create what is missing; safe to repeat and to race."""
+    """Create what is missing; safe to repeat and to race. Raises DMError for tables of DM itself."""
     connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
     definitions = (
         (key.checkpoint, _CHECKPOINT),
@@ -242,6 +252,35 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
     for table, definition in definitions:
         connection.execute(definition.format(table=table.sql, charset=CHARSET))
     connection.commit()
+    _demand_not_of_dm(connection, key)
+
+
+def _demand_not_of_dm(connection: TargetConnection, key: SubtaskKey) -> None:
+    places = ", ".join(["%s"] * len(_NOT_OF_DM))
+    rows = connection.query(
+        "SELECT table_name, column_name FROM information_schema.columns"
+        f" WHERE table_schema = %s AND table_name IN ({places})",
+        (key.meta_schema, *(key.table(suffix).table for suffix in _NOT_OF_DM)),
+    )
+    found = {(str(table), str(column)) for table, column in rows}
+    for suffix, column in _NOT_OF_DM.items():
+        table = key.table(suffix)
+        if table.table in {name for name, _ in found} and (table.table, column) not in found:
+            place = _place_of_dm(connection, key) if table == key.checkpoint else ""
+            raise DMError("progress-of-dm", table=table, source=key.source_id, task=key.task, place=place)
+
+
+def _place_of_dm(connection: TargetConnection, key: SubtaskKey) -> str:
+    """Where DM's checkpoint is, as a clause."""
+    rows = connection.query(
+        f"SELECT binlog_name, binlog_pos, binlog_gtid FROM {key.checkpoint.sql} WHERE id = %s AND is_global",
+        (key.source_id,),
+    )
+    if not rows:
+        return f"; it has no checkpoint of source {key.source_id}"
+    file, offset, gtids = (str(value or "") for value in rows[0])
+    where = f"binlog-name {_RELAY_NUMBER.sub('', file)}, binlog-pos {offset}"
+    return f"; the checkpoint of source {key.source_id} is at {where}{f', binlog-gtid {gtids}' if gtids else ''}"
 
 
 def own_tables(key: SubtaskKey) -> list[TableName]:
@@ -252,11 +291,13 @@ def own_tables(key: SubtaskKey) -> list[TableName]:
 
 
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:
-    """The progress tables of the task that exist."""
+    """The progress tables of the task that exist; raises DMError for tables of DM itself."""
     rows = connection.query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (key.meta_schema,)
     )
     present = {str(row[0]) for row in rows}
+    if any(key.table(suffix).table in present for suffix in _NOT_OF_DM):
+        _demand_not_of_dm(connection, key)
     return [table for table in own_tables(key) if table.table in present]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -117,13 +117,23 @@ def prechecks(
     for source in sources:
         relay = (relays or {}).get(source)
         context = partial(Context, task.subtask(source), anew=anew, at_time=at_time, work=work, relay=relay)
-        results += _subtask(task.subtask(source), (seen, shards), context)
+        results += _said_once(_subtask(task.subtask(source), (seen, shards), context))
     results += merged_shards(task.merges, task.ignore_checking_items, shards)
     if seen and LISTS not in task.ignore_checking_items:
         results += entries_without_tables(task, seen)
     if CLUSTER not in task.ignore_checking_items:
         results += cluster_authentication(task.spark)
     return results
+
+
+def _said_once(results: Iterable[CheckResult]) -> Iterator[CheckResult]:
+    """One thing may keep several checks of a source from being made; the first of them says so."""
+    said: set[str] = set()
+    for result in results:
+        if result.state != "failure" or result.message not in said:
+            yield result
+        if result.state == "failure":
+            said.add(result.message)
 
 
 def _subtask(

@@ -12,12 +12,12 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.checkpoint import write_global
+from dm.progress.checkpoint import has_checkpoint, write_global
 from dm.progress.deferral import Deferral, create_deferrals, defer
 from dm.progress.restart import no_other_run
 from dm.progress.shard_tables import create_shard_tables
 from dm.progress.stored_tasks import remove_task, stored_tasks
-from dm.progress.tables import SubtaskKey, create_tables
+from dm.progress.tables import SubtaskKey, create_tables, remove_progress
 from dm.progress.validator_tables import create_validator_tables
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of
@@ -87,3 +87,27 @@ def test_indexes_that_a_load_has_taken_off_are_not_forgotten(
     session.commit()
     assert remove_task(session, key.meta_schema, "shop") == []
     assert stored_tasks(session, key.meta_schema) == []
+
+
+def test_progress_that_dm_has_stored_is_refused_by_name_and_can_be_dropped(
+    session: TargetConnection, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    key = SubtaskKey(schema(target), "shop", "one")
+    session.execute(
+        f"CREATE TABLE {key.checkpoint.sql} (id VARCHAR(32) NOT NULL, cp_schema VARCHAR(128) NOT NULL, cp_table"
+        " VARCHAR(128) NOT NULL, binlog_name VARCHAR(128), binlog_pos INT UNSIGNED, binlog_gtid TEXT, table_info JSON,"
+        " is_global BOOLEAN, update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP)"
+    )
+    session.execute(
+        f"INSERT INTO {key.checkpoint.sql}"
+        " VALUES ('one', '', '', 'mysql-bin|000001.000003', 1234, '', 'null', 1, NOW())"
+    )
+    session.commit()
+    for read in (has_checkpoint, create_tables, remove_progress):
+        with pytest.raises(DMError) as raised:
+            read(session, key)
+        assert raised.value.name == "progress-of-dm"
+        assert "binlog-name mysql-bin.000003, binlog-pos 1234" in raised.value.message
+    assert [one.sources for one in stored_tasks(session, key.meta_schema)] == [["one"]]
+    assert remove_task(session, key.meta_schema, "shop") == []
+    assert not has_checkpoint(session, key)
