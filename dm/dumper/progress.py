@@ -120,7 +120,7 @@ class DumpProgress:
             self._waiting = what
 
     def status(self) -> Mapping[str, JSON]:
-        """DM's dump status."""
+        """DM's dump status; DM counts these in doubles, which its JSON writes as numbers, not as text."""
         with self._lock:
             tables = self._tables.values()
             rows, size = sum(table.seen[0] for table in tables), sum(table.seen[1] for table in tables)
@@ -130,10 +130,10 @@ class DumpProgress:
             active.sort(key=lambda entry: -entry[1].total)
             return {
                 "totalTables": str(len(tables)),
-                "completedTables": str(sum(1 for table in tables if table.missing <= 0)),
-                "finishedBytes": str(size),
-                "finishedRows": str(rows),
-                "estimateTotalRows": str(estimate),
+                "completedTables": sum(1 for table in tables if table.missing <= 0),
+                "finishedBytes": size,
+                "finishedRows": rows,
+                "estimateTotalRows": estimate,
                 "bps": str(int(self._size_pace.rate(size))),
                 "rps": str(int(self._rows_pace.rate(rows))),
                 "etaSeconds": None if eta is None else str(eta),

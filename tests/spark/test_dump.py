@@ -228,7 +228,7 @@ def test_a_pause_leaves_a_dump_that_goes_on(mariadb: ThrowawayServer, full_load:
         """Set as soon as a chunk is done."""
 
         def is_set(self) -> bool:
-            return unit.status()["finishedRows"] != "0" or super().is_set()
+            return unit.status()["finishedRows"] != 0 or super().is_set()
 
     unit.run(StopAfterFirst())
     plan = load_plan(load.storage)

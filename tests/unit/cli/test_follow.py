@@ -20,9 +20,9 @@ TABLE = {
     "progress": "25.00 %",
 }
 DUMP = {
-    "finishedRows": "100",
-    "estimateTotalRows": "400",
-    "finishedBytes": "3145728",
+    "finishedRows": 100,
+    "estimateTotalRows": 400,
+    "finishedBytes": 3145728,
     "bps": "1048576",
     "etaSeconds": "3723",
     "phase": "reading rows",

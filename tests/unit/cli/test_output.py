@@ -223,8 +223,8 @@ def test_the_end_that_was_asked_for_is_told_while_it_lies_ahead(capsys: pytest.C
 
 def test_a_load_tells_tables_time_and_one_rest_for_dump_and_load() -> None:
     dump = {
-        "progress": "25.00 %", "totalTables": "30", "completedTables": "12", "finishedRows": "100",
-        "estimateTotalRows": "400", "finishedBytes": "1048576", "bps": "1048576", "etaSeconds": "40",
+        "progress": "25.00 %", "totalTables": "30", "completedTables": 12, "finishedRows": 100,
+        "estimateTotalRows": 400, "finishedBytes": 1048576, "bps": "1048576", "etaSeconds": "40",
         "phase": "reading rows", "totalElapsedSeconds": "75", "totalEtaSeconds": "220", "totalEtaAssumed": True,
     }  # fmt: skip
 

@@ -20,7 +20,7 @@ from tests.testbed.fake_clock import FakeClock
 ONE, TWO = TableName("a", "one"), TableName("a", "two")
 
 
-def test_a_dump_counts_tables_rows_and_bytes() -> None:
+def test_a_dump_counts_tables_rows_and_bytes_and_writes_them_as_dm_does() -> None:
     clock = FakeClock()
     progress = DumpProgress(clock)
     progress.plan(ONE, 2, 100)
@@ -32,10 +32,10 @@ def test_a_dump_counts_tables_rows_and_bytes() -> None:
     status = progress.status()
     assert status["etaSeconds"] is None, "the first piece tells how long a start takes"
     assert status["totalTables"] == "2"
-    assert status["completedTables"] == "1"
-    assert status["finishedRows"] == "100"
-    assert status["finishedBytes"] == "1000"
-    assert status["estimateTotalRows"] == "400"
+    assert status["completedTables"] == 1
+    assert status["finishedRows"] == 100
+    assert status["finishedBytes"] == 1000
+    assert status["estimateTotalRows"] == 400
     assert status["bps"] == "50"
     assert status["rps"] == "5"
     assert status["progress"] == "25.00 %"
@@ -68,7 +68,7 @@ def test_a_table_that_starts_anew_counts_from_zero_and_one_that_is_gone_not_at_a
     progress.plan(ONE, 1, 10)
     progress.chunk(ONE, 10, 1)
     progress.plan(ONE, 2, 10)
-    assert progress.status()["finishedRows"] == "0"
+    assert progress.status()["finishedRows"] == 0
     progress.forget(ONE)
     assert progress.status()["totalTables"] == "0"
 
@@ -99,11 +99,11 @@ def test_chunks_under_way_count_until_they_are_done() -> None:
     progress = DumpProgress(FakeClock())
     progress.plan(ONE, 2, 100)
     progress.under_way({ONE: (30, 300)})
-    assert progress.status()["finishedRows"] == "30"
+    assert progress.status()["finishedRows"] == 30
     assert progress.status()["progress"] == "30.00 %"
     progress.under_way({})
     progress.chunk(ONE, 50, 500)
-    assert progress.status()["finishedBytes"] == "500"
+    assert progress.status()["finishedBytes"] == 500
 
 
 STEPS = st.lists(

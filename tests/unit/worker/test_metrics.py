@@ -32,7 +32,7 @@ SYNC: dict[str, JSON] = {
     ],
 }  # fmt: skip
 DUMP: dict[str, JSON] = {
-    "finishedRows": "10", "finishedBytes": 2000.0, "completedTables": 1.0, "estimateTotalRows": 40.0,
+    "finishedRows": 10, "finishedBytes": 2000, "completedTables": 1, "estimateTotalRows": 40,
     "progress": "25.00 %", "etaSeconds": "30",
 }  # fmt: skip
 LOAD: dict[str, JSON] = {
