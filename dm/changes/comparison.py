@@ -26,6 +26,7 @@ from time import gmtime, strftime, strptime
 
 from dm.binlog.value import ABSENT, Value
 from dm.changes.column_map import MappedColumn
+from dm.changes.computing import ZERO, moment_text
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
@@ -63,12 +64,19 @@ def _moment(name: bytes, literal: bytes) -> bytes:
     """The condition that a TIMESTAMP is this moment, in a session of any zone.
 
     A server compares local times, which may stand for two moments; the seconds do not. Any zone is less than a day from
-    UTC, so the index finds few others.
+    UTC, so the index finds few others. Where the source's column is no time, the server reads the value, as it does for
+    an INSERT; that literal is refused where it would be one of two moments.
     """
-    text, _, fraction = literal.split(b"'", 2)[1].removesuffix(b"+00:00").decode().partition(".")
-    if text.startswith("0000-"):
+    told = moment_text(literal)
+    if told is None:
+        return name + b"=" + literal
+    if told.startswith(ZERO):
         return b"UNIX_TIMESTAMP(" + name + b")=0"
-    seconds = timegm(strptime(text, "%Y-%m-%d %H:%M:%S"))
+    text, _, fraction = told.decode().partition(".")
+    try:
+        seconds = timegm(strptime(text, "%Y-%m-%d %H:%M:%S"))
+    except ValueError:  # a DATETIME's month of zero, or February 31st, which no TIMESTAMP is
+        return b"FALSE"
     first, last = (strftime("%Y-%m-%d %H:%M:%S", gmtime(max(0, seconds + day))) for day in (-_DAY, _DAY))
     moment = f"{seconds}.{fraction}" if fraction else f"{seconds}"
     return (

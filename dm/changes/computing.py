@@ -26,6 +26,7 @@ well, and nobody can compute them. What the source has stored is in the row's im
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -115,12 +116,20 @@ class Computing:
         """The encoder of a TIMESTAMP's value for any zone, made of that of its text in UTC."""
         offsets = self.offset_literals and source.base in _WITH_TIME
         parts = [None if part == TEXT else part.encode() for part in moment_parts(offsets=offsets)]
+        timed = source.base in _WITH_TIME
 
         def encoded(value: Value) -> bytes:
             literal = encode(value)
             text = literal[1:-1]
-            if literal[:1] != b"'" or text.startswith(ZERO):
+            if literal in _NO_MOMENT or (timed and text.startswith(ZERO)):
                 return literal
+            if not timed:
+                return b"IF(CONVERT_TZ(%b)=%b,%b,CONCAT(%b,' UTC is one of two moments'))" % (
+                    b"CONVERT_TZ(" + literal + _THERE + b",@@SESSION.time_zone,'+00:00'",
+                    b"CAST(" + literal + b" AS DATETIME(6))",
+                    b"CONVERT_TZ(" + literal + _THERE,
+                    literal,
+                )
             return b"".join([text if part is None else part for part in parts])
 
         return encoded
@@ -138,14 +147,25 @@ ZERO: Final = b"0000-"
 """How the zero of a TIMESTAMP begins, which is no moment."""
 TEXT: Final = ""
 """Stands for the value's text in UTC among the parts of a literal."""
+_THERE: Final = b",'+00:00',@@SESSION.time_zone)"
+_NO_MOMENT: Final = frozenset({b"NULL", b"0"})
+_TOLD: Final = re.compile(
+    rb"(?:IF\(CONVERT_TZ\(CONVERT_TZ\()?'(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?)(?:\+00:00)?'(?!')"
+)
 
 
 def moment_parts(*, offsets: bool) -> Sequence[str]:
     """The parts of a TIMESTAMP's literal that means the same in any zone; with `offsets` the target takes an offset."""
     if offsets:
         return "'", TEXT, "+00:00'"
-    there = "','+00:00',@@SESSION.time_zone)"
+    there = "'" + _THERE.decode()
     return (
         *("IF(CONVERT_TZ(CONVERT_TZ('", TEXT, there, ",@@SESSION.time_zone,'+00:00')='", TEXT, "',"),
         *("CONVERT_TZ('", TEXT, there, ",'", TEXT, " UTC is one of two moments with one local time')"),
     )
+
+
+def moment_text(literal: bytes) -> bytes | None:
+    """The text in UTC that a TIMESTAMP's literal was made of; None where the value was no time."""
+    told = _TOLD.match(literal)
+    return None if told is None else told[1]

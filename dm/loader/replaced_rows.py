@@ -27,6 +27,7 @@ import pyarrow
 
 from dm.config.endpoint import Endpoint
 from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.chunk_plan import value_expression
 from dm.dumpfiles.destination import Destination, OwnKey
 from dm.dumpfiles.literals import row_literals, shown_row
 from dm.errors import DMError
@@ -34,13 +35,14 @@ from dm.ident import Ident, TableName
 from dm.progress.load_parts import LoadRun, tables_loaded_into
 from dm.schema.expressions import columns_under, is_computed
 from dm.schema.table import Column, Index, TableSchema
-from dm.type_family import BYTES, INTEGERS, TEMPORAL, TEXTS
+from dm.type_family import BYTES, FIXED_BYTES, MEMBERED, NUMBERS, TEMPORAL, TEXTS
 from dm.upstream.connection import connect, fetch
 
 Rows = Callable[[Sequence[str]], Iterable[pyarrow.RecordBatch]]
 
-# Types whose values are the same text on both sides, and compare by it.
-_ASKED: Final = INTEGERS | TEMPORAL | BYTES | TEXTS | {"decimal", "year", "enum", "set"}
+# Types whose values both servers compare with what the other one reads (`value_expression`). All that a key may be made
+# of are among them: a row is known by the whole of its key, or another one is taken for it.
+_ASKED: Final = NUMBERS | TEMPORAL | BYTES | TEXTS | MEMBERED | frozenset(FIXED_BYTES) | {"bit"}
 
 
 def own_keys(source: TableSchema, target: TableSchema) -> tuple[OwnKey, ...]:
@@ -139,10 +141,12 @@ class ReplacedRows:
         names = [f"@dm_key{at}" for at in range(len(key.parts))]
         connection.execute(replacing)
         into = f"SELECT {', '.join(key.parts)} INTO {', '.join(names)} FROM "
-        connection.execute(into.encode() + target + b" WHERE " + mine)
+        if connection.execute(into.encode() + target + b" WHERE " + mine) != 1:
+            raise AssertionError(f"a row of {self.destination.target} is not found by the key it was written with")
         connection.execute("ROLLBACK TO SAVEPOINT dm_row")
         same = " AND ".join(f"{part} = {name}" for part, name in zip(key.parts, names, strict=True))
-        connection.execute("SET NAMES utf8mb4")
+        # The source gets texts in UTF-8, but the condition has the row's own bytes.
+        connection.execute("SET SESSION character_set_results = utf8mb4")
         found = connection.query(
             f"SELECT {', '.join(map(_asked, key.asked))} FROM ".encode()
             + target
@@ -174,8 +178,7 @@ class ReplacedRows:
 
 def _asked(column: Column) -> str:
     """The column for both servers, whatever zone their sessions are in."""
-    name = Ident(column.name).sql
-    return f"UNIX_TIMESTAMP({name})" if column.base == "timestamp" else name
+    return f"UNIX_TIMESTAMP({Ident(column.name).sql})" if column.base == "timestamp" else value_expression(column)
 
 
 def _conditions(batch: pyarrow.RecordBatch, key: Sequence[Column], moments: Sequence[str]) -> Iterator[bytes]:
@@ -185,7 +188,11 @@ def _conditions(batch: pyarrow.RecordBatch, key: Sequence[Column], moments: Sequ
         return
     parts = []
     for column in key:
-        literals = row_literals(batch.select([column.name]), (column,), moments=moments)
+        if column.base == "bit":  # whose bytes in quotes are a text to a comparison
+            values = batch.column(column.name).to_pylist()
+            literals: Iterable[bytes] = (b"%d" % int.from_bytes(value, "big") for value in values)
+        else:
+            literals = row_literals(batch.select([column.name]), (column,), moments=moments)
         parts.append([Ident(column.name).sql.encode() + b" = " + literal for literal in literals])
     for row in zip(*parts, strict=True):
         yield b" AND ".join(row)
