@@ -121,6 +121,18 @@ KINDS: tuple[ErrorKind, ...] = (
         " executes another statement in place of this one, `dmctl binlog skip` none",
     ),
     ErrorKind(
+        "shard-partitions-differ",
+        36999,
+        "sync-unit",
+        "internal",
+        "high",
+        "the rows that shard {shard} loses are not surely those that the target's table {target} would lose: {why}:"
+        " {statement}",
+        "compare SHOW CREATE TABLE of all shards and of the target; where the target's partitions are to be the"
+        " shards', REORGANIZE PARTITION there, and `dmctl resume-task`; else `dmctl shard-ddl-lock unlock <lock-id>"
+        " --action skip` and `dmctl resume-task`: no shard's rows go at the target, and you delete them there by hand",
+    ),
+    ErrorKind(
         "shard-target-behind",
         36988,
         "sync-unit",

@@ -267,7 +267,7 @@ def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, da
         if isinstance(operation, OtherAlter):
             partitions = after_operation(draft.partitions, operation.clause, cursor)
             if partitions is not None:
-                draft.partitions = list(partitions)
+                draft.partitions = partitions
         elif isinstance(operation, RenameTable):
             draft.rename_table(operation.pairs[-1][1])
     if not draft.columns:

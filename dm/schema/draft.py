@@ -16,6 +16,7 @@ from dm.ident import TableName
 from dm.schema.charset import Collated
 from dm.schema.column_definition import Definition
 from dm.schema.index_definition import IndexDefinition, covers
+from dm.schema.partition import Partitions
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.sql.operation import ColumnPlace
 
@@ -55,7 +56,7 @@ class TableDraft:
         self.checks: list[str] = list(schema.checks)
         self.check_words: list[tuple[str, ...]] = list(schema.check_words)
         self.check_words += [()] * (len(self.checks) - len(self.check_words))
-        self.partitions: list[str] = list(schema.partitions)
+        self.partitions = Partitions.of(schema)
         self.kept = schema.kept
         self.charset = schema.charset
         self.collation = schema.collation
@@ -78,9 +79,10 @@ class TableDraft:
             self.collation or None,
             self.engine,
             tuple(self.checks),
-            tuple(self.partitions),
+            self.partitions.names,
             tuple(self.check_words),
             tuple(name for name in self.kept if self.position(name) is None),
+            self.partitions.placing,
         )
 
     def _refuse(self, why: str) -> None:

@@ -19,7 +19,7 @@ from dm.schema.index_definition import read_foreign_key
 from dm.schema.interpretation import Changes, Surroundings, interpret
 from dm.schema.normal import index_form, key_form, same_column, same_structure
 from dm.schema.parse import check_name, read_create
-from dm.schema.partition import after_operation
+from dm.schema.partition import Partitions, after_operation
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.sql.cursor import Clause, Cursor
 from dm.sql.inline_references import honours_inline_references
@@ -210,9 +210,9 @@ def _shown_partitions(schema: TableSchema, operation: OtherAlter, cursor: Cursor
     if words[0] == "REMOVE":
         return not now
     if words[0] == "ADD":
-        new = after_operation((), operation.clause, cursor)
+        new = (after_operation(Partitions(), operation.clause, cursor) or Partitions()).names
         counted = any(token.upper == "PARTITIONS" for token in operation.clause.tokens[2:3])
-        return bool(new) and {name.lower() for name in new or ()} <= now and not counted
+        return bool(new) and {name.lower() for name in new} <= now and not counted
     if words[0] == "DROP":
         return {token.text.lower() for token in operation.clause.tokens[2:]}.isdisjoint(now)
     return False

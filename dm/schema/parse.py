@@ -9,7 +9,7 @@ from dm.schema.charset import Collated, collated, default_collation
 from dm.schema.column_definition import read_definition, with_implicit_timestamps
 from dm.schema.draft import Refused, TableDraft
 from dm.schema.index_definition import IndexDefinition, covers, read_foreign_key, read_index
-from dm.schema.partition import partition_names
+from dm.schema.partition import partitions_of
 from dm.schema.table import TableSchema
 from dm.sql.alter import definition_kind
 from dm.sql.context import SourceContext
@@ -155,7 +155,7 @@ def read_create(operation: CreateTable, inherited: Collated, cursor: Cursor) -> 
         _fill(draft, operation.body, cursor)
     except Refused as refusal:
         cursor.fail(str(refusal))
-    draft.partitions = list(partition_names(partitioning, cursor))
+    draft.partitions = partitions_of(partitioning, cursor)
     return draft.freeze()
 
 

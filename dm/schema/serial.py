@@ -45,7 +45,8 @@ def schema_to_json(schema: TableSchema) -> str:
             "partitions": list(schema.partitions),
             "check_words": [list(words) for words in schema.check_words],
         }
-        | ({"kept": list(schema.kept)} if schema.kept else {}),
+        | ({"kept": list(schema.kept)} if schema.kept else {})
+        | ({"placing": [list(each) for each in schema.placing]} if schema.placing else {}),
         separators=(",", ":"),
     )
 
@@ -92,6 +93,7 @@ def schema_from_json(text: str) -> TableSchema:
             tuple(data["partitions"]),
             tuple(tuple(words) for words in data.get("check_words", ())),
             tuple(data.get("kept", ())),
+            tuple(tuple(each) for each in data.get("placing", ())),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DMError("structure-not-understood", statement=text, why="its stored form is damaged") from error

@@ -8,6 +8,8 @@ from typing import Literal
 from dm.ident import TableName
 
 IndexKind = Literal["primary", "unique", "index", "fulltext", "spatial"]
+Placing = tuple[tuple[str, ...], ...]
+"""Which rows a table's partitions have (`dm.schema.partition`); empty where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,7 @@ class TableSchema:
     check_words: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
     # Columns, lower case, whose DROP the target did not get: it has them with their old values.
     kept: tuple[str, ...] = field(default=(), compare=False)
+    placing: Placing = field(default=(), compare=False)  # each server prints expressions its own way
 
     def column(self, name: str) -> Column | None:
         """The column of that name; column names compare without case, as in the servers."""

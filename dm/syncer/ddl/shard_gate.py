@@ -26,6 +26,8 @@ from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_holds import HeldTable, hand_over, put_held
 from dm.progress.shard_structures import ShardStructures
 from dm.rules.owned_tables import OwnedTables
+from dm.schema.partition import losing_rows
+from dm.schema.partition_rows import differing_rows
 from dm.schema.shard_column import differing_values
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
@@ -228,12 +230,15 @@ class ShardGate:
         """Say that the shard is at its DDL; waits for other sources for a moment. Raises DMError, or Stopped."""
         groups, structures, found = self.reading.groups, self.reading.structures, list[Standing]()
         self._ensure([ddl.shard.target])
+        differing = self._other_partitions(ddl.shard, planned)
         target = None if self.optimistic is None else self.optimistic.target_of(ddl.shard)
 
         after = None if self.optimistic is None else self.optimistic.behind(planned, ddl.shard.table)
 
         def act(connection: TargetConnection) -> None:
             found.append(groups.arrive(connection, ddl, after, target))
+            if differing is not None and found[0] is not Standing.EXECUTED:  # nor left out by a person
+                raise differing
             if structures is not None:
                 structures.arrived(connection, ddl.shard, after, target)
 
@@ -246,6 +251,31 @@ class ShardGate:
                 raise Stopped
             standing = self._look(ddl.shard)
         return standing
+
+    def _other_partitions(self, shard: Shard, planned: DdlPlan) -> DMError | None:
+        """The error where a partition that loses its rows may have others at the target.
+
+        Each shard is compared with the target's table when it arrives. What that one has then it has until all are
+        there: meanwhile it only gets more partitions, above those of a RANGE or beside those of a LIST.
+        """
+        for step in planned.steps:
+            if not isinstance(step, Execute) or step.by_hand or not (names := losing_rows(step.piece)):
+                continue
+            target = self._schemas.read(shard.target)
+            if target is None:
+                continue
+            own = self._tracker.get(shard.table) or replace(target, partitions=(), placing=())
+            if why := differing_rows(own, target, names, self._number):
+                statement = step.piece.text
+                return DMError(
+                    "shard-partitions-differ", statement=statement, shard=shard.table, target=shard.target, why=why
+                )
+        return None
+
+    def _number(self, expression: str) -> int | None:
+        found = self._progress.ask(lambda connection: connection.query(f"SELECT {expression}"))
+        value = found[0][0]
+        return value if isinstance(value, int) else None
 
     def way(self, ddl: GroupDdl | None, planned: DdlPlan, original: DdlPlan) -> Passage | Early | Way | None:
         """How an event goes on in the optimistic mode; None where that mode has nothing to say."""
