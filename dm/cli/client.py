@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 
 from dm.cli.authorization import authorization
 from dm.errors import DMError, ErrorReport
-from dm.worker.home import HOME_TAKEN_STATUS, Home
+from dm.worker.home import HOME_OPTION, HOME_TAKEN_STATUS, Home
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -185,12 +185,12 @@ class Client:
 
         with log.open("ab") as output:
             return subprocess.Popen(
-                [sys.executable, "-m", "dm.worker.daemon"],
+                [sys.executable, "-m", "dm.worker.daemon", HOME_OPTION, str(self._home.directory)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                env={**_passed_on(os.environ), "DM_HOME": str(self._home.directory)},
+                env=_passed_on(os.environ),
             )
 
 
@@ -203,16 +203,14 @@ def _daemons() -> Iterator[str]:
         except OSError:
             continue  # it has ended
         if b"dm.worker.daemon" in command[:4] or any(word.endswith(b"/dm-worker") for word in command[:2]):
-            yield f"dm-worker (pid {process.name}) of user {_user_name(owner)} runs{_home_of(process)}"
+            yield f"dm-worker (pid {process.name}) of user {_user_name(owner)} runs{_home_of(command)}"
 
 
-def _home_of(process: Path) -> str:
-    try:
-        environment = (process / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return ""  # another user's
-    named = [each.removeprefix(b"DM_HOME=") for each in environment if each.startswith(b"DM_HOME=")]
-    return f" in {os.fsdecode(named[0])}" if named else ""
+def _home_of(command: Sequence[bytes]) -> str:
+    """From its arguments, which everybody may read; the environment of a process with passwords is root's alone."""
+    words = [os.fsdecode(word) for word in command]
+    named = words[words.index(HOME_OPTION) + 1 :] if HOME_OPTION in words else []
+    return f" in {named[0]}" if named else ""
 
 
 def _user_name(uid: int) -> str:

@@ -27,7 +27,7 @@ from dm.worker.api import create_app, create_metrics_app
 from dm.worker.api_server import serving
 from dm.worker.binlog_verbs import ProgressAtTarget
 from dm.worker.connection import BACKLOG, raise_descriptors
-from dm.worker.home import HOME_TAKEN_STATUS, Home
+from dm.worker.home import HOME_OPTION, HOME_TAKEN_STATUS, Home
 from dm.worker.hosts import PATIENCE_SECONDS, Hosts
 from dm.worker.loop import Loop
 from dm.worker.metrics import Metrics
@@ -155,6 +155,7 @@ def run(parts: Parts, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--metrics-addr", metavar="127.0.0.1:PORT", help=f"a port for Prometheus that has /metrics alone; {reading}"
     )
+    parser.add_argument(HOME_OPTION, metavar="DIR", help="the directory of its state; else $DM_HOME, else ~/.dm")
     parser.add_argument(
         "--secret-key-path", metavar="FILE", type=Path, help="the key of encrypted passwords; else $DM_HOME/secret-key"
     )
@@ -174,7 +175,8 @@ def run(parts: Parts, arguments: Sequence[str] | None = None) -> int:
     given = {name: value for name, value in named.items() if value is not None}
     try:
         ports = Ports(*(loopback(text) if text else None for text in (options.listen, options.metrics_addr)))
-        serve(Home.of(os.environ, options.secret_key_path), parts, ports, stop, given)
+        where = {"DM_HOME": options.home} if options.home else os.environ
+        serve(Home.of(where, options.secret_key_path), parts, ports, stop, given)
     except DMError as error:
         structlog.get_logger().error("dm-worker ends", error=str(error))
         print(visible(str(error)), file=sys.stderr)  # noqa: T201  the one thing a person at a terminal needs to see

@@ -13,6 +13,7 @@ from pathlib import Path
 from dm.errors import DMError
 
 SOCKET_NAME = "dm-worker.sock"
+HOME_OPTION = "--home"  # of the daemon
 HOME_TAKEN_STATUS = 4  # the exit status of a daemon that finds another one in its home
 
 
