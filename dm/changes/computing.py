@@ -36,9 +36,7 @@ from dm.errors import DMError
 from dm.schema.expressions import depends_on_zone, reads_padded
 from dm.schema.table import Column, TableSchema
 from dm.sql.literal import Encoder
-
-Offsets = tuple[tuple[int, int], ...]
-"""A zone's offsets: since which week of 1970 how many minutes east."""
+from dm.sql.zone_offsets import Offsets
 
 UTC: Final[Offsets] = ((0, 0),)
 PADDING: Final = "PAD_CHAR_TO_FULL_LENGTH"
@@ -87,6 +85,10 @@ class TableSettings:
 
     zone: str = ""  # empty: the session's own
     pads: bool = False
+
+    def mode(self, own: str) -> str:
+        """The sql_mode that it has then, where `own` is its usual one."""
+        return f"{own},{PADDING}" if self.pads else own
 
 
 PLAIN: Final = TableSettings()

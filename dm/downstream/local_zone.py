@@ -7,7 +7,7 @@ from typing import Final
 from dm.changes.local_time import LocalTime
 from dm.downstream.connection import TargetConnection
 from dm.sql.literal import quoted
-from dm.sql.zone_offsets import offsets_of, offsets_question
+from dm.sql.zone_offsets import offset_name, offsets_of, offsets_question
 
 _UTC: Final = frozenset({"utc", "etc/utc", "+00:00", "-00:00"})
 _GLOBAL: Final = "@@GLOBAL.time_zone"
@@ -22,10 +22,7 @@ def filter_zone(connection: TargetConnection) -> str:
     if name != "SYSTEM":
         return name
     offsets = offsets_of(connection.query(offsets_question(_GLOBAL)))
-    if len(offsets) != 1:
-        return name
-    sign, minutes = "-" if offsets[0][1] < 0 else "+", abs(offsets[0][1])
-    return f"{sign}{minutes // 60:02}:{minutes % 60:02}"
+    return offset_name(offsets[0][1]) if len(offsets) == 1 else name
 
 
 def local_time(connection: TargetConnection, timezone: str) -> LocalTime:

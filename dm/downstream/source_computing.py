@@ -20,7 +20,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.session.state import sql_mode
 from dm.sql.literal import quoted
-from dm.sql.zone_offsets import offsets_of, offsets_question
+from dm.sql.zone_offsets import offset_name, offset_named, offsets_of, offsets_question
 
 _OFFSETS_SINCE = 80019  # of MySQL: literals with an offset
 
@@ -41,7 +41,8 @@ def applications_settings(target: TargetConnection, source: SourceSettings, zone
     """The source's settings with the zone that its applications set in their sessions; an empty `zone`: none."""
     if not zone:
         return source
-    return replace(source, zone=zone, offsets=offsets_of(target.query(offsets_question(_literal(zone)))))
+    offsets = offset_named(zone) or offsets_of(target.query(offsets_question(_literal(zone))))
+    return replace(source, zone=zone, offsets=offsets)
 
 
 def _literal(text: str) -> str:
@@ -53,8 +54,7 @@ def _zone(target: TargetConnection, source: SourceSettings, timezone: str) -> st
     if source.offsets == UTC:
         return "+00:00"
     if len(source.offsets) == 1:
-        sign, minutes = "-" if source.offsets[0][1] < 0 else "+", abs(source.offsets[0][1])
-        return f"{sign}{minutes // 60:02}:{minutes % 60:02}"
+        return offset_name(source.offsets[0][1])
     for name in _names(target, source, timezone):
         if source.offsets and offsets_of(target.query(offsets_question(_literal(name)))) == source.offsets:
             return name

@@ -97,6 +97,9 @@ class ServerConnection(_Connection):
         self._verifies = bool(options)
         return cast(ssl.SSLContext, options) if options else encrypting_only()
 
+    def set_character_set(self, charset: str, collation: str | None = None) -> None:
+        """Nothing: the session's first statement says so too (`dm.session.state`), and saves a round trip."""
+
     def _read_bytes(self, num_bytes: int) -> bytes:
         if self.answer_left is not None:
             self.answer_left -= num_bytes + _READ_COST

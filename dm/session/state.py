@@ -11,7 +11,8 @@ A session *reads* (all at the source; those of comparisons at the target) or *wr
   since row comparison relies on CHAR values without padding. Zero and invalid dates that the source could hold pass.
   A session that writes is strict, so that a value that doesn't fit stops the task; 0 stays 0 in an AUTO_INCREMENT
   column.
-- utf8mb4 with a named collation, so that it doesn't depend on the server's version. The driver sets it (`login.py`).
+- utf8mb4 with a named collation, so that it doesn't depend on the server's version. It stands in the first statement,
+  not in one of the driver's own: each statement is a round trip, and a task's start has thirty sessions.
 - Isolation: a session that reads never shows rows that are rolled back afterwards. One that writes takes no gap locks.
   Neither is read-only.
 - unique_checks=1: a collision must be seen. (0 is allowed to delay or skip it.)
@@ -67,7 +68,8 @@ EXPRESSION_VARIABLES: Final = (
 """What the value of a generated column, a functional key or a CHECK depends on besides the row; not each server has
 the last three."""
 
-_WRITING_MODES: Final = ("STRICT_ALL_TABLES", "NO_AUTO_VALUE_ON_ZERO", "ALLOW_INVALID_DATES")
+USUAL_MODE: Final = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES"
+"""Of a session that writes, unless the user or the source has other ones."""
 _NEEDED_MODES: Final = ("NO_AUTO_VALUE_ON_ZERO",)
 _FORBIDDEN_MODES: Final = OTHER_QUOTES | {"PAD_CHAR_TO_FULL_LENGTH"}
 _TRADITIONAL: Final = "NO_ZERO_IN_DATE,NO_ZERO_DATE,ERROR_FOR_DIVISION_BY_ZERO"
@@ -152,7 +154,7 @@ FIXED: Final = frozenset(
 
 CLIENT_HEAD: Final = (
     b"SET NAMES utf8mb4;\nSET SESSION time_zone = '+00:00', foreign_key_checks = 0, unique_checks = 1,\n"
-    b"  sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,STRICT_ALL_TABLES';\n"
+    b"  sql_mode = '" + USUAL_MODE.encode() + b"';\n"
 )
 """What begins a file of statements for the `mysql` client, so that they mean there what they mean here."""
 
@@ -191,7 +193,7 @@ class Opening:
 def sql_mode(wanted: str | None) -> str:
     """The sql_mode of a session that writes: ours, or the user's with what must be in it and without what must not."""
     if wanted is None:
-        return ",".join(_WRITING_MODES)
+        return USUAL_MODE
     modes = [mode for mode in (part.strip().upper() for part in wanted.split(",")) if mode]
     modes = [mode for mode in modes if mode not in _FORBIDDEN_MODES]
     return ",".join([*modes, *(mode for mode in _NEEDED_MODES if mode not in modes)])
@@ -226,7 +228,10 @@ def opening(
     elif not at_tidb:
         settings = {name: value for name, value in settings.items() if name not in _KEPT_BY_SERVERS}
         settings["sql_mode"] = _READING_AS_THE_SERVER
-    first = "SET " + ", ".join(f"SESSION {name} = {value}" for name, value in settings.items())
+    # Of ASCII alone, which means the same in whatever the greeting has agreed on.
+    first = f"SET NAMES {CHARSET} COLLATE {COLLATION}, " + ", ".join(
+        f"SESSION {name} = {value}" for name, value in settings.items()
+    )
     if not at_tidb:
         first += "".join(f" /*!{since} , SESSION {name} = {value} */" for since, name, value in _MYSQL)
         first += "".join(f" /*M!{since} , SESSION {name} = {value} */" for since, name, value in _MARIADB)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
 import pytest
 
@@ -12,6 +11,7 @@ from dm.demo.servers import ThrowawayServer
 from tests.live.diff.test_snapshot import both, meanwhile  # noqa: F401  # a fixture
 from tests.testbed.diffing import compared
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.general_log import logged
 from tests.testbed.sync import subtask_for
 
 pytestmark = pytest.mark.live
@@ -20,19 +20,6 @@ LOCKING = re.compile(
     r"\bLOCK\s+(TABLES?|INSTANCE)|\bFLUSH\b|\bFOR\s+(UPDATE|SHARE)|LOCK\s+IN\s+SHARE|\bGET_LOCK|BACKUP\s+STAGE|read_only",
     re.IGNORECASE,
 )
-
-
-@contextmanager
-def logged(server: ThrowawayServer) -> Iterator[list[str]]:
-    """What the server is sent meanwhile; there when the block is over."""
-    found: list[str] = []
-    server.execute("SET GLOBAL log_output = 'TABLE'", "TRUNCATE mysql.general_log", "SET GLOBAL general_log = ON")
-    try:
-        yield found
-    finally:
-        server.execute("SET GLOBAL general_log = OFF")
-    rows = server.query("SELECT argument FROM mysql.general_log WHERE command_type IN ('Query', 'Execute')")
-    found += [text.decode(errors="replace") if isinstance(text, bytes) else str(text) for (text,) in rows]
 
 
 @pytest.mark.parametrize("snapshots", [(), ("now",)])
@@ -48,7 +35,8 @@ def test_no_statement_asks_for_a_lock(
     with logged(upstream) as at_source, logged(target) as at_target:
         outcomes = compared(subtask, *snapshots)
     assert sum(len(outcome.differences) for outcome in outcomes) == 2
-    for statements in (at_source, at_target):
+    for sent in (at_source, at_target):
+        statements = [statement.text for statement in sent]
         assert sum(f"`{name}`.`t`" in text for text in statements) >= 3, "checksum, buckets and rows"
         assert [text for text in statements if LOCKING.search(text)] == []
 

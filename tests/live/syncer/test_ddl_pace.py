@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
 from dm.syncer.unit import SyncUnit
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
+from tests.testbed.general_log import logged
 from tests.testbed.sync import running_sync, subtask_for, wait_until
 from tests.testbed.unit_thread import UnitThread
 
@@ -37,19 +37,6 @@ class _Unhurried(SystemClock):
         if threading.current_thread().name == "progress":
             return signal.wait()
         return super().wait(signal, seconds)
-
-
-@contextmanager
-def _logged(server: ThrowawayServer) -> Iterator[list[str]]:
-    """What the server is sent meanwhile; there when the block is over."""
-    found: list[str] = []
-    server.execute("SET GLOBAL log_output = 'TABLE'", "TRUNCATE mysql.general_log", "SET GLOBAL general_log = ON")
-    yield found
-    server.execute("SET GLOBAL general_log = OFF")
-    for (text,) in server.query("SELECT argument FROM mysql.general_log WHERE command_type = 'Query'"):
-        sent = text.decode() if isinstance(text, bytes) else str(text)
-        # What comes in one packet MySQL writes statement by statement, and MariaDB as it is.
-        found += re.split(r";(?=(?:UPDATE|INSERT|REPLACE) )", sent)
 
 
 def _follow(subtask: SubtaskConfig, statements: int, directory: Path) -> None:
@@ -87,8 +74,9 @@ def test_statements_in_a_row_cost_one_commit_each(
         )
     ]
     upstream.execute(*statements)
-    with _logged(target) as found:
+    with logged(target) as sent:
         _follow(subtask, len(statements), tmp_path)
+    found = [text for each in sent for text in re.split(r";(?=(?:UPDATE|INSERT|REPLACE) )", each.text)]
     before, create, alter, index = (
         f"{verb} `{name}`.`t{number}` {rest}".rstrip()
         for verb, number, rest in (
