@@ -61,6 +61,7 @@ from dm.ident import TableName
 from dm.schema.computed import computes_otherwise
 from dm.schema.expressions import column_depends_on_zone, is_computed
 from dm.schema.table import Column, TableSchema
+from dm.session.state import USUAL_MODE
 from dm.type_family import BLOB_BYTES, FLOATS, INTEGERS, LONG_TEXT_BYTES
 
 # Beyond this the optimizer may drop the ranges of an IN list; INSERTs gain nothing more either.
@@ -95,6 +96,7 @@ class PlanOptions:
     version: int = 0  # the target's, as executable comments count
     others_alter: str = ""  # why the target's tables may change under the rows; empty: they don't
     sees_triggers: Callable[[TableName], bool] = sees_none  # whether the target shows the account those of its table
+    mode: str = USUAL_MODE  # that its sessions usually have
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,6 +144,7 @@ class TablePlan:
     namesakes: tuple[MappedColumn, ...] = ()  # two values of them are one to the target
     unconstrained: bool = False  # the target is not to look at CHECKs, since the source has not
     settings: TableSettings = PLAIN  # of the session, for its statements
+    mode: str = USUAL_MODE  # the session's sql_mode then
     computed_keys: frozenset[str] = frozenset()  # unique indexes, in lower case, that the target computes
     computed: tuple[tuple[MappedColumn, Comparison], ...] = ()  # what both store, to be compared, and the condition
 
@@ -223,6 +226,7 @@ def build_plan(
         tidb=options.tidb,
         namesakes=namesakes,
         settings=settings,
+        mode=settings.mode(options.mode),
         computed=_computed(source.name, schema, mapped, options) if keyed else (),
         computed_keys=frozenset(index.name.lower() for index in schema.unique_indexes if is_computed(index, schema)),
     )

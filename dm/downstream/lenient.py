@@ -1,29 +1,25 @@
 """A session without its strict modes, for one statement.
 
-MySQL takes a mode with the statement (SET_VAR), and so does MariaDB (SET STATEMENT). A TiDB does not heed such a hint
-of a statement that writes. So its session changes for the statement, and is what it was behind it, whatever came of the
-statement.
+Only the strict modes go. The others may decide what the target computes of the row, such as those that the source's
+server has (`dm.changes.computing`), and the user's are the user's.
+
+In our usual mode MySQL takes a mode with the statement (SET_VAR), and so does MariaDB (SET STATEMENT). A TiDB does not
+heed such a hint of a statement that writes, and a MySQL warns of some modes each time that it takes them, where
+warnings are counted. So there the session changes for the statement, and is what it was after it, whatever came of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 
-from dm.changes.statement import LAX_MODE, ApplyStatement
+from dm.changes.statement import ApplyStatement
 from dm.downstream.connection import TargetConnection
+from dm.session import state
 
 
-@contextmanager
-def lenient(connection: TargetConnection) -> Iterator[None]:
+def lenient(connection: TargetConnection) -> AbstractContextManager[None]:
     """Meanwhile the session takes what it can of each value; a session that broke is not put back."""
-    mode = str(connection.query("SELECT @@SESSION.sql_mode")[0][0])
-    connection.execute("SET SESSION sql_mode = %s", (LAX_MODE,))
-    try:
-        yield
-    finally:
-        if connection.alive:
-            connection.execute("SET SESSION sql_mode = %s", (mode,))
+    return connection.as_set({"sql_mode": state.lenient(connection.has("sql_mode"))})
 
 
 def as_it_asks(connection: TargetConnection, statement: ApplyStatement) -> AbstractContextManager[None]:

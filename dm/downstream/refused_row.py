@@ -15,13 +15,12 @@ but such warnings came: a character that a conversion loses (1366) is lost in th
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Final
 
 from dm.binlog.value import ABSENT, Row
 from dm.changes.keys import completed
 from dm.changes.row_change import RowChange
-from dm.changes.statement import ApplyStatement, find, without_strict_modes
+from dm.changes.statement import ApplyStatement, find
 from dm.downstream.connection import Outcome, TargetConnection
 from dm.downstream.lenient import as_it_asks, lenient
 from dm.errors import DMError
@@ -48,11 +47,8 @@ def run_exactly(connection: TargetConnection, statement: ApplyStatement) -> Outc
 
 def _leniently(connection: TargetConnection, statement: ApplyStatement) -> tuple[Outcome, list[int]]:
     """Run a statement without the strict modes; gives the numbers of its warnings as well."""
-    sql = statement.sql
-    with lenient(connection) if connection.tidb else nullcontext():
-        if not connection.tidb:
-            sql = without_strict_modes(connection.flavor, sql)
-        outcome = connection.run(sql)
+    with lenient(connection):
+        outcome = connection.run(statement.sql)
         return outcome, [int(row[1]) for row in connection.query("SHOW WARNINGS") if row[0] != "Note"]
 
 

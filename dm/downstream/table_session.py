@@ -18,8 +18,8 @@ class TableSession:
         if settings != self.now:
             # Before: where it fails, or the answer is lost, nobody knows what the session has.
             own, self.now = self._own(), settings
-            mode = f"{own['sql_mode']},{PADDING}" if settings.pads else own["sql_mode"]
-            self._connection.set({"time_zone": settings.zone or own["time_zone"], "sql_mode": mode})
+            zone, mode = settings.zone or own["time_zone"], settings.mode(own["sql_mode"])
+            self._connection.set({"time_zone": zone, "sql_mode": mode})
 
     def end(self) -> None:
         """The session has its own settings again, unless it is broken."""

@@ -9,7 +9,7 @@ from typing import Final
 
 import pyarrow
 
-from dm.changes.computing import PADDING, PLAIN
+from dm.changes.computing import PLAIN
 from dm.config.endpoint import Endpoint
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
@@ -77,9 +77,8 @@ class PartWriter:
         settings, mode = self.destination.settings, self.connection.has("sql_mode")
         if settings == PLAIN:
             return self._write_all(rows, typed=typed)
-        mode = f"{mode},{PADDING}" if settings.pads else mode
         zone = settings.zone or self.connection.has("time_zone")
-        with self.connection.as_set({"time_zone": zone, "sql_mode": mode}):
+        with self.connection.as_set({"time_zone": zone, "sql_mode": settings.mode(mode)}):
             return self._write_all(rows, typed=typed)
 
     def _write_all(self, rows: Rows, *, typed: bool) -> Tally:

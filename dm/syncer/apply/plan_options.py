@@ -50,6 +50,7 @@ def plan_options(
         no_events=_others_alter(subtask) or _others_may(subtask) or _no_row_events(facts, target) or no_events,
         others_alter=_others_alter(subtask),
         sees_triggers=_sees_triggers(target),
+        mode=target.has("sql_mode"),
     )
 
 

@@ -119,6 +119,17 @@ def test_the_error_value_of_an_enum_gets_a_lax_statement_of_its_own() -> None:
         assert statement.expected.warnings == 1
 
 
+def test_a_session_of_other_modes_loses_its_strict_ones_alone() -> None:
+    members = Column("e", "enum", members=("x", "y"))
+    for options in (
+        PlanOptions("mysql", mode="STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_UNSIGNED_SUBTRACTION"),
+        PlanOptions("mysql", tidb=True),
+    ):
+        table = plan([A, members], [key("PRIMARY", "a")], options=options)
+        (statement,) = row_statements(insert(table, 1, 0))
+        assert (statement.sql, statement.lenient) == (b"INSERT INTO `d`.`t` (`a`,`e`) VALUES (1,0)", True)
+
+
 def test_a_column_that_an_image_lacks_is_kept_from_the_targets_clock() -> None:
     clocked = Column("ts", "timestamp", on_update="CURRENT_TIMESTAMP")
     own = Column("own", "timestamp", on_update="CURRENT_TIMESTAMP")
