@@ -42,7 +42,8 @@ class RelayVerbs:
     def operate(self, name: str, verb: str) -> Answer:
         """`start-relay`, `stop-relay`, `pause-relay`, `resume-relay`.
 
-        Those that set it to work answer once it receives, or can't: the line then has its error.
+        Those that set it to work answer once it receives, or can't: the line then has its error. Tasks that run read a
+        relay that is started from then on.
         """
         if verb == "start":
             demand_relay_directory(name, self._loop.call(lambda: self._directory(name)))
@@ -64,6 +65,8 @@ class RelayVerbs:
         if verb in ("start", "resume"):
             self._loop.wait_until(lambda: self._begun(name), BEGIN_SECONDS)
             line = self._loop.call(lambda: self._set_to_work(name))
+        if verb == "start" and line["result"]:
+            self._loop.call(lambda: self._have_it_read(name))
         return {"result": True, "msg": "", "sources": [line]}
 
     def _directory(self, name: str) -> Path:
@@ -92,6 +95,14 @@ class RelayVerbs:
             return line
         error = relay.subtask.errors[0]
         return {**line, "result": False, "msg": error["Message"], "error": cast("JSON", error)}
+
+    def _have_it_read(self, name: str) -> None:
+        """Have syncers that read the source itself begin anew with the relay's files, as DM does."""
+        for task in self._supervisor.tasks_of(name):
+            job = self._supervisor.tasks[task].jobs[name]
+            if not job.reads_relay and job.subtask.unit == "Sync":
+                job.remote = False
+                job.subtask.restart()
 
     def _may_stop(self, name: str) -> list[SubtaskConfig]:
         """Raise DMError where the relay has to run; gives the subtasks that have to read on without it."""

@@ -103,3 +103,16 @@ def test_a_syncer_does_not_wait_for_a_relay_that_was_stopped(one: TestHome) -> N
     until(lambda: len(one.trace("t")) == 2)
     assert reads.read_text() == "the source"
     until(lambda: one.stage() == ("Running", "Sync"))
+
+
+def test_a_syncer_that_runs_reads_a_relay_that_is_started(one: TestHome) -> None:
+    reads = one.directory / "work" / "t" / "reads"
+    one.ok("start-task", one.task())
+    until(lambda: one.trace("t"))
+    assert reads.read_text() == "the source"
+    one.ok("start-relay", "-s", "one")
+    until(lambda: len(one.trace("t")) == 2)
+    assert reads.read_text() == "the relay"
+    until(lambda: one.stage() == ("Running", "Sync"))
+    one.ok("start-relay", "-s", "one")
+    assert len(one.trace("t")) == 2, "one that reads it already is left alone"
