@@ -21,6 +21,7 @@ from dm.ident import TableName
 from dm.schema.parse import has_checks, parse_create_table
 from dm.schema.table import Column, TableSchema
 from dm.sql.context import SourceContext
+from dm.sql.tidb_text import escaped_table
 
 _T = TypeVar("_T")
 _TABLES_BYTES = 256 << 20  # of what is kept, about
@@ -156,7 +157,7 @@ def _shown(connection: TargetConnection, table: TableName) -> str | None:
         if error.name in REFUSED_STATEMENT.values() and error.server_errno in _ABSENT:
             return None
         raise
-    text = str(row[1])
+    text = escaped_table(str(row[1])) if connection.tidb else str(row[1])
     if not text.upper().startswith("CREATE TABLE"):
         raise DMError("target-table-unsuitable", table=table, table_sql=table.sql, reason="it is a view")
     return text

@@ -35,6 +35,7 @@ from dm.flavor import Flavor
 from dm.ident import Ident, TableName
 from dm.schema.charset import utf8mb3_name
 from dm.sql.server_version import tells_generation_expressions, tells_index_expressions, version_number
+from dm.sql.tidb_text import escaped_type
 
 Rename = Callable[[TableName], TableName]
 
@@ -157,6 +158,7 @@ def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor
         ours, theirs = getattr(source, field), getattr(target, field)
         if tidb and field == "type":
             ours = _INTEGER_WIDTH.sub(r"\1", ours.removesuffix(" zerofill"))
+            theirs = escaped_type(theirs)
         elif tidb and field == "default":
             ours, theirs = (_plain_default(source, each) for each in (ours, theirs))
         elif not same_flavor and field == "default" and source.data_type in _BYTES:

@@ -27,6 +27,7 @@ from dm.schema.widening import widens
 from dm.sql.context import SourceContext
 from dm.sql.piece import Piece
 from dm.sql.server_version import version_number
+from dm.sql.tidb_text import escaped_table
 from dm.type_family import FLOATS, INTEGERS
 
 Route = Callable[[TableName], TableName]
@@ -202,7 +203,8 @@ class TargetTables:
 
     def structure(self, table: TableName) -> str:
         """The same as the target shows it."""
-        return str(self.connection.query(f"SHOW CREATE TABLE {table.sql}")[0][1])
+        text = str(self.connection.query(f"SHOW CREATE TABLE {table.sql}")[0][1])
+        return escaped_table(text) if self.connection.tidb else text
 
     def parsed(self, table: TableName, structure: str) -> TableSchema:
         """A structure in the target's words."""

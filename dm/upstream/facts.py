@@ -6,15 +6,16 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 from dm.errors import DMError
-from dm.flavor import Flavor, flavor_of
+from dm.flavor import Flavor, flavor_of, is_tidb
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
 from dm.schema.charset import collations_query
 from dm.sql.server_version import version_number
+from dm.sql.tidb_text import escaped_table
 from dm.upstream.connection import Connection, fetch
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -212,8 +213,9 @@ def binlog_files(connection: Connection) -> tuple[tuple[str, int], ...]:
 
 @_understood
 def read_structure(connection: Connection, table: TableName) -> str:
-    """The server's own CREATE TABLE text."""
-    return str(fetch(connection, f"SHOW CREATE TABLE {table.sql}")[0][1])
+    """The server's own CREATE TABLE text, as SQL."""
+    text = str(fetch(connection, f"SHOW CREATE TABLE {table.sql}")[0][1])
+    return escaped_table(text) if is_tidb(str(cast(Any, connection).get_server_info())) else text
 
 
 @_understood

@@ -16,9 +16,10 @@ pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.tidb]
 OF_TEXTS = (
     "CREATE TABLE words (id INT PRIMARY KEY, l VARCHAR(40) CHARACTER SET latin1 COLLATE latin1_bin,"
     " e ENUM('ä', 'b') CHARACTER SET latin1 COLLATE latin1_bin, g VARCHAR(20) CHARACTER SET gbk COLLATE gbk_bin,"
-    " u VARCHAR(40) COLLATE utf8mb4_bin, b VARBINARY(20)) DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin",
-    "INSERT INTO words VALUES (1, 'Müller € (a, ''b'')', 'ä', '中文', 'ü', x'fc27'), (2, 'plain', 'b', 'x', '', x'00'),"
-    " (3, NULL, NULL, NULL, NULL, NULL)",
+    " u VARCHAR(40) COLLATE utf8mb4_bin, b VARBINARY(20), m SET('y\\\\', 'q''r\\\\z') COLLATE utf8mb4_bin)"
+    " DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin",
+    "INSERT INTO words VALUES (1, 'Müller € (a, ''b'')', 'ä', '中文', 'ü', x'fc27', 3),"
+    " (2, 'plain', 'b', 'x', '', x'00', 1), (3, NULL, NULL, NULL, NULL, NULL, NULL)",
 )
 
 

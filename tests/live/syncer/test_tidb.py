@@ -338,3 +338,28 @@ def test_values_that_have_one_name_stay_two(
         sync.wait_synced()
     for query in (f"SELECT s + 0, e + 0, v FROM {name}.keyed", f"SELECT s + 0, v FROM {name}.keyless"):
         assert sorted(tidb.query(query)) == sorted(upstream.query(query))
+
+
+def test_members_and_comments_that_a_tidb_prints_as_they_are(
+    mysql: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory
+) -> None:
+    r"""It says `enum('y\','q')` of a member that ends with a backslash (`dm.sql.tidb_text`)."""
+    name = schema(mysql, tidb)
+    create = (
+        rf"CREATE TABLE {name}.t (id INT PRIMARY KEY, e ENUM('y\\', 'q''r\\z', '\\'), s SET('a\\b', 'c', '`d`\\')"
+        r" COMMENT 'x\\y''z') COLLATE utf8mb4_bin"
+    )
+    parts = r"PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10) COMMENT 'c\\d''e\\')"
+    for server in (mysql, tidb):
+        server.execute(create, f"CREATE TABLE {name}.p (id INT PRIMARY KEY, v INT) {parts}")
+    subtask = subtask_for(mysql, tidb, name, task=name)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        mysql.execute(
+            rf"INSERT INTO {name}.t VALUES (1, 'y\\', 'a\\b,c'), (2, 'q''r\\z', '`d`\\'), (3, '\\', '')",
+            f"INSERT INTO {name}.p VALUES (1, 1)",
+            rf"ALTER TABLE {name}.t MODIFY e ENUM('y\\', 'q''r\\z', '\\', 'new\\') COLLATE utf8mb4_bin",
+            rf"UPDATE {name}.t SET e = 'new\\', s = 'a\\b' WHERE e = '\\'",
+        )
+        sync.wait_synced()
+    identical(mysql, tidb, name)
