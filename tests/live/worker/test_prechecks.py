@@ -419,3 +419,17 @@ def test_what_stays_behind_is_listed(migration: Migration) -> None:
         assert what in finding.message
     for own in ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys"):
         assert own not in finding.message
+
+
+def test_progress_of_dm_itself_is_said_once(migration: Migration) -> None:
+    meta = migration.schema
+    migration.target.execute(
+        f"CREATE TABLE {meta}.t_syncer_checkpoint (id VARCHAR(32), cp_schema VARCHAR(128), cp_table VARCHAR(128),"
+        " binlog_name VARCHAR(128), binlog_pos INT UNSIGNED, binlog_gtid TEXT, table_info JSON, is_global BOOLEAN)",
+        f"INSERT INTO {meta}.t_syncer_checkpoint VALUES ('one', '', '', 'binlog.000007', 466, '', 'null', 1)",
+    )
+    migration.task_lines = f"meta-schema: {meta}\n"
+    bad = [result for results in migration.check().values() for result in results if result.state == "failure"]
+    assert len(bad) == 1
+    assert "binlog-name binlog.000007, binlog-pos 466" in bad[0].message
+    assert "dmctl forgotten remove progress/t --file" in bad[0].instruction
