@@ -12,8 +12,9 @@ from dm.ident import TableName
 from dm.task.join_requests import JoinRequests
 from dm.unit import JSON
 from dm.worker.job import Job
+from dm.worker.known import Task
 from dm.worker.loop import Loop
-from dm.worker.supervisor import Supervisor, Task
+from dm.worker.supervisor import Supervisor
 
 REST_SECONDS: Final = 20.0  # longer than a host that does not come to rest is left alive
 

@@ -44,6 +44,7 @@ from dm.worker.errands import Errands
 from dm.worker.forgotten_verbs import ForgottenVerbs, Removal
 from dm.worker.job import Job
 from dm.worker.join_verbs import JoinVerbs
+from dm.worker.known import Source, Task
 from dm.worker.loop import Loop
 from dm.worker.obstacles import held_up, resting_relay
 from dm.worker.query_status import all_tasks, task_status
@@ -54,7 +55,7 @@ from dm.worker.shard_verbs import ShardVerbs
 from dm.worker.silent_target import unanswered
 from dm.worker.source_verbs import SourceVerbs
 from dm.worker.spark_ahead import spark_ahead
-from dm.worker.supervisor import Source, Supervisor, Task
+from dm.worker.supervisor import Supervisor
 from dm.worker.update_verbs import UpdateVerbs
 from dm.worker.validation_verbs import ValidationVerbs
 
@@ -235,9 +236,8 @@ class Operations:
         def add() -> list[Job]:
             self._may_start(file, config, wanted, remove_meta=False)
             self._supervisor.registry.put_task(config.name, file, {source: ends.get(source) for source in wanted})
-            if syncs(config):  # where the task begins is a place of the source as it is now
-                for source in wanted:
-                    self._supervisor.renew_relay(source)
+            for source in wanted if syncs(config) else ():  # it begins at a place of the source as it is now
+                self._supervisor.relays.renew(source)
             records = {source: SubtaskRecord("running", "New", None, None, ends.get(source)) for source in wanted}
             self._supervisor.add_task(config.name, Task(file, config), records)
             return self._supervisor.jobs(config.name, wanted)
@@ -288,8 +288,8 @@ class Operations:
         work = self._supervisor.home.work / config.name
         asked = _without_meta(config) if at_time else config
         relays = self._loop.call(lambda: {source: self._supervisor.relay_directory(source) for source in sources})
-        reads = self._loop.call(lambda: {source: self._supervisor.may_read_relay(source, config) for source in sources})
-        read = {source: relay for source, relay in relays.items() if reads[source]}
+        may_read = self._supervisor.relays.may_read
+        read = self._loop.call(lambda: {one: relays[one] for one in sources if may_read(one, config)})
         results = self._servers.check(asked, sources, anew=anew, at_time=at_time, work=work, relays=read)
         first = None if anew else self._supervisor.first_unit
         for source in sources:

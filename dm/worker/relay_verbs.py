@@ -20,10 +20,11 @@ from dm.relaylog.layout import RelayDirectory
 from dm.unit import JSON
 from dm.worker.directory import demand_relay_directory
 from dm.worker.job import Job, Question
+from dm.worker.known import Source
 from dm.worker.loop import Loop
 from dm.worker.query_status import source_line
 from dm.worker.question import answer_of
-from dm.worker.supervisor import Source, Supervisor
+from dm.worker.supervisor import Supervisor
 
 BEGIN_SECONDS = 30.0  # as for a task
 PURGE_SECONDS = 300.0  # a thousand files of a gigabyte on a slow disk
@@ -78,7 +79,7 @@ class RelayVerbs:
     def _start(self, name: str, source: Source) -> None:
         if isinstance(source.config, DMError):
             raise source.config
-        self._supervisor.set_relay(name, asked=True, intent="running")
+        self._supervisor.relays.set(name, asked=True, intent="running")
         if source.relay is not None and source.relay.subtask.stage == "Paused":
             source.relay.subtask.resume()
 
@@ -107,14 +108,14 @@ class RelayVerbs:
     def _may_stop(self, name: str) -> list[SubtaskConfig]:
         """Raise DMError where the relay has to run; gives the subtasks that have to read on without it."""
         source = self._supervisor.source(name)
-        loading = self._supervisor.tasks_loading(name)
+        loading = self._supervisor.relays.loading(name)
         if loading:
             raise DMError("relay-needed", source=name, tasks=", ".join(loading))
         return self._supervisor.syncers_of(name) if source.relay is not None else []
 
     def _stop(self, name: str) -> None:
         self._may_stop(name)
-        self._supervisor.set_relay(name, asked=False, intent="stopped")
+        self._supervisor.relays.set(name, asked=False, intent="stopped")
 
     def _rest_or_go_on(self, name: str, source: Source, verb: str) -> None:
         if source.relay is None:

@@ -18,10 +18,11 @@ from dm.unit import JSON
 from dm.worker.configuration import ConfigReader
 from dm.worker.directory import demand_relay_directory
 from dm.worker.hosts import PATIENCE_SECONDS
+from dm.worker.known import Source
 from dm.worker.loop import Loop
 from dm.worker.query_status import source_line
 from dm.worker.registry import ConfigFile
-from dm.worker.supervisor import Source, Supervisor
+from dm.worker.supervisor import Supervisor
 
 Answer = dict[str, JSON]
 

@@ -17,9 +17,10 @@ from dm.task.join_requests import Added, JoinRequests
 from dm.unit import JSON
 from dm.worker.differences import differences
 from dm.worker.join_verbs import demand_unvalidated, follows_at_source, resting
+from dm.worker.known import Task
 from dm.worker.loop import Loop
 from dm.worker.registry import ConfigFile
-from dm.worker.supervisor import Supervisor, Task
+from dm.worker.supervisor import Supervisor
 
 Answer = dict[str, JSON]
 
