@@ -46,6 +46,8 @@ from dm.sql.json_depth import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth
 _ENDED_STATEMENT: Final = {1317, 1969, 3024}
 
 # What a MySQL says of it since 8.0.19 begins with the table's name.
+# The table lacks a column, is gone, has another number of columns, computes one that was stored (MySQL, MariaDB).
+_ALTERED: Final = frozenset({1054, 1146, 1136, 3105, 1906})
 _KEY: Final = re.compile(r"for key '(?:[^']*\.)?([^'.]+)'")
 
 
@@ -207,7 +209,10 @@ def apply_serially(connection: TargetConnection, changes: Iterable[RowChange]) -
 
 
 def _of_the_row(error: DMError, change: RowChange) -> DMError | None:
-    """The error for a row that a MariaDB refused for the depth of a JSON document; None for all others."""
+    """The error for a row whose table is another one by now, or whose JSON is too deep for a MariaDB; else None."""
+    if error.server_errno in _ALTERED:
+        altered = DMError("target-table-altered", table=change.plan.target, cause=error.cause)
+        return altered.numbered(error.server_errno)
     if error.server_errno != CHECK_FAILED_AT_MARIADB or change.after is None:
         return None
     for column in change.plan.columns:

@@ -26,6 +26,16 @@ KINDS: tuple[ErrorKind, ...] = (
         "exclude the table with `block-allow-list`: " + WITH_NEW_FILE,
     ),
     ErrorKind(
+        "target-table-altered",
+        36978,
+        "sync-unit",
+        "downstream",
+        "high",
+        "target table {table} is no longer as this run knows it: somebody, or another task or source, has altered or "
+        "dropped it",
+        "`dmctl resume-task` looks at the table anew: the task goes on, or names what the table lacks",
+    ),
+    ErrorKind(
         "columns-narrower",
         36974,
         "sync-unit",
@@ -35,8 +45,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "give the target's columns the source's types (`ALTER TABLE {target_sql} MODIFY {first} ...`) and `dmctl "
         "resume-task`; or, if the target's values are good enough, set `narrower-columns: accept` in `syncers`: "
         + WITH_NEW_FILE
-        + ". MySQL's JSON is not wide enough for MariaDB's, which is a text: it rounds numbers of many digits. "
-        "LONGTEXT with CHECK (json_valid(..)) is",
+        + ". For a MariaDB's JSON, which is a text, LONGTEXT with CHECK (json_valid(..)) is wide enough. MySQL's JSON "
+        "is not: it rounds numbers of many digits",
     ),
     ErrorKind(
         "row-missing",
