@@ -1,9 +1,12 @@
-"""Whether the target has computed what the source has stored: the rows of a batch, asked for once they are written.
+"""Whether the target has computed what the source has: the rows of a batch, asked for once they are written.
 
 A STORED column over a TIMESTAMP has the value of the session that wrote the row. The target computes in the zone of the
 source's server (`computing.py`). A session of the source in another zone has stored something else, and no replica
 computes that. But the source's value is in the row's image, so the two are compared where the expression may depend on
 the zone. Only a table whose rows are found by a key is asked.
+
+A column of a unique key is compared even if it is VIRTUAL: the image has it. In safe mode a REPLACE removes the row
+that holds the key, which is the right one only where target and source have computed the same.
 """
 
 from __future__ import annotations
@@ -63,7 +66,9 @@ def computed_otherwise(change: RowChange) -> DMError:
     """The error for the row of a change."""
     plan, row = change.plan, _left(change)
     stored = ", ".join(f"{column.target.name} = {shown(row[column.at])}" for column, _ in plan.computed)
-    return DMError("computed-value-differs", table=plan.target, key=row_of(change), stored=stored)
+    virtual = all(column.target.generated == "virtual" for column, _ in plan.computed)
+    name = "computed-key-differs" if virtual else "computed-value-differs"
+    return DMError(name, table=plan.target, key=row_of(change), stored=stored)
 
 
 def _left(change: RowChange) -> Row:

@@ -13,6 +13,9 @@ What is forbidden for a table, and why:
 
 - REPLACE, if the target has columns the source lacks (it would reset them), or if rows of other tables refer to it and
   the target checks that (it would delete the parent). `upsert` says so: UPDATE, and INSERT if there was no row.
+  Also if a unique key depends on the time zone of the session, and nothing tells the source's value of it (an index
+  over an expression): the row that would go may be another one than at the source. Where such a key is a column, what
+  the target has computed is compared with the row's image (`computed`), so REPLACE removes what the source has not.
 - INSERT .. ON DUPLICATE KEY UPDATE, with columns the source lacks (they may have no default), or with triggers, which
   would see an INSERT.
 - Changing the order of changes, if triggers or checked foreign keys make one row's change depend on other rows.
@@ -35,7 +38,7 @@ moments exist together, so nothing is checked then (`RowChange.unchecked`): the 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -59,8 +62,8 @@ from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.schema.computed import computes_otherwise
-from dm.schema.expressions import column_depends_on_zone, is_computed
-from dm.schema.table import Column, TableSchema
+from dm.schema.expressions import column_depends_on_zone, is_computed, text_depends_on_zone
+from dm.schema.table import Column, Index, TableSchema
 from dm.session.state import USUAL_MODE
 from dm.type_family import BLOB_BYTES, FLOATS, INTEGERS, LONG_TEXT_BYTES
 
@@ -184,6 +187,7 @@ def build_plan(
     namesakes = tuple(column for column in written if options.tidb and "" in column.source.members)
     groupable = (options.multiple_rows or options.compact) and not (target.triggers or checked or namesakes)
     compacts = options.compact and groupable and keyed and _same_values(target, mapped, len(wire))
+    computed = _computed(source.name, schema, mapped, options, keys.row_key) if keyed else ()
     plan = TablePlan(
         source=source.name,
         target=schema.name,
@@ -209,7 +213,9 @@ def build_plan(
         zero_enums=tuple(column.at for column in written if column.source.base == column.target.base == "enum"),
         insert_replaces=options.insert_mode == "replace" and keyed,
         counts_missing=options.missing_row == "count" and keyed,
-        upsert=extra or (checked and bool(target.referenced)),
+        upsert=extra
+        or (checked and bool(target.referenced))
+        or any(not _told(index, computed, schema) for index in _zoned_keys(schema, keys.row_key)),
         updates_by_insert=keyed
         and not (extra or any(_lost_by_values(column, tidb=options.tidb) for column in written))
         and groupable
@@ -227,7 +233,7 @@ def build_plan(
         namesakes=namesakes,
         settings=settings,
         mode=settings.mode(options.mode),
-        computed=_computed(source.name, schema, mapped, options) if keyed else (),
+        computed=computed,
         computed_keys=frozenset(index.name.lower() for index in schema.unique_indexes if is_computed(index, schema)),
     )
     return replace(plan, values=row_text(written, b"(", plan.closing)) if own else plan
@@ -275,15 +281,46 @@ def _comparisons(
 
 
 def _computed(
-    source: TableName, schema: TableSchema, mapped: Sequence[MappedColumn], options: PlanOptions
+    source: TableName,
+    schema: TableSchema,
+    mapped: Sequence[MappedColumn],
+    options: PlanOptions,
+    row_key: Sequence[MappedColumn],
 ) -> tuple[tuple[MappedColumn, Comparison], ...]:
-    """The columns that both sides compute and store, by expressions that depend on the time zone."""
+    """The columns that both sides compute by expressions that depend on the time zone, and store, or have in a key."""
+    in_keys = {name.lower() for index in _zoned_keys(schema, row_key) for name in index.columns}
     return tuple(
         (column, exact(column, options.flavor, source, indexed=False, tidb=options.tidb))
         for column in mapped
-        if column.source.generated == column.target.generated == "stored"
+        if column.source.generated is not None
+        and column.target.generated is not None
+        and (column.source.generated == column.target.generated == "stored" or column.target.name.lower() in in_keys)
         and column_depends_on_zone(column.target, schema)
         and not computes_otherwise(column.source.expression or "", column.target.expression or "", comparable=True)
+    )
+
+
+def _zoned_keys(schema: TableSchema, row_key: Sequence[MappedColumn]) -> Iterator[Index]:
+    """The unique indexes over expressions that depend on the time zone, in which rows of two row keys may meet."""
+    found_by = {column.target.name.lower() for column in row_key}
+    for index in schema.unique_indexes:
+        columns = [schema.column(name) for name in index.columns]
+        over = any(c is not None and c.generated is not None and column_depends_on_zone(c, schema) for c in columns)
+        expressions = [part.expression for part in index.parts if part.expression is not None]
+        if (over or any(text_depends_on_zone(text, schema) for text in expressions)) and not (
+            found_by <= {part.column.lower() for part in index.parts if part.column is not None and part.prefix is None}
+        ):
+            yield index
+
+
+def _told(index: Index, computed: Sequence[tuple[MappedColumn, Comparison]], schema: TableSchema) -> bool:
+    """Whether what the target computes of the key is compared with the source's."""
+    compared = {column.target.name.lower() for column, _ in computed}
+    zoned = (column for column in schema.columns if column.name.lower() in {name.lower() for name in index.columns})
+    return not index.functional and all(
+        column.name.lower() in compared
+        for column in zoned
+        if column.generated is not None and column_depends_on_zone(column, schema)
     )
 
 

@@ -243,6 +243,21 @@ KINDS: tuple[ErrorKind, ...] = (
         " TABLE {table} DROP INDEX {index}`, and add it without UNIQUE if it is needed; then `dmctl resume-task`",
     ),
     ErrorKind(
+        "computed-key-differs",
+        36989,
+        "sync-unit",
+        "downstream",
+        "high",
+        "the target computes another value of a unique key than the source, in {table} for the row {key}: {stored} at"
+        " the source",
+        "the session that wrote the row had another time_zone than the source's server, in whose zone the target"
+        " computes. Where all applications of the source set one themselves, write it as `application-time-zone` of the"
+        " source under `mysql-instances` in the task file: "
+        + WITH_NEW_FILE
+        + ". Else at the target make the unique indexes over these columns ordinary ones (`ALTER TABLE {table} DROP"
+        " INDEX .., ADD INDEX ..`); then `dmctl resume-task`",
+    ),
+    ErrorKind(
         "time-zone-unknown",
         36991,
         "sync-unit",

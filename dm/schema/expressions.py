@@ -79,8 +79,12 @@ def is_computed(index: Index, table: TableSchema) -> bool:
 
 def column_depends_on_zone(column: Column, table: TableSchema) -> bool:
     """The same of one generated column."""
+    return text_depends_on_zone(column.expression or "", table)
+
+
+def text_depends_on_zone(text: str, table: TableSchema) -> bool:
+    """The same of one expression."""
     moments = {each.name.lower() for each in table.columns if each.base == "timestamp"}
-    text = column.expression or ""
     words = words_of(text)
     below = (each for each in table.columns if each.generated is not None and each.name.lower() in words)
     return bool(words & moments) or _asks_zone(text) or any(column_depends_on_zone(each, table) for each in below)

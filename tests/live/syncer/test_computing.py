@@ -226,6 +226,43 @@ def test_the_way_out_of_a_key_or_check_that_a_session_of_another_zone_has_passed
         assert utc(summer.target, rows.format(there)) == utc(summer.upstream, rows.format(name))
 
 
+@pytest.mark.parametrize("form", ["auto", "sql"])
+def test_safe_mode_replaces_no_row_by_a_key_that_the_source_has_not(form: str, summer: Twins) -> None:
+    """Both rows are there, of one day to the target alone: a REPLACE of the one would take the other away."""
+    name, task = summer.name, summer.tasks[form]
+    task = task.model_copy(update={"syncer": task.syncer.model_copy(update={"safe_mode": True})})
+    summer.upstream.execute(
+        f"INSERT INTO {name}.met (id, ts) VALUES (1, '2020-07-01 23:30:00')",
+        "SET SESSION time_zone = '+09:00'",
+        f"INSERT INTO {name}.met (id, ts) VALUES (2, '2020-07-02 06:00:00')",
+    )
+    error = refused(summer, task)
+    assert (error.name, "id = 2" in error.message) == ("computed-key-differs", True), error.message
+    # The way out that it names.
+    schema = summer.by_sql if form == "sql" else name
+    summer.target.execute(f"ALTER TABLE {schema}.met DROP INDEX by_d, ADD INDEX by_d (d)")
+    summer.follow(task)
+    assert utc(summer.target, f"SELECT id FROM {schema}.met") == [(1,), (2,)]
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_safe_mode_replaces_no_row_by_an_index_over_an_expression(summer: Twins) -> None:
+    """No image has the source's value of such a key: a row that would go is a reason to pause."""
+    if summer.target.flavor != "mysql":
+        pytest.skip("MariaDB has no such indexes")
+    summer.create("CREATE TABLE {}.over (id INT PRIMARY KEY, ts TIMESTAMP NULL, UNIQUE KEY by_d ((DATE(ts))))")
+    name, task = summer.name, summer.tasks["sql"]
+    task = task.model_copy(update={"syncer": task.syncer.model_copy(update={"safe_mode": True})})
+    summer.upstream.execute(
+        f"INSERT INTO {name}.over (id, ts) VALUES (1, '2020-07-01 23:30:00')",
+        f"UPDATE {name}.over SET ts = '2020-07-01 23:00:00' WHERE id = 1",
+        "SET SESSION time_zone = '+09:00'",
+        f"INSERT INTO {name}.over (id, ts) VALUES (2, '2020-07-02 06:00:00')",
+    )
+    assert refused(summer, task).name == "computed-key-met"
+    assert utc(summer.target, f"SELECT id FROM {summer.by_sql}.over") in ([], [(1,)])
+
+
 @pytest.mark.ci_flavor("mysql")
 def test_expression_filters_of_a_task_without_a_zone_are_in_the_targets(summer: Twins) -> None:
     """The target's global zone is five hours behind UTC: two o'clock there is seven."""
