@@ -29,6 +29,7 @@ from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import Ident, TableName
+from dm.progress.stored_rows import reading, reads, reads_of_run
 from dm.progress.tables import SubtaskKey
 from dm.session.state import CHARSET, COLLATION
 
@@ -94,16 +95,19 @@ def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop:
             f"INSERT IGNORE INTO {table} (id, cp_schema, cp_table, dump_id) VALUES (%s, '', '', %s)",
             (key.source_id, dump_id),
         )
-        epoch, found, finished = connection.query(
+        rows = connection.query(
             f"SELECT epoch, dump_id, finished FROM {table} WHERE id = %s AND cp_schema = '' AND cp_table = ''"
             " FOR UPDATE",
             (key.source_id,),
-        )[0]
+        )
+        with reading(key.table(SUFFIX), key.source_id):
+            stored, found, finished = rows[0]
+            epoch = int(stored) + 1
         ours = str(found) in (dump_id, "")  # the latter where an earlier dump was given up (`restart_run`)
         if ours:
             connection.execute(
                 f"UPDATE {table} SET epoch = %s, dump_id = %s WHERE id = %s AND cp_schema = '' AND cp_table = ''",
-                (int(epoch) + 1, dump_id, key.source_id),
+                (epoch, dump_id, key.source_id),
             )
         connection.commit()
     except DMError:
@@ -113,9 +117,10 @@ def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop:
         raise DMError("load-other-dump", task=key.task, source=key.source_id)
     if connection.tidb:
         _end_sessions(connection, key, stop)  # see `_epoch`
-    return LoadRun(key, dump_id, int(epoch) + 1, bool(finished))
+    return LoadRun(key, dump_id, epoch, bool(finished))
 
 
+@reads(lambda key: key.table(SUFFIX))
 def begun_dump(connection: TargetConnection, key: SubtaskKey) -> str | None:
     """The dump that a load of this subtask has begun with; None where none has, safe before any table exists."""
     table = key.table(SUFFIX)
@@ -184,6 +189,7 @@ def claim_part(
     return affected == 1
 
 
+@reads_of_run(lambda key: key.table(SUFFIX))
 def _epoch(connection: TargetConnection, run: LoadRun) -> int | None:
     """The epoch, which nobody can raise before the transaction ends.
 
@@ -241,6 +247,7 @@ def note_size(connection: TargetConnection, run: LoadRun, part: PartKey, rows: i
     )  # fmt: skip
 
 
+@reads_of_run(lambda key: key.table(SUFFIX))
 def loaded_sizes(connection: TargetConnection, run: LoadRun) -> dict[PartKey, tuple[int, int]]:
     """Rows and bytes of the parts that are in the target."""
     rows = connection.query(
@@ -254,6 +261,7 @@ def loaded_sizes(connection: TargetConnection, run: LoadRun) -> dict[PartKey, tu
     }
 
 
+@reads_of_run(lambda key: key.table(SUFFIX))
 def loaded_bytes(connection: TargetConnection, run: LoadRun) -> dict[TableName, int]:
     """How much of this source is in each table of the target."""
     rows = connection.query(
@@ -269,6 +277,7 @@ def _speak_text(connection: TargetConnection) -> None:
     connection.execute(f"SET NAMES {CHARSET} COLLATE {COLLATION}")
 
 
+@reads_of_run(lambda key: key.table(SUFFIX))
 def noted_duplicates(connection: TargetConnection, run: LoadRun) -> Duplicates:
     """What all loaded parts of this source have met."""
     replaced, ignored = connection.query(
@@ -278,6 +287,7 @@ def noted_duplicates(connection: TargetConnection, run: LoadRun) -> Duplicates:
     return Duplicates(int(replaced), int(ignored))
 
 
+@reads_of_run(lambda key: key.table(SUFFIX))
 def tables_loaded_into(connection: TargetConnection, run: LoadRun, target: TableName) -> list[tuple[str, TableName]]:
     """Sources and tables of the task, other sources included, that have parts in the target table."""
     _speak_text(connection)
@@ -289,6 +299,7 @@ def tables_loaded_into(connection: TargetConnection, run: LoadRun, target: Table
     return [(str(source), TableName(str(schema), str(table))) for source, schema, table in rows]
 
 
+@reads_of_run(lambda key: key.table(SUFFIX))
 def filled_tables(connection: TargetConnection, run: LoadRun) -> dict[TableName, list[TableName]]:
     """The target tables with recorded rows of this source, each with the tables they are from."""
     # Parts of SQL files know their bytes only.
@@ -310,7 +321,8 @@ def tables_filled_by(connection: TargetConnection, meta_schema: str, task: str) 
     if not _exists(connection, table):
         return frozenset()
     rows = connection.query(f"SELECT DISTINCT target_schema, target_table FROM {table.sql} WHERE cp_schema <> ''")
-    return frozenset(TableName(str(schema), str(name)) for schema, name in rows)
+    with reading(table, ""):
+        return frozenset(TableName(str(schema), str(name)) for schema, name in rows)
 
 
 def _exists(connection: TargetConnection, table: TableName) -> bool:
@@ -335,6 +347,7 @@ def finish_run(connection: TargetConnection, run: LoadRun) -> None:
     connection.commit()
 
 
+@reads(lambda key: key.table(SUFFIX))
 def load_is_finished(connection: TargetConnection, key: SubtaskKey) -> bool:
     """Whether the load of this subtask has finished; safe before any table exists."""
     table = key.table(SUFFIX)

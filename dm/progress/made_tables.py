@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
-from dm.progress.load_parts import LoadRun
+from dm.progress.load_parts import SUFFIX, LoadRun
+from dm.progress.stored_rows import reads_of_run
 from dm.progress.tables import SubtaskKey
 
 _DEFINITION = """CREATE TABLE IF NOT EXISTS {table} (
@@ -81,6 +82,7 @@ def created_at(connection: TargetConnection, table: TableName) -> int | None:
     return None if not rows or rows[0][0] is None else int(rows[0][0])
 
 
+@reads_of_run(lambda key: key.made)
 def made_tables(connection: TargetConnection, run: LoadRun) -> list[MadeTable]:
     """Those of this source and dump."""
     rows = connection.query(
@@ -116,6 +118,7 @@ def forget_table(connection: TargetConnection, run: LoadRun, made: MadeTable) ->
     connection.commit()
 
 
+@reads_of_run(lambda key: key.table(SUFFIX))
 def foreign_sources(connection: TargetConnection, run: LoadRun, made: MadeTable) -> list[str]:
     """Sources of the task, and tables of this one, whose rows are recorded as loaded into the table, but its own."""
     rows = connection.query(
@@ -126,6 +129,7 @@ def foreign_sources(connection: TargetConnection, run: LoadRun, made: MadeTable)
     return [f"{TableName(str(schema), str(table))} of {source}" for source, schema, table in rows]
 
 
+@reads_of_run(lambda key: key.table(SUFFIX))
 def recorded_rows(connection: TargetConnection, run: LoadRun, source: TableName) -> int:
     """How many rows of a source table are recorded as loaded."""
     rows = connection.query(

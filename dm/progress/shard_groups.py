@@ -45,6 +45,7 @@ from dm.progress.shard_left import ask_again, forget_passed, forget_unattended
 from dm.progress.shard_numbers import count, leave_out, put_before, step_over
 from dm.progress.shard_reading import read_group
 from dm.progress.shard_tables import ShardTables, lock_id
+from dm.progress.stored_rows import reading, reads_own, texts
 from dm.progress.tables import SubtaskKey
 from dm.schema.alike import alike, differences
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -291,6 +292,7 @@ class ShardGroups:
         )
         return bool(rows and rows[0][0])
 
+    @reads_own(lambda key: ShardTables.of(key).ddl)
     def announced(self, connection: TargetConnection, shard: Shard, end: Position) -> Intent | None:
         """What somebody announced of the shard's next DDL; needs no transaction."""
         rows = connection.query(
@@ -349,8 +351,9 @@ class ShardGroups:
 
     def group(self, connection: TargetConnection, target: TableName, executed: int | None = None) -> Group:
         """All shards of a target table."""
-        return read_group(connection, self._tables, target, executed)
+        return read_group(connection, self.key, target, executed)
 
+    @reads_own(lambda key: ShardTables.of(key).table)
     def shards(self, connection: TargetConnection) -> list[Shard]:
         """Those of the source, in the order of latches."""
         rows = connection.query(
@@ -360,6 +363,7 @@ class ShardGroups:
         )
         return [Shard(TableName(str(row[0]), str(row[1])), TableName(str(row[2]), str(row[3]))) for row in rows]
 
+    @reads_own(lambda key: ShardTables.of(key).ddl)
     def waits_for(self, connection: TargetConnection, shard: Shard) -> tuple[tuple[str, ...], datetime, Group]:
         """The statements that a shard has arrived at, since when it is there, and its group; for people."""
         number = self._number(connection, shard)
@@ -372,10 +376,11 @@ class ShardGroups:
             " WHERE id = %s AND s_schema = %s AND s_table = %s",
             (self.key.source_id, *shard.table),
         )
-        statements = tuple(json.loads(str(rows[0][0]))) if rows else ()
+        statements = texts(rows[0][0]) if rows else ()
         moment = datetime.fromtimestamp(float(str(since[0][0])) if since else 0.0, UTC)
         return statements, moment, self.group(connection, shard.target)
 
+    @reads_own(lambda key: ShardTables.of(key).group)
     def latched(self, connection: TargetConnection, target: TableName) -> int:
         """Lock the group; gives how many DDLs were executed."""
         found = connection.query(
@@ -416,6 +421,7 @@ class ShardGroups:
         """Whether there has been a shard, so that the target has a table for it; needs no transaction."""
         return self._structure(connection, target) is not None
 
+    @reads_own(lambda key: ShardTables.of(key).group)
     def _structure(self, connection: TargetConnection, target: TableName) -> Structure:
         found = connection.query(
             f"SELECT structure FROM {self._tables.group.sql} WHERE t_schema = %s AND t_table = %s", tuple(target)
@@ -436,6 +442,7 @@ class ShardGroups:
             lock=lock_id(self.key.task, shard.target),
         )
 
+    @reads_own(lambda key: ShardTables.of(key).table)
     def _number(self, connection: TargetConnection, shard: Shard) -> int:
         found = connection.query(
             f"SELECT passed FROM {self._tables.table.sql} WHERE id = %s AND s_schema = %s AND s_table = %s",
@@ -466,19 +473,23 @@ class ShardGroups:
                 (*target, number, ddl.form, json.dumps(list[str](ddl.statements)), owner),
             )
             return True
-        if str(rows[0][0]) == ddl.form:
+        with reading(self._tables.ddl, self.key.source_id):
+            form, statements, first = (str(each) for each in rows[0])
+            others = texts(statements)
+        if form == ddl.form:
             return True
         if self._waived(connection, ddl.shard) >= number:
             return False
         raise DMError(
             "shard-ddl-conflict",
             target=target,
-            owner=rows[0][2],
-            first="; ".join(json.loads(str(rows[0][1]))),
+            owner=first,
+            first="; ".join(others),
             other=owner,
             second="; ".join(ddl.statements),
         )
 
+    @reads_own(lambda key: ShardTables.of(key).table)
     def _waived(self, connection: TargetConnection, shard: Shard) -> int:
         found = connection.query(
             f"SELECT waived FROM {self._tables.table.sql} WHERE id = %s AND s_schema = %s AND s_table = %s",

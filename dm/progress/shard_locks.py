@@ -7,7 +7,6 @@ their own business: whoever is there executes, whoever comes late finds it execu
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from dm.progress.shard_group import Group, Member
 from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_sources import remove_source, remove_table, waiting_tables
 from dm.progress.shard_tables import ShardTables, lock_id
+from dm.progress.stored_rows import reads, texts
 from dm.progress.tables import SubtaskKey
 
 
@@ -64,6 +64,7 @@ class Lock:
         return tuple(sorted(missing | set(self.absent)))
 
 
+@reads(lambda key: ShardTables.of(key).ddl)
 def read_locks(connection: TargetConnection, key: SubtaskKey) -> list[Lock]:
     """All locks of a task; raises DMError."""
     tables = ShardTables.of(key)
@@ -86,7 +87,7 @@ def read_locks(connection: TargetConnection, key: SubtaskKey) -> list[Lock]:
         ]
         locks.append(
             Lock(
-                key.task, target, int(number), tuple(json.loads(str(statements))), str(owner).partition(" ")[0],
+                key.task, target, int(number), texts(statements), str(owner).partition(" ")[0],
                 _moment(since), tuple(shards), absent,
             )
         )  # fmt: skip
@@ -108,6 +109,7 @@ def _moment(seconds: object) -> datetime:
     return datetime.fromtimestamp(float(str(seconds)), UTC)
 
 
+@reads(lambda key: ShardTables.of(key).group)
 def find_target(connection: TargetConnection, key: SubtaskKey, wanted: str) -> TableName | None:
     """The target table of a lock's ID, whether anything waits there or not."""
     rows = connection.query(f"SELECT t_schema, t_table FROM {ShardTables.of(key).group.sql}")

@@ -7,12 +7,14 @@ from dm.ident import TableName
 from dm.progress.shard_group import ANEW, EARLY, Group, Member
 from dm.progress.shard_structures import beyond
 from dm.progress.shard_tables import ShardTables
+from dm.progress.stored_rows import reads
+from dm.progress.tables import SubtaskKey
 
 
-def read_group(
-    connection: TargetConnection, tables: ShardTables, target: TableName, executed: int | None = None
-) -> Group:
+@reads(lambda key: ShardTables.of(key).table)
+def read_group(connection: TargetConnection, key: SubtaskKey, target: TableName, executed: int | None = None) -> Group:
     """All shards of a target table; `executed` is read as well where it is not known."""
+    tables = ShardTables.of(key)
     if executed is None:
         found = connection.query(
             f"SELECT executed FROM {tables.group.sql} WHERE t_schema = %s AND t_table = %s", tuple(target)

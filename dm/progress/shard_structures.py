@@ -35,6 +35,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.shard_group import EARLY, WITH_THE_HELD, Shard
 from dm.progress.shard_tables import ShardTables
+from dm.progress.stored_rows import reading, reads_own, texts
 from dm.progress.tables import SubtaskKey
 from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.shard_change import undergone
@@ -77,13 +78,16 @@ class ShardStructures:
         self.key = key  # of the source, not of a second pass
         self._tables = ShardTables.of(key)
 
+    @reads_own(lambda key: ShardTables.of(key).table)
     def survey(self, connection: TargetConnection, shard: Shard, form: str, there: Iterable[str]) -> Survey:
         """Begin a decision; `there` are the columns that the target has now, seen in its turn."""
         group, table = self._tables.group.sql, self._tables.table.sql
-        executed, revision, loose = connection.query(
+        stored = connection.query(
             f"SELECT executed, revision, loose FROM {group} WHERE t_schema = %s AND t_table = %s FOR UPDATE",
             tuple(shard.target),
-        )[0]
+        )
+        with reading(self._tables.group, self.key.source_id):
+            executed, revision, loose = int(stored[0][0]), int(stored[0][1]), _names(stored[0][2])
         connection.execute(
             f"UPDATE {group} SET revision = revision + 1 WHERE t_schema = %s AND t_table = %s", tuple(shard.target)
         )
@@ -94,11 +98,11 @@ class ShardStructures:
             tuple(shard.target),
         )
         columns, others = {name.lower() for name in there}, list[Known]()
-        mine, passed, waits = frozenset[str](), int(executed), False
+        mine, passed, waits = frozenset[str](), executed, False
         for source_id, s_schema, s_table, behind, ready, structure, after, kept, early, waited_for in rows:
             name = TableName(str(s_schema), str(s_table))
             # A statement that all have come to, and that is executed, is behind this one, too; not behind a waived one.
-            text = after if int(behind) < min(int(executed), int(ready)) else structure
+            text = after if int(behind) < min(executed, int(ready)) else structure
             still = self._still_kept(connection, str(source_id), name, _names(kept), columns)
             if (str(source_id), name) == (self.key.source_id, shard.table):
                 mine, passed, waits = still, int(behind), int(ready) > int(behind)
@@ -108,10 +112,10 @@ class ShardStructures:
                 others.append(Known(str(source_id), name, schema, still, waits_early))
         known = all(other.schema is not None for other in others)
         return Survey(
-            int(revision) + 1,
+            revision + 1,
             known and self._joined(connection),
             tuple(others),
-            _names(loose),
+            loose,
             mine,
             waits or self._open(connection, shard, passed + 1, form),
         )
@@ -137,6 +141,7 @@ class ShardStructures:
         self.narrowed(connection, shard.target, survey, loose)
         self._set(connection, shard.table, structure=schema_to_json(schema), kept=json.dumps(sorted(kept)))
 
+    @reads_own(lambda key: ShardTables.of(key).group)
     def narrowed(self, connection: TargetConnection, target: TableName, survey: Survey, loose: frozenset[str]) -> None:
         """What was decided is executed; in the transaction that stores L. Raises DMError."""
         found = connection.query(
@@ -170,6 +175,7 @@ class ShardStructures:
             structure_after=None,
         )
 
+    @reads_own(lambda key: ShardTables.of(key).table)
     def learn(self, connection: TargetConnection, schemas: Iterable[TableSchema]) -> None:
         """The structures that shards of this source have at L, where what is stored differs or is missing."""
         rows = connection.query(
@@ -181,6 +187,7 @@ class ShardStructures:
             if text is None or (text and schema_from_json(str(text)) != schema):
                 self._set(connection, schema.name, structure=schema_to_json(schema))
 
+    @reads_own(lambda key: ShardTables.of(key).table)
     def executed(self, connection: TargetConnection, shard: Shard) -> None:
         """A statement that all had come to is executed; in the transaction that counts it, in the target's turn.
 
@@ -233,6 +240,7 @@ class ShardStructures:
         text = schema_to_json(created)
         self._set(connection, created.name, structure=text, structure_after=text)
 
+    @reads_own(lambda key: ShardTables.of(key).table)
     def others_have(self, connection: TargetConnection, shard: Shard, columns: tuple[str, ...]) -> tuple[str, ...]:
         """Which of these columns other shards have, or may have, since what they are like is not known."""
         rows = connection.query(
@@ -311,4 +319,4 @@ def beyond(
 
 
 def _names(text: object) -> frozenset[str]:
-    return frozenset[str](json.loads(str(text))) if text else frozenset()
+    return frozenset(texts(text)) if text else frozenset()

@@ -113,6 +113,7 @@ def read_errors(connection: TargetConnection, key: SubtaskKey, states: Iterable[
     ]  # fmt: skip
 
 
+@reads(lambda key: ValidatorTables.of(key).error)
 def count_errors(connection: TargetConnection, key: SubtaskKey) -> dict[ErrorState, int]:
     """How many errors of a subtask there are, by state."""
     rows = connection.query(
@@ -159,6 +160,7 @@ def remove_table_status(connection: TargetConnection, key: SubtaskKey, source: T
     connection.commit()
 
 
+@reads(lambda key: ValidatorTables.of(key).status)
 def read_table_status(connection: TargetConnection, key: SubtaskKey) -> list[TableStatus]:
     """The stages of a subtask's tables."""
     rows = connection.query(

@@ -20,7 +20,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.lane_rows import position_columns, read_position
 from dm.progress.online import OnlineRecord
-from dm.progress.stored_rows import reads
+from dm.progress.stored_rows import reading, reads
 from dm.progress.tables import SubtaskKey
 from dm.progress.validator_tables import ValidatorTables, demand_epoch
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -122,18 +122,20 @@ class ValidatorProgress:
             (source,),
         )
         connection.execute(f"UPDATE {table} SET epoch = epoch + 1 WHERE source = %s", (source,))
-        row = connection.query(
+        found = connection.query(
             "SELECT epoch, server_uuid, binlog_name, binlog_pos, binlog_gtid, procd_ins, procd_upd, procd_del,"
             f" revision, structures FROM {table} WHERE source = %s",
             (source,),
-        )[0]
+        )
         connection.commit()
-        self.epoch, self._revision = int(row[0]), int(row[8])
-        position = read_position(*row[1:5])
-        if position is None:
-            return None
-        processed = Processed(int(row[5]), int(row[6]), int(row[7]))
-        return ValidatorCheckpoint(position, processed, Structures.from_json(str(row[9])), self._revision)
+        with reading(self._tables.checkpoint, source):
+            row = found[0]
+            self.epoch, self._revision = int(row[0]), int(row[8])
+            position = read_position(*row[1:5])
+            if position is None:
+                return None
+            processed = Processed(int(row[5]), int(row[6]), int(row[7]))
+            return ValidatorCheckpoint(position, processed, Structures.from_json(str(row[9])), self._revision)
 
     def rows(self) -> Iterator[StoredRow]:
         """The rows that were pending at the checkpoint."""
@@ -144,9 +146,13 @@ class ValidatorProgress:
                 " WHERE source = %s AND revision = %s AND number > %s ORDER BY number LIMIT 1000",
                 (self._key.source_id, self._revision, last),
             )
-            for number, schema, table, row_pk, data in found:
-                last = int(number)
-                yield StoredRow(TableName(str(schema), str(table)), str(row_pk), str(data))
+            with reading(self._tables.pending, self._key.source_id):
+                stored = [
+                    StoredRow(TableName(str(schema), str(table)), str(row_pk), str(data))
+                    for _, schema, table, row_pk, data in found
+                ]
+                last = int(found[-1][0]) if found else last
+            yield from stored
             if not found:
                 return
 

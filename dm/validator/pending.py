@@ -16,7 +16,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from dm.ident import TableName
 from dm.position import Position
@@ -108,10 +108,13 @@ def restored(rows: Iterable[StoredRow]) -> list[PendingRow]:
     found = []
     for row in rows:
         data = json.loads(row.data)
+        kind, failed = data["kind"], data["failed"]
+        if kind not in get_args(Kind) or not isinstance(failed, float | int | None):
+            raise ValueError("it is no pending row")
         if "new" in data:
             shapes[data["shape"]] = Shape.from_json(data["new"])
         key, values = base64.b64decode(data["key"]), base64.b64decode(data["values"])
-        found.append(PendingRow(shapes[data["shape"]], data["kind"], key, values, data["failed"]))
+        found.append(PendingRow(shapes[data["shape"]], kind, key, values, failed))
     return found
 
 

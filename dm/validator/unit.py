@@ -32,6 +32,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint, read_position_of, read_structure_of
 from dm.progress.online import read_online
+from dm.progress.stored_rows import reading
 from dm.progress.tables import SubtaskKey, existing_tables
 from dm.progress.validator_errors import (
     RowError,
@@ -42,7 +43,7 @@ from dm.progress.validator_errors import (
     write_table_status,
 )
 from dm.progress.validator_progress import Processed, Structures, ValidatorProgress
-from dm.progress.validator_tables import create_validator_tables
+from dm.progress.validator_tables import ValidatorTables, create_validator_tables
 from dm.relaylog.hold import Hold
 from dm.rules.table_rules import TableRules
 from dm.sql.rows_before import effect_of
@@ -180,7 +181,9 @@ class ValidatorUnit:
         processed = Processed() if stored is None else stored.processed
         if stored is not None:
             position, structures = stored.position, stored.structures
-            for row in restored(progress.rows()):
+            with reading(ValidatorTables.of(key).pending, key.source_id):
+                rows = restored(progress.rows())
+            for row in rows:
                 self._pending.put(row)
         else:
             position = self._start.position or found.position

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
@@ -10,22 +11,41 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
+from dm.gtid import GtidSet
 from dm.ident import Ident, TableName
+from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint, read_position_of, read_structure_of
 from dm.progress.intent import read_intent
 from dm.progress.joining import read_joining
 from dm.progress.lane_rows import read_lanes
+from dm.progress.load_parts import (
+    SUFFIX,
+    LoadRun,
+    begin_run,
+    filled_tables,
+    loaded_bytes,
+    loaded_sizes,
+    noted_duplicates,
+    tables_loaded_into,
+)
+from dm.progress.made_tables import create_records, made_tables
 from dm.progress.merge_order import create_order_table, read_order
 from dm.progress.online import read_online
 from dm.progress.operators import read_operators
 from dm.progress.ordered_tables import read_ordered
 from dm.progress.replayed import create_record, read_replay
+from dm.progress.shard_group import GroupDdl, Shard
+from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_holds import read_held
+from dm.progress.shard_locks import read_locks
+from dm.progress.shard_structures import ShardStructures
 from dm.progress.shard_tables import ShardTables, create_shard_tables
+from dm.progress.stored_rows import reading
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.progress.validator_errors import read_errors
-from dm.progress.validator_progress import read_validation
+from dm.progress.validator_progress import ValidatorProgress, read_validation
 from dm.progress.validator_tables import ValidatorTables, create_validator_tables
+from dm.validator.pending import restored
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of
 
@@ -37,7 +57,51 @@ GARBAGE = (
     "[" * 5000,
 )  # fmt: skip
 
+PLACE = Position(UUID, "mysql-bin.000001", 4, GtidSet.empty("mysql"))
+SHARD = Shard(TableName("s", "t"), TableName("s", "t"))
 Reader = Callable[[TargetConnection, SubtaskKey], object]
+
+
+def arrive(connection: TargetConnection, key: SubtaskKey) -> object:
+    """A shard comes to a DDL of which another one has told."""
+    groups = ShardGroups(key, optimistic=True)
+    connection.execute(
+        f"INSERT IGNORE INTO {ShardTables.of(key).table.sql} (id, s_schema, s_table, t_schema, t_table, ready)"
+        " VALUES ('other', 's', 'u', 's', 't', 1)"
+    )
+    groups.ensure(connection, [SHARD.target])
+    groups.waits_for(connection, SHARD)
+    groups.announced(connection, SHARD, PLACE)
+    groups.arrive(connection, GroupDdl(SHARD, "ADD a INT", ("ALTER TABLE s.t ADD a INT",)))
+    return read_locks(connection, key)
+
+
+def survey(connection: TargetConnection, key: SubtaskKey) -> object:
+    """What a decision in the optimistic mode begins with, what comes later, and the columns of others."""
+    structures = ShardStructures(key)
+    ShardGroups(key).ensure(connection, [SHARD.target])
+    ShardGroups(key).known(connection, SHARD.target)
+    structures.executed(connection, SHARD)
+    structures.others_have(connection, Shard(TableName("s", "u"), SHARD.target), ("a",))
+    return structures.survey(connection, SHARD, "", ["a"])
+
+
+def restore(connection: TargetConnection, key: SubtaskKey) -> object:
+    """What a validator goes on with."""
+    progress = ValidatorProgress(connection, key)
+    stored = progress.claim()
+    connection.execute(f"UPDATE {ValidatorTables.of(key).pending.sql} SET revision = 0")
+    with reading(ValidatorTables.of(key).pending, key.source_id):
+        return stored, restored(progress.rows())
+
+
+def load(connection: TargetConnection, key: SubtaskKey) -> object:
+    """What a load goes on with."""
+    run = LoadRun(key, "", 0)
+    found = [each(connection, run) for each in (loaded_sizes, loaded_bytes, noted_duplicates, filled_tables)]
+    return found, made_tables(connection, run), tables_loaded_into(connection, run, SHARD.target)
+
+
 READERS: dict[str, tuple[Callable[[SubtaskKey], TableName], Reader]] = {
     "checkpoint": (lambda key: key.checkpoint, read_checkpoint),
     "position": (lambda key: key.checkpoint, read_position_of),
@@ -51,6 +115,13 @@ READERS: dict[str, tuple[Callable[[SubtaskKey], TableName], Reader]] = {
     "order": (lambda key: key.order, read_order),
     "replay": (lambda key: key.replay, read_replay),
     "held": (lambda key: ShardTables.of(key).held, read_held),
+    "shard ddl": (lambda key: ShardTables.of(key).ddl, arrive),
+    "shard group": (lambda key: ShardTables.of(key).group, survey),
+    "shard table": (lambda key: ShardTables.of(key).table, survey),
+    "load": (lambda key: key.table(SUFFIX), load),
+    "made": (lambda key: key.made, load),
+    "restored": (lambda key: ValidatorTables.of(key).checkpoint, restore),
+    "restored rows": (lambda key: ValidatorTables.of(key).pending, restore),
     "validation": (lambda key: ValidatorTables.of(key).checkpoint, read_validation),
     "pending": (lambda key: ValidatorTables.of(key).pending, read_validation),
     "errors": (lambda key: ValidatorTables.of(key).error, lambda by, key: read_errors(by, key, ["new"])),
@@ -63,6 +134,11 @@ def stored(target: ThrowawayServer, schema: SchemaFactory) -> Iterator[tuple[Tar
     with closing(TargetConnection(endpoint_of(target))) as connection:
         for create in (create_tables, create_shard_tables, create_order_table, create_record, create_validator_tables):
             create(connection, key)
+        begin_run(connection, key, "", threading.Event())
+        create_records(connection, key)
+        # Numbers only, so a target that lies is needed to have others.
+        for table, names in ((key.table(SUFFIX), ("chunk", "row_count", "byte_count")), (key.made, ("created",))):
+            connection.execute(f"ALTER TABLE {table.sql} {', '.join(f'MODIFY {each} VARCHAR(40)' for each in names)}")
         yield connection, key
 
 
@@ -76,7 +152,7 @@ def rows(connection: TargetConnection, table: TableName) -> Iterator[dict[str, o
     good: dict[str, object] = {
         "id": "source-1", "source": "source-1", "cp_schema": "s", "cp_table": "t", "is_global": 0,
         "server_uuid": UUID, "binlog_name": "mysql-bin.000001", "binlog_pos": 4, "binlog_gtid": f"{UUID}:1-5",
-        "phase": 0, "status": 1,
+        "phase": 0, "status": 1, "number": 1, "t_schema": "s", "t_table": "t", "s_schema": "s", "s_table": "t",
     }  # fmt: skip
     texts: dict[str, int] = {}
     for name, kind, size in ((str(one[0]), str(one[1]), one[2]) for one in columns):
@@ -88,10 +164,12 @@ def rows(connection: TargetConnection, table: TableName) -> Iterator[dict[str, o
         elif "int" in kind:
             good.setdefault(name, 0)
     base = {name: good[name] for name in [str(one[0]) for one in columns] if name in good}
-    free = [name for name in texts if name not in ("id", "source", "cp_schema", "cp_table")]
+    free = [
+        name for name in texts if name not in ("id", "source", "cp_schema", "cp_table") and name[:2] not in ("s_", "t_")
+    ]
     for garbage in GARBAGE:
-        for places in ([name] for name in free):
-            yield {**base, **{name: garbage[: texts[name]] for name in places}}
+        for name in free:
+            yield {**base, name: garbage[: texts[name]]}
         yield {**base, **{name: garbage[: texts[name]] for name in free}}
 
 
