@@ -30,7 +30,8 @@ def unanswered(
         try:
             ask(subtask)
         except DMError as error:
-            if needed or not error.retryable or error.scope != "downstream":
+            answered = error.kind.error_class != "database" or error.scope != "downstream"  # another daemon's run
+            if needed or answered or not error.retryable:
                 raise
             silent[source] = (
                 f"{error.message}: so nobody knows where source {source} goes on, and its relay keeps all its files"
