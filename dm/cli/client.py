@@ -16,10 +16,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlencode
 
 from dm.cli.authorization import authorization
 from dm.errors import DMError, ErrorReport
+from dm.verbs.declaration import Verb
+from dm.verbs.parameters import ConfigFile
+from dm.verbs.program import Daemon
 from dm.worker.home import HOME_OPTION, HOME_TAKEN_STATUS, Home
 
 if TYPE_CHECKING:
@@ -53,7 +55,7 @@ class Refused(Exception):
         self.answer = answer
 
 
-def read_config_file(path: str) -> Answer:
+def read_config_file(path: str) -> ConfigFile:
     """A file as the API takes it: its text, and what it refers to that only this side knows."""
     try:
         text = Path(path).read_bytes().decode()
@@ -62,12 +64,8 @@ def read_config_file(path: str) -> Answer:
     except UnicodeDecodeError as error:
         raise DMError("file-unreadable", file=path, cause=f"it is not text in UTF-8 (byte {error.start})") from error
     names = set(_VARIABLE.findall(text))
-    return {
-        "name": path,
-        "text": text,
-        "directory": str(Path(path).absolute().parent),
-        "environment": {name: os.environ[name] for name in names if name in os.environ},
-    }
+    environment = {name: os.environ[name] for name in names if name in os.environ}
+    return ConfigFile(path, text, str(Path(path).absolute().parent), environment)
 
 
 class NotConnectedError(OSError):
@@ -88,27 +86,20 @@ class Client:
         self._environment = environment
         self._headers = {} if address is None else authorization(environment)
 
-    def get(self, path: str, **parameters: object) -> Answer:
-        """Ask for something."""
-        return self._request("GET", f"{path}?{urlencode(parameters, doseq=True)}" if parameters else path)
-
-    def post(self, path: str, body: object = None) -> Answer:
-        """Have something done."""
-        return self._request("POST", path, {} if body is None else body)
-
-    def put(self, path: str, body: object) -> Answer:
-        """Have something replaced."""
-        return self._request("PUT", path, body)
+    def ask(self, verb: Verb) -> Answer:
+        """Have a verb done; raises Refused and DMError."""
+        method, target, body = verb.request()
+        return self._request(method, target, body)
 
     def running(self) -> bool:
         """Whether the daemon answers, without starting one."""
         try:
-            self._send("GET", "/api/v1/daemon", None)
+            self._send(*Daemon().request())
         except OSError:
             return False
         return True
 
-    def _request(self, method: str, path: str, body: object = None) -> Answer:
+    def _request(self, method: str, path: str, body: object) -> Answer:
         try:
             try:
                 answer = self._send(method, path, body)

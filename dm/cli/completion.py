@@ -6,29 +6,16 @@ The script asks `dmctl` itself, by an environment variable, with the words that 
 from __future__ import annotations
 
 import os
-from enum import StrEnum
-from typing import Annotated, Final
-
-import typer
-
-from dm.cli import output as printer
+from typing import Final
 
 VARIABLE: Final = "_DMCTL_COMPLETE"
 
 
-class ShellName(StrEnum):
-    """The shells that can be served."""
-
-    bash = "bash"
-    zsh = "zsh"
-    fish = "fish"
-
-
-def completion(shell: Annotated[ShellName, typer.Argument(help="the shell")]) -> None:
-    """Print a script for completion in a shell. Use it as: source <(dmctl completion bash)."""
+def script(shell: str) -> str:
+    """What a person's shell is to read."""
     from typer._completion_shared import get_completion_script  # shells are looked for with it: only here
 
-    printer.print_line(get_completion_script(prog_name="dmctl", complete_var=VARIABLE, shell=shell.value))
+    return get_completion_script(prog_name="dmctl", complete_var=VARIABLE, shell=shell)
 
 
 def be_ready() -> None:

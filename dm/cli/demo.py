@@ -20,8 +20,6 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from dm.cli import output
 from dm.cli.client import Client, Refused, read_config_file
 from dm.clock import SystemClock
@@ -33,6 +31,9 @@ from dm.demo.workload import Tally, Writer
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.verbs.program import Daemon, Shutdown
+from dm.verbs.sources import CreateSources
+from dm.verbs.tasks import QueryStatus, StartTask
 
 TASK = "demo"
 SOURCES = ("shop-1", "shop-2")
@@ -126,9 +127,9 @@ class Demo:
         path.write_text(text, encoding="utf-8")
 
     def _start_task(self) -> None:
-        files = [read_config_file(str(self._directory / f"{source_id}.yaml")) for source_id in SOURCES]
-        self.client.post("/api/v1/sources", {"files": files})
-        answer = self.client.post("/api/v1/tasks", {"file": read_config_file(str(self._directory / "task.yaml"))})
+        files = (read_config_file(str(self._directory / f"{source_id}.yaml")) for source_id in SOURCES)
+        self.client.ask(CreateSources(files=tuple(files)))
+        answer = self.client.ask(StartTask(file=read_config_file(str(self._directory / "task.yaml"))))
         for warning in answer.get("warnings", []):
             output.say(f"warning: {warning}")
         output.print_line(f"task {TASK} is started")
@@ -150,7 +151,7 @@ class Demo:
         self._follow(lambda _: time.monotonic() >= rest, "follow the shops")
 
     def _sync_process(self, source_id: str) -> int:
-        processes = self.client.get("/api/v1/daemon")["processes"]
+        processes = self.client.ask(Daemon())["processes"]
         return int(processes.get(f"sync:{TASK}:{source_id}", 0))
 
     def _position(self, source_id: str) -> str:
@@ -169,7 +170,7 @@ class Demo:
         return {}
 
     def _status(self) -> Mapping[str, Any]:
-        return self.client.get(f"/api/v1/tasks/{TASK}/status")
+        return self.client.ask(QueryStatus(task=TASK))
 
     def _follow(self, until: Callable[[Mapping[str, Any]], bool], what: str) -> Mapping[str, Any]:
         """Show the progress until the condition holds; raises DMError for an error that only a person can mend."""
@@ -218,7 +219,7 @@ class Demo:
         for writer in self._writers:
             writer.stop()
         if self.client.running():
-            pid = int(self.client.post("/api/v1/daemon/shutdown")["pid"])
+            pid = int(self.client.ask(Shutdown())["pid"])
             deadline = time.monotonic() + 20
             while _alive(pid) and time.monotonic() < deadline:
                 time.sleep(0.05)
@@ -303,11 +304,6 @@ def _print_summary(summary: Summary, seconds: float) -> None:
     output.table("dmctl demo", ("what", "figure"), rows)
     if report is not None and not report.identical:
         output.print_line(str(report))
-
-
-def demo(context: typer.Context) -> None:
-    """Show dm at work on throw-away servers. Load, sync, a kill, a comparison."""
-    raise typer.Exit(main(context.args))
 
 
 def main(arguments: Sequence[str]) -> int:

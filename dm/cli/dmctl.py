@@ -16,7 +16,7 @@ from dm.cli.invocation import AddrOption, OutputOption, RpcTimeoutOption, settin
 from dm.cli.older_verbs import Verbs
 from dm.cli.output import Format
 from dm.cli.shell import Shell
-from dm.cli.verbs import VERBS
+from dm.cli.verbs import LISTED
 from dm.errors import DMError, ErrorReport
 
 _PRECHECK_CODES = (26005, 26007)
@@ -57,7 +57,7 @@ def start(
     settings.output, settings.addr = output or settings.output, addr or settings.addr
     settings.seconds = rpc_timeout or settings.seconds
     if context.invoked_subcommand is None:
-        raise typer.Exit(Shell(execute, sorted(verb.name for verb in VERBS), sys.stdin.isatty()).run())
+        raise typer.Exit(Shell(execute, sorted(LISTED), sys.stdin.isatty()).run())
 
 
 def _exit_status(report: ErrorReport) -> int:

@@ -50,6 +50,14 @@ def _member(kind: type[Enum], value: object, param: _TyperParameter, ctx: Contex
 class PlainGroup(TyperGroup):
     """A group of verbs whose values are read so."""
 
+    default = ""  # the verb that is meant when none is named
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Begin with the default verb where none is named, as DM does with `shard-ddl-lock shop`."""
+        if self.default and "--help" not in args and not any(word in self.commands for word in args):
+            args = [self.default, *args]
+        return super().parse_args(ctx, args)
+
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
         """The verb."""
         command = super().get_command(ctx, cmd_name)

@@ -4,59 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from dm.cli import output as printer
 from dm.cli.follow import relay_rests, rests
-from dm.cli.invocation import (
-    AddrOption,
-    OutputOption,
-    SourceOption,
-    TaskArgument,
-    as_json,
-    client_of,
-    of_task,
-    task_name,
-)
-from dm.cli.status_text import Answer, progress_lines, remarks_of
-from dm.errors import DMError
+from dm.cli.status_text import Answer
 
 NEVER, TIMED_OUT = 1, 4  # exit statuses besides those of every verb
 
 _SECONDS = 0.5
-
-
-def wait_task(
-    task: TaskArgument,
-    synced: Annotated[bool, typer.Option("--synced", help="until everything that the source has is applied")] = False,
-    finished: Annotated[bool, typer.Option("--finished", help="until the task has ended by itself")] = False,
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", min=0, help="give up after so many seconds, with exit status 4")
-    ] = None,
-    source: SourceOption = None,
-    output: OutputOption = None,
-    addr: AddrOption = None,
-) -> None:
-    """Wait until a task is synced or finished. Exit status 0; 1 when it will not be, 4 when the time is over."""
-    if synced == finished:
-        hint = "dmctl wait <task> --synced, or dmctl wait <task> --finished"
-        raise DMError("usage", problem="one of --synced and --finished says what is waited for", hint=hint)
-    client = client_of(addr)
-    address = f"{of_task(task_name(client, task))}/status"
-    status, answer = wait_for(lambda: client.get(address, source=source or []), finished=finished, timeout=timeout)
-    if as_json(output):
-        printer.print_json(answer)
-    else:
-        for line in progress_lines(answer, tables=False):
-            printer.print_line(line)
-        for remark in [*remarks_of(answer), *(why_never(answer, finished=finished) if status == NEVER else [])]:
-            printer.print_line(remark)
-        if status == TIMED_OUT:
-            printer.say(f"the time is over: not {'finished' if finished else 'synced'} within {timeout:g} s")
-    if status:
-        raise typer.Exit(status)
 
 
 def wait_for(

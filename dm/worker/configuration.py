@@ -10,7 +10,7 @@ from dm.config import SourceConfig, TaskConfig, read_source, read_task
 from dm.config.cipher import SecretKey
 from dm.errors import DMError
 from dm.task.subtask import UNITS_OF_MODE
-from dm.worker.registry import ConfigFile
+from dm.verbs.parameters import ConfigFile
 
 
 @dataclass(frozen=True, slots=True)

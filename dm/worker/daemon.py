@@ -25,14 +25,14 @@ from dm.task.log import configure
 from dm.visible import visible
 from dm.worker.api import create_app, create_metrics_app
 from dm.worker.api_server import serving
-from dm.worker.binlog_verbs import ProgressAtTarget
 from dm.worker.connection import BACKLOG, raise_descriptors
 from dm.worker.home import HOME_OPTION, HOME_TAKEN_STATUS, Home
 from dm.worker.hosts import PATIENCE_SECONDS, Hosts
 from dm.worker.loop import Loop
 from dm.worker.metrics import Metrics
-from dm.worker.operations import Operations, Servers
+from dm.worker.operations import Operations
 from dm.worker.registry import Registry
+from dm.worker.servers import ProgressAtTarget, Servers
 from dm.worker.supervisor import Locate, Supervisor
 from dm.worker.token import TokenDemanded, Tokens
 from dm.worker.version import installed_version
@@ -72,21 +72,19 @@ def serve(
         loop.start(supervisor.tick)
         stack.callback(loop.end)
         stack.callback(lambda: loop.call(hosts.end))
-        operations = Operations(loop, supervisor, parts.servers)
+        operations = Operations(loop, supervisor, parts.servers, stop.set)
         if settings:
-            operations.config.change_worker(settings)
+            operations.config.change(settings)
         operations.take_up()
-        with _listening(home, operations, Metrics(loop, supervisor), ports, stop):
+        with _listening(home, operations, Metrics(loop, supervisor), ports):
             stop.wait()
 
 
 @contextmanager
-def _listening(
-    home: Home, operations: Operations, metrics: Metrics, ports: Ports, stop: threading.Event
-) -> Iterator[None]:
+def _listening(home: Home, operations: Operations, metrics: Metrics, ports: Ports) -> Iterator[None]:
     """Answer in the home, and at the ports where a request brings the token."""
     with ExitStack() as stack:
-        app = create_app(operations, metrics, stop.set)
+        app = create_app(operations.work, metrics)
         local = stack.enter_context(_local_socket(home))
         served: list[tuple[ASGIApp, socket.socket, str]] = [(app, local, "api")]
         where: dict[str, str] = {}

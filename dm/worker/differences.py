@@ -7,8 +7,8 @@ from typing import Final
 
 from dm.config import SourceConfig, TaskConfig
 from dm.errors import DMError
-from dm.worker.known import Task
-from dm.worker.registry import ConfigFile
+from dm.verbs.parameters import ConfigFile
+from dm.worker.supervisor import Task
 
 _FILE_KEYS: Final = {
     "target": "target-database",

@@ -104,7 +104,7 @@ class Errands:
         if errand.over and errand.error is not None:
             report = cast("JSON", errand.error)
             return {"result": False, "msg": errand.error["Message"], "error": report}
-        return {"result": True, "msg": "", "task": errand.task, "ended": errand.over, **errand.status}
+        return {"task": errand.task, "ended": errand.over, **errand.status}
 
     def running(self, task: str, unit: UnitName) -> list[int]:
         """The runs of a unit for a task that are under way."""
@@ -129,7 +129,7 @@ class Errands:
     def stop(self, number: int) -> dict[str, JSON]:
         """End one."""
         self._get(number).stop()
-        return {"result": True, "msg": ""}
+        return {}
 
     def _get(self, number: int) -> _Errand:
         with self._lock:

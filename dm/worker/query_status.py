@@ -16,9 +16,8 @@ from dm.config import SourceConfig
 from dm.errors import DMError
 from dm.unit import JSON
 from dm.worker.job import Job
-from dm.worker.known import Source
 from dm.worker.obstacles import resting_relay, server_answers, source_answers_relay
-from dm.worker.supervisor import Supervisor
+from dm.worker.supervisor import Source, Supervisor
 
 # int64 and uint64 in dmworker.proto; protobuf's JSON mapping writes these as strings.
 _INT64 = frozenset(

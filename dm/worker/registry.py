@@ -15,7 +15,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, cast
 
@@ -26,6 +26,7 @@ from dm.syncer.stream.until import Until, until_from_json
 from dm.task.payload import position_from_json, position_to_json
 from dm.task.subtask import Intent, Stage
 from dm.unit import JSON, UnitName
+from dm.verbs.parameters import ConfigFile
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS source (
@@ -53,16 +54,6 @@ CREATE TABLE IF NOT EXISTS earlier_file (
 ) STRICT;
 CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 """
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigFile:
-    """A source or task file as the user gave it, with what it refers to outside itself."""
-
-    name: str  # as the user spelled the path, for messages
-    text: str
-    directory: str  # relative paths in the file start here
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # values of the ${NAMES} in the text
 
 
 # What `relay_asked` is in the database; 0 is of homes that had no more than the first two.

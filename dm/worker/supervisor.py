@@ -1,14 +1,20 @@
 """Sources, tasks and their subtasks as they run: what a verb or an event means for all of them together.
 
 All methods run on the loop's thread (dm/worker/loop.py). What a single subtask does is decided in dm/task/subtask.py;
-here are the things that concern more than one: whose runs wait for what, and what stays in the registry. Which relays
-run is decided in dm/worker/relays.py.
+here are the things that concern more than one: which relays must run and who waits for them, and what stays in the
+registry.
+
+A source's relay runs when a person asked for it; where nobody has said anything, when its file says so. It also runs
+when a task with a full load needs it, whatever a person has said:
+then the binlog has to be pulled from before the dump starts, else the source could purge it while the dump runs. So a
+dump begins only once the relay is receiving.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -22,16 +28,35 @@ from dm.task.backoff import Backoff
 from dm.task.payload import RelayPayload, UnitPayload, join_directory, validator_hold
 from dm.task.subtask import JOIN_UNITS, RELAY_UNITS, UNITS_OF_MODE, Intent, Subtask
 from dm.unit import JSON, UnitName
+from dm.verbs.parameters import ConfigFile
 from dm.worker.home import Home
 from dm.worker.hosts import Hosts, spark_host
 from dm.worker.job import Job
 from dm.worker.joins import Joins
-from dm.worker.known import Source, Task
-from dm.worker.registry import Registry, SubtaskRecord
-from dm.worker.relays import Relays, by_file, syncs
+from dm.worker.registry import Registry, RelayIntent, SubtaskRecord
 from dm.worker.validators import Validators
 
 Locate = Callable[[SubtaskConfig], UnitName | None]
+
+
+@dataclass
+class Source:
+    """An upstream server as it is known here."""
+
+    file: ConfigFile
+    config: SourceConfig | DMError  # the error when a file that was stored can't be understood any more
+    relay_asked: bool | None = None  # by start-relay, not by stop-relay; None: its file decides
+    relay_intent: RelayIntent = "running"
+    relay: Job | None = None
+
+
+@dataclass
+class Task:
+    """A task and its subtasks by source."""
+
+    file: ConfigFile
+    config: TaskConfig | DMError
+    jobs: dict[str, Job] = field(default_factory=dict)
 
 
 class Supervisor:
@@ -57,14 +82,6 @@ class Supervisor:
         self.joins = Joins(self._join_job)
         self._log = structlog.get_logger()
         self.validators = Validators(self)
-        self.relays = Relays(
-            self.sources,
-            self.tasks,
-            registry,
-            self._relay_job,
-            self.relay_directory,
-            self.validators.read_from_source,
-        )
 
     # what there is
 
@@ -123,7 +140,7 @@ class Supervisor:
     def hold_files(self, name: str, source: Source) -> None:
         """Have the tasks on a source hold its relay files where it will have them; raises DMError."""
         for task in self.tasks_of(name):
-            if syncs(self.tasks[task].jobs[name]):
+            if _syncs(self.tasks[task].jobs[name]):
                 Hold(self.relay_directory(name, source), task).create()
                 if self.validators.get(task, name) is not None:
                     Hold(self.relay_directory(name, source), validator_hold(task)).create()
@@ -141,11 +158,11 @@ class Supervisor:
             source.relay = known.relay
             source.relay_asked, source.relay_intent = known.relay_asked, known.relay_intent
         self.sources[name] = source
-        if known is not None and source.relay_asked is False and by_file(source) and not by_file(known):
-            self.relays.note(name, None, "running")  # what a person has said last
+        if known is not None and source.relay_asked is False and _by_file(source) and not _by_file(known):
+            self._note_relay(name, None, "running")  # what a person has said last
         if source.relay is not None and source.relay.subtask.stage in ("Running", "Pausing"):
             source.relay.subtask.stop()  # `tick` starts it again, with the new file
-        self.relays.tick(name)
+        self.tick_relay(name)
 
     def add_task(self, name: str, task: Task, subtasks: Mapping[str, SubtaskRecord]) -> None:
         """Know a task on these sources and bring each subtask into the state that is wanted of it."""
@@ -159,7 +176,7 @@ class Supervisor:
         jobs = {source: self._subtask_job(name, known, source, record) for source, record in subtasks.items()}
         known.jobs.update(jobs)
         for source in jobs:
-            self.relays.tick(source)
+            self.tick_relay(source)
         for source, job in jobs.items():
             record = subtasks[source]
             if record.stage == "Finished":
@@ -192,12 +209,24 @@ class Supervisor:
             source.relay.subtask.stop()
         del self.sources[name]
 
+    def set_relay(self, name: str, *, asked: bool, intent: RelayIntent) -> None:
+        """Note what a person wants of a relay, and do it."""
+        self._note_relay(name, asked, intent)
+        self.tick_relay(name)
+
+    def _note_relay(self, name: str, asked: bool | None, intent: RelayIntent) -> None:
+        source = self.source(name)
+        wanted = (asked, intent)
+        if wanted != (source.relay_asked, source.relay_intent):
+            self.registry.set_relay(name, asked=wanted[0], intent=wanted[1])
+            source.relay_asked, source.relay_intent = wanted
+
     # the passing of time
 
     def tick(self) -> bool:
         """Auto-resume, runs that wait, relays that came to be needed or not; whether something is to be done soon."""
         for name, source in self.sources.items():
-            self.relays.tick(name)
+            self.tick_relay(name)
             if source.relay is not None:
                 source.relay.subtask.tick()
                 self.launch_if_ready(source.relay)
@@ -224,9 +253,70 @@ class Supervisor:
         if not self.joins.resume(job.task, job.source) or job.subtask.stage == "Paused":
             job.resume()
 
+    def tick_relay(self, name: str) -> None:
+        """Start the source's relay if it is needed and not there, stop it if it is there and not needed."""
+        source = self.sources[name]
+        if source.relay is not None and source.relay.subtask.stage == "Stopped":
+            source.relay = None
+        if self.relay_wanted(name):
+            if source.relay is None and isinstance(source.config, SourceConfig):
+                source.relay = self._relay_job(name, source.config)
+                if source.relay_intent == "stopped":  # a load needs it, and keeps it
+                    self._note_relay(name, source.relay_asked, "running")
+                if source.relay_intent == "paused":
+                    source.relay.subtask.rest()
+                else:
+                    source.relay.subtask.start()
+        elif source.relay is not None and source.relay.subtask.stage != "Stopping":
+            source.relay.subtask.stop()
+            self._read_from_source(name)
+
     def renew_relay(self, name: str) -> None:
-        """Have the source's relay connect anew."""
-        self.relays.renew(name)
+        """Have the relay connect anew, also one that rests on an error: then it looks whether its files are right."""
+        source = self.sources[name]
+        if source.relay is not None and source.relay_intent == "running":
+            source.relay.subtask.restart()
+            if source.relay.subtask.stage == "Paused":
+                source.relay.subtask.resume()
+
+    def _read_from_source(self, name: str) -> None:
+        """Have syncers that read the relay's files begin anew without them: nothing is added there any more."""
+        for task in self.tasks.values():
+            job = task.jobs.get(name)
+            if job is not None and job.reads_relay and job.subtask.unit == "Sync":
+                job.remote = True
+                job.subtask.restart()
+        self.validators.read_from_source(name)
+
+    def relay_wanted(self, name: str) -> bool:
+        """Whether the relay of a source should be there."""
+        source = self.sources[name]
+        asked = _by_file(source) if source.relay_asked is None else source.relay_asked
+        return asked or bool(self.tasks_needing_relay(name))
+
+    def may_read_relay(self, name: str, config: TaskConfig) -> bool:
+        """Whether a task that starts now will read the relay of a source."""
+        loads = UNITS_OF_MODE[config.task_mode][0] != "Sync" and self.sources[name].relay_intent != "stopped"
+        return loads or self.relay_wanted(name)
+
+    def tasks_needing_relay(self, source: str) -> list[str]:
+        """The tasks whose full load needs the binlog to be pulled meanwhile; they go on reading what was pulled.
+
+        Where a person has stopped the relay, only those whose load is under way.
+        """
+        stopped = self.sources[source].relay_intent == "stopped"
+        return [
+            name
+            for name, task in self.tasks.items()
+            if (job := task.jobs.get(source)) is not None
+            and job.subtask.units[0] != "Sync"
+            and _syncs(job)
+            and (not stopped or job.loads)
+        ]
+
+    def tasks_loading(self, source: str) -> list[str]:
+        """The tasks on a source that will follow it from before their load, which has not ended."""
+        return [name for name in self.tasks_of(source) if (job := self.tasks[name].jobs[source]).loads and _syncs(job)]
 
     def syncers_of(self, source: str) -> list[SubtaskConfig]:
         """The subtasks that follow the source's binlog by now."""
@@ -245,9 +335,9 @@ class Supervisor:
             return
         run, unit = job.waiting
         if job.loads:
-            self.relays.tick(job.source)  # it may have been stopped by a person, until now that a load begins
-        if job.task is not None and not self.relays.serves(job, unit):
-            job.subtask.detail = self.relays.awaited(job.source)
+            self.tick_relay(job.source)  # it may have been stopped by a person, until now that a load begins
+        if job.task is not None and not self._relay_serves(job, unit):
+            job.subtask.detail = self._waits_for_relay(job.source)
             return
         if unit in ("Sync", "Relay", "Join") and self.hosts.busy(_host_name(job, unit)):
             return  # an earlier run, of a source or task that was removed meanwhile, has yet to come to rest
@@ -257,7 +347,7 @@ class Supervisor:
             job.subtask.detail = ""
         job.reads_relay = job.task is not None and self.sources[job.source].relay is not None and not job.remote
         try:
-            if job.task is not None and syncs(job) and not (hold := self._hold(job)).exists():
+            if job.task is not None and _syncs(job) and not (hold := self._hold(job)).exists():
                 hold.create()
             payload = self._payload(job)
         except DMError as error:
@@ -301,6 +391,25 @@ class Supervisor:
             raise DMError("checkpoint-gone", task=config.task, source=config.source_id)
         return unit
 
+    def _relay_serves(self, job: Job, unit: UnitName) -> bool:
+        if not _syncs(job):
+            return True
+        relay = self.sources[job.source].relay
+        if relay is None:
+            return True
+        if unit == "Sync" and (self.relay_directory(job.source) / "server-uuid.index").exists():
+            return True  # what the relay has is read, also while the relay itself can't reach the source
+        if relay.subtask.restarting:
+            return False
+        return relay.subtask.stage == "Running" and bool(relay.status.get("relayBinlog"))
+
+    def _waits_for_relay(self, source: str) -> str:
+        relay, what = self.sources[source].relay, f"waits for the relay of source {source} to receive"
+        if relay is None or not relay.troubles:
+            return what
+        error = relay.troubles[0]
+        return f"{what}, which has error {error['ErrCode']}: {error['Message']}"
+
     def _payload(self, job: Job) -> Mapping[str, JSON]:
         source = self.sources[job.source]
         if isinstance(source.config, DMError):
@@ -316,7 +425,7 @@ class Supervisor:
             config=task.config.subtask(job.source, self.source_configs()),
             relay_directory=self.relay_directory(job.source) if job.reads_relay else None,
             work_directory=join_directory(work, job.source) if joins else work,
-            hold_in=self.relay_directory(job.source) if joins or syncs(job) else None,
+            hold_in=self.relay_directory(job.source) if joins or _syncs(job) else None,
             until=job.until,
         ).to_wire()
 
@@ -345,7 +454,7 @@ class Supervisor:
     def _relay_job(self, source: str, config: SourceConfig) -> Job:
         job = Job(self, source, None)
         job.subtask = self.new_subtask(job, f"the relay of source {source}", RELAY_UNITS, config)
-        job.subtask.wish = lambda intent: self.relays.note(source, self.sources[source].relay_asked, intent)
+        job.subtask.wish = lambda intent: self._note_relay(source, self.sources[source].relay_asked, intent)
         return job
 
     def new_subtask(self, job: Job, label: str, units: tuple[UnitName, ...], config: SourceConfig | DMError) -> Subtask:
@@ -383,6 +492,14 @@ class Supervisor:
                 del task.jobs[source]
             if not task.jobs:
                 del self.tasks[name]
+
+
+def _by_file(source: Source) -> bool:
+    return isinstance(source.config, SourceConfig) and source.config.enable_relay
+
+
+def _syncs(job: Job) -> bool:
+    return "Sync" in job.subtask.units
 
 
 def _host_name(job: Job, unit: UnitName) -> str:

@@ -27,6 +27,7 @@ from dm.cli.client import Client
 from dm.cli.dmctl import execute
 from dm.cli.invocation import Settings, settings
 from dm.demo.guard import GuardedProcess
+from dm.verbs.tasks import QueryStatus
 from tests.testbed.fork_server import ForkedProcess, fork_server
 from tests.testbed.looks import looks
 
@@ -187,7 +188,7 @@ class Daemon:
 
     def status(self, task: str) -> dict[str, dict[str, Any]]:
         """DM's subTaskStatus of each source, by source id."""
-        answer = self._client.get(f"/api/v1/tasks/{task}/status", source=[])
+        answer = self._client.ask(QueryStatus(task=task))
         return {source["sourceStatus"]["source"]: source["subTaskStatus"][0] for source in answer["sources"]}
 
     def wait(

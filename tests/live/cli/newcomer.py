@@ -8,6 +8,8 @@ from typing import Any
 
 from dm.cli.client import Client
 from dm.demo.servers import ThrowawayServer
+from dm.verbs.sources import ShowSources
+from dm.verbs.tasks import ListTasks
 from tests.testbed.daemon import Answer, Daemon
 from tests.testbed.snapshots import Known, Snapshots
 
@@ -108,8 +110,8 @@ class Newcomer:
         client = Client(None, {"DM_HOME": str(self.daemon.home)}, print)
         names = [self.meta, self.schema]
         return {
-            "sources": {one["source"]: one["from"] for one in client.get("/api/v1/sources", source=[])["sources"]},
-            "tasks": {one["taskName"]: one["taskStatus"] for one in client.get("/api/v1/tasks")["tasks"]},
+            "sources": {one["source"]: one["from"] for one in client.ask(ShowSources())["sources"]},
+            "tasks": {one["taskName"]: one["taskStatus"] for one in client.ask(ListTasks())["tasks"]},
             "work": sorted(path.name for path in (self.daemon.home / "work").iterdir()),
             "relay": sorted(path.name for path in (self.daemon.home / "relay").iterdir()),
             "at the target": self.target.query(

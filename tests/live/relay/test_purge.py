@@ -24,6 +24,7 @@ from dm.relaylog.hold import Hold, needs
 from dm.relaylog.layout import RelayDirectory, file_number
 from dm.relaylog.relay_source import RelayEventSource
 from dm.unit import JSON
+from dm.verbs.sources import ShowSources
 from tests.live.relay.relaying import (
     HEARTBEAT,
     PATIENCE,
@@ -97,7 +98,7 @@ class TwoTasks:
         return {need.task: need.file for need in needs(self.root)}
 
     def relay(self) -> Any:
-        return self.home.ask("sources")["sources"][0]["relayStatus"]
+        return self.home.ask(ShowSources())["sources"][0]["relayStatus"]
 
 
 @pytest.fixture

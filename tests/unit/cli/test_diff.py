@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dm.cli.diff import lines, progress
+from dm.cli.errands import diff_lines, diff_progress
 
 TABLE: dict[str, Any] = {
     "table": "s.t", "verdict": "equal", "structure": [], "allowedStructure": [], "notCompared": "",
@@ -13,7 +13,7 @@ TABLE: dict[str, Any] = {
 
 
 def told(verdict: str, **table: Any) -> list[str]:
-    return lines({"verdict": verdict, "seconds": 1.25, "report": [TABLE | {"verdict": verdict} | table]})
+    return diff_lines({"verdict": verdict, "seconds": 1.25, "report": [TABLE | {"verdict": verdict} | table]})
 
 
 def test_equal_tables() -> None:
@@ -56,9 +56,9 @@ def test_one_is_no_plural() -> None:
 
 def test_the_last_line_says_how_many_tables_are_so() -> None:
     def last(verdict: str, *verdicts: str) -> str:
-        return lines({"verdict": verdict, "seconds": 1.25, "report": [TABLE | {"verdict": each} for each in verdicts]})[
-            -1
-        ]
+        return diff_lines(
+            {"verdict": verdict, "seconds": 1.25, "report": [TABLE | {"verdict": each} for each in verdicts]}
+        )[-1]
 
     assert last("different", "equal", "different", "equal") == "different: 1 of 3 tables in 1.2 s"
     assert last("not compared", "equal", "not compared") == "not compared: 1 of 2 tables in 1.2 s"
@@ -100,14 +100,14 @@ def test_rows_that_may_be_on_their_way() -> None:
 
 
 def test_progress() -> None:
-    assert progress({}) == "starting"
+    assert diff_progress({}) == "starting"
     answer = {"phase": "comparing rows", "doneChunks": 2, "totalChunks": 8, "rows": 200, "secondsLeft": 6.4}
-    assert progress(answer) == "comparing rows: 2 of 8 chunks, 200 rows, 6 s left"
+    assert diff_progress(answer) == "comparing rows: 2 of 8 chunks, 200 rows, 6 s left"
 
 
 def test_what_optimistic_shards_may_differ_in_has_a_line_of_its_own() -> None:
     table = TABLE | {"allowedStructure": ["shop.s1 of one: it lacks column w"]}
-    assert lines({"report": [table], "verdict": "equal", "seconds": 0.5}) == [
+    assert diff_lines({"report": [table], "verdict": "equal", "seconds": 0.5}) == [
         "s.t: equal, 3 rows at the source, 3 at the target",
         "  structure, as optimistic shards may differ: shop.s1 of one: it lacks column w",
         "equal: 1 table in 0.5 s",

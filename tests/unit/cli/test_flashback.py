@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dm.cli.flashback import lines
+from dm.cli.errands import flashback_lines
 
 REPORT: dict[str, Any] = {
     "source": "a", "from": "(b.000001, 4)", "to": "(b.000002, 9)", "transactions": 2, "statements": 5,
@@ -12,7 +12,7 @@ REPORT: dict[str, Any] = {
 
 def test_statements_by_table_and_what_is_not_taken_back() -> None:
     ddl = [{"place": "(b.000001, 7)", "statement": "ALTER TABLE t ADD INDEX (v)"}]
-    assert lines({"report": [REPORT | {"ddl": ddl, "ddlNotShown": 4}]}) == [
+    assert flashback_lines({"report": [REPORT | {"ddl": ddl, "ddlNotShown": 4}]}) == [
         "a: 5 statements take back 2 transactions, from (b.000001, 4) to (b.000002, 9)",
         "  s.t: 3",
         "  s.u: 2",
@@ -23,6 +23,6 @@ def test_statements_by_table_and_what_is_not_taken_back() -> None:
 
 
 def test_without_changes_there_is_no_file() -> None:
-    assert lines({"report": [REPORT | {"file": "", "statements": 0}]}) == [
+    assert flashback_lines({"report": [REPORT | {"file": "", "statements": 0}]}) == [
         "a: no row changes from (b.000001, 4) to (b.000002, 9)"
     ]

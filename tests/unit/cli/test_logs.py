@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.cli.logs import LogReader, Showing, show
+from dm.cli.log_files import LogReader, Showing, show
 from dm.task.log_file import backup
 from tests.unit.worker.home import TestHome, home, until
 

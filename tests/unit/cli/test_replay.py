@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dm.cli.replay import lines
+from dm.cli.errands import replay_lines
 from dm.cli.replay_text import replay_progress
 
 REPORT: dict[str, Any] = {
@@ -15,20 +15,20 @@ REPORT: dict[str, Any] = {
 
 
 def test_what_came_of_it() -> None:
-    assert lines(REPORT, "shop") == [
+    assert replay_lines(REPORT, "shop") == [
         "a: from (b.000001, 4) to (b.000002, 9)",
         "  1200 changes of 2 tables as 1 change at the target, in 3.8 s",
         "  go on with `dmctl resume-task shop`",
     ]
     more = REPORT | {"left": {"s.k": "it has no key by which rows are found"}, "endsBefore": "DROP TABLE x"}
-    assert lines(more, "shop")[2:4] == [
+    assert replay_lines(more, "shop")[2:4] == [
         "  left to the syncer: s.k: it has no key by which rows are found",
         "  it ends before: DROP TABLE x",
     ]
 
 
 def test_one_that_was_ended_says_how_to_go_on() -> None:
-    (line,) = lines(REPORT | {"over": False}, "shop")
+    (line,) = replay_lines(REPORT | {"over": False}, "shop")
     assert "dmctl replay shop" in line
     assert "dmctl resume-task shop" in line
 

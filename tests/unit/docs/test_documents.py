@@ -11,11 +11,11 @@ import typer
 from typer.core import TyperGroup
 
 from dm.cli.dmctl import app
-from dm.cli.verbs import VERBS, built
+from dm.cli.verbs import LISTED, built
 from tests.unit.docs.document import DECISIONS, DOCUMENTS, OPERATIONS, ROOT, blocks, code, paragraphs, verbs
 
 GROUP: TyperGroup = typer.main.get_group(app)
-COMMANDS = {verb.name: built(verb) for verb in VERBS}
+COMMANDS = {name: built(name) for name in LISTED}
 NOT_THERE = ("not there yet", "does not have yet")
 PAGES = pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
 

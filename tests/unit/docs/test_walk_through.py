@@ -21,6 +21,9 @@ import pytest
 from dm.cli.client import Client
 from dm.demo.private_server import PrivateServer
 from dm.flavor import Flavor
+from dm.verbs.program import Shutdown
+from dm.verbs.sources import ShowSources
+from dm.verbs.tasks import QueryStatus
 from tests.testbed.fixtures import ServerFactory
 from tests.unit.docs.document import README, ROOT, blocks, section
 
@@ -67,7 +70,7 @@ class Reader:
         """Ask until everything is applied."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while True:
-            (source,) = self.client.get(f"/api/v1/tasks/{task}/status")["sources"]
+            (source,) = self.client.ask(QueryStatus(task=task))["sources"]
             (subtask,) = source["subTaskStatus"]
             if (subtask.get("sync") or {}).get("synced"):
                 return
@@ -81,7 +84,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     person = Reader(tmp_path)
     yield person
     if person.client.running():
-        person.client.post("/api/v1/daemon/shutdown")
+        person.client.ask(Shutdown())
 
 
 def _statements(sql: str, server: PrivateServer) -> list[str]:
@@ -139,4 +142,4 @@ def test_every_command_of_the_walk_through_works_as_written(
 
     rows = "SELECT * FROM shop.orders ORDER BY id"
     assert target.query(rows) == source.query(rows)
-    assert not reader.client.running() or reader.client.get("/api/v1/sources")["sources"] == []
+    assert not reader.client.running() or reader.client.ask(ShowSources())["sources"] == []

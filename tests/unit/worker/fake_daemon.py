@@ -36,9 +36,8 @@ from dm.task.tracked_structure import StructureRequest
 from dm.task.until import AskedEnd, is_time
 from dm.task.validation import Validations
 from dm.unit import JSON, UnitName
-from dm.worker.binlog_verbs import ProgressAtTarget
 from dm.worker.daemon import Parts, run
-from dm.worker.operations import Servers
+from dm.worker.servers import ProgressAtTarget, Servers
 from tests.testbed.host_forks import fork_hosts
 from tests.unit.task import fake_host
 

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dm.cli.client import Client
+from dm.verbs.declaration import Verb
+from dm.verbs.tasks import QueryStatus
 from tests.testbed.daemon import run_here
 from tests.testbed.fork_server import ForkedProcess, fork_server
 from tests.testbed.looks import looks
@@ -141,12 +143,12 @@ class TestHome:
         """The process of the unit started last."""
         return int((self.directory / "work" / task / "trace").read_text().split()[-1])
 
-    def ask(self, path: str) -> Any:
+    def ask(self, verb: Verb) -> Any:
         """What the daemon answers, without the start of a `dmctl`: for looking again and again."""
-        return Client(None, self._environment(), print).get(f"/api/v1/{path}")
+        return Client(None, self._environment(), print).ask(verb)
 
     def subtask(self, task: str = "t") -> Any:
-        return self.ask(f"tasks/{task}/status")["sources"][0]["subTaskStatus"][0]
+        return self.ask(QueryStatus(task=task))["sources"][0]["subTaskStatus"][0]
 
     def stage(self, task: str = "t") -> tuple[str, str]:
         status = self.subtask(task)

@@ -10,6 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from dm.verbs.every import VERBS
 from tests.unit.worker.home import TestHome, home, until
 
 
@@ -96,6 +97,24 @@ def test_the_token_of_prometheus_reads_metrics_and_does_nothing_else(one: TestHo
             assert answer.status_code == (200 if path == "/metrics" else 401), (method, path)
     for method, path in (("POST", "/metrics"), ("GET", "/metrics/"), ("GET", "/metrics/../api/v1/tasks")):
         assert httpx.request(method, f"http://{address}{path}", headers=reading, json={}).status_code == 401
+
+
+def test_the_document_says_of_each_verb_what_its_declaration_says(address: str, token: dict[str, str]) -> None:
+    document = httpx.get(f"http://{address}/openapi.json", headers=token).json()
+    said = {(path, method): each for path, methods in document["paths"].items() for method, each in methods.items()}
+    routes = {(verb.path, verb.method.lower()): verb for verb in VERBS if verb.path}
+    assert said.keys() == {*routes, ("/metrics", "get")}
+    for route, verb in routes.items():
+        operation = said[route]
+        assert (operation["operationId"], operation["summary"]) == (verb.__name__, verb.__doc__)
+        assert (operation["x-permission"], operation.get("x-dmctl", "")) == (verb.permission.value, verb.name)
+        places = {each["name"]: each["in"] for each in operation.get("parameters", [])}
+        if "requestBody" in operation:
+            name = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+            places |= dict.fromkeys(document["components"]["schemas"][name]["properties"], "body")
+        elsewhere = "query" if verb.method == "GET" else "body"
+        sent = [each.name for each in verb.parameters() if each.sent]
+        assert places == {name: "path" if name in verb.in_path() else elsewhere for name in sent}
 
 
 def test_nothing_is_done_without_the_token(one: TestHome, address: str) -> None:

@@ -14,10 +14,13 @@ from dm.syncer.stream.operators import EventPlace, Request
 from dm.task.subtask import UNITS_OF_MODE, Subtask
 from dm.task.tracked_structure import StructureRequest
 from dm.unit import JSON
-from dm.worker import binlog_verbs
-from dm.worker.binlog_verbs import BinlogVerbs, ProgressAtTarget
+from dm.verbs.binlog import SkipEvent
 from dm.worker.job import Job
 from dm.worker.loop import Loop
+from dm.worker.servers import ProgressAtTarget
+from dm.worker.verbs import binlog
+from dm.worker.verbs.binlog import BinlogVerbs
+from dm.worker.work import Means
 
 PLACE: Mapping[str, str | int | bool] = {"server_uuid": "u", "file": "b.000001", "offset": 77, "statement": True}
 Says = Callable[["Following", str, int], None]
@@ -39,8 +42,10 @@ class Following:
         self.job.host_run, self.job.resumed_at = 1, PLACE
 
     def skip(self) -> Any:
-        progress = ProgressAtTarget(lambda _: None, self._by_the_daemon, self._structure)
-        return BinlogVerbs(self.loop, cast(Any, self), progress).operate("skip", "t", ["one"], "", [])
+        self.progress = ProgressAtTarget(lambda _: None, self._by_the_daemon, self._structure)
+        here = cast(Any, self)
+        means = Means(self.loop, here, here, here, here, lambda: None)
+        return BinlogVerbs(means).operate(SkipEvent(task="t", sources=("one",)))
 
     def ask(self, run: int, request: int, what: str, _arguments: Mapping[str, JSON]) -> None:
         self.asked.append((run, what))
@@ -93,7 +98,7 @@ def fails_first(following: Following, _what: str, _request: int) -> None:
 
 @pytest.fixture
 def working(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Following]]:
-    monkeypatch.setattr(binlog_verbs, "AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(binlog, "AGAIN_SECONDS", 0.01)
     made: list[Following] = []
 
     def make(*says: Says) -> Following:
@@ -110,14 +115,14 @@ def working(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Following
 
 def test_a_run_is_asked_that_began_while_two_others_ended(working: Callable[..., Following]) -> None:
     following = working(ends_first, ends_first, answers(True), answers([]))
-    assert following.skip()["result"]
+    assert following.skip()["sources"]
     assert following.asked == [(1, "passed"), (2, "passed"), (3, "passed"), (3, "binlog")]
     assert following.job.resumed_at is None
 
 
 def test_a_run_that_is_just_starting_is_asked_again(working: Callable[..., Following]) -> None:
     following = working(is_not_there, is_not_there, answers(True), is_not_there, answers([]))
-    assert following.skip()["result"]
+    assert following.skip()["sources"]
     assert [what for _, what in following.asked] == ["passed"] * 3 + ["binlog"] * 2
 
 
@@ -125,14 +130,14 @@ def test_a_run_that_ends_while_it_is_asked_leaves_the_question_to_the_daemon(
     working: Callable[..., Following],
 ) -> None:
     following = working(ends_first, answers(True), fails_first)
-    assert following.skip()["result"]
+    assert following.skip()["sources"]
     assert following.asked[-1] == (None, "failing at b.000001:99")
 
 
 def test_a_run_that_never_knows_is_not_asked_for_ever(
     working: Callable[..., Following], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(binlog_verbs, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(binlog, "ANSWER_SECONDS", 0.05)
     following = working(is_not_there)
     with pytest.raises(DMError, match="40916"):
         following.skip()

@@ -28,6 +28,6 @@ def test_a_process_that_dies_ends_it_with_an_error(loop: Loop, tmp_path: Path) -
     errands = Errands(loop, lambda name: tmp_path / name, DIES)
     number = errands.number()
     errands.begin(number, "shop", "Diff", {})
-    until(lambda: not errands.status(number)["result"])
+    until(lambda: "error" in errands.status(number))
     assert errands.status(number)["msg"] == "the process of the diff of shop ended unexpectedly (killed by SIGKILL)"
     assert str(tmp_path / "diff:shop") in str(errands.status(number)["error"])

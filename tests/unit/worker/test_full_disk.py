@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from dm.verbs.sources import ShowSources
 from tests.unit.worker.home import TestHome, home, until
 
 
@@ -72,7 +73,7 @@ def test_a_verb_for_a_relay_that_cant_be_recorded_changes_nothing(one: TestHome)
     one.ok("start-relay", "-s", "one")
 
     def stage() -> str:
-        status = one.ask("sources?source=one")["sources"][0]["relayStatus"]
+        status = one.ask(ShowSources(source=("one",)))["sources"][0]["relayStatus"]
         return "" if status is None else str(status["stage"])
 
     until(lambda: stage() == "Running")

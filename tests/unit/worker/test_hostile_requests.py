@@ -57,7 +57,7 @@ GOOD: dict[str, Any] = {
     "text": "source-id: new\nfrom: {host: 127.0.0.1, port: 3306, user: dm}\n", "name": "t.yaml", "task": "t",
     "sources": "one", "directory": "/", "filename": "mysql-bin.000001", "binlog_pos": "mysql-bin.000001:4",
     "sqls": "SELECT 1", "database": "s", "table": "s.t", "tables": "s.t", "source": "one", "lock": "t-`s`.`t`",
-    "begin": "mysql-bin.000001:4", "log-level": "info", "log-max-size": "1M", "log-max-backups": "3",
+    "begin": "mysql-bin.000001:4", "log_level": "info", "log_max_size": "1M",
 }  # fmt: skip
 
 
@@ -107,15 +107,11 @@ def _requests(api: dict[str, Any], text: str) -> Iterator[tuple[str, str, Any]]:
             if path.endswith(("/shutdown", "/metrics")):
                 continue
             taken = said.get("parameters", [])
-            good = path.replace("{name}", "t" if "/tasks/" in path else "one")
-            hostile = path.replace("{name}", raw)
-            for each in taken:
-                if each["in"] == "path" and each["name"] != "name":
-                    value = each["schema"].get("enum", ["1"])[0]
-                    good, hostile = (one.replace(f"{{{each['name']}}}", value) for one in (good, hostile))
+            good = path.replace("{task}", "t").replace("{source}", "one").replace("{number}", "1")
+            hostile = path.replace("{task}", raw).replace("{source}", raw).replace("{number}", "1")
             body = said.get("requestBody")
             wanted = None if body is None else body["content"]["application/json"]["schema"]
-            if "{name}" in path:
+            if hostile != good:
                 yield method.upper(), hostile, None if wanted is None else _good(wanted, schemas, "")
             for each in taken:
                 if each["in"] == "query":

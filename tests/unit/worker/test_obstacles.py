@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from dm.verbs.sources import ShowSources
 from tests.unit.worker.home import TestHome, home, until
 
 REBUILT = {"error": "source-changed-without-gtid", "now": "b", "before": "a"}
@@ -53,7 +54,7 @@ def test_a_relay_in_error_is_an_error_of_the_task_that_reads_it(one: TestHome) -
     assert not one.subtask()["relayRests"]
 
     one.ok("pause-relay", "-s", "one")
-    until(lambda: one.ask("sources")["sources"][0]["relayStatus"]["stage"] == "Paused")
+    until(lambda: one.ask(ShowSources())["sources"][0]["relayStatus"]["stage"] == "Paused")
     relay_does(one, REBUILT)
     refused = one.said("resume-relay", "-s", "one")
     assert (refused.status, "relay of one: error 30034: the source is now server b" in refused.out) == (1, True)

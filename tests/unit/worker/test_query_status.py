@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dm.verbs.tasks import QueryStatus
 from tests.unit.worker.home import home, until
 
 
@@ -15,7 +16,7 @@ def test_the_relay_is_asked_as_the_syncer_is(tmp_path: Path) -> None:
         daemon.tried("start-task", daemon.task("t"))
 
         def asked() -> int:
-            (answer,) = daemon.ask("tasks/t/status")["sources"]
+            (answer,) = daemon.ask(QueryStatus(task="t"))["sources"]
             return int(answer["sourceStatus"]["relayStatus"].get("recoveryReadBytes", 0))
 
         until(asked)
@@ -39,7 +40,7 @@ def test_an_entry_of_a_list_is_named_while_no_source_of_the_task_has_it(tmp_path
         daemon.tried("start-task", file.name)
 
         def named() -> list[list[str]]:
-            answers = daemon.ask("tasks/t/status")["sources"]
+            answers = daemon.ask(QueryStatus(task="t"))["sources"]
             return [answer["subTaskStatus"][0].get("sync", {}).get("listEntriesWithoutTables") for answer in answers]
 
         until(lambda: None not in named())

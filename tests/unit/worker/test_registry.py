@@ -11,7 +11,8 @@ import pytest
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.syncer.stream.until import UntilGtids, UntilTime
-from dm.worker.registry import ConfigFile, Registry, SubtaskRecord
+from dm.verbs.parameters import ConfigFile
+from dm.worker.registry import Registry, SubtaskRecord
 
 FILE = ConfigFile("task.yaml", "name: t\n", "/somewhere", {"PASSWORD": "secret"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dm.verbs.sources import ShowSources
 from tests.unit.worker.home import TestHome, until
 
 LOST = {"error": "connection-lost", "role": "upstream", "address": "127.0.0.1:3306"}
@@ -24,7 +25,7 @@ def test_a_relay_may_be_stopped_when_the_load_has_ended_and_the_source_has_the_r
     reads = one.directory / "work" / "t" / "reads"
 
     def relay() -> object:
-        return one.ask("sources")["sources"][0]["relayStatus"]
+        return one.ask(ShowSources())["sources"][0]["relayStatus"]
 
     one.script("t", Dump="run")
     one.ok("start-task", one.task(mode="all"))

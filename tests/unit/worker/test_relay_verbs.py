@@ -12,6 +12,7 @@ import pytest
 
 from dm.relaylog.hold import Hold, Need, needs
 from dm.relaylog.layout import RelayDirectory
+from dm.verbs.sources import ShowSources
 from tests.unit.relaylog.binlog_bytes import SERVER
 from tests.unit.relaylog.relay_files import add_files, binlog, names
 from tests.unit.worker.home import Dmctl, TestHome, home, until
@@ -47,7 +48,7 @@ class Source:
         return self.directory
 
     def relay(self) -> Any:
-        sources = self.home.ask("sources")["sources"]
+        sources = self.home.ask(ShowSources())["sources"]
         return next(source["relayStatus"] for source in sources if source["source"] == self.name)
 
     def held(self) -> list[str]:

@@ -1,0 +1,51 @@
+"""All verbs, in the order in which `dmctl --help` lists them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dm.verbs import (
+    binlog,
+    config,
+    errands,
+    forgotten,
+    joining,
+    program,
+    relay,
+    shard_ddl_lock,
+    sources,
+    tasks,
+    validation,
+)
+from dm.verbs.declaration import Group, Verb
+
+_SUBJECTS: Final = (
+    program, errands, joining, relay, tasks, sources, forgotten, binlog, shard_ddl_lock, config, validation
+)  # fmt: skip
+
+# As `dmctl --help` shows them; a verb that is not among them comes after these.
+_LISTED: Final = (
+    "encrypt", "diff", "flashback", "reload-table", "replay", "update-task", "start-relay", "stop-relay", "pause-relay",
+    "resume-relay", "purge-relay", "check-task", "start-task", "stop-task", "pause-task", "resume-task", "query-status",
+    "wait", "shutdown", "demo", "logs", "completion",
+)  # fmt: skip
+
+
+def _place(verb: type[Verb]) -> int:
+    return _LISTED.index(verb.name) if verb.name in _LISTED else len(_LISTED)
+
+
+VERBS: Final[tuple[type[Verb], ...]] = tuple(
+    sorted(
+        (
+            found
+            for subject in _SUBJECTS
+            for found in vars(subject).values()
+            if isinstance(found, type) and issubclass(found, Verb) and found.__module__ == subject.__name__
+            if found.name or found.path
+        ),
+        key=_place,
+    )
+)
+
+GROUPS: Final[tuple[Group, ...]] = tuple(group for subject in _SUBJECTS for group in getattr(subject, "GROUPS", ()))

@@ -1,0 +1,32 @@
+"""Verbs of what sources and tasks that are known no more have left."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from dm.verbs.declaration import FILE, Group, Verb, argument, option
+from dm.verbs.parameters import ConfigFile
+
+GROUPS = (Group("forgotten", "List and remove what forgotten tasks have left."),)
+
+TargetsOf = Annotated[
+    tuple[ConfigFile, ...],
+    option(
+        "--file -f",
+        "look at this task file's target instead of those of all tasks; may be repeated",
+        FILE,
+    ),
+]
+
+
+class ListForgotten(Verb, name="forgotten list", route="POST forgotten"):
+    """List relay files, work directories, and progress at targets that no source or task here is known for."""
+
+    files: TargetsOf = ()
+
+
+class RemoveForgotten(Verb, name="forgotten remove", route="POST forgotten/remove"):
+    """Remove some of it. Another dm-worker may know a task that this one does not: look at what you name."""
+
+    names: Annotated[tuple[str, ...], argument("as `dmctl forgotten list` has them: relay/mysql-01, progress/shop")]
+    files: TargetsOf = ()

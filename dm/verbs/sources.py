@@ -1,0 +1,41 @@
+"""Verbs of sources: the servers that tasks migrate from."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from dm.verbs.declaration import FILE, READS, Group, Verb, argument, option
+from dm.verbs.parameters import ConfigFile
+
+GROUPS = (Group("operate-source", "Add, update, stop and show sources."),)
+
+Files = Annotated[tuple[ConfigFile, ...], argument("source files", FILE)]
+
+
+class CreateSources(Verb, name="operate-source create", route="POST sources"):
+    """Add the sources of these files: all or none."""
+
+    files: Files
+
+
+class UpdateSources(Verb, name="operate-source update", route="PUT sources"):
+    """Replace the files of sources that no running task uses."""
+
+    files: Files
+
+
+class StopSources(Verb, name="operate-source stop", route="POST sources/stop"):
+    """Forget sources that no task uses, and remove their relay files."""
+
+    names: Annotated[tuple[str, ...], argument("source ids, or their files", sent=False)]
+    sources: tuple[str, ...] = ()
+    files: tuple[ConfigFile, ...] = ()
+    keep_relay: Annotated[
+        bool, option("--keep-relay", "leave the relay files: a source may have purged what they hold")
+    ] = False
+
+
+class ShowSources(Verb, name="operate-source show", route="GET sources", permission=READS):
+    """List sources with their servers, relays and tasks."""
+
+    source: Annotated[tuple[str, ...], argument("source ids", name="names")] = ()

@@ -1,0 +1,160 @@
+"""The verbs of `dmctl config`: the files that the daemon keeps, as they were given, without passwords; its settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import cast, get_args
+
+from dm.config.masking import masked
+from dm.config.scalar import byte_size
+from dm.config.task import is_task_name
+from dm.decimal_text import is_decimal
+from dm.errors import DMError
+from dm.task.log import keep
+from dm.task.log_file import DEFAULTS, Level, LogSettings
+from dm.unit import JSON
+from dm.verbs import config as declared
+from dm.verbs.parameters import ConfigFile
+from dm.verbs.tasks import Logs
+from dm.worker.work import Answer, Verbs, does
+
+LOWEST_SIZE = 1 << 16  # of a log file: a stack fits
+
+
+class ConfigVerbs(Verbs):
+    """Show, export, and the settings of the daemon."""
+
+    def take_up(self) -> None:
+        """Log as a person has wished before."""
+        self._use(_settings_of(self._supervisor.registry.settings()))
+
+    @does(declared.ShowTaskFile)
+    def task(self, asked: declared.ShowTaskFile) -> Answer:
+        """As it was given, without passwords."""
+        return _answer(self._loop.call(lambda: self._supervisor.task(asked.task).file))
+
+    @does(declared.ShowSourceFile)
+    def source(self, asked: declared.ShowSourceFile) -> Answer:
+        """As it was given, without passwords."""
+        return _answer(self._loop.call(lambda: self._supervisor.source(asked.source).file))
+
+    @does(declared.ShowConfig)
+    def everything(self, _asked: declared.ShowConfig) -> Answer:
+        """All files, and whose relays a person has started."""
+
+        def look() -> tuple[dict[str, ConfigFile], dict[str, ConfigFile], list[str]]:
+            supervisor = self._supervisor
+            return (
+                {name: source.file for name, source in sorted(supervisor.sources.items())},
+                {name: task.file for name, task in sorted(supervisor.tasks.items())},
+                sorted(name for name, source in supervisor.sources.items() if source.relay_asked),
+            )
+
+        sources, tasks, relays = self._loop.call(look)
+        return {
+            "sources": _listed(sources), "tasks": _listed(tasks), "relays": [*relays],
+            "worker": self._worker(),
+        }  # fmt: skip
+
+    @does(declared.WorkerSettings)
+    def worker(self, _asked: declared.WorkerSettings) -> Answer:
+        """The settings of this daemon."""
+        return {"worker": self._worker()}
+
+    @does(declared.ChangeWorker)
+    def change_worker(self, asked: declared.ChangeWorker) -> Answer:
+        """The settings as they are then; raises DMError for a value that is none."""
+        self.change(asked.changes())
+        return self.worker(declared.WorkerSettings())
+
+    def change(self, changes: Mapping[str, str]) -> None:
+        """Change settings, for now and for the next starts; raises DMError for a value that is none."""
+        registry = self._supervisor.registry
+        settings = _settings_of({**registry.settings(), **changes})
+        self._loop.call(lambda: registry.put_settings(changes))
+        self._use(settings)
+
+    @does(Logs)
+    def log_files(self, asked: Logs) -> Answer:
+        """The logs of a task's processes, or of sources' relays, or the daemon's own."""
+        home = self._supervisor.home
+        task, sources = asked.task, asked.source
+
+        def look() -> list[str]:
+            supervisor = self._supervisor
+            for source in sources:
+                supervisor.source(source)
+            if not task:
+                return [f"relay:{source}" for source in sources]
+            if not is_task_name(task):
+                raise DMError("task-unknown", task=task)
+            known = supervisor.tasks.get(task)
+            there = list(known.jobs) if known is not None else list(supervisor.sources)
+            names = [f"spark:{task}", *(f"sync:{task}:{source}" for source in sources or there)]
+            if known is None:  # a task that was stopped is not known any more, but what it wrote is there
+                names = [name for name in names if home.log_of(name).exists()]
+            if not names:
+                raise DMError("task-unknown", task=task)
+            return names
+
+        names = self._loop.call(look)
+        files: list[JSON] = [{"process": name, "path": str(home.log_of(name))} for name in names]
+        if not files:
+            files = [{"process": "dm-worker", "path": str(home.daemon_log)}]
+        return {"files": files}
+
+    def _worker(self) -> JSON:
+        settings = _settings_of(self._supervisor.registry.settings())
+        home: dict[str, JSON] = {"home": str(self._supervisor.home.directory), "log-file": str(self._log)}
+        return {**home, **_named(settings)}
+
+    @property
+    def _log(self) -> Path:
+        return self._supervisor.home.daemon_log
+
+    def _use(self, settings: LogSettings) -> None:
+        keep(self._log, settings)
+        self._loop.call(lambda: self._supervisor.hosts.keep_logs(settings))
+
+
+def _settings_of(named: Mapping[str, str]) -> LogSettings:
+    """The settings by their names as they are stored; raises DMError."""
+    settings = DEFAULTS
+    for name, text in named.items():
+        if name == "log-level":
+            if text not in get_args(Level):
+                _refuse(name, text, f"one of {', '.join(get_args(Level))}")
+            settings = replace(settings, level=cast(Level, text))
+        elif name == "log-max-size":
+            size = byte_size(text)
+            if size is None or size < LOWEST_SIZE:
+                _refuse(name, text, f"a size such as 100M, at least {LOWEST_SIZE >> 10}K")
+            settings = replace(settings, max_size=size or 0)
+        elif name == "log-max-backups":
+            if not is_decimal(text) or len(text) > 4:
+                _refuse(name, text, "how many full files are kept, 0 to 9999")
+            settings = replace(settings, max_backups=int(text))
+    return settings
+
+
+def _refuse(name: str, text: str, wanted: str) -> None:
+    raise DMError("usage", problem=f"--{name}: {text!r} is not possible", hint=f"give {wanted}")
+
+
+def _named(settings: LogSettings) -> dict[str, JSON]:
+    size = settings.max_size
+    text = f"{size >> 20}M" if size % (1 << 20) == 0 else f"{size >> 10}K" if size % (1 << 10) == 0 else str(size)
+    return {"log-level": settings.level, "log-max-size": text, "log-max-backups": str(settings.max_backups)}
+
+
+def _answer(file: ConfigFile) -> Answer:
+    return {"cfg": masked(file.text)}
+
+
+def _listed(files: Mapping[str, ConfigFile]) -> list[JSON]:
+    return [
+        {"name": name, "file": file.name, "cfg": masked(file.text, Path(file.directory))}
+        for name, file in files.items()
+    ]

@@ -1,0 +1,159 @@
+"""`diff`, `flashback` and `replay`: what is to be run, from what the daemon knows of a task.
+
+They answer with a number, by which a person asks how far it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from dm.config import SourceConfig, SubtaskConfig, TaskConfig
+from dm.diff.options import DiffOptions
+from dm.errors import DMError
+from dm.flashback.request import FlashbackRequest, RelayedSubtask
+from dm.replay.request import ReplayRequest
+from dm.task.payload import DiffPayload, FlashbackPayload, ReplayPayload, replay_directory, sync_directory
+from dm.task.until import is_time
+from dm.unit import JSON
+from dm.verbs.errands import Diff, Flashback, Replay, RunStatus, StopRun
+from dm.worker.configuration import sources_of, syncs
+from dm.worker.work import Answer, Verbs, does
+
+_AT_REST: Final = ("Paused", "Stopped")
+
+
+class ErrandVerbs(Verbs):
+    """Comparisons and flashbacks, and how far each run is."""
+
+    @does(RunStatus)
+    def status(self, asked: RunStatus) -> Answer:
+        """How far it is."""
+        return self._errands.status(asked.number)
+
+    @does(StopRun)
+    def stop(self, asked: StopRun) -> Answer:
+        """End it."""
+        return self._errands.stop(asked.number)
+
+    @does(Diff)
+    def diff(self, asked: Diff) -> Answer:
+        """Compare what a task migrates; the one in a file, or one that is known."""
+        task = asked.task
+        given = None if asked.file is None else self.parse_task(asked.file)[0]
+
+        def configured() -> tuple[TaskConfig, dict[str, SourceConfig], tuple[str, ...], dict[str, JSON]]:
+            supervisor = self._supervisor
+            name = task if given is None else given.name
+            known = supervisor.task(name) if given is None or name in supervisor.tasks else None
+            config = given or (known.config if known is not None else None)
+            if isinstance(config, DMError):
+                raise config
+            assert config is not None
+            jobs = [] if known is None else known.jobs.values()
+            at = {job.source: (job.subtask.stage, job.subtask.unit) for job in jobs}
+            follows = tuple(source for source, (stage, unit) in at.items() if stage == "Running" and unit == "Sync")
+            behind: dict[str, JSON] = {
+                source: f"{stage} {unit or ''}".strip()
+                for source, (stage, unit) in at.items()
+                if source not in follows and stage != "Finished"
+            }
+            return config, supervisor.source_configs(), follows, behind
+
+        config, sources, follows, behind = self._loop.call(configured)
+        subtasks = [config.subtask(source, sources) for source in config.source_ids]
+        number, work = self._errands.number(), self._supervisor.home.work / config.name
+        # A source can't be called like these directories.
+        options = DiffOptions(
+            asked.tables, asked.where, asked.ignore_columns, asked.fix_sql, asked.rows, asked.threads, asked.max_load,
+            asked.shown, asked.memory << 20, asked.resume, asked.snapshots, follows,
+        )  # fmt: skip
+        payload = DiffPayload(tuple(subtasks), options, work / f".diff-{number}", work / ".diff")
+        self._errands.begin(number, config.name, "Diff", payload.to_wire())
+        return {"number": number, "task": config.name, "behind": behind}
+
+    @does(Flashback)
+    def flashback(self, asked: Flashback) -> Answer:
+        """Write the SQL that takes back what a stretch of the relay has done."""
+
+        def configured() -> tuple[TaskConfig, dict[str, SourceConfig], dict[str, Path]]:
+            supervisor = self._supervisor
+            config = supervisor.task(asked.task).config
+            if isinstance(config, DMError):
+                raise config
+            relays = {source: supervisor.relay_directory(source) for source in sources_of(config, asked.sources)}
+            return config, supervisor.source_configs(), relays
+
+        config, known, relays = self._loop.call(configured)
+        if not syncs(config):
+            raise DMError("flashback-without-sync", task=config.name, mode=config.task_mode)
+        if len(relays) > 1 and not all(is_time(text) for text in (asked.begin, asked.end) if text):
+            raise DMError("flashback-of-several-sources", task=config.name, sources=", ".join(relays))
+        number = self._errands.number()
+        payload = FlashbackPayload(
+            tuple(RelayedSubtask(config.subtask(source, known), relay) for source, relay in relays.items()),
+            FlashbackRequest(asked.begin, asked.end, asked.tables, asked.directory),
+            self._supervisor.home.work / config.name / f".flashback-{number}",
+        )
+        self._errands.begin(number, config.name, "Flashback", payload.to_wire())
+        return {"number": number, "task": config.name}
+
+
+class ReplayVerbs(Verbs):
+    """Replays of all tasks."""
+
+    @does(Replay)
+    def replay(self, asked: Replay) -> Answer:
+        """The backlog of a paused task goes to a unit host of its own; raises DMError."""
+        task = asked.task
+        subtask, relay = self._loop.call(lambda: self._at_rest(task))
+        for number in self._errands.running(task, "Replay"):
+            if not asked.cancel:
+                raise DMError("replay-running", task=task)
+            self._errands.stop(number)
+        work = self._supervisor.home.work / task
+        request = ReplayRequest(
+            subtask, relay, sync_directory(work, subtask.source_id), replay_directory(work, subtask.source_id),
+            asked.until, asked.cancel,
+        )  # fmt: skip
+        number = self._errands.number()
+        # A source can't be called like this directory.
+        self._errands.begin(number, task, "Replay", ReplayPayload(request, work / f".replay-{number}").to_wire())
+        return {"number": number, "task": task}
+
+    def _at_rest(self, name: str) -> tuple[SubtaskConfig, Path]:
+        supervisor = self._supervisor
+        task = supervisor.task(name)
+        if isinstance(task.config, DMError):
+            raise task.config
+        if len(task.jobs) != 1:
+            raise DMError("replay-unsuited", task=name, why="it has several sources, whose changes have an order")
+        ((source, job),) = task.jobs.items()
+        if job.subtask.unit != "Sync" or job.subtask.stage not in _AT_REST or job.host_run is not None:
+            stage = f"{job.subtask.stage}, unit {job.subtask.unit or 'none'},"
+            raise DMError("replay-not-paused", task=name, source=source, stage=stage)
+        if job.until is not None:
+            raise DMError("replay-unsuited", task=name, why=f"it is to end at {job.until}")
+        return task.config.subtask(source, supervisor.source_configs()), supervisor.relay_directory(source)
+
+    def told(self, task: str, answer: Answer) -> Answer:
+        """A task's status, with how far its last replay is."""
+        report = self._errands.last(task, "Replay")
+        sources = answer.get("sources")
+        if report is None or not isinstance(sources, list):
+            return answer
+        for one in sources:
+            if isinstance(one, dict):
+                _add(one, report)
+        return answer
+
+
+def _add(source: Mapping[str, JSON], report: Mapping[str, JSON]) -> None:
+    status, subtasks = source.get("sourceStatus"), source.get("subTaskStatus")
+    if not isinstance(status, dict) or not isinstance(subtasks, Sequence) or isinstance(subtasks, str):
+        return
+    if report.get("source", status.get("source")) == status.get("source"):
+        for subtask in subtasks:
+            if isinstance(subtask, dict):
+                subtask["replay"] = dict(report)

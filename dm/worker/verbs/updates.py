@@ -1,0 +1,155 @@
+"""`dmctl update-task`: a running task gets a longer list, sources, or settings that need nothing else.
+
+A longer list is stored at the target first, then in the registry, then the stream begins anew: cut short anywhere, the
+task goes on as before, or with the tables left out of its stream until they are loaded (`dm.progress.joining`). The
+file of before is kept for `--cancel`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dm.config import SubtaskConfig, TaskConfig
+from dm.errors import DMError
+from dm.task.join_requests import Added
+from dm.verbs.joining import CancelUpdate, UpdateTask
+from dm.verbs.parameters import ConfigFile
+from dm.verbs.tasks import StartTask
+from dm.worker.differences import differences
+from dm.worker.supervisor import Task
+from dm.worker.verbs.joining import demand_unvalidated, follows_at_source, resting
+from dm.worker.verbs.tasks import TaskVerbs
+from dm.worker.work import Answer, Means, Verbs, does
+
+# They say how dump, load and stream work, never what is in the target in the end.
+_TAKEN: Final = frozenset({"`mydumpers`", "`loaders`", "`spark`", "`ignore-checking-items`"})
+# They decide which tables there are, and where they go: what is there already must stay as it is.
+_LISTS: Final = frozenset({"`block-allow-list`", "`routes`"})
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What a file changes of a running task."""
+
+    known: Task
+    file: ConfigFile
+    config: TaskConfig
+    before: Mapping[str, SubtaskConfig]  # by source, as they run
+    after: Mapping[str, SubtaskConfig]  # the same, as they are to run
+    sources: tuple[str, ...]  # new ones
+    taken: tuple[str, ...]  # keys
+    added: Mapping[str, Added]  # by source
+
+    def to_json(self) -> Answer:
+        """As it is shown before it is done."""
+        return {
+            "taskName": self.config.name, "newSources": [*self.sources],
+            "keys": [*self.taken],
+            "tables": {source: [table.sql for table in added.tables] for source, added in self.added.items()},
+            "filledTables": [*sorted({table.sql for added in self.added.values() for table in added.filled})],
+            "changes": bool(self.sources or self.taken or self.added or self.file.text != self.known.file.text),
+        }  # fmt: skip
+
+
+class UpdateVerbs(Verbs):
+    """The verb."""
+
+    def __init__(self, means: Means, tasks: TaskVerbs) -> None:
+        super().__init__(means)
+        self._requests = means.servers.joins
+        self._tasks = tasks
+
+    @does(UpdateTask)
+    def update(self, asked: UpdateTask) -> Answer:
+        """Tell what the file changes, and do it unless only that is asked; raises DMError where it can't be taken."""
+        update = self._update(asked.file)
+        if asked.look:
+            return update.to_json()
+        demand_unvalidated(self._loop, self._supervisor, update.config.name, update.added)
+        # Tables that are added need what a full load needs.
+        loading = update.config.model_copy(update={"task_mode": "all"}) if update.added else update.config
+        self._tasks.demand_checked(loading, [*update.after, *update.sources])
+        for source, added in update.added.items():
+            self._requests.add(update.before[source], added)
+        self._loop.call(lambda: self._take(update))
+        if update.sources:
+            self._tasks.start_task(StartTask(file=asked.file, sources=update.sources))
+        return update.to_json()
+
+    @does(CancelUpdate)
+    def cancel(self, asked: CancelUpdate) -> Answer:
+        """Take added tables back; raises DMError."""
+        name = asked.task
+        known, configs = follows_at_source(self._loop, self._supervisor, name)
+        adding = self._requests.adding(configs)
+        if not adding:
+            raise DMError("joining-not-there", task=name)
+        before = self._supervisor.registry.earlier_file(name)
+        if before is None:
+            raise DMError("update-file-unknown", task=name)
+        config = self.parse_task(before)[0]
+        with resting(self._loop, self._supervisor, name, adding):
+            self._loop.call(lambda: self._swap(known, name, before, config, adding))
+            done = [source for source in adding if self._requests.cancel_add(configs[source])]
+        self._restart(name, adding)
+        return {"taskName": name, "sources": [*done]}
+
+    def _update(self, file: ConfigFile) -> Update:
+        config = self.parse_task(file)[0]
+        known, before = follows_at_source(self._loop, self._supervisor, config.name)
+        there = self._loop.call(self._supervisor.source_configs)
+        keys = sorted({key for source in before for key in differences(known, file, config, source, there)})
+        refused = [key for key in keys if key not in _TAKEN | _LISTS | {"`syncers`"}]
+        if "`syncers`" in keys and _other_rows(known, config):
+            refused.append("`syncers` (`atomic-transactions`, `insert-mode`, `missing-row`, `narrower-columns`)")
+        if refused:
+            raise DMError("update-refused", task=config.name, keys=", ".join(refused))
+        after = {source: config.subtask(source, there) for source in before}
+        added = dict[str, Added]()
+        if _LISTS & {*keys}:
+            for source, one in after.items():
+                others = {name: other for name, other in after.items() if name != source}
+                found = self._requests.added_tables(before[source], one, others)
+                older = before[source].block_allow_list  # without one all tables are there
+                if older not in (None, one.block_allow_list):
+                    added[source] = found
+        sources = tuple(source for source in config.source_ids if source not in before)
+        taken = tuple(key for key in keys if key != "`block-allow-list`")
+        return Update(known, file, config, before, after, sources, taken, added)
+
+    def _take(self, update: Update) -> None:
+        """In the registry and here; the streams begin anew with it."""
+        name = update.config.name
+        self._supervisor.registry.update_task(name, update.file, keep=bool(update.added))
+        update.known.file, update.known.config = update.file, update.config
+        if update.added or update.sources or {"`syncers`", "`routes`"} & {*update.taken}:
+            self._restart_jobs(name, update.before)
+
+    def _swap(self, known: Task, name: str, file: ConfigFile, config: TaskConfig, sources: Iterable[str]) -> None:
+        self._supervisor.registry.update_task(name, file, keep=False)
+        known.file, known.config = file, config
+        self._restart_jobs(name, sources)
+
+    def _restart(self, name: str, sources: Iterable[str]) -> None:
+        self._loop.call(lambda: self._restart_jobs(name, sources))
+
+    def _restart_jobs(self, name: str, sources: Iterable[str]) -> None:
+        for job in self._supervisor.jobs(name, [*sources]):
+            job.subtask.restart()
+            join = self._supervisor.joins.of(name, job.source)
+            if join is not None:  # it has the file of before
+                join.subtask.restart()
+
+
+def _other_rows(known: Task, config: TaskConfig) -> bool:
+    """Whether settings of the stream differ that decide what is in the target."""
+    if isinstance(known.config, DMError):
+        return True
+
+    def of(task: TaskConfig) -> set[tuple[object, ...]]:
+        found = [task.syncer_of(instance) for instance in task.mysql_instances]
+        return {(each.atomic_transactions, each.insert_mode, each.missing_row, each.narrower_columns) for each in found}
+
+    return of(known.config) != of(config)

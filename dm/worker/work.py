@@ -1,0 +1,73 @@
+"""Which method does the work of which verb, and what it may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+from dm.config import SourceConfig, TaskConfig
+from dm.unit import JSON
+from dm.verbs.declaration import Verb
+from dm.verbs.parameters import ConfigFile
+from dm.worker.configuration import ConfigReader
+from dm.worker.errands import Errands
+from dm.worker.loop import Loop
+from dm.worker.servers import Servers
+from dm.worker.supervisor import Supervisor
+
+Answer = dict[str, JSON]
+Work = Callable[[Verb], Answer]
+
+S = TypeVar("S")
+V = TypeVar("V", bound=Verb)
+
+_MARK = "does"
+
+
+def does(*verbs: type[V]) -> Callable[[Callable[[S, V], Answer]], Callable[[S, V], Answer]]:
+    """Mark the method that does the work of these verbs."""
+
+    def mark(work: Callable[[S, V], Answer]) -> Callable[[S, V], Answer]:
+        setattr(work, _MARK, verbs)
+        return work
+
+    return mark
+
+
+def work_of(*owners: object) -> Mapping[type[Verb], Work]:
+    """By verb, the marked methods of these objects."""
+    return {
+        verb: cast(Work, getattr(owner, name))
+        for owner in owners
+        for name, member in vars(type(owner)).items()
+        for verb in getattr(member, _MARK, ())
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What verbs use to do their work."""
+
+    loop: Loop
+    supervisor: Supervisor
+    servers: Servers
+    reader: ConfigReader
+    errands: Errands
+    shutdown: Callable[[], None]  # asks the daemon to end
+
+
+class Verbs:
+    """Methods that do the work of some verbs."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._loop, self._supervisor = means.loop, means.supervisor
+        self._servers, self._read, self._errands = means.servers, means.reader, means.errands
+
+    def parse_task(self, file: ConfigFile) -> tuple[TaskConfig, list[str]]:
+        """What a file says, and warnings; raises DMError."""
+        known = self._loop.call(lambda: {name: source.config for name, source in self._supervisor.sources.items()})
+        return self._read.task(
+            file, {name: config for name, config in known.items() if isinstance(config, SourceConfig)}
+        )
