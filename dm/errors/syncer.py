@@ -250,6 +250,17 @@ KINDS: tuple[ErrorKind, ...] = (
         "statement, which is then executed in UTC; or " + LOAD_AGAIN,
     ),
     ErrorKind(
+        "ddl-partitions-differ",
+        36982,
+        "sync-unit",
+        "internal",
+        "high",
+        "the target's partitions may hold other rows than the source's ({why}): {statement}",
+        "make the target lose the rows that the source has lost, by DELETE or by moving them, and `dmctl binlog skip` "
+        "the statement; or, if the rows of the target's own partition are to go, `dmctl binlog replace` with the same "
+        "statement; or " + LOAD_AGAIN,
+    ),
+    ErrorKind(
         "ddl-charset-unclear",
         36997,
         "sync-unit",

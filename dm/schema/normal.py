@@ -150,6 +150,11 @@ def constant_default(column: Column) -> str | None:
     return form
 
 
+def computed_default(column: Column) -> bool:
+    """Whether the column's DEFAULT is an expression: no literal, and not CURRENT_TIMESTAMP alone."""
+    return _default(column) == _EXPRESSION
+
+
 def of_the_moment(column: Column) -> bool:
     """Whether the column's DEFAULT asks for the time."""
     return any(token.kind == "word" and token.upper in _OF_THE_MOMENT for token in _tokens(column.default or ""))

@@ -9,16 +9,24 @@ before its value and begins at the one of the partition before; a LIST's has its
 others leave; a HASH's or KEY's depends on their number. Values are one where their texts are, or where both are whole
 numbers and equal: a statement has `TO_DAYS('2026-01-01')`, and the server prints 740257 of it. The target computes
 that, of functions which depend on nothing but their arguments. UNIX_TIMESTAMP depends on the session's time zone.
+
+Placed otherwise are rows, too, whatever the values say, where a server finds the partition by another method, another
+number of partitions of a HASH or KEY, or a column that is compared otherwise: a KEY hashes the bytes of numbers, and a
+text by its collation; RANGE COLUMNS and LIST COLUMNS order texts by it. Collations that stand for each other in the two
+flavours hash differently; all other types were tried and are placed alike. A TiDB takes LINEAR and places without it,
+and it has a hash of its own for KEY (TiDB's manual, "How TiDB handles Linear Key partitions").
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from dm.decimal_text import is_decimal
 from dm.schema.partition import Listed, Partitions
-from dm.schema.table import TableSchema
+from dm.schema.table import Column, TableSchema
+from dm.schema.widening import same_type
 from dm.sql.context import SourceContext
 from dm.sql.token import Token, tokenize
 
@@ -119,3 +127,52 @@ def _text(listed: Listed) -> str:
     name, values = listed
     words = {"<": "VALUES LESS THAN", "in": "VALUES IN"}
     return f"PARTITION {name} {words[values[0]]} ({', '.join(values[1:])})" if values else f"PARTITION {name}"
+
+
+def placed_otherwise(source: TableSchema | None, target: TableSchema, *, other: bool, tidb: bool) -> str:
+    """Why the two tables may place rows otherwise, apart from values of a RANGE or LIST; empty if they do not.
+
+    `source` is None where its table is not known; `other`: the target is of the other flavour.
+    """
+    rule = "" if source is None else Partitions.of(source).rule
+    method = _method(Partitions.of(target).rule)
+    hashed = "hash" in method or "key" in method
+    if tidb and "key" in method:
+        return "a TiDB has a hash of its own for PARTITION BY KEY"
+    if source is None or not rule:
+        unknown = (tidb and hashed) or (other and any(map(_by_others_rules, _columns(target))))
+        return "the source's are not known" if unknown else ""
+    if _method(rule) != method:
+        return f"by {_method(rule).upper()} at the source, by {method.upper()} at the target"
+    if hashed and len(source.partitions) != len(target.partitions):
+        return f"{len(source.partitions)} at the source, {len(target.partitions)} at the target"
+    for there in _columns(target):
+        column = source.column(there.name)
+        alike = column is not None and _alike(column, there, whole="key" in method)
+        if not alike or (other and there.generated is not None):
+            return f"column {there.name} is not the same at the target"
+    return ""
+
+
+def _columns(table: TableSchema) -> list[Column]:
+    """The columns by which rows are placed: for a KEY without any, those of the primary key."""
+    words = Partitions.of(table).rule.partition("(")[2]
+    primary = next((index for index in table.indexes if index.kind == "primary"), None)
+    if words == ")" and primary is not None:
+        words = " ".join(primary.columns).lower()
+    return [each for each in table.columns if re.search(rf"(?<!\w){re.escape(each.name.lower())}(?!\w)", words)]
+
+
+def _method(rule: str) -> str:
+    """The words before the expression: `linear key`, `range columns`."""
+    return rule.partition("(")[0].strip().replace(" algorithm = 2", "")
+
+
+def _by_others_rules(column: Column) -> bool:
+    return column.collation is not None or column.generated is not None
+
+
+def _alike(one: Column, other: Column, *, whole: bool) -> bool:
+    """Whether values of both are placed alike; `whole`: by their bytes, not only by their order."""
+    same = one.collation == other.collation and one.members == other.members
+    return same and (same_type(one, other) or not whole)

@@ -183,6 +183,7 @@ def test_between_flavors_what_only_widens_is_executed(
             f"CREATE TABLE {name}.none (v VARCHAR(9))",
             f"ALTER TABLE {name}.none MODIFY v INT",  # there is no row to convert
             f"ALTER TABLE {t} ADD COLUMN x DATETIME DEFAULT '2020-01-01 10:00:00.7'",  # rounded, or cut off
+            f"ALTER TABLE {t} ADD COLUMN y BIGINT DEFAULT (i * 2 + 1), ADD COLUMN z MEDIUMTEXT DEFAULT (w)",
         )
         sync.wait_synced()
     report = compare(pair_tables([upstream], [name]), target, structures=False)
@@ -225,6 +226,41 @@ def test_between_flavors_what_converts_pauses_until_it_is_done_by_hand(
     with running_sync(subtask) as resumed:
         resumed.wait_synced()
     assert target.query(f"SELECT CAST(e AS CHAR) FROM {name}.t") == ((theirs,),)
+
+
+@BETWEEN_FLAVORS
+def test_between_flavors_a_default_that_is_computed_pauses_until_it_is_done_by_hand(
+    park: ServerPark, schema: SchemaFactory, source: Flavor, other: Flavor
+) -> None:
+    """MySQL and MariaDB know other capital letters."""
+    upstream, target = park.shared(source, "upstream-1"), park.shared(other, "target")
+    name = schema(upstream, target)
+    subtask = subtask_for(upstream, target, name, task=name)
+    collation = "utf8mb4_0900_ai_ci" if source == "mysql" else "utf8mb4_uca1400_nopad_ai_ci"
+    added = "ADD COLUMN u VARCHAR(9) DEFAULT (UPPER(v))"
+    sync = RunningSync(subtask, None)
+    sync.wait_synced()
+    upstream.execute(
+        f"USE {name}",
+        f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9)) CHARACTER SET utf8mb4 COLLATE {collation}",
+        "CREATE TABLE none LIKE t",
+        f"ALTER TABLE none {added}",  # there is no row
+        "INSERT INTO t VALUES (1, 'აბგ')",
+        f"ALTER TABLE t {added}",
+    )
+    error = sync.wait_ended()
+    sync.stop()
+    assert isinstance(error, DMError)
+    assert error.name == "ddl-values-differ"
+    assert f"{other} may compute the DEFAULT of column u in another way than {source}" in error.message
+    ((theirs,),) = upstream.query(f"SELECT u FROM {name}.t")
+    target.execute(f"ALTER TABLE {name}.t {added}", f"UPDATE {name}.t SET u = '{theirs}'")
+    with running_sync(subtask) as resumed:
+        resumed.wait_synced()
+        upstream.execute(f"INSERT INTO {name}.t (id, v) VALUES (2, 'აბგ')")
+        resumed.wait_synced()
+    rows = f"SELECT id, v, u FROM {name}.t ORDER BY id"
+    assert target.query(rows) == upstream.query(rows)
 
 
 @pytest.mark.parametrize("known", [True, pytest.param(False, marks=pytest.mark.chaos)])

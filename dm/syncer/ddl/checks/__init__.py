@@ -16,7 +16,7 @@ from dm.syncer.ddl.checks.names import (
     refuse_renaming,
     refuse_successor,
 )
-from dm.syncer.ddl.checks.rows_in_place import refuse_kept_columns, refuse_other_values
+from dm.syncer.ddl.checks.rows_in_place import refuse_kept_columns, refuse_other_partitions, refuse_other_values
 
 CHECKS: Final[tuple[Check, ...]] = (
     refuse_renaming,
@@ -27,4 +27,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     refuse_kept_columns,
     refuse_other_copy,
     refuse_other_values,
+    refuse_other_partitions,
 )

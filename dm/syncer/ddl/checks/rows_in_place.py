@@ -7,9 +7,12 @@ sessions that ran side by side at the source came in the binlog in the order of 
 out, or that another source table brought, count as another order, too.
 
 Across flavours, and at a TiDB, a column's new type converts its rows by rules of each server's own
-(`dm.schema.widening`). That is
+(`dm.schema.widening`), and a new column's DEFAULT is computed by such (`dm.schema.exact_default`). A conversion is
 harmless where nothing is converted: neither here, nor at the source as far as its table is known. A column that has the
 new type here already was converted by a person, which is the way out.
+
+TRUNCATE, DROP and EXCHANGE PARTITION take the rows of a partition, which may be other rows here
+(`dm.schema.partition_rows`): some would go that the source still has, and some stay that it has no more.
 
 A new column whose namesake was dropped at the source only is there already at the target, with the old values.
 
@@ -20,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from dm.errors import DMError
 from dm.ident import TableName
@@ -27,17 +31,28 @@ from dm.rules.table_rules import RowEvent, TableRules
 from dm.schema.collation_text import charsets
 from dm.schema.draft import Refused
 from dm.schema.effect import expected_after
+from dm.schema.exact_default import exact_default
 from dm.schema.interpretation import Surroundings, interpret
+from dm.schema.partition_rows import placed_otherwise
 from dm.schema.table import Column, Index, TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.schema.widening import same_type, widens
-from dm.sql.operation import AddColumn, ChangeColumn, ConvertCharset, ModifyColumn, Operation
+from dm.sql.operation import (
+    AddColumn,
+    ChangeColumn,
+    ConvertCharset,
+    ExchangePartition,
+    ModifyColumn,
+    Operation,
+    OtherAlter,
+)
 from dm.sql.own_values import OwnValues, own_values
 from dm.sql.piece import Piece
 from dm.syncer.ddl.checked_step import CheckedStep
 from dm.syncer.ddl.session import DdlSession
 from dm.type_family import INTEGERS
 
+_TAKING: Final = ("TRUNCATE", "DROP")
 _KINDS: tuple[RowEvent, ...] = ("insert", "update", "delete")
 
 
@@ -59,6 +74,12 @@ def refuse_other_values(checked: CheckedStep) -> None:
     if piece.context.flavor == session.context.flavor and not session.tidb:
         return
     after = _read_there(checked.target_piece, checked.now, session)
+    computed = _computed(piece, target, after)
+    if computed and session.has_rows(target.name, 1):
+        what = (
+            f"{_kind(session)} may compute the DEFAULT of column {computed} in another way than {piece.context.flavor}"
+        )
+        raise DMError("ddl-values-differ", what=what, statement=piece.text, position=checked.position)
     converted = _converted(piece, source, tracker, target, after)
     if converted and session.has_rows(target.name, 1):
         lacking = session.unknown_charsets(charsets(checked.target_piece))
@@ -66,8 +87,7 @@ def refuse_other_values(checked: CheckedStep) -> None:
             cause = f"the target has no character set {lacking[0]}"
             statement = checked.target_piece.text
             raise DMError("ddl-collation-unknown", statement=statement, position=checked.position, cause=cause)
-        there = "TiDB" if session.tidb else session.context.flavor
-        what = f"{there} may convert column {converted} in another way than {piece.context.flavor}"
+        what = f"{_kind(session)} may convert column {converted} in another way than {piece.context.flavor}"
         raise DMError("ddl-values-differ", what=what, statement=piece.text, position=checked.position)
 
 
@@ -88,6 +108,51 @@ def refuse_kept_columns(checked: CheckedStep) -> None:
                 statement=piece.text,
                 position=checked.position,
             )
+
+
+def refuse_other_partitions(checked: CheckedStep) -> None:
+    """Raise DMError where the target's partition may hold other rows than the source's had."""
+    piece, target = checked.piece, checked.table_now
+    verb, tables = _taken(checked.target_piece)
+    if checked.step.by_hand or target is None or not verb:
+        return
+    if target.partitions and not checked.effective:
+        source, session = checked.source.tracker.get(piece.table), checked.target.session
+        other = piece.context.flavor != session.context.flavor
+        why = placed_otherwise(source, target, other=other, tidb=session.tidb)
+    elif verb == "DROP" and not target.partitions:
+        why = "the target's table has none"  # it does not have those that go, so the statement would count as done
+    else:
+        return
+    if why and any(checked.target.session.has_rows(table, 1) for table in tables):
+        raise DMError("ddl-partitions-differ", why=why, statement=piece.text, position=checked.position)
+
+
+def _kind(session: DdlSession) -> str:
+    return "TiDB" if session.tidb else session.context.flavor
+
+
+def _computed(piece: Piece, target: TableSchema, after: TableSchema | None) -> str | None:
+    """A new column whose values in the rows of the target come of an expression."""
+    for operation in piece.operations:
+        if isinstance(operation, AddColumn):
+            column = None if after is None else after.column(operation.column)
+            exact = "DEFAULT" not in operation.definition.words if column is None else exact_default(column, target)
+            if not exact:
+                return operation.column
+    return None
+
+
+def _taken(routed: Piece) -> tuple[str, list[TableName]]:
+    """The verb of a statement that takes the rows of partitions, and the tables that they are taken from."""
+    for operation in routed.operations:
+        if isinstance(operation, ExchangePartition):
+            return "EXCHANGE", [routed.table, operation.other]
+        if isinstance(operation, OtherAlter):
+            words = [token.upper for token in operation.clause.tokens[:2]]
+            if words[1:] == ["PARTITION"] and words[0] in _TAKING:
+                return words[0], [routed.table]
+    return "", []
 
 
 def _converted(
