@@ -181,7 +181,7 @@ class Client:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                env=_passed_on(os.environ),
+                env={**_passed_on(os.environ), "DM_HOME": str(self._home.directory)},
             )
 
 

@@ -34,7 +34,7 @@ def owner_option() -> list[str]:
 
 
 def _template(installation: Installation, fixed: Mapping[str, str]) -> Path:
-    templates = cache_directory() / "templates"
+    templates = _templates()
     templates.mkdir(parents=True, exist_ok=True)
     name = "-".join([installation.flavor, installation.version, *(f"{key}={value}" for key, value in fixed.items())])
     template = templates / name
@@ -49,6 +49,17 @@ def _template(installation: Installation, fixed: Mapping[str, str]) -> Path:
                 (data / "auto.cnf").unlink(missing_ok=True)
                 data.rename(template)
     return template
+
+
+def _templates() -> Path:
+    """Beside the servers; where another user has installed these, in the cache of this user, who can't write there.
+
+    Nor could this user read what is there: a server makes its data directory for its own user.
+    """
+    shared = cache_directory()
+    if not shared.exists() or os.access(shared, os.W_OK):
+        return shared / "templates"
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "dm" / "templates"
 
 
 def _initialise(installation: Installation, data: Path, temporary: Path, fixed: Mapping[str, str]) -> None:

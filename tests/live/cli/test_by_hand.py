@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -66,6 +67,7 @@ def test_from_the_source_to_the_last_stop(newcomer: Newcomer) -> None:
     assert "no sources" in must("operate-source", "show").out
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may look at the environment of a process with passwords")
 def test_the_private_daemon_keeps_no_password_of_the_shell(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path, {"DM_SOURCE_PASSWORD": "canary-33e8", "TZ": "Asia/Tokyo"})
     try:
