@@ -171,8 +171,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "the target has no table {table}{unread}",
-        "create it at the target, or start the task with a full load (the only way to get older rows), or route or "
-        "filter the source table; then resume the task",
+        "`dmctl reload-table .. --recreate` and `dmctl resume-task` bring it back with all its rows; or, without the "
+        "rows that it had, create it at the target, or route or filter the source table, and resume the task",
     ),
     ErrorKind(
         "target-table-unsuitable",

@@ -58,6 +58,29 @@ def test_rows_of_the_task_s_own_load_are_not_told(migration: Migration) -> None:
     assert migration.only("downstream_table_empty").state == "success"
 
 
+def test_a_task_that_begins_anew_would_have_its_own_rows_twice_where_no_key_finds_them(migration: Migration) -> None:
+    name, target = migration.schema, migration.target
+    migration.upstream.execute(f"CREATE TABLE {name}.bare (v INT)", f"CREATE TABLE {name}.others (v INT)")
+    for table, columns in (("orders", "id INT PRIMARY KEY"), ("bare", "v INT"), ("others", "v INT")):
+        target.execute(f"CREATE TABLE {name}.{table} ({columns})", f"INSERT INTO {name}.{table} VALUES (1)")
+    migration.task_lines = f"meta-schema: {name}\n"
+    tables = {table.table: table for table in migration.tables()}
+    with TargetConnection(endpoint_of(target)) as connection:
+        run = begin_run(connection, SubtaskKey(name, "t", "one"), "dump", migration.stop)
+        connection.begin()
+        for table in ("orders", "bare"):
+            claim_part(connection, run, PartKey(tables[table], 0, 0, 0), 1, 4, tables[table])
+        connection.commit()
+    assert "bare" not in migration.only("downstream_table_empty").message
+    doubled, others = migration.check(anew=True)["downstream_table_empty"]
+    assert (doubled.state, f": {name}.bare (1 row)" in doubled.message) == ("failure", True)
+    assert (others.state, "bare" in others.message, "orders" in others.message) == ("warning", False, True)
+    assert doubled.instruction.endswith(" (at the target)")
+    target.execute(doubled.instruction.removesuffix(" (at the target)"))
+    (left,) = migration.check(anew=True)["downstream_table_empty"]
+    assert left.state == "warning"
+
+
 def test_a_name_that_no_source_has_is_said_and_stops_nothing_beside_one_that_is_there(migration: Migration) -> None:
     name = migration.schema
     migration.lists = f"{{do-tables: [{{db-name: {name}, tbl-name: ordrs}}, {{db-name: {name}, tbl-name: log}}]}}"
