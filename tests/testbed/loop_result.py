@@ -61,6 +61,15 @@ class LoopResult:
         return not self.problem
 
     @property
+    def _second_kills_wanted(self) -> int:
+        return 1 + self.lives // 20
+
+    @property
+    def lacks_second_kills(self) -> bool:
+        """Whether too few have died inside the window of another, for so many lives."""
+        return self.second_kills < self._second_kills_wanted
+
+    @property
     def mild(self) -> list[str]:
         """Why the loop proves too little; empty when it hurt."""
         lives = self.lives
@@ -70,7 +79,7 @@ class LoopResult:
         crowded = ("spooled transactions", spooled) if self.spooling else ("conflicts", conflicts)
         wanted = {
             "strikes inside a target transaction": (self.inside_transaction, 1 + lives // 20),
-            "kills inside the safe-mode window of another": (self.second_kills, 1 + lives // 40),
+            "kills inside the safe-mode window of another": (self.second_kills, self._second_kills_wanted),
             "frozen processes thawed beside their successors": (self.thawed, 1 + lives // 40),
             crowded[0]: crowded[1],
             "target transactions": (self.batches, 10 * lives),
