@@ -79,10 +79,11 @@ def _zone(
             zone = f"`application-time-zone` ({context.config.application_zone})"
         yield answers.warning(
             f"the target computes columns from TIMESTAMPs in {zone}; what the source's sessions of another zone store"
-            f" is another value, at which the task pauses (36993): {some(stored)}",
+            " is another value. A load compares no such column, nor does the syncer for a table without a key; for all"
+            f" others it pauses (36993): {some(stored)}",
             "where the applications of the source all set one time_zone (Django sets `+00:00`), write it as"
             " `application-time-zone` of the source under `mysql-instances`; else have the sessions that write these"
-            " tables use the server's time_zone",
+            " tables use the server's time_zone. `dmctl diff` compares the columns after the load",
         )
 
 
