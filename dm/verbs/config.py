@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from dm.verbs.answers import ConfigTold, FileTold, SettingsTold
 from dm.verbs.declaration import READS, TASK, Group, Verb, argument, option
 
 GROUPS = (
@@ -16,11 +17,11 @@ File = Annotated[str | None, option("--path -p", "write it to this file", sent=F
 Directory = Annotated[str, option("--path -p", "the directory")]
 
 
-class ShowConfig(Verb, name="config show", route="GET config", permission=READS):
+class ShowConfig(Verb, name="config show", route="GET config", permission=READS, answer=ConfigTold):
     """List sources and tasks with the files they were made of, and the settings of dm-worker."""
 
 
-class ShownFile(Verb, permission=READS):
+class ShownFile(Verb, permission=READS, answer=FileTold):
     """A file that the daemon keeps."""
 
     file: File = None
@@ -38,11 +39,11 @@ class ShowSourceFile(ShownFile, name="config source", route="GET config/source/{
     source: Annotated[str, argument("the source's id")]
 
 
-class WorkerSettings(Verb, route="GET config/worker", permission=READS):
+class WorkerSettings(Verb, route="GET config/worker", permission=READS, answer=SettingsTold):
     """Show the settings of dm-worker."""
 
 
-class ChangeWorker(Verb, name="config worker", route="PUT config/worker"):
+class ChangeWorker(Verb, name="config worker", route="PUT config/worker", answer=SettingsTold):
     """Show the settings of dm-worker, or change them: at once, and for its next starts."""
 
     log_level: Annotated[str | None, option("--log-level", "debug, info, warn or error")] = None

@@ -1,7 +1,7 @@
 """A verb, declared once.
 
-A declaration is a class. Its keywords say the name at the command line, the route and the permission; its docstring is
-the help; its annotated attributes are the parameters. All that follows from that is made from it:
+A declaration is a class. Its keywords say the name at the command line, the route, the permission and the answer; its
+docstring is the help; its annotated attributes are the parameters. All that follows from that is made from it:
 
 - the arguments and options of `dmctl` (dm/cli/parsing.py);
 - the request that `dmctl` sends (`Verb.request`);
@@ -95,18 +95,35 @@ class Group:
     default: str = ""  # the verb that is meant when none is named
 
 
+class Shape:
+    """An object of an answer: annotated attributes are its keys; `more` keys may come if so declared."""
+
+    more: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, more: bool = False) -> None:
+        cls.more = more
+
+
+class Done(Shape):
+    """The answer of a verb that has nothing to tell."""
+
+    result: bool
+    msg: str
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Verb:
     """A call of a verb: its parameters are attributes.
 
     Keywords of a subclass: `name` at the command line (without one the verb is a request only), `route` as
-    `POST tasks/{task}/pause` (without one `dmctl` composes it from others), `permission`.
+    `POST tasks/{task}/pause` (without one `dmctl` composes it from others), `permission`, `answer`.
     """
 
     name: ClassVar[str] = ""
     method: ClassVar[str] = ""
     path: ClassVar[str] = ""
     permission: ClassVar[Permission] = CHANGES
+    answer: ClassVar[type[Done]] = Done
     asks_daemon: ClassVar[bool] = True
     words_as_they_are: ClassVar[bool] = False  # it reads its words itself, also --help
 
@@ -116,6 +133,7 @@ class Verb:
         name: str = "",
         route: str = "",
         permission: Permission | None = None,
+        answer: type[Done] | None = None,
         asks_daemon: bool = True,
         words_as_they_are: bool = False,
     ) -> None:
@@ -123,8 +141,7 @@ class Verb:
         cls.method, _, path = route.partition(" ")
         cls.path = f"/api/v1/{path}" if path else ""
         cls.words_as_they_are = words_as_they_are
-        if permission is not None:
-            cls.permission = permission
+        cls.permission, cls.answer = permission or cls.permission, answer or cls.answer
 
     def __init__(self, **values: object) -> None:
         vars(self).update(values)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from dm.verbs.answers import DaemonEnds, DaemonTold, Encrypted
 from dm.verbs.declaration import READS, Verb, argument
 
 
-class Daemon(Verb, route="GET daemon", permission=READS):
+class Daemon(Verb, route="GET daemon", permission=READS, answer=DaemonTold):
     """Tell the daemon's version and processes."""
 
 
-class Shutdown(Verb, name="shutdown", route="POST daemon/shutdown"):
+class Shutdown(Verb, name="shutdown", route="POST daemon/shutdown", answer=DaemonEnds):
     """End the daemon; its tasks go on when it is started again."""
 
 
-class Encrypt(Verb, name="encrypt", route="POST encrypt", permission=READS):
+class Encrypt(Verb, name="encrypt", route="POST encrypt", permission=READS, answer=Encrypted):
     """Encrypt a password of a source or task file. The key is in $DM_HOME/secret-key."""
 
     text: Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from dm.errors import DMError
+from dm.verbs.answers import ErrorsChanged, ErrorsTold, ValidationStarted, ValidationTold
 from dm.verbs.declaration import OPERATES, READS, TASK, Group, Verb, argument, option
 from dm.verbs.parameters import Sources, Task
 
@@ -23,7 +24,9 @@ class OperatedValidators(Verb, permission=OPERATES):
             raise DMError("usage", problem="either a task or --all-task is to be given", hint="name a task")
 
 
-class StartValidation(OperatedValidators, name="validation start", route="POST validations/start"):
+class StartValidation(
+    OperatedValidators, name="validation start", route="POST validations/start", answer=ValidationStarted
+):
     """Begin to validate, or go on where it was stopped."""
 
     mode: Annotated[
@@ -42,7 +45,9 @@ class StopValidation(OperatedValidators, name="validation stop", route="POST val
     sources: Sources = ()
 
 
-class ValidationStatus(Verb, name="validation status", route="GET tasks/{task}/validation", permission=READS):
+class ValidationStatus(
+    Verb, name="validation status", route="GET tasks/{task}/validation", permission=READS, answer=ValidationTold
+):
     """Show how far it is, and what is not validated."""
 
     task: Task
@@ -53,10 +58,7 @@ class ValidationStatus(Verb, name="validation status", route="GET tasks/{task}/v
 
 
 class ShowErrors(
-    Verb,
-    name="validation show-error",
-    route="GET tasks/{task}/validation/errors",
-    permission=READS,
+    Verb, name="validation show-error", route="GET tasks/{task}/validation/errors", permission=READS, answer=ErrorsTold
 ):
     """Show rows that are wrong, and how to mend them."""
 
@@ -67,7 +69,7 @@ class ShowErrors(
     ] = "unprocessed"
 
 
-class ChangedError(Verb):
+class ChangedError(Verb, answer=ErrorsChanged):
     """An error of a task, or all of them."""
 
     operation: ClassVar[Literal["ignore", "resolve", "clear"]]

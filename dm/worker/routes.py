@@ -10,16 +10,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter as Place
 from inspect import Signature
-from typing import Annotated, Any, Final, get_origin
+from typing import Annotated, Any, ClassVar, Final, get_args, get_origin, get_type_hints
 
 from fastapi import FastAPI, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
-from dm.verbs.declaration import MISSING, Parameter, Verb
+from dm.verbs.declaration import MISSING, Parameter, Shape, Verb
 from dm.verbs.every import VERBS
 from dm.worker.work import Answer, Work
 
 _HALF: Final = re.compile("[\ud800-\udfff]")
+_MODELS: Final[dict[type[Shape], type[BaseModel]]] = {}
 
 
 class RequestBody(BaseModel):
@@ -62,8 +63,28 @@ def add_routes(app: FastAPI, work: Mapping[type[Verb], Work]) -> None:
             summary=verb.__doc__,
             tags=[verb.__module__.rpartition(".")[2]],
             response_model=None,
+            responses={200: {"model": model_of(verb.answer)}},
             openapi_extra={"x-permission": verb.permission.value, **({"x-dmctl": verb.name} if verb.name else {})},
         )
+
+
+def model_of(shape: type[Shape]) -> type[BaseModel]:
+    """What an answer, or a part of one, has to be."""
+    if shape not in _MODELS:
+        fields: dict[str, Any] = {
+            name: (_with_models(hint), getattr(shape, name, ...))
+            for name, hint in get_type_hints(shape).items()
+            if get_origin(hint) is not ClassVar
+        }
+        config = ConfigDict(extra="allow" if shape.more else "forbid")
+        _MODELS[shape] = create_model(shape.__name__, __config__=config, __doc__=shape.__doc__, **fields)
+    return _MODELS[shape]
+
+
+def _with_models(hint: Any) -> Any:
+    if isinstance(hint, type) and issubclass(hint, Shape):
+        return model_of(hint)
+    return list[_with_models(get_args(hint)[0])] if get_origin(hint) is list else hint  # type: ignore[misc]  # a value
 
 
 def _endpoint(verb: type[Verb], do: Work) -> Callable[..., Answer]:

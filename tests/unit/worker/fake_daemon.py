@@ -36,8 +36,13 @@ from dm.task.tracked_structure import StructureRequest
 from dm.task.until import AskedEnd, is_time
 from dm.task.validation import Validations
 from dm.unit import JSON, UnitName
+from dm.verbs.declaration import Verb
+from dm.worker import daemon
 from dm.worker.daemon import Parts, run
+from dm.worker.operations import Operations
+from dm.worker.routes import model_of
 from dm.worker.servers import ProgressAtTarget, Servers
+from dm.worker.work import Answer, Work
 from tests.testbed.host_forks import fork_hosts
 from tests.unit.task import fake_host
 
@@ -240,8 +245,28 @@ JOIN_REQUESTS = JoinRequests(
 )
 
 
+def as_declared(verb: type[Verb], do: Work) -> Work:
+    """The work, whose answers are compared with their declaration: another one is an internal error."""
+    model = model_of(verb.answer)
+
+    def done(asked: Verb) -> Answer:
+        answer = do(asked)
+        if answer.get("result", True):
+            model.model_validate({"result": True, "msg": "", **answer}, strict=True)
+        return answer
+
+    return done
+
+
+class DeclaredOperations(Operations):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.work = {verb: as_declared(verb, do) for verb, do in self.work.items()}
+
+
 def main() -> None:
     """The process."""
+    setattr(daemon, "Operations", DeclaredOperations)  # noqa: B010  its module does not export it
     progress = ProgressAtTarget(demand_sole_run, operate_binlog, operate_structure)
     servers = Servers(
         verify_source, check, forget_progress, place_of, begin_at, until_of, final_place, progress, demand_readable,
