@@ -17,10 +17,26 @@ def _status(answer: Answer) -> int:
     return OK if all(source["result"] for source in answer["sources"]) else FAILED
 
 
+def _refusals(answer: Answer) -> None:
+    """Which sources did not do what the others did."""
+    for source in answer["sources"]:
+        if not source["result"]:
+            printer.say(f"source {source['source']}: {source['msg']}")
+
+
 @shows(declared.ListOperators, status=_status)
 def list_operators(_asked: declared.ListOperators, answer: Answer) -> None:
     """A line for each event."""
-    printer.operators_table(answer)
+    rows = [
+        (source["source"], one["binlogPos"], one["op"], one["state"], "; ".join(one["sqls"]))
+        for source in answer["sources"]
+        for one in source.get("operators", [])
+    ]
+    _refusals(answer)
+    if rows:
+        printer.table("", ("source", "position", "operation", "state", "statements"), rows)
+    else:
+        printer.print_line("nothing is to be skipped, replaced or injected")
 
 
 @shows(
@@ -34,14 +50,17 @@ def list_operators(_asked: declared.ListOperators, answer: Answer) -> None:
 def stages(_asked: Verb, answer: Answer) -> None:
     """How each subtask is now, and which sources were refused."""
     printer.stages_table(answer)
-    printer.refusals(answer)
+    _refusals(answer)
 
 
 @shows(declared.ListStructure, status=_status)
 def list_structure(_asked: declared.ListStructure, answer: Answer) -> None:
     """Statements that a file for `binlog-schema update` can be made of."""
-    printer.structures(answer)
-    printer.refusals(answer)
+    for source in answer["sources"]:
+        if source["result"]:
+            printer.print_line(f"-- source {source['source']}")
+            printer.print_file(f"{source['msg']};")
+    _refusals(answer)
 
 
 @runs(declared.UpdateStructure)

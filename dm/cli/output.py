@@ -175,17 +175,6 @@ def sources_table(answer: Answer) -> None:
                 print_line(line)
 
 
-def purged(answer: Answer) -> None:
-    """`purge-relay`: what went, and what stayed why."""
-    for source in answer["sources"]:
-        for file in source["removedFiles"]:
-            print_line(file)
-        count, size = len(source["removedFiles"]), int(source["removedBytes"])
-        print_line(f"{source['source']}: {counted(count, 'file')} removed, {size / (1 << 20):.1f} MB")
-        if source["keptBack"]:
-            print_line(f"{source['source']}: the others stay: {source['keptBack']}")
-
-
 def check_table(answer: Answer) -> None:
     """`check-task`, and a start that failed its checks. Findings of one item at one place are numbered."""
     rows: list[Sequence[str]] = []
@@ -270,46 +259,3 @@ def not_at_work(answer: Answer) -> None:
             print_error(source["error"]) if "error" in source else say(source["msg"])
         if source.get("detail"):
             say(f"{answer['taskName']} on {source['source']}: {source['detail']}")
-
-
-def refusals(answer: Answer) -> None:
-    """Which sources did not do what the others did."""
-    for source in answer["sources"]:
-        if not source["result"]:
-            say(f"source {source['source']}: {source['msg']}")
-
-
-def operators_table(answer: Answer) -> None:
-    """`binlog list`."""
-    rows = [
-        (source["source"], one["binlogPos"], one["op"], one["state"], "; ".join(one["sqls"]))
-        for source in answer["sources"]
-        for one in source.get("operators", [])
-    ]
-    refusals(answer)
-    if rows:
-        table("", ("source", "position", "operation", "state", "statements"), rows)
-    else:
-        print_line("nothing is to be skipped, replaced or injected")
-
-
-def locks_table(answer: Answer) -> None:
-    """`shard-ddl-lock list`: each lock, and below it the shards that are waited for and those that wait."""
-    if not answer["locks"]:
-        print_line(str(answer["msg"]))
-    for lock in answer["locks"]:
-        print_line(f"{lock['ID']}, owner {lock['owner']}, since {lock['since']}: {'; '.join(lock['DDLs'])}")
-        for source in lock["sourcesMissing"]:
-            print_line(f"  missing: source {source}, which has not run yet")
-        for shard in sorted(lock["shards"], key=lambda one: bool(one["arrived"])):
-            standing = "arrived" if shard["arrived"] else "not waited for" if shard["waived"] else "missing"
-            since = f" since {shard['since']}" if shard["arrived"] else ""
-            print_line(f"  {standing}{since}: {shard['source']} {shard['table']}")
-
-
-def structures(answer: Answer) -> None:
-    """`binlog-schema list`: a text that a file for `binlog-schema update` can be made of."""
-    for source in answer["sources"]:
-        if source["result"]:
-            print_line(f"-- source {source['source']}")
-            print_file(f"{source['msg']};")

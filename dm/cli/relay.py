@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dm.cli import output as printer
-from dm.cli.caller import Caller, runs
+from dm.cli.caller import Answer, Caller, runs
 from dm.cli.exit_status import FAILED, OK
+from dm.plural import counted
 from dm.verbs import relay as declared
 from dm.verbs.sources import ShowSources
 
@@ -20,8 +21,19 @@ def operate(asked: declared.OperatedRelay, caller: Caller) -> int:
     return OK if all(line["result"] for line in lines) else FAILED
 
 
+def purged(answer: Answer) -> None:
+    """Which files are gone, and why others stay."""
+    for source in answer["sources"]:
+        for file in source["removedFiles"]:
+            printer.print_line(file)
+        count, size = len(source["removedFiles"]), int(source["removedBytes"])
+        printer.print_line(f"{source['source']}: {counted(count, 'file')} removed, {size / (1 << 20):.1f} MB")
+        if source["keptBack"]:
+            printer.print_line(f"{source['source']}: the others stay: {source['keptBack']}")
+
+
 @runs(declared.PurgeRelay)
 def purge(asked: declared.PurgeRelay, caller: Caller) -> None:
-    """Which files are gone, and why others stay."""
+    """One relay's."""
     answer = caller.ask(asked.but(source=asked.sources[0]))
-    caller.show(answer, printer.purged)
+    caller.show(answer, purged)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dm.cli import output as printer
 from dm.cli.caller import Answer, shows
-from dm.cli.validation_text import validation_errors, validators
+from dm.cli.status_text import error_lines
 from dm.plural import counted
 from dm.verbs import validation as declared
 
@@ -25,14 +25,40 @@ def stop(asked: declared.StopValidation, _answer: Answer) -> None:
 
 @shows(declared.ValidationStatus)
 def status(_asked: declared.ValidationStatus, answer: Answer) -> None:
-    """Validators, then tables."""
-    validators(answer)
+    """A paragraph for each validator, then the tables that are not validated."""
+    for each in answer["validators"]:
+        printer.print_line(
+            f"{each['source']}: {each['stage']}, mode {each['mode']}, at {each['validatorBinlog'] or 'no place'}"
+        )
+        printer.print_line(f"  read    {each['processedRowsStatus']}")
+        printer.print_line(f"  pending {each['pendingRowsStatus']}")
+        printer.print_line(f"  errors  {each['errorRowsStatus']}")
+        if each.get("cutoverBinlogPos") or each.get("cutoverBinlogGtid"):
+            printer.print_line(f"  cutover {each['cutoverBinlogPos'] or each['cutoverBinlogGtid']}")
+        if each.get("detail"):
+            printer.print_line(f"  {each['detail']}")
+        for error in (each["result"] or {}).get("errors") or ():
+            printer.print_line("\n".join(error_lines(each["source"], error)))
+    for table in answer["tableStatuses"]:
+        words = f": {table['message']}" if table["message"] else ""
+        printer.print_line(f"{table['source']} {table['srcTable']} -> {table['dstTable']}: {table['stage']}{words}")
 
 
 @shows(declared.ShowErrors)
 def show_errors(_asked: declared.ShowErrors, answer: Answer) -> None:
-    """Each row with both sides, and its statement."""
-    validation_errors(answer)
+    """Each row that is wrong, and the statement that mends it."""
+    if not answer["error"]:
+        printer.print_line("no such rows are known")
+    for each in answer["error"]:
+        names = dict.fromkeys((each["srcTable"], each["dstTable"]))
+        printer.print_line(
+            f"{each['id']}: {each['errorType']}, {each['status']}, {each['source']} {' -> '.join(names)}"
+        )
+        printer.print_line(f"  {each['message']}")
+        printer.print_line(f"  source {each['srcData']}")
+        printer.print_line(f"  target {each['dstData']}")
+        if each["fix"]:
+            printer.print_line(f"  fix    {each['fix']}")
 
 
 @shows(declared.IgnoreError, declared.ResolveError, declared.ClearError)
