@@ -1,4 +1,4 @@
-"""The answers of the verbs, in DM's JSON: annotated attributes are keys; one with a default may be left out.
+"""The answers of the verbs, in DM's JSON.
 
 Every answer has `result` and `msg`. A verb that can't be done answers with `result: false`, the error's text as `msg`,
 and its report as `error`.
@@ -6,277 +6,99 @@ and its report as `error`.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from dm.verbs.declaration import Done, Shape
+Record = dict[str, Any]  # an object that DM's documentation tells: a status, a result of a check, an error
 
-Record = dict[str, Any]  # an object of DM's, told in DM's documentation: a status, a result of a check, an error
 
-
-class DaemonTold(Done):
-    """The daemon, and the process ids of its unit hosts by name."""
-
-    version: str
-    pid: int
-    processes: dict[str, int]
-
-
-class DaemonEnds(Done):
-    """A daemon that was asked to end."""
-
-    pid: int
-
-
-class Encrypted(Done):
-    """A password as files may hold it."""
-
-    cipherText: str
-
-
-class TaskNamed(Done):
-    """The name in a task file."""
-
-    taskName: str
-
-
-class Checked(Done):
-    """Results of checks, and where a task would begin, by source."""
-
-    results: list[Record]
-    summary: dict[str, bool | int]
-    warnings: list[str]
-    startPositions: dict[str, str]
-
-
-class Line(Shape):
-    """What became of one source."""
-
-    result: bool
-    msg: str
-    source: str
-
-
-class SubtaskLine(Line):
-    """What became of one subtask; after `stop-task` also where it and the target are."""
-
-    stage: str
-    detail: str = ""
-    error: Record | None = None
-    operators: list[Record] = []
-    placeProblem: str = ""
-    syncerBinlog: str = ""
-    syncerBinlogGtid: str = ""
-    appliedUpTo: str = ""
-    target: str = ""
-    targetBinlog: str = ""
-    targetBinlogGtid: str = ""
-    progressRemoved: bool = False
-
-
-class Operated(Done):
-    """A task's subtasks."""
-
-    taskName: str
-    sources: list[SubtaskLine]
-
-
-class Started(Operated):
-    """The same, with what was checked before, and where they begin."""
-
-    checkResult: Record
-    warnings: list[str]
-    startPositions: dict[str, str]
-
-
-class TaskLine(Shape):
-    """One of all tasks."""
-
-    taskName: str
-    taskStatus: str
-    sources: list[str]
-
-
-class TasksListed(Done):
-    """All tasks."""
-
-    tasks: list[TaskLine]
-
-
-class StatusTold(Done):
-    """DM's sourceStatus and subTaskStatus of each source."""
-
-    sources: list[Record]
-
-
-class LogFiles(Done):
-    """Files by the processes that write them."""
-
-    files: list[dict[str, str]]
-
-
-class Begun(Done):
-    """The number of a run, by which one asks how far it is."""
-
-    number: int
-    task: str
-
-
-class DiffBegun(Begun):
-    """The same, with subtasks that have not applied all that their sources have."""
-
-    behind: dict[str, str]
-
-
-class RunTold(Done, more=True):
-    """How far a run is; what else it tells is its unit's."""
-
-    task: str = ""
-    ended: bool = True
-
-
-class Planned(Done):
-    """What a file changes of a running task."""
-
-    taskName: str
-    newSources: list[str]
-    keys: list[str]
-    tables: dict[str, list[str]]
-    filledTables: list[str]
-    changes: bool
-
-
-class UpdateCanceled(Done):
-    """The sources whose added tables were taken back."""
-
-    taskName: str
-    sources: list[str]
-
-
-class Reloaded(Done):
-    """Tables that are loaded again, or go on as they were."""
-
-    task: str
-    tables: list[str]
-    source: str = ""
-    target: str = ""
-
-
-class SourceLine(Line, more=True):
-    """A source as it is known: server, relay, tasks."""
-
-
-class SourcesTold(Done):
-    """Sources, and warnings about their files."""
-
-    sources: list[SourceLine]
-    warnings: list[str] = []
-
-
-class RelayRemoved(Line):
-    """A source that is forgotten, and what became of its relay files."""
-
-    relayDirectory: str
-    removedFiles: int = 0
-    removedBytes: str = "0"
-    left: str = ""
-    problem: str = ""
-    keptFiles: int = 0
-    keptBytes: str = "0"
-
-
-class SourcesStopped(Done):
-    """Sources that are forgotten."""
-
-    sources: list[RelayRemoved]
-
-
-class PurgedLine(Line):
-    """Which relay files were removed, and why others stay."""
-
-    removedFiles: list[str]
-    removedBytes: str
-    removedDirectories: list[str]
-    keptBack: str
-
-
-class Purged(Done):
-    """The relay that was purged."""
-
-    sources: list[PurgedLine]
-
-
-class LeftLine(Shape):
-    """Something that is left, in files or in tables."""
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An object of an answer: its keys with their types; `may` are left out at times, `more` are its unit's."""
 
     name: str
-    where: str
-    changed: str
-    files: int = 0
-    bytes: str = "0"
-    tables: int = 0
-    sources: list[str] = []
+    keys: dict[str, Any]
+    may: dict[str, Any] = field(default_factory=dict)
+    more: bool = False
 
 
-class ForgottenListed(Done):
-    """What is left, and which targets could not be asked."""
-
-    forgotten: list[LeftLine]
-    problems: list[str]
+def _answer(name: str, *, may: dict[str, Any] | None = None, more: bool = False, **keys: Any) -> Shape:
+    return Shape(name, {"result": bool, "msg": str, **keys}, may or {}, more)
 
 
-class ForgottenRemoved(Done):
-    """What was removed, and what stays of each."""
-
-    removed: list[dict[str, str]]
-
-
-class LocksTold(Done):
-    """DM's locks."""
-
-    locks: list[Record]
+def _line(name: str, *, may: dict[str, Any] | None = None, more: bool = False, **keys: Any) -> Shape:
+    """What became of one source."""
+    return _answer(name, may=may, more=more, source=str, **keys)
 
 
-class ConfigTold(Done):
-    """All files without passwords, whose relays were started, and settings."""
+_SUBTASK: Final = _line(
+    "SubtaskLine",
+    stage=str,
+    may={
+        "detail": str, "error": Record, "operators": list[Record],
+        # after `stop-task`: where it stopped, and where the target's binlog ends
+        "placeProblem": str, "syncerBinlog": str, "syncerBinlogGtid": str, "appliedUpTo": str, "target": str,
+        "targetBinlog": str, "targetBinlogGtid": str, "progressRemoved": bool,
+    },
+)  # fmt: skip
+_RELAY_OF_STOPPED: Final = {
+    "removedFiles": int, "removedBytes": str, "left": str, "problem": str, "keptFiles": int, "keptBytes": str
+}  # fmt: skip
+_TASK: Final = Shape("TaskLine", {"taskName": str, "taskStatus": str, "sources": list[str]})
+_PURGED: Final = _line(
+    "PurgedLine", removedFiles=list[str], removedBytes=str, removedDirectories=list[str], keptBack=str
+)
+_LEFT: Final = Shape(
+    "LeftLine",
+    {"name": str, "where": str, "changed": str},
+    may={"files": int, "bytes": str, "tables": int, "sources": list[str]},
+)
 
-    sources: list[dict[str, str]]
-    tasks: list[dict[str, str]]
-    relays: list[str]
-    worker: dict[str, str]
-
-
-class FileTold(Done):
-    """A file without passwords."""
-
-    cfg: str
-
-
-class SettingsTold(Done):
-    """The settings of dm-worker."""
-
-    worker: dict[str, str]
-
-
-class ValidationStarted(Done):
-    """Warnings about where validators begin."""
-
-    warnings: list[str]
-
-
-class ValidationTold(Done):
-    """Validators and tables, as DM has them."""
-
-    validators: list[Record]
-    tableStatuses: list[dict[str, str]]
-
-
-class ErrorsTold(Done):
-    """Rows that are wrong, as DM has them."""
-
-    error: list[dict[str, str]]
-
-
-class ErrorsChanged(Done):
-    """How many."""
-
-    changed: int
+DONE: Final = _answer("Done")
+DAEMON: Final = _answer("DaemonTold", version=str, pid=int, processes=dict[str, int])
+ENDING: Final = _answer("DaemonEnds", pid=int)
+ENCRYPTED: Final = _answer("Encrypted", cipherText=str)
+TASK_NAME: Final = _answer("TaskNamed", taskName=str)
+CHECKED: Final = _answer(
+    "Checked", results=list[Record], summary=dict[str, bool | int], warnings=list[str], startPositions=dict[str, str]
+)
+OPERATED: Final = _answer("Operated", taskName=str, sources=[_SUBTASK])
+STARTED: Final = _answer(
+    "Started", taskName=str, sources=[_SUBTASK], checkResult=Record, warnings=list[str], startPositions=dict[str, str]
+)
+TASKS: Final = _answer("TasksListed", tasks=[_TASK])
+STATUS: Final = _answer("StatusTold", sources=list[Record])  # DM's sourceStatus and subTaskStatus
+LOG_FILES: Final = _answer("LogFiles", files=list[dict[str, str]])
+BEGUN: Final = _answer("RunBegun", number=int, task=str)
+DIFF_BEGUN: Final = _answer("DiffBegun", number=int, task=str, behind=dict[str, str])
+RUN: Final = _answer("RunTold", may={"task": str, "ended": bool}, more=True)
+PLANNED: Final = _answer(
+    "Planned",
+    taskName=str,
+    newSources=list[str],
+    keys=list[str],
+    tables=dict[str, list[str]],
+    filledTables=list[str],
+    changes=bool,
+)
+UPDATE_CANCELED: Final = _answer("UpdateCanceled", taskName=str, sources=list[str])
+RELOADED: Final = _answer("Reloaded", task=str, tables=list[str], may={"source": str, "target": str})
+SOURCES: Final = _answer("SourcesTold", sources=[_line("SourceLine", more=True)], may={"warnings": list[str]})
+STOPPED: Final = _answer("SourcesStopped", sources=[_line("StoppedLine", relayDirectory=str, may=_RELAY_OF_STOPPED)])
+PURGED: Final = _answer("Purged", sources=[_PURGED])
+FORGOTTEN: Final = _answer("ForgottenListed", forgotten=[_LEFT], problems=list[str])
+FORGOTTEN_REMOVED: Final = _answer("ForgottenRemoved", removed=list[dict[str, str]])
+LOCKS: Final = _answer("LocksTold", locks=list[Record])
+CONFIG: Final = _answer(
+    "ConfigTold",
+    sources=list[dict[str, str]],
+    tasks=list[dict[str, str]],
+    relays=list[str],
+    worker=dict[str, str],
+)
+FILE: Final = _answer("FileTold", cfg=str)
+SETTINGS: Final = _answer("SettingsTold", worker=dict[str, str])
+WARNED: Final = _answer("ValidationStarted", warnings=list[str])
+VALIDATION: Final = _answer("ValidationTold", validators=list[Record], tableStatuses=list[dict[str, str]])
+ERRORS: Final = _answer("ErrorsTold", error=list[dict[str, str]])
+ERRORS_CHANGED: Final = _answer("ErrorsChanged", changed=int)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from dm.errors import DMError
-from dm.verbs.answers import Operated
+from dm.verbs import answers
 from dm.verbs.declaration import READS, Group, Verb, argument, option
 from dm.verbs.parameters import Sources, Task
 
@@ -25,7 +25,7 @@ Statements = Annotated[
 ]
 
 
-class OperatedEvent(Verb, answer=Operated):
+class OperatedEvent(Verb, answer=answers.OPERATED):
     """An event, and what is to become of it."""
 
     operation: ClassVar[Literal["skip", "replace", "inject", "revert", "list"]]
@@ -73,7 +73,7 @@ class ListOperators(OperatedEvent, name="binlog list", route="POST tasks/{task}/
     sources: Sources = ()
 
 
-class TableStructure(Verb, answer=Operated):
+class TableStructure(Verb, answer=answers.OPERATED):
     """A table of the source, by its structure at the checkpoint."""
 
     operation: ClassVar[Literal["list", "update", "delete"]]

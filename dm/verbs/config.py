@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dm.verbs.answers import ConfigTold, FileTold, SettingsTold
+from dm.verbs import answers
 from dm.verbs.declaration import READS, TASK, Group, Verb, argument, option
 
 GROUPS = (
@@ -17,11 +17,11 @@ File = Annotated[str | None, option("--path -p", "write it to this file", sent=F
 Directory = Annotated[str, option("--path -p", "the directory")]
 
 
-class ShowConfig(Verb, name="config show", route="GET config", permission=READS, answer=ConfigTold):
+class ShowConfig(Verb, name="config show", route="GET config", permission=READS, answer=answers.CONFIG):
     """List sources and tasks with the files they were made of, and the settings of dm-worker."""
 
 
-class ShownFile(Verb, permission=READS, answer=FileTold):
+class ShownFile(Verb, permission=READS, answer=answers.FILE):
     """A file that the daemon keeps."""
 
     file: File = None
@@ -39,11 +39,11 @@ class ShowSourceFile(ShownFile, name="config source", route="GET config/source/{
     source: Annotated[str, argument("the source's id")]
 
 
-class WorkerSettings(Verb, route="GET config/worker", permission=READS, answer=SettingsTold):
+class WorkerSettings(Verb, route="GET config/worker", permission=READS, answer=answers.SETTINGS):
     """Show the settings of dm-worker."""
 
 
-class ChangeWorker(Verb, name="config worker", route="PUT config/worker", answer=SettingsTold):
+class ChangeWorker(Verb, name="config worker", route="PUT config/worker", answer=answers.SETTINGS):
     """Show the settings of dm-worker, or change them: at once, and for its next starts."""
 
     log_level: Annotated[str | None, option("--log-level", "debug, info, warn or error")] = None

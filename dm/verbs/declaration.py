@@ -24,6 +24,7 @@ from typing import Annotated, Any, ClassVar, Final, Self, dataclass_transform, g
 from urllib.parse import quote, urlencode
 
 from dm.errors import DMError
+from dm.verbs.answers import DONE, Shape
 
 MISSING: Final = object()  # the default of a parameter that must be given
 _PLACE: Final = re.compile(r"\{(\w+)\}")
@@ -95,22 +96,6 @@ class Group:
     default: str = ""  # the verb that is meant when none is named
 
 
-class Shape:
-    """An object of an answer: annotated attributes are its keys; `more` keys may come if so declared."""
-
-    more: ClassVar[bool] = False
-
-    def __init_subclass__(cls, *, more: bool = False) -> None:
-        cls.more = more
-
-
-class Done(Shape):
-    """The answer of a verb that has nothing to tell."""
-
-    result: bool
-    msg: str
-
-
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 class Verb:
     """A call of a verb: its parameters are attributes.
@@ -123,7 +108,7 @@ class Verb:
     method: ClassVar[str] = ""
     path: ClassVar[str] = ""
     permission: ClassVar[Permission] = CHANGES
-    answer: ClassVar[type[Done]] = Done
+    answer: ClassVar[Shape] = DONE
     asks_daemon: ClassVar[bool] = True
     words_as_they_are: ClassVar[bool] = False  # it reads its words itself, also --help
 
@@ -133,7 +118,7 @@ class Verb:
         name: str = "",
         route: str = "",
         permission: Permission | None = None,
-        answer: type[Done] | None = None,
+        answer: Shape | None = None,
         asks_daemon: bool = True,
         words_as_they_are: bool = False,
     ) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 from dm.errors import DMError
-from dm.verbs.answers import Begun, DiffBegun, RunTold
+from dm.verbs import answers
 from dm.verbs.declaration import DIRECTORY, OPERATES, READS, Verb, argument, option
 from dm.verbs.parameters import ConfigFile, Sources, Task
 
 Tables = Annotated[tuple[str, ...], option("--tables", "only this table of the target, schema.table; may be repeated")]
 
 
-class RunStatus(Verb, route="GET runs/{number}", permission=READS, answer=RunTold):
+class RunStatus(Verb, route="GET runs/{number}", permission=READS, answer=answers.RUN):
     """Tell how far a run of these is, by the number that its begin was answered with, and in the end its result."""
 
     number: int
@@ -24,7 +24,7 @@ class StopRun(Verb, route="POST runs/{number}/stop", permission=OPERATES):
     number: int
 
 
-class Diff(Verb, name="diff", route="POST diffs", permission=OPERATES, answer=DiffBegun):
+class Diff(Verb, name="diff", route="POST diffs", permission=OPERATES, answer=answers.DIFF_BEGUN):
     """Compare sources and target. Exit status 0 equal, 1 different, 2 not all compared, or an error."""
 
     task: Annotated[str, argument("the task's name, or its file", required=True)] = ""
@@ -55,7 +55,7 @@ class Diff(Verb, name="diff", route="POST diffs", permission=OPERATES, answer=Di
     resume: Annotated[bool, option("--resume", "leave out what an unfinished comparison found equal")] = False
 
 
-class Flashback(Verb, name="flashback", route="POST flashbacks", answer=Begun):
+class Flashback(Verb, name="flashback", route="POST flashbacks", answer=answers.BEGUN):
     """Write the SQL that takes back row changes, newest first. It is not executed."""
 
     task: Task
@@ -69,7 +69,7 @@ class Flashback(Verb, name="flashback", route="POST flashbacks", answer=Begun):
     sources: Sources = ()
 
 
-class Replay(Verb, name="replay", route="POST tasks/{task}/replays", permission=OPERATES, answer=Begun):
+class Replay(Verb, name="replay", route="POST tasks/{task}/replays", permission=OPERATES, answer=answers.BEGUN):
     """Apply the backlog of a paused task in bulk, by Spark. Called again, it goes on."""
 
     task: Task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dm.verbs.answers import ForgottenListed, ForgottenRemoved
+from dm.verbs import answers
 from dm.verbs.declaration import FILE, Group, Verb, argument, option
 from dm.verbs.parameters import ConfigFile
 
@@ -20,13 +20,13 @@ TargetsOf = Annotated[
 ]
 
 
-class ListForgotten(Verb, name="forgotten list", route="POST forgotten", answer=ForgottenListed):
+class ListForgotten(Verb, name="forgotten list", route="POST forgotten", answer=answers.FORGOTTEN):
     """List relay files, work directories, and progress at targets that no source or task here is known for."""
 
     files: TargetsOf = ()
 
 
-class RemoveForgotten(Verb, name="forgotten remove", route="POST forgotten/remove", answer=ForgottenRemoved):
+class RemoveForgotten(Verb, name="forgotten remove", route="POST forgotten/remove", answer=answers.FORGOTTEN_REMOVED):
     """Remove some of it. Another dm-worker may know a task that this one does not: look at what you name."""
 
     names: Annotated[tuple[str, ...], argument("as `dmctl forgotten list` has them: relay/mysql-01, progress/shop")]

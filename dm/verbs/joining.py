@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 from dm.errors import DMError
-from dm.verbs.answers import Planned, Reloaded, UpdateCanceled
+from dm.verbs import answers
 from dm.verbs.declaration import Verb, argument, option
 from dm.verbs.parameters import ConfigFile, Task
 
 
-class UpdateTask(Verb, name="update-task", route="POST tasks/update", answer=Planned):
+class UpdateTask(Verb, name="update-task", route="POST tasks/update", answer=answers.PLANNED):
     """Give a running task more tables, sources or settings. Says what changes, asks, does it."""
 
     task: Annotated[
@@ -25,13 +25,13 @@ class UpdateTask(Verb, name="update-task", route="POST tasks/update", answer=Pla
     ] = False
 
 
-class CancelUpdate(Verb, route="POST tasks/{task}/cancel-update", answer=UpdateCanceled):
+class CancelUpdate(Verb, route="POST tasks/{task}/cancel-update", answer=answers.UPDATE_CANCELED):
     """Take added tables back, as long as they have not joined."""
 
     task: Task
 
 
-class ReloadTable(Verb, name="reload-table", route="POST tasks/{task}/reload-table", answer=Reloaded):
+class ReloadTable(Verb, name="reload-table", route="POST tasks/{task}/reload-table", answer=answers.RELOADED):
     """Empty a table and load it again while its task runs. The task's other tables go on."""
 
     task: Task

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from dm.verbs.answers import DaemonEnds, DaemonTold, Encrypted
+from dm.verbs import answers
 from dm.verbs.declaration import READS, Verb, argument
 
 
-class Daemon(Verb, route="GET daemon", permission=READS, answer=DaemonTold):
+class Daemon(Verb, route="GET daemon", permission=READS, answer=answers.DAEMON):
     """Tell the daemon's version and processes."""
 
 
-class Shutdown(Verb, name="shutdown", route="POST daemon/shutdown", answer=DaemonEnds):
+class Shutdown(Verb, name="shutdown", route="POST daemon/shutdown", answer=answers.ENDING):
     """End the daemon; its tasks go on when it is started again."""
 
 
-class Encrypt(Verb, name="encrypt", route="POST encrypt", permission=READS, answer=Encrypted):
+class Encrypt(Verb, name="encrypt", route="POST encrypt", permission=READS, answer=answers.ENCRYPTED):
     """Encrypt a password of a source or task file. The key is in $DM_HOME/secret-key."""
 
     text: Annotated[

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from dm.errors import DMError
-from dm.verbs.answers import Purged, SourcesTold
+from dm.verbs import answers
 from dm.verbs.declaration import OPERATES, Verb, option
 
 SourcesOfRelays = Annotated[tuple[str, ...], option("--source -s", "only this source; may be repeated", sent=False)]
 
 
-class OperatedRelay(Verb, permission=OPERATES, answer=SourcesTold):
+class OperatedRelay(Verb, permission=OPERATES, answer=answers.SOURCES):
     """A relay that is set to work or to rest; at the command line several."""
 
     operation: ClassVar[Literal["start", "stop", "pause", "resume"]]
@@ -49,7 +49,7 @@ class ResumeRelay(OperatedRelay, name="resume-relay", route="POST sources/{sourc
     operation = "resume"
 
 
-class PurgeRelay(Verb, name="purge-relay", route="POST sources/{source}/relay/purge", answer=Purged):
+class PurgeRelay(Verb, name="purge-relay", route="POST sources/{source}/relay/purge", answer=answers.PURGED):
     """Remove relay files that no task needs any more."""
 
     filename: Annotated[str, option("--filename -f", "the relay files before this one go, as mysql-bin.000006")] = ""

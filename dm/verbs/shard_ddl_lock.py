@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from dm.errors import DMError
-from dm.verbs.answers import LocksTold
+from dm.verbs import answers
 from dm.verbs.declaration import READS, Group, Verb, argument, option
 from dm.verbs.parameters import Sources, Tasks
 
 GROUPS = (Group("shard-ddl-lock", "Show which shards wait at a DDL, and waive one.", default="list"),)
 
 
-class ListLocks(Verb, name="shard-ddl-lock list", route="GET shard-ddl-locks", permission=READS, answer=LocksTold):
+class ListLocks(Verb, name="shard-ddl-lock list", route="GET shard-ddl-locks", permission=READS, answer=answers.LOCKS):
     """Show the DDLs that are not executed yet, who came first, and who is missing."""
 
     task: Tasks = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from dm.verbs.answers import SourcesStopped, SourcesTold
+from dm.verbs import answers
 from dm.verbs.declaration import FILE, READS, Group, Verb, argument, option
 from dm.verbs.parameters import ConfigFile
 
@@ -13,19 +13,19 @@ GROUPS = (Group("operate-source", "Add, update, stop and show sources."),)
 Files = Annotated[tuple[ConfigFile, ...], argument("source files", FILE)]
 
 
-class CreateSources(Verb, name="operate-source create", route="POST sources", answer=SourcesTold):
+class CreateSources(Verb, name="operate-source create", route="POST sources", answer=answers.SOURCES):
     """Add the sources of these files: all or none."""
 
     files: Files
 
 
-class UpdateSources(Verb, name="operate-source update", route="PUT sources", answer=SourcesTold):
+class UpdateSources(Verb, name="operate-source update", route="PUT sources", answer=answers.SOURCES):
     """Replace the files of sources that no running task uses."""
 
     files: Files
 
 
-class StopSources(Verb, name="operate-source stop", route="POST sources/stop", answer=SourcesStopped):
+class StopSources(Verb, name="operate-source stop", route="POST sources/stop", answer=answers.STOPPED):
     """Forget sources that no task uses, and remove their relay files."""
 
     names: Annotated[tuple[str, ...], argument("source ids, or their files", sent=False)]
@@ -36,7 +36,7 @@ class StopSources(Verb, name="operate-source stop", route="POST sources/stop", a
     ] = False
 
 
-class ShowSources(Verb, name="operate-source show", route="GET sources", permission=READS, answer=SourcesTold):
+class ShowSources(Verb, name="operate-source show", route="GET sources", permission=READS, answer=answers.SOURCES):
     """List sources with their servers, relays and tasks."""
 
     source: Annotated[tuple[str, ...], argument("source ids", name="names")] = ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from dm.errors import DMError
-from dm.verbs.answers import Checked, LogFiles, Operated, Started, StatusTold, TaskNamed, TasksListed
+from dm.verbs import answers
 from dm.verbs.declaration import OPERATES, READS, TASK, Verb, argument, option
 from dm.verbs.parameters import ConfigFile, Sources, Task, TaskFile, Tasks
 
@@ -14,20 +14,20 @@ Follow = Annotated[
 ]
 
 
-class NameOfTask(Verb, route="POST task-name", permission=READS, answer=TaskNamed):
+class NameOfTask(Verb, route="POST task-name", permission=READS, answer=answers.TASK_NAME):
     """Tell the name in a task file."""
 
     file: ConfigFile
 
 
-class CheckTask(Verb, name="check-task", route="POST tasks/check", answer=Checked):
+class CheckTask(Verb, name="check-task", route="POST tasks/check", answer=answers.CHECKED):
     """Check whether a task can run. Lists what it does not migrate, too."""
 
     file: TaskFile
     start_time: Annotated[str | None, option("--start-time", "say where `start-task --start-time` would begin")] = None
 
 
-class StartTask(Verb, name="start-task", route="POST tasks", answer=Started):
+class StartTask(Verb, name="start-task", route="POST tasks", answer=answers.STARTED):
     """Check a task and start it."""
 
     file: TaskFile
@@ -53,7 +53,7 @@ class StartTask(Verb, name="start-task", route="POST tasks", answer=Started):
     follow: Follow = False
 
 
-class OperatedTask(Verb, answer=Operated):
+class OperatedTask(Verb, answer=answers.OPERATED):
     """A task that is set to work or to rest, or all tasks of some sources."""
 
     task: Tasks = ""
@@ -88,13 +88,13 @@ class ResumeTask(OperatedTask, name="resume-task", route="POST tasks/{task}/resu
             raise DMError("usage", problem="--follow is for one task", hint="dmctl resume-task <task> --follow")
 
 
-class ListTasks(Verb, route="GET tasks", permission=READS, answer=TasksListed):
+class ListTasks(Verb, route="GET tasks", permission=READS, answer=answers.TASKS):
     """Show all tasks, or those of some sources."""
 
     source: tuple[str, ...] = ()
 
 
-class QueryStatus(Verb, name="query-status", route="GET tasks/{task}/status", permission=READS, answer=StatusTold):
+class QueryStatus(Verb, name="query-status", route="GET tasks/{task}/status", permission=READS, answer=answers.STATUS):
     """Show all tasks, or one task in detail. Exit status 1 if that one rests on an error."""
 
     task: Annotated[str, argument("the task's name, or its file; all tasks when left out", TASK)] = ""
@@ -127,7 +127,7 @@ class Wait(Verb, name="wait", permission=READS):
             raise DMError("usage", problem="one of --synced and --finished says what is waited for", hint=hint)
 
 
-class Logs(Verb, name="logs", route="GET logs", permission=READS, answer=LogFiles):
+class Logs(Verb, name="logs", route="GET logs", permission=READS, answer=answers.LOG_FILES):
     """Show the logs of a task. With -s alone those of relays; without both that of dm-worker."""
 
     task: Tasks = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from dm.errors import DMError
-from dm.verbs.answers import ErrorsChanged, ErrorsTold, ValidationStarted, ValidationTold
+from dm.verbs import answers
 from dm.verbs.declaration import OPERATES, READS, TASK, Group, Verb, argument, option
 from dm.verbs.parameters import Sources, Task
 
@@ -25,7 +25,7 @@ class OperatedValidators(Verb, permission=OPERATES):
 
 
 class StartValidation(
-    OperatedValidators, name="validation start", route="POST validations/start", answer=ValidationStarted
+    OperatedValidators, name="validation start", route="POST validations/start", answer=answers.WARNED
 ):
     """Begin to validate, or go on where it was stopped."""
 
@@ -46,7 +46,7 @@ class StopValidation(OperatedValidators, name="validation stop", route="POST val
 
 
 class ValidationStatus(
-    Verb, name="validation status", route="GET tasks/{task}/validation", permission=READS, answer=ValidationTold
+    Verb, name="validation status", route="GET tasks/{task}/validation", permission=READS, answer=answers.VALIDATION
 ):
     """Show how far it is, and what is not validated."""
 
@@ -58,7 +58,11 @@ class ValidationStatus(
 
 
 class ShowErrors(
-    Verb, name="validation show-error", route="GET tasks/{task}/validation/errors", permission=READS, answer=ErrorsTold
+    Verb,
+    name="validation show-error",
+    route="GET tasks/{task}/validation/errors",
+    permission=READS,
+    answer=answers.ERRORS,
 ):
     """Show rows that are wrong, and how to mend them."""
 
@@ -69,7 +73,7 @@ class ShowErrors(
     ] = "unprocessed"
 
 
-class ChangedError(Verb, answer=ErrorsChanged):
+class ChangedError(Verb, answer=answers.ERRORS_CHANGED):
     """An error of a task, or all of them."""
 
     operation: ClassVar[Literal["ignore", "resolve", "clear"]]

@@ -10,17 +10,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from inspect import Parameter as Place
 from inspect import Signature
-from typing import Annotated, Any, ClassVar, Final, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, get_origin
 
 from fastapi import FastAPI, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
-from dm.verbs.declaration import MISSING, Parameter, Shape, Verb
+from dm.verbs.answers import Shape
+from dm.verbs.declaration import MISSING, Parameter, Verb
 from dm.verbs.every import VERBS
 from dm.worker.work import Answer, Work
 
 _HALF: Final = re.compile("[\ud800-\udfff]")
-_MODELS: Final[dict[type[Shape], type[BaseModel]]] = {}
+_MODELS: Final[dict[str, type[BaseModel]]] = {}  # of answers and their parts, by name
 
 
 class RequestBody(BaseModel):
@@ -68,23 +69,18 @@ def add_routes(app: FastAPI, work: Mapping[type[Verb], Work]) -> None:
         )
 
 
-def model_of(shape: type[Shape]) -> type[BaseModel]:
+def model_of(shape: Shape) -> type[BaseModel]:
     """What an answer, or a part of one, has to be."""
-    if shape not in _MODELS:
-        fields: dict[str, Any] = {
-            name: (_with_models(hint), getattr(shape, name, ...))
-            for name, hint in get_type_hints(shape).items()
-            if get_origin(hint) is not ClassVar
-        }
+    if shape.name not in _MODELS:
+        fields: dict[str, Any] = {name: (_with_models(kind), ...) for name, kind in shape.keys.items()}
+        fields |= {name: (_with_models(kind), None) for name, kind in shape.may.items()}
         config = ConfigDict(extra="allow" if shape.more else "forbid")
-        _MODELS[shape] = create_model(shape.__name__, __config__=config, __doc__=shape.__doc__, **fields)
-    return _MODELS[shape]
+        _MODELS[shape.name] = create_model(shape.name, __config__=config, **fields)
+    return _MODELS[shape.name]
 
 
-def _with_models(hint: Any) -> Any:
-    if isinstance(hint, type) and issubclass(hint, Shape):
-        return model_of(hint)
-    return list[_with_models(get_args(hint)[0])] if get_origin(hint) is list else hint  # type: ignore[misc]  # a value
+def _with_models(kind: Any) -> Any:
+    return list[model_of(kind[0])] if isinstance(kind, list) else kind  # type: ignore[misc]  # a value
 
 
 def _endpoint(verb: type[Verb], do: Work) -> Callable[..., Answer]:

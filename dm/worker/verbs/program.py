@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import cast
 
+from dm.errors import DMError
 from dm.unit import JSON
 from dm.verbs.program import Daemon, Encrypt, Shutdown
 from dm.worker.version import installed_version
@@ -31,4 +32,6 @@ class ProgramVerbs(Verbs):
     @does(Encrypt)
     def encrypt(self, asked: Encrypt) -> Answer:
         """The form in which files may hold a password."""
-        return {"cipherText": self._read.encrypted(asked.text or "")}
+        if not asked.text:
+            raise DMError("usage", problem="the password is empty", hint="dmctl encrypt '<password>'")
+        return {"cipherText": self._read.encrypted(asked.text)}
