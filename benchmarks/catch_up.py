@@ -19,8 +19,8 @@ from benchmarks.measure import Comparison, RunPython, Series, in_turn, run_pytho
 from benchmarks.pull import pull_ours
 from benchmarks.recording import SCHEMA, TARGET_OPTIONS, Recording, create_table
 from dm.config.event_filter import FilterRule
+from dm.config.references import StartPoint
 from dm.config.route import RouteRule
-from dm.config.start_point import StartPoint
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 from tests.testbed.sync import subtask_for, wait_until

@@ -11,7 +11,7 @@ from benchmarks.measure import Comparison, Series, in_turn, run_python
 from benchmarks.recording import SCHEMA, Recording
 from dm.accelerator import switch
 from dm.demo.servers import ThrowawayServer
-from dm.sql.server_version import version_number
+from dm.mysql.sql.context import version_number
 from dm.unit import JSON
 
 # Design's table, per workload, compiled and in Python alone (DM_ACCELERATOR=off); H is not among them.

@@ -12,17 +12,16 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from dm.binlog.decode import RowDecoder
-from dm.binlog.event import RawEvent
-from dm.binlog.frame import checked_events, frames
-from dm.binlog.reader import EventParser
-from dm.binlog.rows import Rows
-from dm.binlog.table_map import TableMap, TableMapEvent
+from dm.mysql.binlog.decode import RowDecoder
+from dm.mysql.binlog.event import RawEvent
+from dm.mysql.binlog.frame import checked_events, frames
+from dm.mysql.binlog.reader import EventParser
+from dm.mysql.binlog.rows import Rows
+from dm.mysql.binlog.table_map import TableMap, TableMapEvent
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import Column, wire_columns
+from dm.mysql.sql.context import SourceContext
 from dm.position import MAGIC_SIZE
-from dm.schema.parse import parse_create_table
-from dm.schema.table import Column
-from dm.schema.wire import wire_columns
-from dm.sql.context import SourceContext
 
 _LEAST_SECONDS = 1.0
 _PIECE = 1 << 15  # so much is cut at once; more events at a time are work for the garbage collector

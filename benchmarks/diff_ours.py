@@ -18,15 +18,15 @@ from benchmarks.measure import descendants
 from dm.config.dumper import DumperConfig
 from dm.config.spark import SparkConfig
 from dm.config.subtask import SubtaskConfig
-from dm.diff.options import DiffOptions
-from dm.diff.unit import DiffUnit
 from dm.spark.session import SparkProvider
+from dm.tools.diff.options import DiffOptions
+from dm.tools.diff.unit import DiffUnit
 from tests.testbed.memory import NoMemory, memory_of
 
 
 def _begin(_: int) -> None:
     """What a worker does once in its life."""
-    import dm.diff.chunk  # noqa: F401
+    import dm.tools.diff.chunk  # noqa: F401
 
 
 def _peak() -> int:

@@ -19,10 +19,10 @@ from dm.config.subtask import SubtaskConfig
 from dm.dumper.chunk_reader import ChunkReader, ChunkTask, select_text, selected_columns, shared_marker
 from dm.dumpfiles.local_storage import LocalStorage
 from dm.ident import TableName
-from dm.schema.parse import parse_create_table
-from dm.sql.context import SourceContext
-from dm.upstream.facts import read_facts, read_structure
-from dm.upstream.row_session import question_session, row_session
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.sql.context import SourceContext
+from dm.sourcelog.upstream.facts import read_facts, read_structure
+from dm.sourcelog.upstream.row_session import question_session, row_session
 
 _WRITER = parquet.ParquetWriter
 

@@ -26,14 +26,14 @@ from benchmarks.recording import SCHEMA, create_table
 from benchmarks.unit_thread import run_until
 from benchmarks.workload import Workload, play
 from dm.config.endpoint import Endpoint
+from dm.config.references import StartPoint
 from dm.config.route import RouteRule
 from dm.config.source import SourceConfig
-from dm.config.start_point import StartPoint
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.position import MAGIC_SIZE, Position
 from dm.relay.unit import RelayUnit
-from dm.syncer.stream.until import UntilPosition
+from dm.sourcelog.stream.until import UntilPosition
 from dm.unit import JSON
 from tests.testbed.standalone import StandaloneCluster
 from tests.testbed.sync import RunningSync, endpoint_of, subtask_for

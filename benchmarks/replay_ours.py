@@ -12,10 +12,10 @@ from pathlib import Path
 
 from benchmarks.measure import tree_seconds
 from dm.config.subtask import SubtaskConfig
-from dm.replay.request import ReplayRequest
-from dm.replay.unit import ReplayUnit
 from dm.spark.session import SparkProvider
 from dm.task.until import place_of_text
+from dm.tools.replay.request import ReplayRequest
+from dm.tools.replay.unit import ReplayUnit
 
 
 def main() -> None:

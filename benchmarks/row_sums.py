@@ -9,8 +9,8 @@ for before, what pt-table-checksum asks for.
 CRC32 is there for comparison. It is linear: CRC32(salt || text) is CRC32(text) exclusive-or a constant of the salt and
 the length. So CRC32s of differently salted texts of one length know no more than one of them. And the exclusive or of
 CRC32s stays as it is when two rows of one length exchange the values of a column: both rows change by the same bits at
-the same place. `tests/unit/equality/test_checksum.py` shows both. A sum instead of the exclusive or sees the exchange,
-but has 32 bits.
+the same place. `tests/unit/mysql/equality/test_checksum.py` shows both. A sum instead of the exclusive or sees the
+exchange, but has 32 bits.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ import pymysql
 from benchmarks.full import SYSBENCH, WIDE, Filled, FullTable, fill
 from benchmarks.measure import server_seconds
 from dm.demo.servers import Option, ThrowawayServer
-from dm.equality import structure
-from dm.equality.checksum import checksum_query, sequence_queries
-from dm.equality.values import Part, Side, parts, row_text
 from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident, TableName
+from dm.mysql.equality import structure
+from dm.mysql.equality.checksum import checksum_query, sequence_queries
+from dm.mysql.equality.values import Part, Side, parts, row_text
 
 _ROWS: Final = 200_000
 _ROUNDS: Final = 3

@@ -16,8 +16,8 @@ from benchmarks.catch_up import TARGET_SCHEMA
 from benchmarks.measure import Comparison, Series, in_turn, run_python, server_seconds
 from benchmarks.pull import pull_ours
 from benchmarks.recording import SCHEMA, Recording, create_table
+from dm.config.references import StartPoint
 from dm.config.route import RouteRule
-from dm.config.start_point import StartPoint
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName

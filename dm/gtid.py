@@ -16,7 +16,7 @@ it as a proof asks for that here:
 - A file that begins where a set ends (`before` is the set) does not prove that it continues the set: transactions
   without GTIDs may end the file before it. A file that begins *inside* of the set does (`reaches_into`): replicas
   commit in their source's order, so what precedes a transaction that was read was read as well.
-- Files of one server are never compared by sets: their numbers tell more (`dm.relaylog.continuity`).
+- Files of one server are never compared by sets: their numbers tell more (`dm.sourcelog.relaylog.continuity`).
 - MariaDB gives every transaction a GTID. But its numbers have an order only in strict mode (`Gtid.ordered`).
 
 Text forms: MySQL Reference Manual, "GTID Format and Storage" (tags since 8.3); MariaDB documentation, "Global

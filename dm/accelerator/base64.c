@@ -1,7 +1,7 @@
-/* `dm.binlog.row_events.binlog_statement`: bytes from where they stand into the text of a BINLOG statement, in one pass.
+/* `dm.mysql.binlog.row_events.binlog_statement`: bytes from where they stand into the text of a BINLOG statement, in one pass.
  *
  * A batch is half a megabyte, and each copy of it costs more than the digits do: the memory comes from the system each
- * time (`dm.task.heap`), page by page.
+ * time (`dm.task.host`), page by page.
  */
 #include "native.h"
 

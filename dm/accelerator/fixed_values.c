@@ -1,4 +1,4 @@
-/* Values of fixed size: numbers, and the texts of decimals, dates and times as `dm.binlog.image` makes them. */
+/* Values of fixed size: numbers, and the texts of decimals, dates and times as `dm.mysql.binlog.image` makes them. */
 #include "proofs.h"
 
 #define DECIMAL_DIGITS 65

@@ -1,4 +1,4 @@
-/* The events of a piece of a binlog file: the loop of `dm.binlog.frame.checked_events`. */
+/* The events of a piece of a binlog file: the loop of `dm.mysql.binlog.frame.checked_events`. */
 #include "native.h"
 
 #define HEADER_SIZE 19

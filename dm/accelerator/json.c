@@ -1,4 +1,4 @@
-/* JSON as MySQL stores it to its text: `dm.binlog.json_decoder`, with its bounds.
+/* JSON as MySQL stores it to its text: `dm.mysql.binlog.json_decoder`, with its bounds.
  *
  * Declined are documents whose text does not say everything (opaque values, numbers of a sign their text would lose),
  * numbers that Python writes differently from the server, and whatever is no document.

@@ -1,4 +1,4 @@
-/* A row's values as SQL literals: what the encoders of `dm.sql.literal` make of them, in one pass.
+/* A row's values as SQL literals: what the encoders of `dm.mysql.sql.literal` make of them, in one pass.
  *
  * Each step knows one column: where its value stands in the row, what it usually is, and the Python encoder. Whatever is
  * not the usual (another type, a number beyond 64 bits, bytes that are no UTF-8) goes to that encoder, which also raises

@@ -62,7 +62,7 @@ uint32_t crc32_of(const uint8_t *bytes, size_t length);
 void crc32_prepare(void);
 void base64_prepare(void);
 
-/* A stored JSON document as the text that `dm.binlog.json_decoder` makes of it; declines where the text does not say all. */
+/* A stored JSON document as the text that `dm.mysql.binlog.json_decoder` makes of it; declines where the text does not say all. */
 Outcome json_text(const uint8_t *doc, size_t size, Text *text);
 
 /* Decimal digits of a number; gives the end. */

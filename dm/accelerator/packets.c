@@ -1,4 +1,4 @@
-/* Runs of usual events out of the packets of a dump: the loop of `dm.relaylog.event_run`, step for step.
+/* Runs of usual events out of the packets of a dump: the loop of `dm.sourcelog.relaylog.event_run`, step for step.
  *
  * The events are moved together in the memory in which they arrived, over the heads of their packets, so that they can
  * be written from there.

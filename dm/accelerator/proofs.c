@@ -1,4 +1,4 @@
-/* `dm.binlog.image_proof`: which bytes a server could have written for a column. The same rules, byte by byte. */
+/* `dm.mysql.binlog.image_proof`: which bytes a server could have written for a column. The same rules, byte by byte. */
 #include "proofs.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* How a column's bytes are read, and which bytes a server could have written there (`dm.binlog.image_proof`). */
+/* How a column's bytes are read, and which bytes a server could have written there (`dm.mysql.binlog.image_proof`). */
 #ifndef DM_PROOFS_H
 #define DM_PROOFS_H
 

@@ -28,12 +28,12 @@ from typing import Final, Protocol
 
 from dm.accelerator.native import Native
 from dm.accelerator.switch import Pair
-from dm.binlog.value import ABSENT, Row
 from dm.changes.keys import WILD, Key, keys_of
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.row_statements import removes_others
 from dm.changes.statement import has_zero_enum
+from dm.mysql.binlog.value import ABSENT, Row
 
 
 def compacted(changes: Sequence[RowChange], *, limit: int) -> Sequence[RowChange]:

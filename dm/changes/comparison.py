@@ -5,7 +5,7 @@ and ENUM, SET and BIT are written as numbers:
 
 - In a list of tuples MySQL compares an ENUM or a SET with the *text* of the number, and MariaDB compares a BIT of 64
   bits as signed: `(e, n) IN ((1, 5))` finds nothing where `e = 1 AND n = 5` does. Such keys are spelled out.
-- A SET of many members equals its number in no simple way (`dm.sql.member_number`).
+- A SET of many members equals its number in no simple way (`dm.mysql.sql.literal`).
 
 Without a key the condition must find exactly *that* row, so every column is compared for the same bytes:
 
@@ -24,13 +24,13 @@ from calendar import timegm
 from collections.abc import Callable, Sequence
 from time import gmtime, strftime, strptime
 
-from dm.binlog.value import ABSENT, Value
 from dm.changes.column_map import MappedColumn
 from dm.changes.computing import ZERO, moment_text
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
-from dm.sql.member_number import EXACT_BITS, equal_members
+from dm.mysql.binlog.value import ABSENT, Value
+from dm.mysql.sql.literal import EXACT_BITS, equal_members
 from dm.type_family import BYTES, CHARACTERS, FIXED_BYTES, FLOATS, INTEGERS, TEMPORAL, TEXTS
 
 Comparison = Callable[[Value], bytes]

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dm.binlog.value import ABSENT, Row
 from dm.changes.event_form import read_all
 from dm.changes.row_change import RowChange
 from dm.changes.statement import holds, row_of, shown
 from dm.errors import DMError
+from dm.mysql.binlog.value import ABSENT, Row
 
 _ROWS = 200
 

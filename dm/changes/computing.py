@@ -31,12 +31,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from dm.binlog.value import Value
 from dm.errors import DMError
-from dm.schema.expressions import depends_on_zone, reads_padded
-from dm.schema.table import Column, TableSchema
-from dm.sql.literal import Encoder
-from dm.sql.zone_offsets import Offsets
+from dm.mysql.binlog.value import Value
+from dm.mysql.schema.expressions import depends_on_zone, reads_padded
+from dm.mysql.schema.table import Column, TableSchema
+from dm.mysql.sql.literal import Encoder
+from dm.mysql.sql.zone_offsets import Offsets
 
 UTC: Final[Offsets] = ((0, 0),)
 PADDING: Final = "PAD_CHAR_TO_FULL_LENGTH"

@@ -14,10 +14,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from dm.binlog.value import ABSENT, Row, Value
 from dm.changes.column_map import MappedColumn
 from dm.changes.plan import TablePlan
 from dm.changes.statement import ApplyStatement, Expected, find, update_row
+from dm.mysql.binlog.value import ABSENT, Row, Value
 
 
 def equal_documents(plan: TablePlan, before: Row, after: Row) -> list[MappedColumn]:

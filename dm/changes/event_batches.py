@@ -25,7 +25,6 @@ from typing import Final, Protocol
 
 from dm.accelerator.native import Native
 from dm.accelerator.switch import Pair
-from dm.binlog.row_events import binlog_statement, statement_room
 from dm.changes.event_form import EventForm, read_all
 from dm.changes.grouped import grouped
 from dm.changes.keys import WILD, Key, keys_of
@@ -33,6 +32,7 @@ from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.row_statements import removes_others
 from dm.changes.statement import ANY, ApplyStatement, Expected
+from dm.mysql.binlog.row_events import binlog_statement, statement_room
 
 
 @dataclass(slots=True)

@@ -15,12 +15,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dm.binlog.image_proof import ProofStep
-from dm.binlog.row_events import RowEvents
-from dm.binlog.rows import RowsKind
-from dm.binlog.value import UNREAD, Row
 from dm.changes.keys import Key
 from dm.changes.row_change import ChangeKind, RowChange
+from dm.mysql.binlog.image_proof import ProofStep
+from dm.mysql.binlog.row_events import RowEvents
+from dm.mysql.binlog.rows import RowsKind
+from dm.mysql.binlog.value import UNREAD, Row
 
 ReadImage = Callable[[bytes], Row]
 

@@ -11,24 +11,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dm.binlog.charset import same_charset
-from dm.binlog.check import mismatch
-from dm.binlog.decode import RowDecoder
-from dm.binlog.image_proof import ProofStep, proof_of
-from dm.binlog.row_events import RowEvents
-from dm.binlog.rows import Rows
-from dm.binlog.table_map import TableMap
-from dm.binlog.value import Row
-from dm.binlog.wire_type import WireCode
 from dm.changes.event_form import Applying, EventForm, Order
 from dm.changes.event_guard import guard
 from dm.changes.keys import table_key
 from dm.changes.plan import PlanOptions, TablePlan, value_size
-from dm.changes.target_table import TargetTable
-from dm.schema.charset import utf8mb3_name
-from dm.schema.computed import computes_otherwise
-from dm.schema.table import Column
-from dm.schema.wire import wire_columns
+from dm.changes.row_keys import TargetTable
+from dm.mysql.binlog.charset import same_charset
+from dm.mysql.binlog.check import mismatch
+from dm.mysql.binlog.decode import RowDecoder
+from dm.mysql.binlog.image_proof import ProofStep, proof_of
+from dm.mysql.binlog.row_events import RowEvents
+from dm.mysql.binlog.rows import Rows
+from dm.mysql.binlog.table_map import TableMap
+from dm.mysql.binlog.value import Row
+from dm.mysql.binlog.wire_type import WireCode
+from dm.mysql.schema.charset import utf8mb3_name
+from dm.mysql.schema.expressions import computes_otherwise
+from dm.mysql.schema.table import Column, wire_columns
 from dm.type_family import BLOB_BYTES, GEOMETRIES, LONG_TEXT_BYTES
 
 # Types whose values MySQL holds outside its rows.

@@ -15,11 +15,11 @@ from decimal import Decimal
 from hashlib import blake2b
 from typing import Final
 
-from dm.binlog.value import Value
 from dm.changes.collation import ASCII_CHARSETS, UTF8_CHARSETS, Weights, coarser, fold_ascii, stripper
 from dm.changes.members import renumbering
-from dm.schema.faithful import faithful
-from dm.schema.table import Column
+from dm.mysql.binlog.value import Value
+from dm.mysql.schema.table import Column
+from dm.mysql.schema.widening import faithful
 from dm.type_family import BYTES, FIXED_BYTES, INTEGERS, MEMBERED, MOMENTS, TEXTS
 
 Fold = Callable[[Value], Hashable]

@@ -38,14 +38,13 @@ from typing import Final, Protocol
 from dm.accelerator.native import Native
 from dm.accelerator.structures import shared
 from dm.accelerator.switch import Pair
-from dm.binlog.value import ABSENT, Row
 from dm.changes.column_map import MappedColumn
 from dm.changes.comparison import listed
 from dm.changes.keys import WILD, Key, keys_of, table_key
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.row_hash import RowText, listed_text
 from dm.changes.row_statements import removes_others, row_statements
-from dm.changes.row_text import RowText, listed_text
 from dm.changes.statement import (
     ANY,
     ApplyStatement,
@@ -58,6 +57,7 @@ from dm.changes.statement import (
     without_constraints,
 )
 from dm.ident import Ident
+from dm.mysql.binlog.value import ABSENT, Row
 
 DEFAULT_BYTES: Final = 1 << 20
 

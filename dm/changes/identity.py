@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dm.changes.constant import constant_columns
+from dm.changes.column_map import constant_columns
 from dm.changes.plan import PlanOptions, build_plan
-from dm.changes.target_table import TargetTable
+from dm.changes.row_keys import TargetTable
 from dm.flavor import Flavor
+from dm.mysql.schema.table import TableSchema, wire_columns
 from dm.rules import ExtractedColumn
-from dm.schema.table import TableSchema
-from dm.schema.wire import wire_columns
 
 
 def is_keyed(

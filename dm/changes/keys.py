@@ -9,6 +9,17 @@ as one value for all rows. If a part is *unknown* in this change only, because t
 key is `WILD`. It collides with everything, because no other change knows of the gap.
 
 A token (table and columns) precedes the values: equal values of different indexes are different keys.
+
+What the changes of one target table have in common, whichever source table they come from.
+
+Tables of different types may be merged into one. If one of them can't promise how a part of a key folds, that part
+counts as one value for all its rows. Then it must do so for the rows of all: `t(u)` with a value and `t(u)` without one
+are two keys, so the order of a row that leaves and another that replaces it would be lost. For the same reason all
+leave out a part whose column one of the tables lacks. And if one of them has no key that finds its rows, so that it
+uses the ordered lane, all of them use it.
+
+Each plan adds what it lacks and avoids what others lack. Plans made before an addition are out of date: `size` shows
+it.
 """
 
 from __future__ import annotations
@@ -19,9 +30,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
 from dm.accelerator.structures import shared
-from dm.binlog.value import ABSENT, Row, Value
 from dm.changes.fold import Fold, itself
 from dm.ident import TableName
+from dm.mysql.binlog.value import ABSENT, Row, Value
 
 Key = tuple[Hashable, ...]
 
@@ -189,3 +200,32 @@ def completed(after: Row, before: Row) -> Row:
 
 def _known(new: Value, old: Value) -> Value:
     return old if new is ABSENT else new
+
+
+class SharedKeys:
+    """What the plans of all source tables of one target table avoid."""
+
+    __slots__ = ("_lacking", "_unfolded", "keyless", "plans")
+
+    def __init__(self, *, keyless: bool = False) -> None:
+        self._unfolded: set[str] = set()
+        self._lacking: set[str] = set()
+        self.keyless = keyless  # no key finds the rows of a source table
+        self.plans = 0  # how many plans have been made
+
+    @property
+    def size(self) -> int:
+        """The number of additions; it only grows."""
+        return len(self._unfolded) + len(self._lacking) + self.keyless
+
+    def part(self, own: KeyPart) -> KeyPart:
+        """The part of a key as all tables can read it."""
+        if own.at is None:
+            self._lacking.add(own.label)
+        elif own.fold is None:
+            self._unfolded.add(own.label)
+        if own.label in self._lacking:
+            return KeyPart(own.column, None, None, own.prefix)
+        if own.label in self._unfolded:
+            return KeyPart(own.column, own.at, None, own.prefix)
+        return own

@@ -10,7 +10,7 @@ So the statement that writes a row names such a column and computes its value, b
 column, an UPDATE does the same. All else stays with the session: a TIMESTAMP is the same instant in any zone, and what
 counts seconds (UNIX_TIMESTAMP) asks for no zone.
 
-A zone that the server does not know would give NULL, so it is asked for it (`dm.downstream.local_zone`).
+A zone that the server does not know would give NULL, so it is asked for it (`dm.downstream.source_computing`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final
 
 from dm.errors import DMError
 from dm.ident import Ident
-from dm.schema.table import Column, TableSchema
+from dm.mysql.schema.table import Column, TableSchema
 
 _SECONDS: Final = ("unix_timestamp", "from_unixtime")
 # What a default's text consists of, as far as it matters: texts and names in quotes, which stay, and calls for "now".

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dm.binlog.value import Value
 from dm.errors import DMError
-from dm.schema.table import Column
+from dm.mysql.binlog.value import Value
+from dm.mysql.schema.table import Column
 
 
 def renumbering(source: Column, target: Column) -> Callable[[Value], Value]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dm.binlog.value import ABSENT, Row
 from dm.changes.column_map import MappedColumn
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.changes.safe_mode import safe_delete, safe_insert
 from dm.changes.statement import ANY, ONE_AFFECTED, ApplyStatement, delete_row, insert_row, written
 from dm.errors import DMError
+from dm.mysql.binlog.value import ABSENT, Row
 
 
 def by_namesakes(change: RowChange) -> list[ApplyStatement] | None:

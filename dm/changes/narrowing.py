@@ -25,9 +25,9 @@ from typing import Final
 
 from dm.errors import DMError
 from dm.ident import Ident, TableName
-from dm.schema.charset import bytes_per_character
-from dm.schema.show import type_text
-from dm.schema.table import Column
+from dm.mysql.schema.charset import bytes_per_character
+from dm.mysql.schema.show import type_text
+from dm.mysql.schema.table import Column
 from dm.type_family import BYTES, CHARACTERS, FLOATS, GEOMETRIES, INTEGERS, LONG_TEXT_BYTES, MEMBERED, TEMPORAL, TEXTS
 
 _SHORT_INTEGERS: Final = frozenset({"tinyint", "smallint", "year"})

@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from dm.accelerator.structures import shared
 from dm.accelerator.switch import Pair
-from dm.binlog.reader import Rows, TableMap
-from dm.binlog.rows import RowsKind
 from dm.changes.keys import Key, KeyValue
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
+from dm.mysql.binlog.reader import Rows, TableMap
+from dm.mysql.binlog.rows import RowsKind
 
 
 @shared

@@ -29,7 +29,7 @@ key. If the target checks foreign keys, they include tables that foreign keys jo
 - through foreign keys that change rows themselves (`cascades`). The effect of such a change depends on all rows at that
   moment. So these are never replayed either.
 
-If several tables are merged into one, a table without a key makes the others ordered, too (`dm.changes.shared_keys`).
+If several tables are merged into one, a table without a key makes the others ordered, too (`dm.changes.keys`).
 
 The changes of other joined tables carry their parents' keys and are otherwise free. During a replay, rows of two
 moments exist together, so nothing is checked then (`RowChange.unchecked`): the source has checked it all.
@@ -42,28 +42,23 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dm.binlog.value import Row
 from dm.changes.collation import Weights
-from dm.changes.column_map import MappedColumn, map_columns
+from dm.changes.column_map import ConstantColumn, MappedColumn, map_columns
 from dm.changes.comparison import Comparison, exact
 from dm.changes.computing import NEUTRAL, PLAIN, Computing, TableSettings
-from dm.changes.constant import ConstantColumn
 from dm.changes.event_form import EventForm
-from dm.changes.keys import Key, KeyFunction, table_key
+from dm.changes.keys import Key, KeyFunction, SharedKeys, table_key
 from dm.changes.local_time import SESSION_TIME, LocalTime, OwnColumn
 from dm.changes.narrowing import refuse_narrower
-from dm.changes.row_hash import RowHash
-from dm.changes.row_keys import key_functions, row_keys
-from dm.changes.row_text import RowText, listed_text, row_text
-from dm.changes.shared_keys import SharedKeys
-from dm.changes.target_table import TargetTable
+from dm.changes.row_hash import RowHash, RowText, listed_text, row_text
+from dm.changes.row_keys import TargetTable, key_functions, row_keys
 from dm.config.syncer import InsertMode, MissingRow, NarrowerColumns
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
-from dm.schema.computed import computes_otherwise
-from dm.schema.expressions import column_depends_on_zone, is_computed, text_depends_on_zone
-from dm.schema.table import Column, Index, TableSchema
+from dm.mysql.binlog.value import Row
+from dm.mysql.schema.expressions import column_depends_on_zone, computes_otherwise, is_computed, text_depends_on_zone
+from dm.mysql.schema.table import Column, Index, TableSchema
 from dm.session.state import USUAL_MODE
 from dm.type_family import BLOB_BYTES, FLOATS, INTEGERS, LONG_TEXT_BYTES
 

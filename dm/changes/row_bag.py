@@ -21,7 +21,6 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from dm.binlog.value import ABSENT, Row
 from dm.changes.event_batches import arranged, moves
 from dm.changes.event_form import read_all
 from dm.changes.keys import completed
@@ -29,6 +28,7 @@ from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.changes.row_hash import RowHash
 from dm.changes.statement import ApplyStatement, has_zero_enum
+from dm.mysql.binlog.value import ABSENT, Row
 
 # One reading that hashes every row takes as long as some thirty that find one each, whatever the table's size
 # (`benchmarks.keyless_scan`).

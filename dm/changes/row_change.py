@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from dm.accelerator.structures import shared
 
 if TYPE_CHECKING:
-    from dm.binlog.value import Row
     from dm.changes.keys import Key
     from dm.changes.plan import TablePlan
+    from dm.mysql.binlog.value import Row
 
 
 @shared

@@ -24,11 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from dm.binlog.value import Row
+from dm.accelerator.native import Native
+from dm.accelerator.switch import Pair
 from dm.changes.column_map import MappedColumn
-from dm.schema.table import Column
+from dm.mysql.binlog.value import Row
+from dm.mysql.schema.table import Column
+from dm.mysql.sql.literal import LiteralStep
 from dm.type_family import BYTES, CHARACTERS, FLOATS, INTEGERS, LONG_TEXT_BYTES, TEMPORAL, TEXTS
 
 _NUMBERED: Final = frozenset({"enum", "set", "bit"})
@@ -109,3 +112,47 @@ def _around(column: Column) -> tuple[bytes, bytes] | None:
     if base == "decimal":
         return b"CAST(", b" AS DECIMAL(%d,%d))" % (column.length or _DIGITS, column.decimals or 0)
     return (b"", b"") if base in TEMPORAL else None
+
+
+# The values of a row as text, for all rows of a table: one function made once per list of columns.
+
+RowText = Callable[[Row], bytes]
+"""Literals with commas between them; raises TypeError for a value that an image leaves out."""
+
+
+def row_text(columns: Sequence[MappedColumn], opening: bytes = b"", closing: bytes = b"") -> RowText:
+    """Writes these columns of a row, between two texts; compiled if possible."""
+    return _TWINS()(columns, opening, closing)
+
+
+class _Maker(Protocol):
+    """Makes functions that write columns."""
+
+    def __call__(self, columns: Sequence[MappedColumn], opening: bytes, closing: bytes, /) -> RowText:
+        """For rows of these columns."""
+        ...
+
+
+def _interpreted(columns: Sequence[MappedColumn], opening: bytes, closing: bytes) -> RowText:
+    places = [(column.at, column.encode) for column in columns]
+
+    def text(row: Row) -> bytes:
+        return opening + b",".join([encode(row[at]) for at, encode in places]) + closing
+
+    return text
+
+
+def _compiled(native: Native) -> _Maker:
+    def made(columns: Sequence[MappedColumn], opening: bytes, closing: bytes) -> RowText:
+        steps = tuple(LiteralStep(column.at, *column.usual, column.encode) for column in columns)
+        return native.Literals(steps, opening, closing)
+
+    return made
+
+
+_TWINS: Final[Pair[_Maker]] = Pair(_interpreted, _compiled)
+
+
+def listed_text(columns: Sequence[MappedColumn]) -> RowText:
+    """The same as an element of an IN list: one value bare, several in parentheses."""
+    return row_text(columns, b"(", b")") if len(columns) > 1 else row_text(columns)

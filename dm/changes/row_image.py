@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dm.binlog.decode import RowPair
-from dm.binlog.value import ABSENT, Row, Value
 from dm.changes.column_map import MappedColumn
 from dm.changes.plan import TablePlan
 from dm.changes.statement import key_changed
 from dm.errors import DMError
+from dm.mysql.binlog.decode import RowPair
+from dm.mysql.binlog.value import ABSENT, Row, Value
 
 
 def completed_images(plan: TablePlan, pairs: Sequence[RowPair], *, safe: bool) -> list[RowPair]:

@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dm.binlog.value import ABSENT, Row
 from dm.changes.equal_documents import behind_others
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
@@ -37,6 +36,7 @@ from dm.changes.statement import (
     update_row,
     written,
 )
+from dm.mysql.binlog.value import ABSENT, Row
 
 
 def safe_insert(change: RowChange, after: Row) -> list[ApplyStatement]:

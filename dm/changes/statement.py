@@ -18,16 +18,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dm.binlog.value import ABSENT, Row, Value
 from dm.changes.column_map import MappedColumn
 from dm.changes.comparison import equal
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
-from dm.changes.row_text import row_text
+from dm.changes.row_hash import row_text
 from dm.errors import DMError
 from dm.flavor import Flavor
+from dm.mysql.binlog.value import ABSENT, Row, Value
+from dm.mysql.sql.literal import quoted
 from dm.session.state import USUAL_MODE, lenient
-from dm.sql.literal import quoted
 
 
 @dataclass(frozen=True, slots=True)

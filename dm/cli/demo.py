@@ -24,10 +24,9 @@ from dm.cli import output
 from dm.cli.client import Client, Refused, read_config_file
 from dm.clock import SystemClock
 from dm.demo.compare import Report, compare, pair_tables
-from dm.demo.patience import Patience, sight_of
 from dm.demo.servers import ThrowawayServer
 from dm.demo.shop import Shop, load_all
-from dm.demo.workload import Tally, Writer
+from dm.demo.workload import Patience, Tally, Writer, sight_of
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName

@@ -1,7 +1,7 @@
 """`dmctl logs`: what a task's processes logged, in the order of time, and what they log from now on.
 
 The daemon says which files those are, and they are read here: it runs on this machine and for this user. A process
-rotates its own file (dm/task/log_file.py), so a file that is followed may get another name; its rest is read first,
+rotates its own file (dm/task/log.py), so a file that is followed may get another name; its rest is read first,
 then the one that has its name now.
 """
 

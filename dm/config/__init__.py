@@ -3,10 +3,10 @@
 from dm.config.endpoint import Endpoint
 from dm.config.load import load_source, load_task, read_source, read_task
 from dm.config.problem import ConfigErrors, Mark, Problem
+from dm.config.references import StartPoint
 from dm.config.secret import referenced_variables
 from dm.config.security import Security
 from dm.config.source import SourceConfig
-from dm.config.start_point import StartPoint
 from dm.config.subtask import SubtaskConfig
 from dm.config.task import TaskConfig, resolve
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final, Literal
 
 from dm.config.document import SIZE_LIMIT, YamlMap, marks_of, parse
-from dm.config.file_kind import Kind, is_other
 from dm.config.problem import Mark, Report
-from dm.config.references import check_references
+from dm.config.references import check_references, check_start_points
 from dm.config.rule_sets import check_rule_sets
 from dm.config.section import LoadContext, read_section, warnings_of
 from dm.config.source import SourceConfig
-from dm.config.start_point import check_start_points
 from dm.config.task import TaskConfig
 
 
@@ -109,3 +108,29 @@ def _content(path: str | Path) -> bytes:
         report.add("config-unreadable", Mark(1, 1), "", why=why)
     report.raise_if_any()
     return content
+
+
+# Source files and task files, told apart: one that was given in place of the other is one problem, not twenty.
+
+Kind = Literal["source", "task"]
+
+_KEYS: Final[dict[Kind, frozenset[str]]] = {
+    "source": frozenset({"source-id", "from"}),
+    "task": frozenset({"task-mode", "mysql-instances", "target-database"}),
+}
+_VERBS: Final[dict[Kind, str]] = {
+    "source": "`dmctl operate-source create`",
+    "task": "`dmctl check-task` and `dmctl start-task`",
+}
+
+
+def is_other(tree: YamlMap, wanted: Kind, report: Report) -> bool:
+    """Whether the file is clearly of the other kind; that is reported."""
+    other: Kind = "task" if wanted == "source" else "source"
+    if _KEYS[wanted] & tree.keys() or len(_KEYS[other] & tree.keys()) < 2:
+        return False
+    report.add(
+        "config-other-file", Mark(1, 1), "", which=other, expected=f"a {wanted} file",
+        suggestion=f"{other} files are for {_VERBS[other]}",
+    )  # fmt: skip
+    return True

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from dm.config.choices import CheckingItem, Collation, ShardMode, TaskMode
 from dm.config.dumper import DumperConfig
 from dm.config.endpoint import Endpoint
 from dm.config.event_filter import FilterRule
 from dm.config.expression import ExpressionFilter
 from dm.config.loader import LoaderConfig
-from dm.config.merge_order import CommitTimeOrder
+from dm.config.references import StartPoint
 from dm.config.route import RouteRule
+from dm.config.scalar import CheckingItem, Collation, ShardMode, TaskMode
 from dm.config.selection import BlockAllowList
-from dm.config.share import Share
 from dm.config.source import SourceConfig
 from dm.config.spark import SparkConfig
-from dm.config.start_point import StartPoint
-from dm.config.syncer import SyncerConfig
+from dm.config.syncer import CommitTimeOrder, SyncerConfig
 from dm.config.validator import ValidatorConfig
 from dm.unit import JSON
+
+# A part of a task's tables: those that are loaded beside its stream (`dm.progress.joining.steps`).
+
+
+class Share(BaseModel):
+    """Certain tables of the source, or all that an older list of the task did not want."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    tables: tuple[tuple[str, str], ...] = ()
+    older: BlockAllowList | None = None
+    """The list of before; where it is given, it decides, and no tables are named."""
 
 
 class SubtaskConfig(BaseModel):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Final, Literal
 
+from pydantic import BaseModel, ConfigDict
+
 from dm.config.scalar import Flag, duration, one_of, size, whole
 from dm.config.section import Issue, Section
 
@@ -70,3 +72,21 @@ class SyncerConfig(Section):
         """Safe mode can't be on and last 0 s."""
         if self.safe_mode and self.safe_mode_duration == 0:
             yield Issue("config-safe-mode-duration", "safe-mode-duration", suggestion="leave one of the two out")
+
+
+# In which order the changes of several sources reach the tables that they share.
+
+MergeOrder = Literal["", "commit-time"]
+SilentSource = Literal["pause", "continue"]
+
+HOLD_SECONDS = 60.0
+
+
+class CommitTimeOrder(BaseModel):
+    """`merge-order: commit-time`, as a unit's process gets it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    sources: tuple[str, ...]  # all sources of the task
+    hold: float = HOLD_SECONDS  # seconds for which a silent source holds the others
+    silent: SilentSource = "pause"

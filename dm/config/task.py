@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 import re
+import zoneinfo
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Annotated, ClassVar
 
 from pydantic import Field, PrivateAttr
 
-from dm.config.choices import CheckingItem, Collation, Conversion, ShardMode, TaskMode
 from dm.config.dumper import DumperConfig
 from dm.config.endpoint import Endpoint
 from dm.config.event_filter import FilterRule
 from dm.config.expression import ExpressionFilter
 from dm.config.loader import LoaderConfig
-from dm.config.merge_order import HOLD_SECONDS, CommitTimeOrder, MergeOrder, SilentSource
 from dm.config.name_map import CollationMap, EngineMap, charset_changes
-from dm.config.problem import Mark, Problem
+from dm.config.problem import Mark, Problem, did_you_mean
+from dm.config.references import StartPoint
 from dm.config.regex import RegexError, compile_regex
 from dm.config.route import RouteRule
-from dm.config.scalar import Flag, Text, checked, duration, matching, one_of, whole, wrong
+from dm.config.scalar import (
+    CheckingItem,
+    Collation,
+    Conversion,
+    Flag,
+    ShardMode,
+    TaskMode,
+    Text,
+    checked,
+    duration,
+    matching,
+    one_of,
+    whole,
+    wrong,
+)
 from dm.config.section import Issue, Section
 from dm.config.selection import BlockAllowList
 from dm.config.source import NAME_FORM, SourceConfig
 from dm.config.spark import SparkConfig
-from dm.config.start_point import StartPoint
 from dm.config.subtask import SubtaskConfig
-from dm.config.syncer import SyncerConfig
-from dm.config.time_zone import TimeZoneText
+from dm.config.syncer import HOLD_SECONDS, CommitTimeOrder, MergeOrder, SilentSource, SyncerConfig
 from dm.config.validator import ValidatorConfig
 from dm.errors import DMError
 from dm.unit import JSON
@@ -354,3 +367,35 @@ def _filters(task: TaskConfig, names: tuple[str, ...], source: SourceConfig) -> 
     for number, rule in enumerate(source.filters):
         rules.append(rule.model_copy(update={"name": f"filters[{number}] of source {source.source_id}"}))
     return tuple(rules)
+
+
+# `timezone` of a task: a zone of the IANA database or an offset.
+
+_OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")
+_EXPECTED = "an IANA name such as `Europe/Berlin`, or an offset from `-12:59` to `+14:00`"
+
+
+@lru_cache(maxsize=1)
+def _known() -> frozenset[str]:
+    return frozenset(zoneinfo.available_timezones())
+
+
+def _check(text: str) -> None:
+    if not text:
+        return
+    problem = wrong("config-time-zone", _EXPECTED, value=repr(text[:60]))
+    offset = _OFFSET.fullmatch(text)
+    if offset is not None:
+        minutes = int(offset[2]) * 60 + int(offset[3])
+        if int(offset[3]) > 59 or minutes > (14 * 60 if offset[1] == "+" else 12 * 60 + 59):
+            raise problem
+        return
+    # `Local` and `SYSTEM` mean another zone on every machine; a system without a zone database accepts any name's form.
+    if text.lower() in ("local", "system") or not _NAME.fullmatch(text):
+        raise problem
+    if _known() and text not in _known():
+        raise wrong("config-time-zone", _EXPECTED, did_you_mean(text, _known()), value=repr(text[:60]))
+
+
+TimeZoneText = Annotated[str, checked(_check)]

@@ -6,8 +6,8 @@ so no sorting, no collation and no primary key is needed, several upstream table
 into, a row that is there twice counts twice, and memory is the same for any table. Where a bucket differs, a second
 reading collects the rows of a few differing buckets and names them.
 
-When two values are the same, `dm.equality` says, as it does for `dmctl diff`. But all rows are read here and hashed
-here, so that the tests judge the sums that servers compute as well.
+When two values are the same, `dm.mysql.equality` says, as it does for `dmctl diff`. But all rows are read here and
+hashed here, so that the tests judge the sums that servers compute as well.
 
 Where a table has one source of the same flavour, the servers' own CHECKSUM TABLE must agree: a check of the checker.
 """
@@ -23,12 +23,12 @@ from typing import Any, Protocol, Self
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor, SSCursor
 
-from dm.equality import structure
-from dm.equality.checksum import Checksum
-from dm.equality.structure import Structure
-from dm.equality.values import Part, Side, parts, text_of
 from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.equality import structure
+from dm.mysql.equality.checksum import Checksum
+from dm.mysql.equality.structure import Structure
+from dm.mysql.equality.values import Part, Side, parts, text_of
 
 Values = tuple[bytes | None, ...]
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from dm.demo.scene import Statement
+from dm.demo.workload import Statement
 from dm.ident import Ident, TableName
 
 _SHARD_KEYS = 100_000_000

@@ -4,6 +4,10 @@ Transactions that the server refuses (a duplicate key, a deadlock, a foreign key
 application would. A server that goes away is waited for. Anything else is a defect of the scene: it ends the writer
 and is raised by `stop`. The sequence of transactions depends on the seed alone, which every message of this module
 names.
+
+How long a demo waits: as long as something new is to be seen, however slow the machine is.
+
+What was seen before is nothing new, so a task that fails and begins again for ever is given up.
 """
 
 from __future__ import annotations
@@ -11,17 +15,17 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 import pymysql
 from pymysql.connections import Connection
 from pymysql.constants import CR, ER
 from pymysql.cursors import Cursor
 
-from dm.demo.scene import Scene, Statement
+from dm.clock import Clock
 
 _REFUSALS = frozenset(
     {
@@ -198,3 +202,66 @@ class Writer:
         self.tally.rows += rows
         for verb in verbs:
             self.tally.by_verb[verb] = self.tally.by_verb.get(verb, 0) + 1
+
+
+# What a workload plays: tables, and random transactions on them.
+
+Statement = tuple[str, tuple[object, ...]]  # SQL with %s and what goes there
+
+
+class Scene(Protocol):
+    """Tables of one schema on one upstream, and what happens to them. Not for use by two threads at once."""
+
+    schema: str
+
+    def create(self) -> Sequence[str]:
+        """The statements that create schema and tables."""
+        ...
+
+    def transaction(self, chance: random.Random) -> Sequence[Statement]:
+        """The statements of one random transaction, its BEGIN and COMMIT left out; any of them may match no row."""
+        ...
+
+    def alter(self) -> str:
+        """The next DDL statement with several operations; later transactions use what it adds."""
+        ...
+
+
+_MARKS: Final = ("finishedBytes", "finishedRows", "totalRows", "completedTables", "progress", "syncerBinlog")
+"""Fields of a unit's status that move on with its work, and do not with time alone."""
+
+
+class Patience:
+    """Of one wait."""
+
+    def __init__(self, seconds: float, clock: Clock) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._seen: set[Hashable] = set()
+        self._last_new = clock.monotonic()
+
+    def see(self, sight: Hashable) -> None:
+        """Look at how things are."""
+        if sight not in self._seen:
+            self._seen.add(sight)
+            self._last_new = self._clock.monotonic()
+
+    @property
+    def idle(self) -> float:
+        """Seconds since something new was seen."""
+        return self._clock.monotonic() - self._last_new
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing new has come for too long."""
+        return self.idle > self._seconds
+
+
+def sight_of(status: Mapping[str, Any]) -> Hashable:
+    """How far each subtask of a `query-status` is."""
+    return tuple(
+        (source["sourceStatus"]["source"], subtask["unit"], *(str(detail.get(mark)) for mark in _MARKS))
+        for source in status["sources"]
+        for subtask in source["subTaskStatus"]
+        for detail in (subtask.get(str(subtask["unit"]).lower()) or {},)
+    )

@@ -14,6 +14,11 @@ An UPDATE or DELETE that finds no row is such an error, unless the plan says to 
 
 A batch takes two round trips where its statements ask for nothing in between: everything up to the last change, then
 COMMIT, once all the answers were looked at.
+
+How often a transaction that gave way to another one is sent again.
+
+The loser of a deadlock finds the other side gone on, so it may try many times. Who waited for a lock in vain has waited
+for long already (innodb_lock_wait_timeout, 50 seconds unless set): after a few times a person is to hear of it.
 """
 
 from __future__ import annotations
@@ -35,12 +40,11 @@ from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of, row_of
 from dm.downstream.connection import BEGIN, ROW_EVENTS, Outcome, TargetConnection
-from dm.downstream.lenient import as_it_asks
-from dm.downstream.refused_row import run_exactly
+from dm.downstream.lenient import as_it_asks, run_exactly
 from dm.downstream.rows_by_hash import Lacking, NotByHash, carry_out
-from dm.downstream.table_session import TableSession
+from dm.downstream.source_computing import TableSession
 from dm.errors import DMError
-from dm.sql.json_depth import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
+from dm.mysql.sql.json_expression import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
 
 # KILL QUERY, MariaDB's max_statement_time, TiDB's max_execution_time.
 _ENDED_STATEMENT: Final = {1317, 1969, 3024}
@@ -485,3 +489,21 @@ def _transaction(
         raise
     connection.commit()
     return count
+
+
+_AGAIN: Final = {1213: 19, 1205: 2}
+
+
+class Attempts:
+    """Those of one transaction."""
+
+    def __init__(self) -> None:
+        self._left = dict(_AGAIN)
+
+    def again(self, error: DMError) -> bool:
+        """Whether to try again after this error."""
+        number = error.server_errno
+        if error.name != "transaction-aborted" or not self._left.get(number):
+            return False
+        self._left[number] -= 1
+        return True

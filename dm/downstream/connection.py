@@ -18,6 +18,11 @@ the middle of it, mostly before its reason can be read, and a session that is lo
 
 A connection that broke stays broken: nobody reconnects behind the caller's back, since the session's transaction, locks
 and settings would silently be gone.
+
+A statement of ours with values in it, for sessions that take several statements in one packet.
+
+There a literal that ended too early would be more than a wrong value: what follows it could be a statement. So these
+sessions are given the literals of `dm.mysql.sql.literal`, like the rows, and not the driver's.
 """
 
 from __future__ import annotations
@@ -36,10 +41,10 @@ from pymysql.constants import CLIENT, COMMAND
 from pymysql.protocol import OKPacketWrapper
 
 from dm.config.endpoint import Endpoint
-from dm.downstream.composed import composed
 from dm.downstream.failure import ERROR_DURING_COMMIT, connect_failure, failure, is_lost, number_of, packet_too_large
 from dm.errors import WHO, DMError, Grantee, nobody
 from dm.flavor import Flavor, flavor_of, is_tidb
+from dm.mysql.sql.literal import quoted
 from dm.session import state, tidb
 from dm.session.login import UNSOUND, garbled, is_garbled, login_error, open_connection
 
@@ -472,3 +477,35 @@ def _outcome(connection: Any) -> Outcome:
         if number is not None:
             told = int(number[0])
     return Outcome(affected, told, int(result.warning_count or 0))
+
+
+_PLACE: Final = re.compile(rb"%[%s]")
+
+
+def composed(sql: str, values: Sequence[object] | Mapping[str, object]) -> bytes:
+    """The statement with each `%s` replaced by a value: a text, a number or NULL; raises ValueError or TypeError."""
+    if isinstance(values, Mapping):
+        raise TypeError("values with names have no places in a statement of ours")
+    left = iter(values)
+
+    def put(place: re.Match[bytes]) -> bytes:
+        if place[0] == b"%%":
+            return b"%"
+        for value in left:
+            return _literal(value)
+        raise ValueError("a statement has more places than values")
+
+    text = _PLACE.sub(put, sql.encode())
+    if any(True for _ in left):
+        raise ValueError("a statement has fewer places than values")
+    return text
+
+
+def _literal(value: object) -> bytes:
+    if value is None:
+        return b"NULL"
+    if isinstance(value, int):
+        return str(int(value)).encode()
+    if isinstance(value, str):
+        return quoted(value.encode("utf-8", "surrogateescape"))
+    raise TypeError(f"a {type(value).__name__} has no literal in a statement of ours")

@@ -26,16 +26,15 @@ from dataclasses import dataclass, replace
 from itertools import starmap
 from typing import Final
 
-from dm.binlog.value import Row
 from dm.downstream.connection import TargetConnection
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.flavor import Flavor
 from dm.ident import Ident, TableName
+from dm.mysql.binlog.value import Row
+from dm.mysql.schema.show import column_text
+from dm.mysql.schema.table import Column
+from dm.mysql.sql.literal import Encoder, encoder_for, statements
 from dm.rules.server_condition import ServerCondition
-from dm.schema.show import column_text
-from dm.schema.table import Column
-from dm.sql.literal import Encoder, encoder_for
-from dm.sql.value_list import statements
 
 _TABLES_KEPT: Final = 32
 _ROWS_OF_A_PART: Final = 5000

@@ -26,10 +26,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from dm.binlog.row_events import binlog_statement, format_description
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.flavor import Flavor
+from dm.mysql.binlog.row_events import binlog_statement, format_description
 
 APPLIER: Final[dict[Flavor, str]] = {"mysql": "REPLICATION_APPLIER", "mariadb": "BINLOG REPLAY"}
 """The privilege that BINLOG needs."""

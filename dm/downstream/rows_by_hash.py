@@ -22,7 +22,7 @@ from dm.changes.row_bag import LEAST, BagChange
 from dm.changes.statement import insert_head
 from dm.downstream.connection import Outcome, TargetConnection
 from dm.downstream.target_schema import has_triggers, read_schema
-from dm.sql.value_list import statements
+from dm.mysql.sql.literal import statements
 
 _HASH_BYTES: Final = 67  # of one in a list: 0x, the digits, a comma
 _LIST_BYTES: Final = 8 << 20  # the server holds some times as much of a list

@@ -13,14 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
-from dm.changes.computing import PADDING, UTC, Computing, SourceSettings
+from dm.changes.computing import PADDING, PLAIN, UTC, Computing, SourceSettings, TableSettings
+from dm.changes.local_time import LocalTime
 from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
+from dm.mysql.sql.literal import quoted
+from dm.mysql.sql.zone_offsets import offset_name, offset_named, offsets_of, offsets_question
 from dm.session.state import sql_mode
-from dm.sql.literal import quoted
-from dm.sql.zone_offsets import offset_name, offset_named, offsets_of, offsets_question
 
 _OFFSETS_SINCE = 80019  # of MySQL: literals with an offset
 
@@ -77,3 +79,58 @@ def with_settings(target: Endpoint, source: SourceSettings) -> Endpoint:
     if (session, values) == (target.session, target.expression_values):
         return target
     return target.model_copy(update={"session": session, "expression_values": values})
+
+
+# One session at the target, as the table of the moment needs it (`dm.changes.computing`).
+
+
+class TableSession:
+    """Gives the session the settings of tables, and its own back."""
+
+    def __init__(self, connection: TargetConnection) -> None:
+        self._connection = connection
+        self.now = PLAIN
+
+    def take(self, settings: TableSettings) -> None:
+        """From here on the session has these."""
+        if settings != self.now:
+            # Before: where it fails, or the answer is lost, nobody knows what the session has.
+            own, self.now = self._own(), settings
+            zone, mode = settings.zone or own["time_zone"], settings.mode(own["sql_mode"])
+            self._connection.set({"time_zone": zone, "sql_mode": mode})
+
+    def end(self) -> None:
+        """The session has its own settings again, unless it is broken."""
+        if self.now != PLAIN and self._connection.alive:
+            self.take(PLAIN)
+
+    def _own(self) -> dict[str, str]:
+        mode = self._connection.has("sql_mode")
+        return {"time_zone": "+00:00", "sql_mode": mode.removesuffix(f",{PADDING}")}
+
+
+# Whether the target knows the time zone of a task, which it needs for what it computes itself.
+
+_UTC: Final = frozenset({"utc", "etc/utc", "+00:00", "-00:00"})
+_GLOBAL: Final = "@@GLOBAL.time_zone"
+
+
+def filter_zone(connection: TargetConnection) -> str:
+    """The zone of expression filters of a task that names none, as in DM: the target's global one.
+
+    SYSTEM is a name for the server alone, so it is asked which offset that is, if it is one all the time.
+    """
+    name = str(connection.query(f"SELECT {_GLOBAL}")[0][0])
+    if name != "SYSTEM":
+        return name
+    offsets = offsets_of(connection.query(offsets_question(_GLOBAL)))
+    return offset_name(offsets[0][1]) if len(offsets) == 1 else name
+
+
+def local_time(connection: TargetConnection, timezone: str) -> LocalTime:
+    """The zone of a task's file, else the target's global one."""
+    if timezone.lower() in _UTC:
+        return LocalTime()
+    zone = quoted(timezone.encode()).decode() if timezone else _GLOBAL
+    known, name = connection.query(f"SELECT CONVERT_TZ('2020-01-01 00:00:00', '+00:00', {zone}), {zone}")[0]
+    return LocalTime(zone, "" if known is not None else str(name))

@@ -21,14 +21,13 @@ import pyarrow
 from pyarrow import parquet
 
 from dm.dumpfiles.dump_files import FOOTER_KEY, ChunkFooter
-from dm.dumpfiles.literals import error_values, row_literals, shown_row
-from dm.dumpfiles.sql_file import HEADER, LENIENT, SqlTrailer
+from dm.dumpfiles.literals import HEADER, LENIENT, SqlTrailer, error_values, row_literals, shown_row
 from dm.dumpfiles.storage import NewFile
 from dm.dumpfiles.text_rows import Batch
 from dm.errors import DMError
 from dm.ident import Ident, TableName
-from dm.schema.table import Column
-from dm.sql.value_list import statements
+from dm.mysql.schema.table import Column
+from dm.mysql.sql.literal import statements
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Chunks and walks of many small tables in one Spark item (`dm.spark.task_group`), over one session of each server.
+"""Chunks and walks of many small tables in one Spark item (`dm.spark.job`), over one session of each server.
 
 What a chunk weighs is told by estimated rows, against the rows that a chunk of that table may have, which bounds bytes
 too.
@@ -15,14 +15,14 @@ from typing import Self
 
 from dm import faults
 from dm.config.endpoint import Endpoint
-from dm.downstream.attempts import Attempts
+from dm.downstream.apply import Attempts
 from dm.dumper.chunk_reader import ChunkReader, ChunkResult, ChunkTask, is_changed
-from dm.dumpfiles.key_walk import KeyWalk, WalkResult, find_bounds
+from dm.dumpfiles.chunk_plan import KeyWalk, WalkResult, find_bounds
 from dm.errors import DMError
-from dm.upstream.connection import Connection
-from dm.upstream.facts import ServerFacts
-from dm.upstream.row_session import question_session, row_session
-from dm.upstream.snapshot import table_snapshot
+from dm.sourcelog.upstream.connection import Connection
+from dm.sourcelog.upstream.facts import ServerFacts
+from dm.sourcelog.upstream.row_session import question_session, row_session
+from dm.sourcelog.upstream.snapshot import table_snapshot
 
 _STOP_SECONDS = 0.1  # between looks at whether to stop
 

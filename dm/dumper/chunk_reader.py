@@ -2,22 +2,30 @@
 
 Everything here runs on executors. The endpoint, and with it the password, is inside the function that Spark pickles;
 the items name tables and conditions only.
+
+JSON documents of a chunk with the types that their texts leave out, as the server has given them.
+
+A text that is longer than its max_allowed_packet the server gives as an empty one, and a list of types as NULL, each
+with a warning that is gone with the statement. So neither may come: a document without its types would be loaded as
+another one.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
 
+import pyarrow
+from pyarrow import compute
+
 from dm.config.endpoint import Endpoint
 from dm.dumper.chunk_file import HashedFile, SqlForm, open_chunk_file
 from dm.dumper.stream import ChunkSink
-from dm.dumper.typed_documents import demanded_whole
 from dm.dumpfiles.chunk_plan import (
     value_expression,
 )
@@ -28,13 +36,13 @@ from dm.dumpfiles.storage import DumpStorage
 from dm.dumpfiles.text_rows import Batch, Limits, read_all, read_batches
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident, TableName
+from dm.mysql.schema.show import normal_structure
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.json_expression import NOTHING, types_expression
 from dm.position import Position
-from dm.schema.structure_text import normal_structure
-from dm.schema.table import TableSchema
-from dm.sql.json_types import types_expression
-from dm.upstream.connection import Connection
-from dm.upstream.facts import ServerFacts
-from dm.upstream.snapshot import TableSnapshot
+from dm.sourcelog.upstream.connection import Connection
+from dm.sourcelog.upstream.facts import ServerFacts
+from dm.sourcelog.upstream.snapshot import TableSnapshot
 
 # Of a Parquet file: what a processor's cache holds, and little enough that the source goes on writing into the socket
 # while a group is compressed. But each part of a load reads what the file's end says of all its groups, so a table that
@@ -288,3 +296,23 @@ class ChunkReader:
             if file.publish():
                 self._report(task, rows, size, hashed.sha256)
         return ChunkResult(task.table, task.generation, task.chunk, rows, size, point=point)
+
+
+def demanded_whole(batches: Iterable[Batch], columns: Sequence[str], table: TableName) -> Iterator[Batch]:
+    """The batches, with no types (NULL) for documents whose text says everything. Raises DMError where one was cut."""
+    places = {name: at for at, name in enumerate(columns)}
+    pairs = [(name, places[name], places[types_column(name)]) for name in columns if types_column(name) in places]
+    for batch in batches:
+        for name, document, types in pairs:
+            texts, listed = batch.columns[document], batch.columns[types]
+            if listed.null_count or compute.any(compute.equal(texts, b"")).as_py():
+                raise DMError("dump-json-cut", table=table, column=name)
+            batch.columns[types] = _without_nothing(listed)
+        yield batch
+
+
+def _without_nothing(listed: pyarrow.Array) -> pyarrow.Array:
+    nothing = compute.equal(listed, NOTHING)
+    if compute.all(nothing).as_py():
+        return pyarrow.nulls(len(listed), listed.type)
+    return compute.if_else(nothing, None, listed)

@@ -18,16 +18,15 @@ from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.file_birth import FileBirth
-from dm.relaylog.hold import Hold
+from dm.progress.checkpoint import FileBirth
 from dm.rules import TableRules
 from dm.rules.block_allow import SYSTEM_SCHEMAS
+from dm.sourcelog.relaylog.hold import Hold
+from dm.sourcelog.upstream.connection import Connection, read_source_settings
+from dm.sourcelog.upstream.facts import ServerFacts, binlog_files, list_tables
+from dm.sourcelog.upstream.lineage import creation_time
+from dm.sourcelog.upstream.replica_identity import identity_for
 from dm.spark.session import SparkProvider
-from dm.upstream.connection import Connection
-from dm.upstream.facts import ServerFacts, binlog_files, list_tables
-from dm.upstream.file_beginning import creation_time
-from dm.upstream.replica_identity import identity_for
-from dm.upstream.source_settings import read_source_settings
 
 
 @dataclass

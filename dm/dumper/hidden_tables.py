@@ -19,9 +19,9 @@ from dm.dumper.dump_run import DumpRun
 from dm.errors import DMError, account_sql, grant
 from dm.ident import Ident, TableName
 from dm.rules import TableRules
-from dm.upstream.connection import Connection, fetch
-from dm.upstream.facts import list_tables
-from dm.upstream.privilege import Grants, read_grants
+from dm.sourcelog.upstream.connection import Connection, fetch
+from dm.sourcelog.upstream.facts import list_tables
+from dm.sourcelog.upstream.privilege import Grants, read_grants
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,9 @@ from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan, save_plan
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.spark.job import run_tasks
-from dm.spark.task_group import grouped
-from dm.upstream.row_session import question_session
-from dm.upstream.snapshot import lower_bound, upper_bound, wait_for_no_prepared_xa
+from dm.sourcelog.upstream.row_session import question_session
+from dm.sourcelog.upstream.snapshot import lower_bound, upper_bound, wait_for_no_prepared_xa
+from dm.spark.job import grouped, run_tasks
 
 _ROUNDS = 10
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from dm.dumper.chunk_reader import is_changed
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.show import normal_structure
 from dm.position import Position
-from dm.schema.structure_text import normal_structure
-from dm.upstream.connection import Connection, fetch
-from dm.upstream.facts import list_tables, read_structure
+from dm.sourcelog.upstream.connection import Connection, fetch
+from dm.sourcelog.upstream.facts import list_tables, read_structure
 
 Structures = Mapping[TableName, str | None]
 

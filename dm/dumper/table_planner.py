@@ -19,20 +19,18 @@ from dm.dumper.chunk_reader import (
 )
 from dm.dumper.dump_run import DumpRun
 from dm.dumper.structures import read_sizes
-from dm.dumpfiles.chunk_plan import conditions, in_innodb, rows_per_chunk, walked_key
+from dm.dumpfiles.chunk_plan import KeyWalk, WalkResult, conditions, in_innodb, rows_per_chunk, walked_key
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan, finished_chunk, save_plan
-from dm.dumpfiles.key_walk import KeyWalk, WalkResult
 from dm.dumpfiles.literals import naming_key
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.json_expression import tells_types
 from dm.position import Position
-from dm.schema.parse import parse_create_table
-from dm.schema.table import TableSchema
-from dm.spark.job import run_tasks
-from dm.spark.task_group import grouped
-from dm.sql.context import SourceContext
-from dm.sql.json_types import tells_types
+from dm.spark.job import grouped, run_tasks
 
 
 @dataclass

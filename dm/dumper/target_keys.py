@@ -16,8 +16,8 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.schema.table import TableSchema
 from dm.rules import TableRules
-from dm.schema.table import TableSchema
 
 
 class TargetKeys:

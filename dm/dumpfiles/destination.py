@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from dm.changes.computing import PLAIN, TableSettings
 from dm.ident import TableName
-from dm.schema.table import Column
+from dm.mysql.schema.table import Column
 
 
 @dataclass(frozen=True, slots=True)

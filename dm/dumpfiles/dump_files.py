@@ -12,6 +12,14 @@ worker that outlived its driver can't replace a file after P1 was read, which wo
 footer repeats which dump, table, generation and chunk it belongs to; files of another dump or of a table's earlier
 generation are not counted. The plan is written only when a phase of the dump ends; which chunks are done is what the
 files themselves say.
+
+The files of a dump in its place: whose they are, and removing what is ours.
+
+Problem: `loaders.dir` names a directory of the user's. A dump must never wipe what somebody else's dump has left there,
+a load must never take the remains of a removal for a dump, and a process may die between any two files.
+
+So every file of ours exists only while the plan (`dump.json`) or the mark of a removal exists: the plan is stored
+before the first chunk is written, and a removal begins by renaming the plan to that mark and ends by removing the mark.
 """
 
 from __future__ import annotations
@@ -19,22 +27,22 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from pyarrow import parquet
 
 from dm.changes.computing import SourceSettings
 from dm.dumpfiles.chunk_plan import Bound
-from dm.dumpfiles.dump_directory import PLAN_FILE
-from dm.dumpfiles.sql_file import read_trailer
+from dm.dumpfiles.literals import read_trailer
 from dm.dumpfiles.storage import DumpStorage, read_bytes
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.file_birth import UNKNOWN, FileBirth, birth_from_json, birth_to_json
+from dm.progress.checkpoint import UNKNOWN, FileBirth, birth_from_json, birth_to_json
 
 FOOTER_KEY = b"dm.chunk"
 STREAMED = "stream"  # the form of a table whose chunks go into the target without files
@@ -339,3 +347,37 @@ def finished_chunk(storage: DumpStorage, plan: DumpPlan, table: DumpedTable, chu
     ):
         return None
     return footer
+
+
+PLAN_FILE: Final = "dump.json"
+MANIFEST_FILE: Final = "manifest.json"
+METADATA_FILE: Final = "metadata"
+SLOTS_DIRECTORY: Final = ".slots"  # where the sessions of a consistent dump meet
+
+_REMOVAL = ".dump-removed.json"
+# Names as `dump_files` and `atomic_file` make them: chunks end with two numbers, temporary files begin with a dot.
+_OURS = re.compile(
+    r"metadata|manifest\.json|\..+\.tmp"
+    r"|.+(\.[0-9]{3,}\.[0-9]{9,}\.parquet|\.[0-9]{9,}\.sql|-schema\.sql|-schema-create\.sql)"
+)
+_DUMP_LIKE = re.compile(r"metadata(\.partial)?|.*(\.parquet|\.sql(\.gz|\.zst)?|\.dat|\.csv)", re.DOTALL)
+
+
+def foreign_file(storage: DumpStorage) -> str | None:
+    """The name of a file of a dump that is not ours; None where there is none."""
+    names = storage.names()
+    if PLAN_FILE in names or _REMOVAL in names:
+        return None
+    return min((name for name in names if _DUMP_LIKE.fullmatch(name)), default=None)
+
+
+def remove_files(storage: DumpStorage) -> None:
+    """Remove what a dump of ours has written here, and nothing else."""
+    names = storage.names()
+    if PLAN_FILE in names:
+        storage.rename(PLAN_FILE, _REMOVAL)
+    if PLAN_FILE in names or _REMOVAL in names:
+        storage.remove(name for name in storage.names() if _OURS.fullmatch(name))
+        shutil.rmtree(storage.work / SLOTS_DIRECTORY, ignore_errors=True)
+        storage.remove([_REMOVAL])
+    storage.leave()

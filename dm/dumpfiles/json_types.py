@@ -2,15 +2,15 @@
 
 Problem: a document that was made of columns (`JSON_OBJECT('price', price, 'day', day)`) holds DECIMALs, dates, bytes
 and unsigned numbers. Its text shows `1.50`, `"2024-01-01"`, `"base64:type15:.."` and `7`, and a server that reads the
-text back makes a DOUBLE, strings and a signed number of them (see `dm.binlog.json_tree`). Nothing gives the stored
-bytes by SQL, and neither comparing nor measuring the document tells a DECIMAL from a DOUBLE. What tells them is
+text back makes a DOUBLE, strings and a signed number of them (see `dm.mysql.binlog.json_tree`). Nothing gives the
+stored bytes by SQL, and neither comparing nor measuring the document tells a DECIMAL from a DOUBLE. What tells them is
 JSON_TYPE, value by value.
 
 So beside the document the server is asked for the values whose type is not the one that their text would get
-(`dm.sql.json_types`): for each its number in the order in which the paths `$**.*` (members of objects) and `$**[*]`
-(elements of arrays) find values, its type and its text. That order is the server's: all children of a container, then
-what is below each of them. Here the text is read into a tree, the tree is walked in the same order, and every listed
-value must stand where it is said to: if it does not, this is an error and not a guess.
+(`dm.mysql.sql.json_expression`): for each its number in the order in which the paths `$**.*` (members of objects) and
+`$**[*]` (elements of arrays) find values, its type and its text. That order is the server's: all children of a
+container, then what is below each of them. Here the text is read into a tree, the tree is walked in the same order, and
+every listed value must stand where it is said to: if it does not, this is an error and not a guess.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from dm.binlog.decimal_text import decimal_bytes
-from dm.binlog.json_tree import Integer, Number, Opaque, Tree
-from dm.binlog.wire_type import WireCode
 from dm.errors import DMError
+from dm.mysql.binlog.decimal_text import decimal_bytes
+from dm.mysql.binlog.json_tree import Integer, Number, Opaque, Tree
+from dm.mysql.binlog.wire_type import WireCode
 
 _BYTES: Final = re.compile(r"base64:type(\d+):([A-Za-z0-9+/=\n]*)")
 _TIME: Final = re.compile(r"(-?)(?:(\d{4})-(\d\d)-(\d\d))?(?: ?(\d\d\d?):(\d\d):(\d\d)\.(\d{6}))?")

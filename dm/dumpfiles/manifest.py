@@ -1,7 +1,7 @@
 """The manifest of a finished dump: every file with its size and SHA-256, chunk files with their table and rows.
 
 It is written before the plan says that the dump is finished, so a finished dump of ours has one. Whoever reads the
-files by other means than a load (`dm.lake`, a copy to another place) knows from it which there must be.
+files by other means than a load (`dm.tools.lake`, a copy to another place) knows from it which there must be.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dm.dumpfiles.dump_directory import MANIFEST_FILE
+from dm.dumpfiles.dump_files import MANIFEST_FILE
 from dm.dumpfiles.storage import DumpStorage, read_bytes
 from dm.errors import DMError
 from dm.ident import TableName

@@ -31,7 +31,7 @@ from pymysql.err import raise_mysql_exception
 from dm.accelerator.native import Native
 from dm.accelerator.structures import shared
 from dm.accelerator.switch import Pair
-from dm.upstream.connection import Connection, grantee, server_error
+from dm.sourcelog.upstream.connection import Connection, grantee, server_error
 
 _BLOCK = 1 << 18
 _HEAD = 4

@@ -1,7 +1,6 @@
 """Errors of source and task files, one entry per kind of problem, and of the rules built from them."""
 
-from dm.errors.kind import ErrorKind
-from dm.errors.way_out import WITH_NEW_FILE
+from dm.errors.kind import WITH_NEW_FILE, ErrorKind
 
 
 def _problem(name: str, code: int, message: str, workaround: str = "") -> ErrorKind:

@@ -1,7 +1,6 @@
 """Errors of DDL text and of the schema tracker."""
 
-from dm.errors.kind import ErrorKind
-from dm.errors.way_out import LOAD_AGAIN, OTHERWISE, START_LATER, WITH_NEW_FILE
+from dm.errors.kind import LOAD_AGAIN, OTHERWISE, START_LATER, WITH_NEW_FILE, ErrorKind
 
 # Followed by no structure: the statement must not change what the rows behind it look like.
 _IGNORE_TEXT = (

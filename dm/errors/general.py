@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from dm.errors.kind import ErrorKind
-from dm.errors.way_out import WITH_NEW_FILE
+from dm.errors.kind import WITH_NEW_FILE, ErrorKind
 
 REFUSED_STATEMENT: Final = {True: "query-failed", False: "statement-failed"}
 """The error of a statement that a server refused, by whether it only reads; DM tells the two apart."""

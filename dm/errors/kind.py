@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 Scope = Literal["not-set", "upstream", "downstream", "internal"]
 Level = Literal["low", "medium", "high"]
@@ -40,3 +40,22 @@ class ErrorKind:
     message: str
     workaround: str
     retryable: bool = False  # whether auto-resume may try again without a person
+
+
+# Workarounds that several errors share.
+
+# The progress is removed, so the target must already have everything before the new position.
+START_LATER: Final = (
+    "`dmctl stop-task`, bring the target up to date by hand, and `dmctl start-task --remove-meta` with a `meta` after"
+    " this event"
+)
+
+LOAD_AGAIN: Final = (
+    "load again (`dmctl stop-task`, empty the target's tables, `dmctl start-task --remove-meta` with `task-mode: all`)"
+)
+
+# For statements only: rows are never skipped or replaced.
+OTHERWISE: Final = "`dmctl binlog skip` skips the statement, `dmctl binlog replace` executes others instead"
+
+# Rules are read when a task starts; the progress is kept.
+WITH_NEW_FILE: Final = "`dmctl stop-task` and `dmctl start-task` with the changed file continue from here"

@@ -1,7 +1,6 @@
 """Errors of online DDL: tables that gh-ost and pt-online-schema-change make."""
 
-from dm.errors.kind import ErrorKind
-from dm.errors.way_out import OTHERWISE, WITH_NEW_FILE
+from dm.errors.kind import OTHERWISE, WITH_NEW_FILE, ErrorKind
 
 _IN_ITS_PLACE = (
     "`dmctl binlog replace` with the ALTER TABLE statements that make the target's table what the source's is now; or"

@@ -1,7 +1,6 @@
 """Errors of shard merge: several source tables that go into one target table, and alter it together."""
 
-from dm.errors.kind import ErrorKind
-from dm.errors.way_out import LOAD_AGAIN
+from dm.errors.kind import LOAD_AGAIN, ErrorKind
 
 KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(

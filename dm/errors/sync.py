@@ -1,7 +1,6 @@
 """Errors of the syncer and of the target's progress tables."""
 
-from dm.errors.kind import ErrorKind
-from dm.errors.way_out import LOAD_AGAIN, START_LATER, WITH_NEW_FILE
+from dm.errors.kind import LOAD_AGAIN, START_LATER, WITH_NEW_FILE, ErrorKind
 
 KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(

@@ -31,25 +31,24 @@ from typing import Final
 
 from dm import faults
 from dm.config.endpoint import Endpoint
-from dm.downstream import tidb_ddl_jobs
+from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident
 from dm.loader.target_tables import TargetTables
-from dm.progress.deferral import Deferral, complete, defer, demand_current, is_deferred, own_deferrals
-from dm.progress.load_parts import LoadRun, loaded_bytes, take_slot
-from dm.progress.tables import SubtaskKey
-from dm.schema.structure_text import (
+from dm.mysql.schema.show import (
     add_foreign_keys,
     add_indexes,
     secondary_definitions,
     take_off_foreign_keys,
     take_off_indexes,
 )
-from dm.schema.table import ForeignKey, TableSchema
-from dm.spark.job import run_tasks
+from dm.mysql.schema.table import ForeignKey, TableSchema
+from dm.progress.deferral import Deferral, complete, defer, demand_current, is_deferred, own_deferrals
+from dm.progress.load_parts import LoadRun, loaded_bytes, take_slot
+from dm.progress.tables import SubtaskKey
+from dm.spark.job import grouped, run_tasks
 from dm.spark.session import SparkProvider
-from dm.spark.task_group import grouped
 
 _TOO_MANY_NOTES: Final = 1799
 _JOB_SECONDS: Final = 0.2
@@ -145,7 +144,7 @@ class TableCompletion:
 
     def _complete(self, connection: TargetConnection, task: TableTask) -> None:
         deferral, targets = task.deferral, TargetTables.at(connection)
-        while tidb_ddl_jobs.alters(connection, deferral.table):  # for a session that was killed
+        while session_lock.alters(connection, deferral.table):  # for a session that was killed
             time.sleep(_JOB_SECONDS)
         wanted = targets.parsed(deferral.table, deferral.structure)
         present = targets.structure(deferral.table)

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from dm.changes.column_map import constant_columns
 from dm.changes.computing import PLAIN, TableSettings, moment_parts
-from dm.changes.constant import constant_columns
 from dm.changes.identity import is_keyed
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
-from dm.downstream.local_zone import local_time
-from dm.downstream.source_computing import computing_at
+from dm.downstream.source_computing import computing_at, local_time
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
 from dm.dumpfiles.literals import constant_literal, naming_key
@@ -22,16 +21,16 @@ from dm.ident import TableName
 from dm.loader.deferred_indexes import demand_complete, put_off
 from dm.loader.equal_keys import mapped_keys
 from dm.loader.local_data import LocalDataAdmission
+from dm.loader.part_writer import unjudged
 from dm.loader.replaced_rows import own_keys
 from dm.loader.target_tables import TargetTables
-from dm.loader.unjudged_rows import unjudged
-from dm.progress.joining_made import note_loaded
+from dm.mysql.schema.parse import has_checks, parse_create_table
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.context import SourceContext
+from dm.progress.joining.made import note_loaded
 from dm.progress.load_parts import LoadRun, filled_tables
 from dm.rules.folded_names import refuse_alike
 from dm.rules.table_rules import TableRules
-from dm.schema.parse import has_checks, parse_create_table
-from dm.schema.table import TableSchema
-from dm.sql.context import SourceContext
 
 _WORTH_ROWS: Final = 100_000  # of a table; to take its indexes off and to add them costs some statements
 

@@ -30,8 +30,8 @@ from dm.dumpfiles.destination import Destination, KeyColumn, MappedKey
 from dm.dumpfiles.literals import row_literals
 from dm.errors import DMError
 from dm.ident import Ident, TableName
-from dm.schema.table import Column, Index, TableSchema
-from dm.upstream.connection import connect, fetch
+from dm.mysql.schema.table import Column, Index, TableSchema
+from dm.sourcelog.upstream.connection import connect, fetch
 
 Rows = Callable[[Sequence[str]], Iterable[pyarrow.RecordBatch]]
 

@@ -17,18 +17,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dm.decimal_text import is_decimal
-from dm.dumpfiles.dump_directory import METADATA_FILE
-from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
+from dm.dumpfiles.dump_files import METADATA_FILE, DumpedTable, DumpPlan
 from dm.dumpfiles.storage import DumpStorage, read_bytes
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.loader.sql_source import SqlSource, opened, unpacked_name, without_comments
 from dm.loader.sql_statement import Setting, understand
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.token import tokenize
 from dm.position import Position
-from dm.sql.context import SourceContext
-from dm.sql.piece import Piece
-from dm.sql.token import tokenize
 
 _LARGEST_SCHEMA: Final = 1 << 24
 _LARGEST_METADATA: Final = 1 << 26  # mydumper's has some lines for each table

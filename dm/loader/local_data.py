@@ -33,7 +33,7 @@ from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.chunk_plan import counted
 from dm.dumpfiles.literals import sliced
 from dm.ident import Ident, TableName
-from dm.schema.table import Column, TableSchema
+from dm.mysql.schema.table import Column, TableSchema
 from dm.type_family import FIXED_BYTES, NUMBERS, TEMPORAL
 
 _ESCAPES = ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"))

@@ -1,6 +1,6 @@
 """The work of the Spark tasks of a load: parts of chunk files into their tables, each in a transaction of its own.
 
-A part of the usual size is a task alone, small ones share one and its session (`dm.spark.task_group`). Runs on
+A part of the usual size is a task alone, small ones share one and its session (`dm.spark.job`). Runs on
 executors; the target's endpoint, and with it the password, is inside the function that Spark pickles.
 """
 
@@ -14,7 +14,7 @@ from pyarrow import parquet
 
 from dm import faults
 from dm.config.endpoint import Endpoint
-from dm.downstream.attempts import Attempts
+from dm.downstream.apply import Attempts
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.storage import DumpStorage

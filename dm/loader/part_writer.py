@@ -1,9 +1,19 @@
-"""Rows of a part into a table of the target, inside of a transaction that somebody else has begun."""
+"""Rows of a part into a table of the target, inside of a transaction that somebody else has begun.
+
+Rows of a MariaDB that its own CHECKs forbid: a load reads what the source holds as it is.
+
+A session of the source with `check_constraint_checks=0` writes what the table's CHECKs forbid, and an ALTER TABLE of
+such a session adds a CHECK that rows break. The dump can't tell these rows from others, and a target that looks at the
+same CHECKs refuses them. So the load looks at no CHECK where the target has those of the source and no others.
+
+A CHECK that only the target has is a person's, and judges all rows. If the two servers print a condition in different
+words, it counts as another one. A MySQL can't leave CHECKs out, neither as a source nor as a target.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,12 +31,13 @@ from dm.loader.equal_keys import EqualKeys
 from dm.loader.local_data import load_statement, packets
 from dm.loader.replaced_rows import ReplacedRows
 from dm.loader.tally import MOST_WARNINGS, OnDuplicate, Tally
-from dm.loader.unjudged_rows import without_checks
+from dm.mysql.schema.parse import check_conditions
+from dm.mysql.schema.table import Column
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.json_expression import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
+from dm.mysql.sql.literal import statements
 from dm.progress.load_parts import NO_DUPLICATES, LoadRun
-from dm.schema.table import Column
 from dm.session.state import lenient as lenient_mode
-from dm.sql.json_depth import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
-from dm.sql.value_list import statements
 
 # Gives the rows with the columns of these names, again each time it is called.
 Rows = Callable[[Sequence[str]], Iterable[pyarrow.RecordBatch]]
@@ -227,3 +238,23 @@ def _together(batches: Iterable[pyarrow.RecordBatch], most: int | None) -> Itera
     for batch in batches:
         for at in range(0, batch.num_rows, most):
             yield (batch.slice(at, most),)
+
+
+def unjudged(structure: str, source: SourceContext, made: str, target: SourceContext) -> bool:
+    """Whether rows are loaded without a look at CHECKs: the target's table, as it shows it, has just the source's."""
+    if (source.flavor, target.flavor) != ("mariadb", "mariadb"):
+        return False
+    conditions = check_conditions(made, target)
+    return bool(conditions) and conditions <= check_conditions(structure, source)
+
+
+@contextmanager
+def without_checks(connection: TargetConnection) -> Iterator[None]:
+    """Meanwhile the session looks at no CHECK; a session that broke is not put back."""
+    before = connection.query("SELECT @@SESSION.check_constraint_checks")[0][0]
+    connection.execute("SET SESSION check_constraint_checks = 0")
+    try:
+        yield
+    finally:
+        if connection.alive:
+            connection.execute("SET SESSION check_constraint_checks = %s", (before,))

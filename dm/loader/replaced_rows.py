@@ -32,11 +32,11 @@ from dm.dumpfiles.destination import Destination, OwnKey
 from dm.dumpfiles.literals import row_literals, shown_row
 from dm.errors import DMError
 from dm.ident import Ident, TableName
+from dm.mysql.schema.expressions import columns_under, is_computed
+from dm.mysql.schema.table import Column, Index, TableSchema
 from dm.progress.load_parts import LoadRun, tables_loaded_into
-from dm.schema.expressions import columns_under, is_computed
-from dm.schema.table import Column, Index, TableSchema
+from dm.sourcelog.upstream.connection import connect, fetch
 from dm.type_family import BYTES, FIXED_BYTES, MEMBERED, NUMBERS, TEMPORAL, TEXTS
-from dm.upstream.connection import connect, fetch
 
 Rows = Callable[[Sequence[str]], Iterable[pyarrow.RecordBatch]]
 

@@ -16,12 +16,22 @@ set, as they were stored. dumpling reads in utf8mb4 (its connections' collation)
 bytes it writes in hexadecimal. To take its texts for what is stored would change every letter beyond ASCII of a latin1
 column. They are told apart by their headers: mydumper turns off foreign key checks behind SET NAMES, and names a time
 zone; dumpling does neither. What TiDB needs of latin1: `latin1_rows.py`.
+
+Rows of an SQL file with their `latin1` texts in UTF-8.
+
+Problem: TiDB keeps latin1 columns in UTF-8 and takes the bytes of a literal as they are, whatever SET NAMES says. A
+file holds such a text in latin1: a binary file (ours, mydumper's) in these columns, a file that names latin1 in all. So
+the literals of these columns are found, value by value, and written again.
+
+The rules for quotes are those of `sql_source.py`. A value may be a call, so only commas between the parentheses of a
+row begin another column.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -29,19 +39,19 @@ from typing import Final
 from dm import faults
 from dm.changes.computing import PADDING
 from dm.config.endpoint import Endpoint
-from dm.downstream.attempts import Attempts
+from dm.downstream.apply import Attempts
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
-from dm.dumpfiles.sql_file import SqlTrailer, read_trailer
+from dm.dumpfiles.literals import SqlTrailer, read_trailer
 from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.loader.latin1_rows import CHARSET, in_utf8, latin1_columns
-from dm.loader.part_writer import statement_frame
+from dm.loader.part_writer import statement_frame, without_checks
 from dm.loader.sql_source import SqlSource, SqlText, opened
 from dm.loader.sql_statement import NotUnderstood, Rows, Setting, understand
 from dm.loader.tally import OnDuplicate, Tally
-from dm.loader.unjudged_rows import without_checks
+from dm.mysql.binlog.charset import decoder_of
+from dm.mysql.schema.table import Column
 from dm.progress.load_parts import (
     NO_DUPLICATES,
     Duplicates,
@@ -51,8 +61,8 @@ from dm.progress.load_parts import (
     note_duplicates,
     take_slot,
 )
-from dm.schema.table import Column
 from dm.session.state import lenient as lenient_mode
+from dm.type_family import WITH_CHARSET
 
 FILE_END: Final = (1 << 32) - 1  # the number of the part that stands for the end of a file
 
@@ -296,3 +306,43 @@ def _blocks(size: int) -> Iterator[int]:
     while size > 0:
         yield min(size, _BLOCK)
         size -= _BLOCK
+
+
+CHARSET: Final = "latin1"
+
+_PIECE: Final = re.compile(
+    rb"'(?:[^'\\]++|\\.)*+'|\"(?:[^\"\\]++|\\.)*+\"|[(),]|[^'\"(),]++", re.DOTALL
+)  # a literal, what counts columns, or anything between
+
+
+def latin1_columns(columns: Sequence[Column], names: Sequence[str], *, all_texts: bool) -> frozenset[int]:
+    """Which of a statement's columns have texts in latin1; `all_texts`: the file is in latin1."""
+    found = {
+        column.name.lower()
+        for column in columns
+        if (column.base in WITH_CHARSET and (all_texts or column.charset == CHARSET))
+        or (column.base == "json" and all_texts)
+    }
+    return frozenset(at for at, name in enumerate(names) if name.lower() in found)
+
+
+def in_utf8(rows: bytes, columns: Collection[int]) -> bytes:
+    """The rows of an INSERT, `(value, ..), (..)`, with the literals of these columns in UTF-8."""
+    return rows if rows.isascii() or not columns else b"".join(_recoded(rows, columns))
+
+
+def _recoded(rows: bytes, columns: Collection[int]) -> Iterator[bytes]:
+    decode = decoder_of(CHARSET)
+    assert decode is not None
+    depth = at = 0
+    for found in _PIECE.finditer(rows):
+        piece = found[0]
+        if piece == b"(":
+            depth, at = depth + 1, at if depth else 0
+        elif piece == b")":
+            depth -= 1
+        elif piece == b",":
+            at += depth == 1
+        elif at in columns and piece[0] in b"'\"" and not piece.isascii():
+            piece = (decode(piece) or "").encode()
+        yield piece

@@ -16,18 +16,16 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.flavor import flavor_of, is_tidb
 from dm.ident import Ident, TableName
+from dm.mysql.schema.charset import collations_query, utf8mb3_name
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import Column, TableSchema
+from dm.mysql.schema.translation import Translation, with_collations
+from dm.mysql.schema.visibility import with_visibility
+from dm.mysql.schema.widening import widens
+from dm.mysql.sql.context import SourceContext, version_number
+from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.tidb_text import escaped_table
 from dm.rules.router import ExtractedColumn, table_missing
-from dm.schema.charset import collations_query, utf8mb3_name
-from dm.schema.collation_text import with_collations
-from dm.schema.parse import parse_create_table
-from dm.schema.table import Column, TableSchema
-from dm.schema.translation import Translation
-from dm.schema.visibility import with_visibility
-from dm.schema.widening import widens
-from dm.sql.context import SourceContext
-from dm.sql.piece import Piece
-from dm.sql.server_version import version_number
-from dm.sql.tidb_text import escaped_table
 from dm.type_family import FLOATS, INTEGERS
 
 Route = Callable[[TableName], TableName]

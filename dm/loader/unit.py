@@ -25,8 +25,16 @@ from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.downstream.source_computing import with_settings
 from dm.dumpfiles.destination import Destination
-from dm.dumpfiles.dump_directory import PLAN_FILE, foreign_file, remove_files
-from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan, finished_chunk, load_plan
+from dm.dumpfiles.dump_files import (
+    PLAN_FILE,
+    STREAMED,
+    DumpedTable,
+    DumpPlan,
+    finished_chunk,
+    foreign_file,
+    load_plan,
+    remove_files,
+)
 from dm.dumpfiles.json_types import types_column
 from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
@@ -38,9 +46,10 @@ from dm.loader.part_loader import PartLoader, PartResult, PartTask
 from dm.loader.progress import LoadProgress
 from dm.loader.sql_loader import FILE_END, FileLoader, FileResult, FileTask
 from dm.loader.target_tables import TargetTables
+from dm.mysql.schema.table import TableSchema
 from dm.position import Position
+from dm.progress.checkpoint import Handover, write_handover
 from dm.progress.deferral import create_deferrals, forget_gone
-from dm.progress.handover import Handover, write_handover
 from dm.progress.load_parts import (
     MOST_WRITERS,
     LoadRun,
@@ -54,10 +63,8 @@ from dm.progress.load_parts import (
 )
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
-from dm.schema.table import TableSchema
-from dm.spark.job import run_tasks
+from dm.spark.job import grouped, run_tasks
 from dm.spark.session import SparkProvider
-from dm.spark.task_group import grouped
 from dm.unit import JSON, UnitName
 
 _PART_BYTES = 1 << 24  # of values; also what one transaction holds

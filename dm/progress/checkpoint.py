@@ -2,26 +2,73 @@
 
 Only the control lane writes here, each time in a transaction that first advances the control row (invariants I1 to I3
 of `protocol.py`).
+
+What a full load leaves for the syncer: the point to start from, and the bound up to which rows may exist already.
+
+P0 becomes the global point, P1 the bound. Between them the syncer works in safe mode, since chunks were read at any
+moment in between (invariant I4 of `protocol.py`). A table that was read at a point of its own (keyless, or altered
+during the dump) carries this point. A table that vanished during the dump carries the point after its end, so that its
+earlier changes are not expected. All other tables carry P0, which tells tables that the dump has read from tables it
+never saw.
+
+When the source created the binlog file that holds L.
+
+A reset source reuses the same file names. Once it has written enough, L names a place in its new files, and L's GTID
+set is covered by theirs. Only the time in the file's format description tells the two apart. Files of one server and
+one name follow each other in time, so their times grow. The time is stored in DM's `table_info` of the global row,
+which holds nothing else.
+
+Moving the checkpoint to another place: what `start-task --start-time` does before the task runs.
+
+After the new L there may be changes that earlier runs have done, and a run from there would repeat them. So everything
+that says how far they got is kept:
+
+- B becomes the old L joined with the old B (each start joins the lanes' rows with it), so keyed tables are in safe mode
+  until they are past it.
+- The row of the ordered lane, which is exact, becomes the old L if that is further. So does the record of ordered
+  tables.
+- What a run with whole transactions has done beyond the old L is added to both, and its lane's row is emptied: keyed
+  tables are replayed.
+- Structures belong to the old L and are deleted. The syncer finds those of the new place as it does for a new task (DM
+  deletes its table points too). Notes of online DDL are deleted as well.
+
+Tables that were changed in the source's order keep their rows, so their DDL must not be repeated: a TRUNCATE would
+remove rows that no run applies again. So each such table gets a point of its own, up to which it is done, as a table
+has that a dump read after P0. The point is the old L, or the place where the table returned to its key: later changes
+can be repeated, earlier ones can't, since the source's rows had no key then.
+
+No run may write progress meanwhile: this takes the control lane's lock and refuses if a run holds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 
+from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.serial import schema_from_json, schema_to_json
+from dm.mysql.schema.table import TableSchema
 from dm.position import Position
-from dm.progress.file_birth import FileBirth, birth_from_json, birth_to_json
 from dm.progress.intent import Intent, storing_intent
-from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
+from dm.progress.lane_rows import (
+    ATOMIC,
+    CONTROL,
+    KEYLESS,
+    LaneClaim,
+    claimed,
+    position_columns,
+    raise_epoch,
+    read_position,
+)
 from dm.progress.online import OnlineRecord, write_online
 from dm.progress.operators import Operator, put_operator, remove_operators
-from dm.progress.stored_rows import reads
-from dm.progress.tables import SubtaskKey, existing_tables
-from dm.schema.serial import schema_from_json, schema_to_json
-from dm.schema.table import TableSchema
+from dm.progress.ordered_tables import put_done, read_ordered
+from dm.progress.tables import SubtaskKey, create_tables, existing_tables, reads
 
 _NO_STRUCTURE = "{}"
 _ROWS_TOGETHER = 8  # in one statement: a structure may be long
@@ -238,3 +285,138 @@ class CheckpointWriter:
             write_online(connection, key, online or {})
             if beside is not None:
                 beside(connection)
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """The result of dump and load; tables by their source names."""
+
+    p0: Position
+    p1: Position
+    tables: Mapping[TableName, tuple[TableSchema, Position | None]]
+    vanished: Mapping[TableName, Position] = field(default_factory=dict)
+    birth: FileBirth | None = None  # of P0's file: the syncer must find P0 in the same file
+
+
+def write_handover(connection: TargetConnection, key: SubtaskKey, handover: Handover) -> bool:
+    """Store the handover in one transaction; False when a checkpoint exists already (a repeated last step)."""
+    create_tables(connection, key)
+    tables = {table: TablePoint(schema, point or handover.p0) for table, (schema, point) in handover.tables.items()}
+    for table, point in handover.vanished.items():
+        tables[table] = TablePoint(None, point)
+    bound = None if handover.p0.order == handover.p1.order else handover.p1
+    return write_new(connection, key, Checkpoint(handover.p0, bound, tables, handover.birth))
+
+
+UNKNOWN = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileBirth:
+    """One file of one server, and its creation time (seconds since 1970, by the server's clock)."""
+
+    server_uuid: str
+    file: str
+    created: int
+
+    def is_of(self, position: Position) -> bool:
+        """Whether the position is in this file."""
+        return (self.server_uuid, self.file) == (position.server_uuid, position.file)
+
+
+def birth_to_json(birth: FileBirth | None) -> str:
+    """The stored text."""
+    return UNKNOWN if birth is None else json.dumps({"binlog": asdict(birth)})
+
+
+def birth_from_json(text: str) -> FileBirth | None:
+    """What was stored; None if it was unknown, or if an older version of ours stored nothing."""
+    found = json.loads(text)
+    stored = found.get("binlog") if isinstance(found, dict) else None
+    if stored is None:
+        return None
+    return FileBirth(str(stored["server_uuid"]), str(stored["file"]), int(stored["created"]))
+
+
+def made_again(read: FileBirth, created: int) -> str:
+    """Evidence that the source was reset: a file of the name that was read, created at another time."""
+    return f"file {read.file} was made at {created}, and the one that was read at {read.created} (seconds since 1970)"
+
+
+_LOCK_SECONDS = 3  # a run that has just ended gets time to leave
+
+
+@contextmanager
+def no_other_run(connection: TargetConnection, key: SubtaskKey) -> Iterator[None]:
+    """Acquire the right to change the subtask's progress; raises DMError while a run holds it."""
+    name = key.lock_name(CONTROL)
+    if not session_lock.take(connection, name, _LOCK_SECONDS):
+        others = session_lock.holders(connection, [name])
+        holder = ", ".join(map(str, sorted(others))) or "unknown"
+        raise DMError("task-runs-elsewhere", task=key.task, source=key.source_id, connection=holder)
+    try:
+        yield
+    finally:
+        session_lock.release(connection, name)
+
+
+def begin_at(
+    connection: TargetConnection, key: SubtaskKey, start: Position, route: Callable[[TableName], TableName]
+) -> Position | None:
+    """Make `start` the checkpoint; returns the old one. Raises DMError.
+
+    `route` maps a source's table to the target's.
+    """
+    create_tables(connection, key)
+    with no_other_run(connection, key):
+        _, rows = raise_epoch(connection, key, [CONTROL, KEYLESS])
+        before = read_checkpoint(connection, key)
+        keyless = next((row.position for row in rows if row.lane == KEYLESS), None)
+        atomic = next((row.position for row in rows if row.lane == ATOMIC), None)
+        try:
+            connection.begin()
+            connection.execute(f"DELETE FROM {key.checkpoint.sql} WHERE id = %s AND NOT is_global", (key.source_id,))
+            connection.execute(f"DELETE FROM {key.intent.sql} WHERE id = %s", (key.source_id,))
+            connection.execute(f"DELETE FROM {key.undone.sql} WHERE id = %s", (key.source_id,))
+            connection.execute(f"DELETE FROM {key.online.sql} WHERE id = %s", (key.source_id,))
+            if before is None:
+                write_global(connection, key, start, None)
+            else:
+                whole = _done(before.position, atomic)
+                write_global(connection, key, start, _bound(start, before, whole))
+                if (ordered := read_ordered(connection, key)).kept:
+                    done = put_done(connection, key, ordered, whole)
+                    for table in before.tables:
+                        target = route(table)
+                        point = done if target in ordered.tables else ordered.left.get(target)
+                        if point is not None and not start.covers(point):
+                            write_table(connection, key, table, TablePoint(None, point))
+                _write_exact(connection, key, KEYLESS, _done(before.position, keyless).join(whole))
+                _write_exact(connection, key, ATOMIC, None)
+            connection.commit()
+        except DMError:
+            connection.rollback()
+            raise
+    return None if before is None else before.position
+
+
+def _bound(start: Position, before: Checkpoint, whole: Position) -> Position | None:
+    bound = whole if before.bound is None else before.bound.join(whole)
+    return None if start.covers(bound) else bound
+
+
+def _done(checkpoint: Position, lane: Position | None) -> Position:
+    """How far a lane is: its row holds what is above the checkpoint, so the two together are exact."""
+    if lane is None:
+        return checkpoint
+    whole = replace(lane, gtid_set=lane.gtid_set | checkpoint.gtid_set)
+    return checkpoint if checkpoint.covers(whole) else whole
+
+
+def _write_exact(connection: TargetConnection, key: SubtaskKey, lane: str, done: Position | None) -> None:
+    name, offset, gtid_set, uuid = position_columns(done)
+    connection.execute(
+        f"UPDATE {key.worker.sql} SET binlog_name = %s, binlog_pos = %s, binlog_gtid = %s, server_uuid = %s"
+        " WHERE id = %s AND lane = %s",
+        (name, offset, gtid_set, uuid, key.source_id, lane),
+    )

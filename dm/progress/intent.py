@@ -16,13 +16,12 @@ from enum import Enum
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.effect import same_structure
+from dm.mysql.schema.serial import schema_from_json, schema_to_json
+from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
-from dm.progress.stored_rows import reads
-from dm.progress.tables import SubtaskKey
-from dm.schema.effect import same_structure
-from dm.schema.serial import schema_from_json, schema_to_json
-from dm.schema.table import TableSchema
+from dm.progress.tables import SubtaskKey, reads
 
 Structures = Mapping[TableName, TableSchema | None]  # None: the table does not exist
 

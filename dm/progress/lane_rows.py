@@ -14,8 +14,7 @@ from dm.downstream.connection import BEGIN, Outcome, TargetConnection
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
-from dm.progress.stored_rows import reads
-from dm.progress.tables import SubtaskKey
+from dm.progress.tables import SubtaskKey, reads
 
 CONTROL = "control"
 DDL = "ddl"

@@ -29,8 +29,7 @@ from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import Ident, TableName
-from dm.progress.stored_rows import reading, reads, reads_of_run
-from dm.progress.tables import SubtaskKey
+from dm.progress.tables import SubtaskKey, reading, reads, reads_of_run
 from dm.session.state import CHARSET, COLLATION
 
 SUFFIX = "loader_checkpoint"

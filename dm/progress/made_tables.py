@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
 from dm.progress.load_parts import SUFFIX, LoadRun
-from dm.progress.stored_rows import reads_of_run
-from dm.progress.tables import SubtaskKey
+from dm.progress.tables import SubtaskKey, reads_of_run
 
 _DEFINITION = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,

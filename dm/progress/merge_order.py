@@ -20,7 +20,7 @@ O3  A frontier falls only from never, when a source that had ended or left begin
 O4  A source that waits has stored the moment of the transaction that it holds as its frontier. So the source with the
     least moment can go, and no two wait for each other.
 O5  A source without transactions raises its frontier by its clock: the end of its binlog was read after the clock, and
-    all up to that end is covered by L (`dm.syncer.stream.watermark`).
+    all up to that end is covered by L (`dm.sourcelog.stream.watermark`).
 
 O1 needs the claim of the control lane's epoch for nothing but the own row: a frozen run of A that wakes up can't commit
 (I1 of `protocol.py`), and a run that starts repeats what lies behind its own L. A DDL statement is a transaction like
@@ -40,8 +40,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dm.downstream.connection import TargetConnection
-from dm.progress.stored_rows import reads
-from dm.progress.tables import CHARSET, SubtaskKey
+from dm.progress.tables import CHARSET, SubtaskKey, reads
 
 NEVER: Final = 1 << 62  # the frontier of a source that has come to its end, or left
 

@@ -16,14 +16,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dm.binlog.query import QuerySession
-from dm.binlog.reader import Query
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
-from dm.progress.stored_rows import reads
-from dm.progress.tables import SubtaskKey, existing_tables
-from dm.sql.context import SourceContext
-from dm.sql.piece import Piece
+from dm.mysql.binlog.query import QuerySession
+from dm.mysql.binlog.reader import Query
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.piece import Piece
+from dm.progress.tables import SubtaskKey, existing_tables, reads
 
 
 @dataclass(frozen=True, slots=True)

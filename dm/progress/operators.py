@@ -23,8 +23,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim, read_position
-from dm.progress.stored_rows import reads
-from dm.progress.tables import SubtaskKey, existing_tables
+from dm.progress.tables import SubtaskKey, existing_tables, reads
 
 Action = Literal["skip", "replace", "inject"]
 PieceNumber = tuple[int, int]  # that of its statement, and its own in it

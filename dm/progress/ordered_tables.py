@@ -25,8 +25,7 @@ from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
-from dm.progress.stored_rows import reads
-from dm.progress.tables import SubtaskKey
+from dm.progress.tables import SubtaskKey, reads
 
 # The rows that belong to no table.
 _REACHED = TableName("", "reached")

@@ -16,10 +16,10 @@ from typing import Final
 
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
-from dm.progress.restart import no_other_run
-from dm.progress.shard_tables import ShardTables
+from dm.progress.checkpoint import no_other_run
+from dm.progress.shards.tables import ShardTables
 from dm.progress.tables import SubtaskKey, own_tables, share_name
-from dm.progress.validator_tables import ValidatorTables
+from dm.progress.validator.tables import ValidatorTables
 
 _SHARE: Final = share_name("")
 

@@ -12,8 +12,8 @@ the old history, its files are set aside, because the new files may have the sam
 
 If the source has purged the next file, the gap can't be filled. While a task has its checkpoint before the gap, or may
 have it there, the relay pauses: somebody may bring the files back. Otherwise no task needs the old files, and they must
-not block new tasks, which say that they begin (`dm.relaylog.hold`). The relay continues after the gap in a new
-sub-directory. A reader that reaches the gap stops there (`dm.relaylog.continuity`).
+not block new tasks, which say that they begin (`dm.sourcelog.relaylog.hold`). The relay continues after the gap in a
+new sub-directory. A reader that reaches the gap stops there (`dm.sourcelog.relaylog.continuity`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ import structlog
 
 from dm.errors import DMError
 from dm.position import MAGIC_SIZE, Position
-from dm.relaylog.hold import Need, needs
-from dm.relaylog.index import FileIndex, write_index
-from dm.relaylog.layout import RelayDirectory, SubDirectory, base_name, file_number
-from dm.relaylog.recovery import Recovered, recover
-from dm.upstream.connection import Connection
-from dm.upstream.facts import ServerFacts, binlog_end, binlog_files, executed_gtids
-from dm.upstream.lineage import still_has
+from dm.sourcelog.relaylog.hold import Need, needs
+from dm.sourcelog.relaylog.index import FileIndex, write_index
+from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, base_name, file_number
+from dm.sourcelog.relaylog.recovery import Recovered, recover
+from dm.sourcelog.upstream.connection import Connection
+from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, binlog_files, executed_gtids
+from dm.sourcelog.upstream.lineage import still_has
 
 Locate = Callable[[ServerFacts, Position], str]
 """Gives the source's file where a place of another server continues; raises DMError where that can't be told."""

@@ -18,25 +18,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from dm.binlog.event_end import with_end
-from dm.binlog.header import EventType
 from dm.clock import Clock
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
+from dm.mysql.binlog.event_end import with_end
+from dm.mysql.binlog.header import EventType
 from dm.position import MAGIC_SIZE, Position
 from dm.relay.plan import Plan, Planner
 from dm.relay.refetch import Refetch
-from dm.relaylog import damage
-from dm.relaylog.durability import Durability, SyncPolicy
-from dm.relaylog.layout import RelayDirectory
-from dm.relaylog.writer import RelayWriter
-from dm.upstream.connection import PROMPT_SECONDS, Connection, connect
-from dm.upstream.dump_stream import LARGEST_OFFSET, DumpStream
-from dm.upstream.facts import ServerFacts, read_facts
-from dm.upstream.file_beginning import created_in, creation_time
-from dm.upstream.locate import locate, resume_after
-from dm.upstream.replica_identity import ReplicaIdentity
-from dm.upstream.stream_position import StreamPosition
+from dm.sourcelog.relaylog import damage
+from dm.sourcelog.relaylog.layout import RelayDirectory
+from dm.sourcelog.relaylog.writer import Durability, RelayWriter, SyncPolicy
+from dm.sourcelog.upstream.connection import PROMPT_SECONDS, Connection, connect
+from dm.sourcelog.upstream.dump_stream import LARGEST_OFFSET, DumpStream
+from dm.sourcelog.upstream.facts import ServerFacts, read_facts
+from dm.sourcelog.upstream.lineage import created_in, creation_time
+from dm.sourcelog.upstream.locate import locate, resume_after
+from dm.sourcelog.upstream.replica_identity import ReplicaIdentity
+from dm.sourcelog.upstream.stream_position import StreamPosition
 
 LOCK_NAME = ".relay.lock"
 LOOK_SECONDS = 1.0  # between two checks for damaged files

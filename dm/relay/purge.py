@@ -5,7 +5,7 @@ the relay's process while the relay runs. Otherwise the caller takes the lock fo
 
 A purge removes a run of files from the oldest on, never a file in the middle: a search would take the gap for the
 relay's beginning. It never removes the newest file that has begun, because recovery continues there and ignores a newer
-file without a beginning. It removes nothing from the earliest hold on (`dm.relaylog.hold`).
+file without a beginning. It removes nothing from the earliest hold on (`dm.sourcelog.relaylog.hold`).
 
 After a SIGKILL during a purge, fewer files remain and nothing misleads. An index is removed before its file: a lost
 index does no harm, and an index without its file would stay for ever. A directory is removed before its line in the
@@ -24,10 +24,10 @@ from dm import faults
 from dm.clock import Clock
 from dm.config.source import Purge
 from dm.errors import DMError
-from dm.relaylog.event_file import EventFile
-from dm.relaylog.hold import Need, exclusive, needs
-from dm.relaylog.layout import COMPANIONS, RelayDirectory, SubDirectory, file_number, is_binlog_name
-from dm.relaylog.recovery import gtids_before_file
+from dm.sourcelog.relaylog.event_file import EventFile
+from dm.sourcelog.relaylog.hold import Need, exclusive, needs
+from dm.sourcelog.relaylog.layout import COMPANIONS, RelayDirectory, SubDirectory, file_number, is_binlog_name
+from dm.sourcelog.relaylog.recovery import gtids_before_file
 from dm.unit import JSON
 
 GIB = 1 << 30

@@ -18,24 +18,24 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
 from dm.atomic_file import sync_directory
-from dm.binlog.event_end import with_end
-from dm.binlog.header import EventType
 from dm.clock import Clock
 from dm.errors import DMError
 from dm.flavor import Flavor
+from dm.mysql.binlog.event_end import with_end
+from dm.mysql.binlog.header import EventType
 from dm.position import MAGIC_SIZE
-from dm.relaylog import damage
-from dm.relaylog.continuity import end_is_proven, follows
-from dm.relaylog.damage import Damage
-from dm.relaylog.index import ANY_SIZE, read_index
-from dm.relaylog.layout import RelayDirectory, SubDirectory, file_number
-from dm.relaylog.recovery import gtids_before_file
-from dm.relaylog.scan import created_at, scan
-from dm.relaylog.writer import RelayWriter
-from dm.upstream.connection import Connection
-from dm.upstream.dump_stream import DumpStream
-from dm.upstream.facts import ServerFacts, binlog_files
-from dm.upstream.stream_position import StreamPosition
+from dm.sourcelog.relaylog import damage
+from dm.sourcelog.relaylog.continuity import end_is_proven, follows
+from dm.sourcelog.relaylog.damage import Damage
+from dm.sourcelog.relaylog.index import ANY_SIZE, read_index
+from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, file_number
+from dm.sourcelog.relaylog.recovery import gtids_before_file
+from dm.sourcelog.relaylog.scan import created_at, scan
+from dm.sourcelog.relaylog.writer import RelayWriter
+from dm.sourcelog.upstream.connection import Connection
+from dm.sourcelog.upstream.dump_stream import DumpStream
+from dm.sourcelog.upstream.facts import ServerFacts, binlog_files
+from dm.sourcelog.upstream.stream_position import StreamPosition
 
 FETCHING_NAME = ".fetching"
 # Errors that end a dump and may not occur in another attempt.

@@ -17,8 +17,8 @@ from pathlib import Path
 from dm.errors import DMError
 from dm.relay.puller import LOCK_NAME, sole_writer
 from dm.relay.refetch import FETCHING_NAME
-from dm.relaylog import hold
-from dm.relaylog.layout import INDEX_NAME, RESET_SUFFIX, RelayDirectory, is_binlog_name, is_remnant
+from dm.sourcelog.relaylog import hold
+from dm.sourcelog.relaylog.layout import INDEX_NAME, RESET_SUFFIX, RelayDirectory, is_binlog_name, is_remnant
 from dm.unit import JSON
 
 

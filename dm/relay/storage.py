@@ -20,7 +20,7 @@ from dm.clock import Clock
 from dm.config.source import Purge
 from dm.errors import DMError
 from dm.relay.purge import GIB, RESUME_FACTOR, FreeSpace, Purged, RelayPurge, free_bytes
-from dm.relaylog.layout import RelayDirectory
+from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.unit import JSON
 
 TICK_SECONDS = 1.0

@@ -3,36 +3,128 @@
 A source that is down, a broken connection and a full disk can heal. The unit retries with growing pauses and shows the
 reason in the status. It raises every other error, and the host pauses the relay. A source with a standby is pulled from
 the standby while its first address fails. Each pull uses the current address and continues from what is stored.
+
+Inspects the closed files when a relay starts: each must have an index, and the length that its index says.
+
+The first line of an index and the file's size answer both without reading the file. A file without an index, or with an
+index of an older format, is read once and gets a new index. Damage is reported as a reader reports it, and the pull
+fetches the file again. The inspection runs beside the pull: neither the pull nor a reader waits for it.
+
+What the source has that the relay lacks, and whether the pull still belongs to this source.
+
+A connection survives many changes at the source. After RESET it stays in a file that no longer exists, and no event
+arrives. After SET GLOBAL of MariaDB's domain or server id, the events belong to a server of another name. While the
+standby is in use, the first address may come back. In each case the watch ends the pull, and the next pull checks
+everything again.
+
+The watch runs in its own thread because a silent server blocks it. The pull and its end never wait for it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import structlog
 
 from dm.accelerator import switch
 from dm.clock import Clock, SystemClock
+from dm.config.endpoint import Endpoint
 from dm.config.source import SourceConfig
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
-from dm.relay.inspection import inspect
 from dm.relay.plan import begin_anew
 from dm.relay.puller import Puller, PullSettings, sole_writer
 from dm.relay.purge import FreeSpace, free_bytes
-from dm.relay.source_watch import SourceWatch
+from dm.relay.refetch import following_name
 from dm.relay.storage import RelayStorage
-from dm.relaylog import damage
-from dm.relaylog.layout import RelayDirectory
+from dm.sourcelog.relaylog import damage
+from dm.sourcelog.relaylog.continuity import end_is_proven
+from dm.sourcelog.relaylog.index import read_seal, write_index
+from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory
+from dm.sourcelog.relaylog.scan import scan
+from dm.sourcelog.upstream.address import SourceAddresses
+from dm.sourcelog.upstream.connection import Connection
+from dm.sourcelog.upstream.dump_stream import HEARTBEAT_SECONDS
+from dm.sourcelog.upstream.facts import binlog_end, read_facts
+from dm.sourcelog.upstream.lineage import can_follow, explained
+from dm.sourcelog.upstream.replica_identity import ReplicaIdentity, identity_for
 from dm.stop_signal import told
 from dm.unit import JSON, UnitName
-from dm.upstream.address import SourceAddresses
-from dm.upstream.dump_stream import HEARTBEAT_SECONDS
-from dm.upstream.lineage import explained
-from dm.upstream.replica_identity import identity_for
+
+WATCH_SECONDS = 2.0
+
+
+class SourceWatch:
+    """Keeps the source's end for the status; ends a pull that no longer belongs to the source."""
+
+    def __init__(
+        self,
+        addresses: SourceAddresses,
+        identity: ReplicaIdentity,
+        clock: Clock,
+        stored: Callable[[], Position | None],
+        interrupt: Callable[[], None],
+    ) -> None:
+        self._addresses = addresses
+        self._identity = identity
+        self._clock = clock
+        self._stored = stored  # the end of what the running pull has stored
+        self._interrupt = interrupt
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="relay-source-watch", daemon=True)
+        self.end: Position | None = None
+
+    def __enter__(self) -> SourceWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(JOIN_SECONDS)
+
+    def _run(self) -> None:
+        opened: tuple[Endpoint, Connection] | None = None
+        looked = self._clock.monotonic()
+        while not self._stop.is_set():
+            addresses = self._addresses
+            if opened is not None and opened[0] is not addresses.current:
+                opened[1].close()
+                opened = None
+            try:
+                if opened is None:
+                    opened = (addresses.current, addresses.open()[0])
+                stored = self._stored()  # read before the source's end, so nothing stored can be after that end
+                self.end = binlog_end(opened[1], read_facts(opened[1]), exact=False)
+                if stored is not None and not _belongs(stored, self.end):
+                    self._interrupt()
+            except DMError:
+                # The pull meets the same trouble and reports it; here the shown end only stays as it was.
+                if opened is not None:
+                    opened[1].close()
+                opened = None
+            now = self._clock.monotonic()
+            if not addresses.on_standby:
+                looked = now
+            elif now - looked >= addresses.probe_seconds:
+                looked = now
+                if can_follow(addresses.first, addresses.current, self._identity):
+                    addresses.use(addresses.first)
+                    self._interrupt()
+            self._clock.wait(self._stop, min(WATCH_SECONDS, addresses.probe_seconds))
+        if opened is not None:
+            opened[1].close()
+
+
+def _belongs(stored: Position, end: Position) -> bool:
+    """Whether what is stored can come from the server that has this end now.
+
+    Only the position tells: a server counts a transaction as executed some time after it has sent it.
+    """
+    return stored.server_uuid == end.server_uuid and (not stored.same_files(end) or stored.order <= end.order)
+
 
 # What was read has no continuation at the source. Only a task with a position in it minds.
 _HISTORY_GONE = frozenset(
@@ -207,3 +299,48 @@ def _configured_start(source: SourceConfig) -> Position | None:
     if source.relay_binlog_name:
         return Position("", source.relay_binlog_name)
     return None
+
+
+def inspect(directory: RelayDirectory, over: threading.Event) -> int:
+    """Inspect every closed file, until `over` is set; returns how many had to be read."""
+    files = [(sub, name) for sub in directory.sub_directories() for name in sub.files()]
+    read = 0
+    for sub, name in files[:-1]:
+        if over.is_set():
+            break
+        try:
+            read += _inspect(directory, sub, name)
+        except (FileNotFoundError, DMError) as error:
+            if isinstance(error, DMError) and error.name != "relay-file-missing":
+                raise
+            continue  # purged since the listing
+        except OSError as error:
+            raise DMError("relay-storage-failed", path=sub.path) from error
+    return read
+
+
+def _inspect(directory: RelayDirectory, sub: SubDirectory, name: str) -> bool:
+    if _is_newest(directory, sub, name):
+        return False  # the file after it had never begun and was removed: the pull continues in this one
+    size = sub.file(name).stat().st_size
+    seal = read_seal(sub.idx(name))
+    if seal is not None and seal.size == size:
+        return False
+    if seal is not None and seal.final:
+        damage.report(sub, name, min(size, seal.size), f"it has {size} bytes of {seal.size}")
+        return False
+    found = scan(sub.file(name), None, "mariadb" if sub.is_mariadb else "mysql", trust=True)
+    if found is None or found.what or found.stopped != found.index.complete:
+        stopped, what = (0, "") if found is None else (found.stopped, found.what)
+        damage.report(sub, name, stopped, what or "no whole event stands there")
+    elif not end_is_proven(directory, sub, name, found):
+        damage.report(sub, name, found.stopped, "its end can't be proven")
+    elif not _is_newest(directory, sub, name):
+        found.index.next_file = following_name(sub, name)
+        found.index.final = bool(found.index.next_file)
+        write_index(sub.idx(name), found.index)
+    return True
+
+
+def _is_newest(directory: RelayDirectory, sub: SubDirectory, name: str) -> bool:
+    return directory.last() == sub and sub.files()[-1:] == [name]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from decimal import Decimal, localcontext
 
-from dm.binlog.value import Row
 from dm.config.expression import Arithmetic, Logical
+from dm.mysql.binlog.value import Row
 from dm.rules.compiled import NUMBERS, Compiled, Function, InexactError, Kind, Result
 
 _SIGNED_LOW, _SIGNED_HIGH, _UNSIGNED_HIGH = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
-from dm.binlog.value import Row
-from dm.schema.table import Column
+from dm.mysql.binlog.value import Row
+from dm.mysql.schema.table import Column
 
 Kind = Literal[
     "null", "integer", "decimal", "float", "year", "text", "constant text", "date", "datetime", "timestamp", "time",

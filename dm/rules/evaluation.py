@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
-from dm.binlog.value import Absent, Row
 from dm.config.expression import (
     ColumnRef,
     Compared,
@@ -29,11 +28,12 @@ from dm.config.expression import (
     Not,
     columns_of,
 )
+from dm.mysql.binlog.value import Absent, Row
+from dm.mysql.schema.table import Column
 from dm.rules.arithmetic import as_float, computed, connected, constant, is_truth, negated, truth
 from dm.rules.compiled import NUMBERS, Compiled, Function, InexactError, Result, UnknownColumnError
 from dm.rules.moments import full_datetime, microseconds, temporal_constant
 from dm.rules.texts import COMPARISONS, TextOracle, like_judge, text_judge
-from dm.schema.table import Column
 from dm.type_family import BYTES, FLOATS, INTEGERS, TEMPORAL, TEXTS
 
 _YEARS = range(1901, 2156)  # what a YEAR holds besides 0; a smaller constant would be read as a year of two digits

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dm.binlog.value import Row
 from dm.config.expression import ExpressionFilter, read_expression
 from dm.errors import DMError
+from dm.mysql.binlog.value import Row
+from dm.mysql.schema.table import Column
 from dm.rules.compiled import InexactError, UnknownColumnError
 from dm.rules.evaluation import compile_condition
 from dm.rules.server_condition import ConditionServer, Judges, ServerCondition, demand_whole, server_condition
-from dm.schema.table import Column
 
 Kind = Literal["insert", "update", "delete"]
 Change = tuple[Row | None, Row | None]  # the row before and after

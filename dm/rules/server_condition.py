@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from dm.binlog.value import Absent, Row
 from dm.config.server_expression import ServerExpression
+from dm.mysql.binlog.value import Absent, Row
+from dm.mysql.schema.table import Column
 from dm.rules.compiled import InexactError
 from dm.rules.texts import TextOracle
-from dm.schema.table import Column
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 from dm.config.expression import Comparison
+from dm.mysql.schema.table import Column
 from dm.rules.compiled import Compiled, InexactError
-from dm.schema.table import Column
 
 Question = Literal["=", "<=>", "<>", "<", "<=", ">", ">=", "like"]
 

@@ -16,6 +16,27 @@ Spark decides when and where an item is worked on; the function moves the data i
 Fault points: the environment of the driver reaches the workers through the JVM, but a worker that strikes is replaced
 by a fresh one, which would strike again for ever. So the armed points travel with the job, and only until one of this
 process's jobs has lost a worker.
+
+Tells that a Spark job has nobody to work on it.
+
+Problem: a cluster without workers, or whose cores are all given to others, lets a job wait for ever, and neither Spark
+nor the driver says a word of it: the task shows 0 % and no error.
+
+Between two tasks there is always a moment at which none runs, and a job that has just begun has not been given to
+anybody yet. So nothing is said of a job's first second without a task, and an item that is done counts as a task that
+ran. What runs is known to Spark's status tracker, which answers from the driver's memory. A master on this machine
+(`local[2]`) is its own executor and always there: a machine that is slow because it does other things is not said to
+lack one.
+
+Small things together: many chunks, walks or parts in one Spark item.
+
+Problem: a Spark task and a session of a server cost some tens of milliseconds each, a table of ten rows costs one. Ten
+thousand such tables would spend their dump and their load on beginnings.
+
+So neighbours are put together until they weigh as much as a quarter of one that is full, or until there are enough of
+them that a lost item matters. What is large stays alone, unless the caller lets more be together (`most`). Each member
+still is a whole of its own (a file, or a transaction with its record); an item that Spark tries again passes over what
+its first attempt has left.
 """
 
 from __future__ import annotations
@@ -36,10 +57,21 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from dm import faults
 from dm.errors import DMError, said
-from dm.spark.executor_watch import ExecutorWatch
 
 if TYPE_CHECKING:
     from pyspark import Accumulator, SparkContext
+
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from dm.clock import Clock, SystemClock
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+from collections.abc import Iterable
+from typing import Final
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -323,3 +355,76 @@ def _first_lines(broken: Sequence[BaseException]) -> str:
     text = "\n".join(map(said, broken))
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     return "\n".join(lines[:12])
+
+
+_USUAL_SECONDS = 1.0
+
+
+class ExecutorWatch:
+    """Looks at one job while it runs; `waits` hears what it waits for, or nothing when it goes on."""
+
+    def __init__(self, context: SparkContext, waits: Callable[[str], None], clock: Clock | None = None) -> None:
+        self._context = context
+        self._waits = waits
+        self._clock = clock or SystemClock()
+        self._local = str(context.master).startswith("local")
+        self._waiting = False
+        self.runs()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.runs()
+
+    def runs(self) -> None:
+        """A task runs, or has just ended."""
+        self._alive, self._moment = self._clock.monotonic(), self._clock.time()
+        if self._waiting:
+            self._waiting = False
+            self._waits("")
+
+    def look(self) -> None:
+        """Ask whether a task runs; to be called again and again."""
+        if self._local or self._clock.monotonic() - self._alive < _USUAL_SECONDS:
+            return
+        if self._task_runs():
+            self.runs()
+        elif not self._waiting:
+            self._waiting = True
+            since = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(self._moment))
+            self._waits(f"{self._context.master} has no free executor: no task has run since {since} (UTC)")
+
+    def _task_runs(self) -> bool:
+        from py4j.protocol import Py4JError
+
+        try:
+            tracker = self._context.statusTracker()
+            stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
+            return any(stage is not None and stage.numActiveTasks > 0 for stage in stages)
+        except (Py4JError, OSError):
+            return True  # the driver's JVM is gone; the job itself says so
+
+
+MOST_MEMBERS: Final = 128
+MOST_WEIGHT: Final = 0.25
+
+T = TypeVar("T")
+
+
+def grouped(weighed: Iterable[tuple[T, float]], *, most: float = MOST_WEIGHT) -> list[tuple[T, ...]]:
+    """Neighbours put together, in order; weights are shares of a full chunk or part, as is `most`, for a group."""
+    groups: list[tuple[T, ...]] = []
+    open_group: list[T] = []
+    total = 0.0
+    for item, weight in weighed:
+        if open_group and (total + weight > most or len(open_group) == MOST_MEMBERS):
+            groups.append(tuple(open_group))
+            open_group, total = [], 0.0
+        open_group.append(item)
+        total += weight
+    if open_group:
+        groups.append(tuple(open_group))
+    return groups

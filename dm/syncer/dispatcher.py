@@ -15,14 +15,14 @@ from typing import Final
 from dm.errors import DMError
 from dm.position import Position
 from dm.progress.operators import Operator
+from dm.sourcelog.stream.operators import EventPlace, Operators, first_byte
+from dm.sourcelog.stream.reader import concerns_event
+from dm.sourcelog.stream.transaction import PlainItems, RowsItem, SourceTransaction, StatementItem
 from dm.syncer.apply.completion import CompletionTracker
 from dm.syncer.apply.lanes import Lanes, Stopped
 from dm.syncer.apply.row_placing import RowPlacing
 from dm.syncer.ddl.barrier import DdlBarrier
-from dm.syncer.ddl.known import StatementEvent
-from dm.syncer.stream.operators import EventPlace, Operators, first_byte
-from dm.syncer.stream.reader import concerns_event
-from dm.syncer.stream.transaction import PlainItems, RowsItem, SourceTransaction, StatementItem
+from dm.syncer.ddl.plan import StatementEvent
 
 PART_BYTES: Final = 256 << 10  # of row events
 

@@ -5,29 +5,29 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from dm.binlog.event_source import EventSource
 from dm.downstream.filter_session import FilterSession
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
+from dm.mysql.binlog.event_source import EventSource
 from dm.progress.undone import Undone
+from dm.sourcelog.stream.list_watch import ListWatch
+from dm.sourcelog.stream.memory_quota import MemoryQuota
+from dm.sourcelog.stream.operators import Change, Request
+from dm.sourcelog.stream.prepared_watch import PreparedWatch
+from dm.sourcelog.stream.reader import Reader
+from dm.sourcelog.stream.source_monitor import SourceMonitor
+from dm.sourcelog.stream.spool import Spool
+from dm.syncer.apply.apply_lane import MissingRows
 from dm.syncer.apply.completion import CompletionTracker
 from dm.syncer.apply.key_writers import KeyWriters
 from dm.syncer.apply.lanes import Lanes
-from dm.syncer.apply.missing_rows import MissingRows
 from dm.syncer.apply.progress_writer import ProgressWriter
-from dm.syncer.apply.row_forms import RowForms
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
+from dm.syncer.apply.table_counters import RowForms
 from dm.syncer.ddl.barrier import DdlBarrier
 from dm.syncer.ddl.reading_ahead import ReadingAhead
 from dm.syncer.dispatcher import Dispatcher
 from dm.syncer.order.merge_turn import MergeTurn
-from dm.syncer.stream.list_watch import ListWatch
-from dm.syncer.stream.memory_quota import MemoryQuota
-from dm.syncer.stream.operators import Change, Request
-from dm.syncer.stream.prepared_watch import PreparedWatch
-from dm.syncer.stream.reader import Reader
-from dm.syncer.stream.source_monitor import SourceMonitor
-from dm.syncer.stream.spool import Spool
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.tracker import SchemaTracker
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
 from dm.progress.intent import Intent
@@ -32,11 +33,10 @@ from dm.progress.ordered_tables import OrderedRecord, read_ordered, store_begun
 from dm.progress.takeover import Takeover, store_bound
 from dm.progress.undone import Undone, take_undone
 from dm.rules.table_rules import TableRules
-from dm.schema.tracker import SchemaTracker
+from dm.sourcelog.stream.origin import Origin
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.row_placing import DoneInOrder
 from dm.syncer.resources import Resources
-from dm.syncer.stream.origin import Origin
 
 
 @dataclass(frozen=True, slots=True)

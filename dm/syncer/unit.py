@@ -4,13 +4,19 @@ Each thread has one owner and one stop signal: the reader (events to transaction
 thread: rules, decoding, placing), one per lane (batches to the target), the progress writer, the source monitor. The
 first error in any of them ends the run. Nothing beyond what is committed is flushed, `run` raises the error, and the
 next run finds its place from what is stored (`dm.progress.protocol`).
+
+The loop of a run: parts start, transactions go to the dispatcher, parts end.
+
+If the run ends in order (a stop, or an event that needs a person), everything given to the lanes is committed and
+stored. The person may act at the target, so everything before the event must be there, and must not be replayed over
+their work. Any other failure stores nothing; the next run finds its place.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
@@ -20,25 +26,24 @@ from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position
-from dm.progress.fence import Fence, lock_holders
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
 from dm.progress.merge_order import create_order_table
 from dm.progress.tables import SubtaskKey, create_tables
-from dm.progress.takeover import Takeover, take_over
-from dm.relaylog.hold import Hold
+from dm.progress.takeover import Fence, Takeover, lock_holders, take_over
 from dm.rules.table_rules import TableRules
+from dm.sourcelog.relaylog.hold import Hold
+from dm.sourcelog.stream.operators import EventPlace, Request, report
+from dm.sourcelog.stream.origin import open_origin
+from dm.sourcelog.stream.until import Until
 from dm.stop_signal import told
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lanes import Stopped
+from dm.syncer.apply.undone_changes import undone_changes
 from dm.syncer.beside import Beside
 from dm.syncer.parts import Parts
 from dm.syncer.resources import Resources
-from dm.syncer.run import STOP_SECONDS, follow
-from dm.syncer.sharding.shard_run import ShardRun
+from dm.syncer.shards.shard_run import ShardRun
 from dm.syncer.state_found import FirstCheckpoint, find_state
-from dm.syncer.stream.operators import EventPlace, Request, report
-from dm.syncer.stream.origin import open_origin
-from dm.syncer.stream.until import Until
 from dm.syncer.sync_status import SyncStatus
 from dm.syncer.wiring import Ending, Sides, Wiring
 from dm.unit import JSON, UnitName
@@ -271,3 +276,81 @@ class SyncUnit:
         if settings.atomic_transactions:
             return (DDL, ATOMIC)
         return (DDL, KEYLESS, *(worker_lane(number) for number in range(settings.worker_count)))
+
+
+STOP_SECONDS: Final = 8.0  # of the 10 s in which a unit must stop
+
+
+def follow(parts: Parts, failing: Callable[[], bool]) -> None:
+    """Run until the queue is closed; raises DMError, or Stopped. `failing`: whether a part has failed."""
+    lanes, reader, dispatcher, turn = parts.lanes, parts.reader, parts.dispatcher, parts.turn
+    queue = reader.queue
+    parts.spool.wipe()
+    if turn is not None:
+        turn.begin()
+    lanes.start()
+    parts.progress.start()
+    parts.monitor.start()
+    reader.start()
+    try:
+
+        def at_rest() -> None:
+            dispatcher.source_rests()
+            if turn is not None:
+                turn.rest()
+
+        while (transaction := queue.take(at_rest)) is not None:
+            if turn is not None and not turn.take(transaction):
+                break
+            dispatcher.dispatch(transaction)
+        if (queue.finished or queue.broken_off) and not queue.closed:
+            lanes.drain()  # as long as the target takes: nobody has asked to stop
+        reader.stop()
+        if not failing():
+            _settle(parts)
+            _demand_cut(parts)
+            if turn is not None and queue.exhausted:
+                turn.finished()
+    except DMError as error:
+        if not error.retryable and not failing():
+            reader.stop()
+            with suppress(DMError, Stopped):
+                _settle(parts)
+        raise
+    finally:
+        _end(parts)
+
+
+def _settle(parts: Parts) -> None:
+    """Commit and store everything given to the lanes."""
+    parts.lanes.drain_within(STOP_SECONDS)
+    parts.progress.stop()
+    parts.progress.write()
+
+
+def _demand_cut(parts: Parts) -> None:
+    """Raise DMError where the run is at the end that was asked for, and an earlier one has gone further."""
+    if not parts.reader.queue.exhausted:
+        return
+    place = parts.completions.mark.position
+    bound = parts.safe_mode.bound_behind(place)
+    if bound is not None:
+        raise DMError("until-passed", place=place, checkpoint=bound)
+
+
+def _end(parts: Parts) -> None:
+    """End all threads; store which changes given to the lanes are surely not done."""
+    parts.reader.stop()
+    parts.ahead.close()
+    parts.monitor.stop()
+    parts.lanes.close()
+    parts.progress.stop()
+    if parts.turn is not None:
+        parts.turn.close()
+    if left := parts.undone.left(parts.progress.stored) | undone_changes(parts.lanes.take_undone()):
+        with suppress(DMError):  # the target is away: that ended the run
+            parts.progress.write_undone(left)
+    parts.schemas.close()
+    parts.weights.close()
+    parts.filters.close()
+    parts.spool.close()

@@ -18,65 +18,59 @@ from dm.config.selection import BlockAllowList
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, SourceSession
-from dm.downstream.local_zone import filter_zone
+from dm.downstream.source_computing import filter_zone
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
 from dm.ident import TableName
+from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, worker_lane
-from dm.rules.list_entries import entries_taken_in
+from dm.rules.block_allow import entries_taken_in
 from dm.rules.server_condition import Judges
 from dm.rules.table_rules import TableRules
-from dm.schema.table import TableSchema
+from dm.sourcelog.stream.assembler import TransactionAssembler
+from dm.sourcelog.stream.brought_back import asking
+from dm.sourcelog.stream.list_watch import ListWatch
+from dm.sourcelog.stream.open_items import OpenItems
+from dm.sourcelog.stream.operators import Change, Operators, Request, checked
+from dm.sourcelog.stream.origin import FileBirths, Origin
+from dm.sourcelog.stream.prepared_watch import PreparedWatch
+from dm.sourcelog.stream.reader import Reader
+from dm.sourcelog.stream.source_monitor import INTERVAL_SECONDS, SourceMonitor
+from dm.sourcelog.stream.until import Until
+from dm.sourcelog.stream.watermark import INTERVAL_SECONDS as WATERMARK_SECONDS
+from dm.sourcelog.stream.watermark import Watermark
+from dm.sourcelog.upstream.connection import Connection
+from dm.sourcelog.upstream.facts import ServerFacts, binlog_end
 from dm.syncer.apply.apply_lane import ApplyLane, LaneSession, LaneSurroundings
 from dm.syncer.apply.completion import CompletionTracker, Ticket
-from dm.syncer.apply.gate import Gate
-from dm.syncer.apply.lane import ChangeQueue
+from dm.syncer.apply.lane import ChangeQueue, Gate
 from dm.syncer.apply.lanes import BatchSizes, Lanes
-from dm.syncer.apply.learned_tables import LearnedTables, SourceSide, TargetSide
+from dm.syncer.apply.learned_tables import LearnedTables, SourceSide, TargetSide, plan_options
 from dm.syncer.apply.ordered_tables import OrderedTables
-from dm.syncer.apply.plan_options import plan_options
 from dm.syncer.apply.progress_writer import AroundCheckpoints, CheckpointSources, ProgressWriter
-from dm.syncer.apply.replay import Replay
-from dm.syncer.apply.row_forms import RowForms
 from dm.syncer.apply.row_placing import RowPlacing
-from dm.syncer.apply.safe_mode_window import SafeModeWindow
-from dm.syncer.apply.structures import Structures
-from dm.syncer.apply.target_names import TargetNames
+from dm.syncer.apply.safe_mode_window import Replay, SafeModeWindow
+from dm.syncer.apply.structures import Structures, TargetNames
+from dm.syncer.apply.table_counters import RowForms
 from dm.syncer.apply.target_sessions import FILTERS
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
 from dm.syncer.ddl.changed_rows import SourceViews
-from dm.syncer.ddl.checked_step import DdlSource, DdlTarget
 from dm.syncer.ddl.execution import DdlExecution
-from dm.syncer.ddl.known import DumpWindow, Known, Source
+from dm.syncer.ddl.plan import DumpWindow, Known, Source
 from dm.syncer.ddl.reading_ahead import ReadingAhead, StatementReading
 from dm.syncer.ddl.session import DdlSession
 from dm.syncer.ddl.shard_gate import ShardGate
+from dm.syncer.ddl.step import DdlSource, DdlTarget
 from dm.syncer.ddl.temporary_tables import TemporaryTables
 from dm.syncer.ddl.tracking import StructureTracking
 from dm.syncer.dispatcher import Dispatcher
-from dm.syncer.order.merge_turn import MergeTurn, OwnSide
-from dm.syncer.order.order_rows import OrderRows
+from dm.syncer.order.merge_turn import MergeTurn, OrderRows, OwnSide
 from dm.syncer.parts import Parts
 from dm.syncer.resources import Resources
-from dm.syncer.sharding.shard_run import ShardRun
+from dm.syncer.shards.shard_run import ShardRun
 from dm.syncer.state_found import StateFound
-from dm.syncer.stream.assembler import TransactionAssembler
-from dm.syncer.stream.brought_back import asking
-from dm.syncer.stream.file_births import FileBirths
-from dm.syncer.stream.list_watch import ListWatch
-from dm.syncer.stream.open_items import OpenItems
-from dm.syncer.stream.operators import Change, Operators, Request, checked
-from dm.syncer.stream.origin import Origin
-from dm.syncer.stream.prepared_watch import PreparedWatch
-from dm.syncer.stream.reader import Reader
-from dm.syncer.stream.source_monitor import INTERVAL_SECONDS, SourceMonitor
-from dm.syncer.stream.until import Until
-from dm.syncer.stream.watermark import INTERVAL_SECONDS as WATERMARK_SECONDS
-from dm.syncer.stream.watermark import Watermark
-from dm.upstream.connection import Connection
-from dm.upstream.facts import ServerFacts, binlog_end
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # What Spark's workers do; a host has dumps and loads or a comparison.
 _COPYING = ("dm.dumper.chunk_group", "dm.loader.part_loader")
-_COMPARING = ("dm.diff.chunk",)
+_COMPARING = ("dm.tools.diff.chunk",)
 
 
 class Factories:
@@ -71,7 +71,7 @@ class Factories:
 
     def head_start(self, wire: Mapping[str, JSON]) -> Unit:
         """What has Spark's session ready when a dump or a load comes for it."""
-        from dm.spark.head_start import HeadStart
+        from dm.spark.session import HeadStart
 
         payload = UnitPayload.from_wire(wire)
         provider = self._provider(payload.config, payload.scratch, ahead=True)
@@ -79,7 +79,7 @@ class Factories:
 
     def sync(self, wire: Mapping[str, JSON]) -> Unit:
         """The syncer of a subtask."""
-        from dm.syncer.sharding.sharded import sync_unit
+        from dm.syncer.shards.sharded import sync_unit
 
         payload = UnitPayload.from_wire(wire)
         return sync_unit(
@@ -92,8 +92,8 @@ class Factories:
 
     def validator(self, wire: Mapping[str, JSON]) -> Unit:
         """The validator of a subtask."""
-        from dm.validator.pace import NICENESS
-        from dm.validator.unit import Start, ValidatorUnit
+        from dm.tools.validator.pace import NICENESS
+        from dm.tools.validator.unit import Start, ValidatorUnit
 
         payload = ValidatorPayload.from_wire(wire)
         os.nice(max(0, NICENESS - os.nice(0)))  # the host has no other unit
@@ -116,7 +116,7 @@ class Factories:
 
     def diff(self, wire: Mapping[str, JSON]) -> Unit:
         """The comparison of a task."""
-        from dm.diff.unit import DiffUnit
+        from dm.tools.diff.unit import DiffUnit
 
         payload = DiffPayload.from_wire(wire)
         config = payload.subtasks[0]
@@ -125,16 +125,16 @@ class Factories:
 
     def flashback(self, wire: Mapping[str, JSON]) -> Unit:
         """The statements that take back a stretch of a task's relays."""
-        from dm.flashback.unit import FlashbackUnit
         from dm.task.until import place_of_text
+        from dm.tools.flashback.unit import FlashbackUnit
 
         payload = FlashbackPayload.from_wire(wire)
         return FlashbackUnit(payload.sources, payload.request, place_of_text, payload.scratch)
 
     def replay(self, wire: Mapping[str, JSON]) -> Unit:
         """The backlog of a paused subtask."""
-        from dm.replay.unit import ReplayUnit
         from dm.task.until import place_of_text
+        from dm.tools.replay.unit import ReplayUnit
 
         payload = ReplayPayload.from_wire(wire)
         spark = self._provider(payload.request.subtask, payload.scratch)

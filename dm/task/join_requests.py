@@ -9,12 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from dm.config.share import Share
-from dm.config.subtask import SubtaskConfig
+from dm.config.subtask import Share, SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.joining import (
+from dm.progress.joining.steps import (
     Joining,
     Phase,
     ask,
@@ -28,9 +27,9 @@ from dm.progress.joining import (
 from dm.progress.online import read_online
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
+from dm.sourcelog.upstream.facts import list_tables
+from dm.sourcelog.upstream.row_session import question_session
 from dm.task.progress import key_of
-from dm.upstream.facts import list_tables
-from dm.upstream.row_session import question_session
 
 _ANEW = "`dmctl stop-task {task}` and `dmctl start-task --remove-meta` load all of the task's tables"
 

@@ -1,4 +1,4 @@
-"""The unit that loads tables beside a task's running stream, until they join it (`dm.progress.joining`).
+"""The unit that loads tables beside a task's running stream, until they join it (`dm.progress.joining.steps`).
 
 It finds out what to do from the row at the target, does one step, and looks again. Dump, load and sync are those of any
 task: the share is one of its own name, in mode `all`, whose lists want these tables alone.
@@ -17,14 +17,12 @@ import structlog
 
 from dm import faults
 from dm.clock import Clock, SystemClock
-from dm.config.share import Share
-from dm.config.subtask import SubtaskConfig
+from dm.config.subtask import Share, SubtaskConfig
 from dm.downstream.connection import TargetConnection
-from dm.dumpfiles.dump_directory import remove_files
+from dm.dumpfiles.dump_files import remove_files
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.fence import Fence
-from dm.progress.joining import (
+from dm.progress.joining.steps import (
     EMPTYING,
     Joining,
     begin_emptying,
@@ -35,6 +33,7 @@ from dm.progress.joining import (
 )
 from dm.progress.lane_rows import DDL
 from dm.progress.tables import share_name
+from dm.progress.takeover import Fence
 from dm.syncer.joining.join_share import ShareRun
 from dm.syncer.unit import SyncUnit
 from dm.task.payload import UnitPayload

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from dm.errors import ErrorReport
-from dm.task.log_file import Level
+from dm.task.log import Level
 from dm.unit import JSON, UnitName
 
 

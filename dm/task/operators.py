@@ -11,18 +11,17 @@ from dataclasses import replace
 from dm.config import SourceConfig, SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.progress.checkpoint import read_checkpoint
+from dm.mysql.sql.context import SourceContext
+from dm.progress.checkpoint import no_other_run, read_checkpoint
 from dm.progress.operators import change_operators, read_operators
-from dm.progress.restart import no_other_run
-from dm.progress.shard_holds import earliest, read_held
-from dm.progress.shard_tables import create_shard_tables
+from dm.progress.shards.holds import earliest, read_held
+from dm.progress.shards.tables import create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables
-from dm.sql.context import SourceContext
-from dm.syncer.stream.operators import Change, EventPlace, Request, checked, decide, report
+from dm.sourcelog.stream.operators import Change, EventPlace, Request, checked, decide, report
+from dm.sourcelog.upstream.connection import connect
+from dm.sourcelog.upstream.facts import read_facts
 from dm.task.progress import key_of, reading_key
 from dm.unit import JSON
-from dm.upstream.connection import connect
-from dm.upstream.facts import read_facts
 
 
 def operate(config: SubtaskConfig, request: Request, failing: EventPlace | None) -> JSON:

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import cast
 
 from dm.config import SourceConfig, SubtaskConfig
-from dm.diff.options import DiffOptions
 from dm.dumpfiles.local_storage import LocalStorage
 from dm.dumpfiles.s3_storage import S3Storage
 from dm.dumpfiles.storage import DumpStorage
-from dm.flashback.request import FlashbackRequest, RelayedSubtask
 from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.position import Position
-from dm.relaylog.hold import Hold
-from dm.replay.request import ReplayRequest
-from dm.syncer.stream.until import Until, until_from_json, until_to_json
+from dm.sourcelog.relaylog.hold import Hold
+from dm.sourcelog.stream.until import Until, until_from_json, until_to_json
+from dm.tools.diff.options import DiffOptions
+from dm.tools.flashback.request import FlashbackRequest, RelayedSubtask
+from dm.tools.replay.request import ReplayRequest
 from dm.unit import JSON
 
 SCRATCH = ".spark"

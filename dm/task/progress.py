@@ -1,32 +1,40 @@
-"""What stored progress says of a subtask before it runs."""
+"""What stored progress says of a subtask before it runs.
+
+Where a subtask is when it was stopped: what a cut-over goes by, and what a task in the other direction begins with.
+
+These are two places in two binlogs. The checkpoint is the place in the source's: everything before it is at the target.
+The end of the target's own binlog, read now that nothing of the task is applied any more, is where the way back begins:
+what applications write to the target from now on stands behind it.
+"""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
-from dm.config import SubtaskConfig
+from dm.config import SubtaskConfig, TaskConfig
 from dm.downstream.connection import TargetConnection
-from dm.dumpfiles.dump_directory import remove_files
-from dm.dumpfiles.dump_files import load_plan
+from dm.dumpfiles.dump_files import load_plan, remove_files
 from dm.errors import DMError
 from dm.position import Position
-from dm.progress.checkpoint import Checkpoint, has_checkpoint, read_checkpoint
+from dm.progress.checkpoint import Checkpoint, has_checkpoint, no_other_run, read_checkpoint
 from dm.progress.load_parts import begun_dump, load_is_finished
-from dm.progress.restart import no_other_run
-from dm.progress.shard_holds import earliest
-from dm.progress.shard_sources import waiting_tables
-from dm.progress.shard_tables import ShardTables
+from dm.progress.shards.holds import earliest
+from dm.progress.shards.sources import waiting_tables
+from dm.progress.shards.tables import ShardTables
+from dm.progress.stored_tasks import StoredTask, remove_task, stored_tasks
 from dm.progress.tables import SubtaskKey, existing_tables, remove_progress
-from dm.progress.validator_tables import remove_validation
-from dm.relaylog.hold import Hold
+from dm.progress.validator.tables import remove_validation
+from dm.sourcelog.relaylog.hold import Hold
+from dm.sourcelog.upstream.connection import connect
+from dm.sourcelog.upstream.facts import binlog_end, binlog_files, read_facts
+from dm.sourcelog.upstream.lineage import still_has
 from dm.task.payload import dump_storage, join_directory, sync_directory, validator_directory
 from dm.task.subtask import UNITS_OF_MODE
-from dm.unit import UnitName
-from dm.upstream.connection import connect
-from dm.upstream.facts import binlog_files, read_facts
-from dm.upstream.lineage import still_has
+from dm.unit import JSON, UnitName
 
 
 def first_unit(config: SubtaskConfig) -> UnitName | None:
@@ -139,3 +147,86 @@ def demand_readable(config: SubtaskConfig) -> None:
 def key_of(config: SubtaskConfig) -> SubtaskKey:
     """Whose progress it is."""
     return SubtaskKey(config.meta_schema, config.task, config.source_id)
+
+
+# What targets have of tasks, for verbs that list and remove what forgotten tasks have left.
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A schema of a target where tasks keep their progress; `of` is a task that has it there."""
+
+    of: TaskConfig
+
+    @property
+    def name(self) -> str:
+        """The address and the schema."""
+        return f"{self.of.target_database.address}/{self.of.meta_schema}"
+
+
+def _listed(place: Place) -> Sequence[StoredTask]:
+    with closing(TargetConnection(place.of.target_database)) as connection:
+        return stored_tasks(connection, place.of.meta_schema)
+
+
+def _remove(place: Place, task: str) -> Sequence[str]:
+    with closing(TargetConnection(place.of.target_database)) as connection:
+        return [table.sql for table in remove_task(connection, place.of.meta_schema, task)]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProgress:
+    """The questions, each with a connection of its own; raise DMError."""
+
+    listed: Callable[[Place], Sequence[StoredTask]] = _listed
+    remove: Callable[[Place, str], Sequence[str]] = _remove  # gives the tables that stay
+
+
+@dataclass(frozen=True, slots=True)
+class FinalPlace:
+    """A subtask's place in both binlogs."""
+
+    checkpoint: Position | None = None  # None: it has none
+    bound: Position | None = None  # what may be applied beyond it, where a run was killed
+    target: str = ""  # its address
+    target_end: Position | None = None  # None: it writes no binlog, or does not tell
+
+    def to_json(self) -> dict[str, JSON]:
+        """Fields of `stop-task`."""
+        return {
+            "syncerBinlog": _text(self.checkpoint),
+            "syncerBinlogGtid": _gtids(self.checkpoint),
+            "appliedUpTo": _text(self.bound),
+            "target": self.target,
+            "targetBinlog": _text(self.target_end),
+            "targetBinlogGtid": _gtids(self.target_end),
+        }
+
+
+def final_place(config: SubtaskConfig) -> FinalPlace:
+    """Ask the target; raises DMError where it can't be asked for the checkpoint."""
+    found = stored_checkpoint(config)
+    end = _target_end(config)
+    if found is None:
+        return FinalPlace(target=config.target.address, target_end=end)
+    return FinalPlace(found.position, found.bound, config.target.address, end)
+
+
+def _target_end(config: SubtaskConfig) -> Position | None:
+    """The end of the target's binlog; None where it has none, or where the account may not know it."""
+    try:
+        with closing(connect(config.target)) as connection:
+            facts = read_facts(connection)
+            return binlog_end(connection, facts) if facts.log_bin else None
+    except DMError as error:
+        if error.retryable:
+            raise
+        return None
+
+
+def _text(position: Position | None) -> str:
+    return "" if position is None else str(position)
+
+
+def _gtids(position: Position | None) -> str:
+    return "" if position is None else str(position.gtid_set)

@@ -13,9 +13,9 @@ from dm.config import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.shard_group import Member
-from dm.progress.shard_locks import Lock, find_target, give_up, read_locks, unlock
-from dm.progress.shard_tables import create_shard_tables
+from dm.progress.shards.group import Member
+from dm.progress.shards.locks import Lock, find_target, give_up, read_locks, unlock
+from dm.progress.shards.tables import create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.task.progress import key_of
 from dm.unit import JSON

@@ -17,18 +17,17 @@ from dm.config import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position, TimePlace
-from dm.progress import restart
-from dm.progress.checkpoint import Checkpoint, has_checkpoint, read_checkpoint
-from dm.progress.file_birth import made_again
-from dm.relaylog import time_search as relay_search
-from dm.relaylog.layout import RelayDirectory
+from dm.progress import checkpoint
+from dm.progress.checkpoint import Checkpoint, has_checkpoint, made_again, read_checkpoint
 from dm.rules.table_rules import TableRules
+from dm.sourcelog.relaylog import time_search as relay_search
+from dm.sourcelog.relaylog.layout import RelayDirectory
+from dm.sourcelog.upstream import locate
+from dm.sourcelog.upstream.connection import Connection, connect, fetch
+from dm.sourcelog.upstream.facts import binlog_files, read_facts
+from dm.sourcelog.upstream.lineage import creation_time
+from dm.sourcelog.upstream.replica_identity import identity_for
 from dm.task.progress import first_unit, key_of
-from dm.upstream import time_search
-from dm.upstream.connection import Connection, connect, fetch
-from dm.upstream.facts import binlog_files, read_facts
-from dm.upstream.file_beginning import creation_time
-from dm.upstream.replica_identity import identity_for
 
 _FORM = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(Z|[+-]\d\d:?\d\d)?")
 
@@ -76,7 +75,7 @@ def place_of(config: SubtaskConfig, when: StartTime, relay_directory: Path, *, r
     stored = relay_search.find_time(RelayDirectory(relay_directory), facts.flavor, time)
     if stored is not None and stored.known:
         return stored
-    there = time_search.find_time(config.source.endpoint, identity_for(reader or config.task, config.source_id), time)
+    there = locate.find_time(config.source.endpoint, identity_for(reader or config.task, config.source_id), time)
     if there is None and stored is None:
         raise DMError("start-time-too-late", source=config.source_id, time=when.text)
     if stored is None or (there is not None and _begins_earlier(there, stored)):
@@ -120,9 +119,9 @@ def begin_at(config: SubtaskConfig, place: TimePlace) -> list[str]:
         if config.shard_mode and has_checkpoint(connection, key):
             raise DMError("shard-start-time", task=config.task, source=config.source_id)
         if has_checkpoint(connection, key):
-            with restart.no_other_run(connection, key):  # it would have the identity under which the source is asked
+            with checkpoint.no_other_run(connection, key):  # it would have the identity under which the source is asked
                 _demand_same_history(config, read_checkpoint(connection, key), start)
-        before = restart.begin_at(connection, key, start, TableRules(config).route)
+        before = checkpoint.begin_at(connection, key, start, TableRules(config).route)
     finally:
         connection.close()
     warnings: list[str] = []

@@ -16,20 +16,27 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.checkpoint import Checkpoint, TablePoint, forget_table, read_checkpoint, store_table, write_table
-from dm.progress.restart import no_other_run
-from dm.progress.shard_group import Shard
-from dm.progress.shard_structures import ShardStructures
+from dm.mysql.schema.joined_table import unfilled
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.show import create_table
+from dm.mysql.schema.table import TableSchema
+from dm.progress.checkpoint import (
+    Checkpoint,
+    TablePoint,
+    forget_table,
+    no_other_run,
+    read_checkpoint,
+    store_table,
+    write_table,
+)
+from dm.progress.shards.group import Shard
+from dm.progress.shards.structures import ShardStructures
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.rules.table_rules import TableRules
-from dm.schema.joined_table import unfilled
-from dm.schema.parse import parse_create_table
-from dm.schema.show import create_table
-from dm.schema.table import TableSchema
+from dm.sourcelog.upstream.connection import connect
+from dm.sourcelog.upstream.facts import has_view, read_structure
 from dm.task.operators import plain_context
 from dm.task.progress import key_of, reading_key
-from dm.upstream.connection import connect
-from dm.upstream.facts import has_view, read_structure
 
 Origin = Literal["file", "source", "target"]
 _NO_SUCH_TABLE = (1146, 1049)

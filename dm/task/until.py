@@ -2,7 +2,7 @@
 
 The place is compared with where the task begins: its checkpoint, or `--start-time`, or `meta`, or the source's present
 end. What earlier runs did beyond the checkpoint only the run itself can see; it refuses then
-(`dm.syncer.stream.until`).
+(`dm.sourcelog.stream.until`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.gtid import GtidFormatError, GtidSet
 from dm.position import Position
-from dm.progress.joining import find_joining
-from dm.syncer.stream.until import Until, UntilGtids, UntilPosition, UntilTime
+from dm.progress.joining.steps import find_joining
+from dm.sourcelog.stream.until import Until, UntilGtids, UntilPosition, UntilTime
+from dm.sourcelog.upstream.connection import Connection, connect, fetch
+from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, read_facts
 from dm.task.progress import key_of, stored_checkpoint
 from dm.task.start_time import StartTime, place_of
 from dm.task.subtask import UNITS_OF_MODE
-from dm.upstream.connection import Connection, connect, fetch
-from dm.upstream.facts import ServerFacts, binlog_end, read_facts
 
 _PLACE: Final = re.compile(r"\(?\s*([^\s,:()]+\.\d+)\s*[:,]\s*(\d{1,19})\s*\)?")  # as `binlog` takes it, as we print it
 

@@ -15,7 +15,7 @@ from dm.config import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import TimePlace
-from dm.progress.validator_errors import (
+from dm.progress.validator.errors import (
     ErrorState,
     Operation,
     StoredError,
@@ -25,18 +25,18 @@ from dm.progress.validator_errors import (
     read_errors,
     read_table_status,
 )
-from dm.progress.validator_progress import (
+from dm.progress.validator.progress import (
     StoredValidation,
     read_cutover,
     read_validation,
     store_cutover,
 )
-from dm.progress.validator_tables import has_validator_tables, remove_validation
+from dm.progress.validator.tables import has_validator_tables, remove_validation
 from dm.task.progress import key_of
 from dm.task.start_time import StartTime, place_of
+from dm.tools.validator.cutover import CutoverPlace
+from dm.tools.validator.validator_status import errors_status, rows_status
 from dm.unit import JSON
-from dm.validator.counts import errors_status, rows_status
-from dm.validator.cutover import CutoverPlace
 
 
 def stored_status(config: SubtaskConfig) -> dict[str, JSON]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dm.config import SourceConfig, TaskConfig, read_source, read_task
-from dm.config.cipher import SecretKey
+from dm.config.secret import SecretKey
 from dm.errors import DMError
 from dm.task.subtask import UNITS_OF_MODE
 from dm.verbs.parameters import ConfigFile

@@ -191,10 +191,9 @@ def run(parts: Parts, arguments: Sequence[str] | None = None) -> int:
 def main() -> None:
     """The console script."""
     from dm.task import operators, tracked_structure
-    from dm.task.final_place import final_place
     from dm.task.precheck.run import prechecks
-    from dm.task.precheck.source_file import verify_source
-    from dm.task.progress import demand_readable, demand_sole_run, first_unit, forget_progress, hold_place
+    from dm.task.precheck.standby import verify_source
+    from dm.task.progress import demand_readable, demand_sole_run, final_place, first_unit, forget_progress, hold_place
     from dm.task.start_time import begin_at, place_of
     from dm.task.until import until_of
 

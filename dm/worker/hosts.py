@@ -11,7 +11,7 @@ from dm.clock import Clock
 from dm.errors import DMError, ErrorReport
 from dm.task.host import STOP_SECONDS
 from dm.task.host_process import HOST_COMMAND, HostEnded, HostProcess
-from dm.task.log_file import DEFAULTS, LogSettings
+from dm.task.log import DEFAULTS, LogSettings
 from dm.task.message import (
     AskUnit,
     Event,

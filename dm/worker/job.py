@@ -8,7 +8,7 @@ from typing import Protocol, cast
 
 from dm.clock import Clock
 from dm.errors import CATALOGUE, ErrorReport
-from dm.syncer.stream.until import Until
+from dm.sourcelog.stream.until import Until
 from dm.task.subtask import Subtask
 from dm.unit import JSON, UnitName
 from dm.worker.copy_progress import CopyProgress

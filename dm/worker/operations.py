@@ -10,7 +10,7 @@ import structlog
 from dm.config import SourceConfig
 from dm.errors import DMError
 from dm.progress.tables import share_name
-from dm.relaylog.hold import Hold, forget_others
+from dm.sourcelog.relaylog.hold import Hold, forget_others
 from dm.task.payload import validator_hold
 from dm.verbs.declaration import Verb
 from dm.verbs.parameters import ConfigFile

@@ -22,7 +22,7 @@ from typing import Final, Literal, cast
 from dm import faults
 from dm.errors import DMError
 from dm.position import Position
-from dm.syncer.stream.until import Until, until_from_json
+from dm.sourcelog.stream.until import Until, until_from_json
 from dm.task.payload import position_from_json, position_to_json
 from dm.task.subtask import Intent, Stage
 from dm.unit import JSON, UnitName

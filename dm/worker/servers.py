@@ -9,14 +9,13 @@ from typing import Protocol
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.position import TimePlace
-from dm.syncer.stream.operators import EventPlace, Request
-from dm.syncer.stream.until import Until
-from dm.task.final_place import FinalPlace
+from dm.sourcelog.stream.operators import EventPlace, Request
+from dm.sourcelog.stream.until import Until
 from dm.task.join_requests import JoinRequests
 from dm.task.precheck.result import CheckResult
+from dm.task.progress import FinalPlace, StoredProgress
 from dm.task.shard_locks import ShardLocks
 from dm.task.start_time import StartTime
-from dm.task.stored_progress import StoredProgress
 from dm.task.tracked_structure import StructureRequest
 from dm.task.until import AskedEnd
 from dm.task.validation import Validations

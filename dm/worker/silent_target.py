@@ -5,8 +5,8 @@ expects what DM does: the task is there, and goes on by itself once the target a
 target before a task begins, whether a run of it is open elsewhere and where it goes on. Without an answer neither is
 guessed:
 
-- The task's hold stays as it was made: it needs all of the relay's files (dm/relaylog/hold.py). So the relay purges
-  nothing and passes over no gap until the run has read the task's place and stores its first checkpoint.
+- The task's hold stays as it was made: it needs all of the relay's files (dm/sourcelog/relaylog/hold.py). So the relay
+  purges nothing and passes over no gap until the run has read the task's place and stores its first checkpoint.
 - Another daemon's run of the task is ended by this one's, as whenever two daemons run one task; neither loses anything,
   since the rows of progress tell each whether it may commit.
 

@@ -1,6 +1,6 @@
 """Spark's session for a task that is about to start, while its checks run.
 
-The session belongs to the process of the task's dumps and loads (`dm.spark.head_start`); that process is started a few
+The session belongs to the process of the task's dumps and loads (`dm.spark.session`); that process is started a few
 seconds earlier, and not at all where a syncer will go on from its checkpoint. A cluster is asked for nothing before the
 checks are done. If they fail, the process ends, and nothing of it stays behind.
 """

@@ -23,7 +23,7 @@ from dm.clock import Clock
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.progress.tables import share_name
-from dm.relaylog.hold import Hold
+from dm.sourcelog.relaylog.hold import Hold
 from dm.task.backoff import Backoff
 from dm.task.payload import RelayPayload, UnitPayload, join_directory, validator_hold
 from dm.task.subtask import JOIN_UNITS, RELAY_UNITS, UNITS_OF_MODE, Intent, Subtask

@@ -18,7 +18,7 @@ from dm.clock import Clock
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.position import Position
-from dm.relaylog.hold import Hold
+from dm.sourcelog.relaylog.hold import Hold
 from dm.task.payload import ValidatorPayload, validator_directory, validator_hold
 from dm.task.subtask import VALIDATOR_UNITS, Subtask
 from dm.unit import JSON, UnitName

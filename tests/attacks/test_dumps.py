@@ -14,9 +14,9 @@ from dm.dumpfiles.local_storage import LocalStorage
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.sql_loader import FileLoader, FileTask
+from dm.mysql.schema.table import Column
 from dm.progress.load_parts import begin_run
 from dm.progress.tables import SubtaskKey
-from dm.schema.table import Column
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of
 

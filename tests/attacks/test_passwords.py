@@ -16,7 +16,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.session.login import unproven
-from dm.upstream.connection import connect
+from dm.sourcelog.upstream.connection import connect
 from tests.testbed.thief import METHODS, Method, PasswordThief, another_key, certificate
 
 PASSWORD = "Pässwört-Ключ-密-🔑"

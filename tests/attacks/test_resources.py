@@ -50,7 +50,7 @@ _READ_DUMP = """
 import pathlib
 from dm.dumpfiles.local_storage import LocalStorage
 from dm.loader.foreign_dump import read_foreign_dump
-from dm.sql.context import SourceContext
+from dm.mysql.sql.context import SourceContext
 read_foreign_dump(LocalStorage(pathlib.Path(sys.argv[1])), "t", "s", SourceContext("mysql", 90700, ""), lambda _: True)
 """
 
@@ -98,7 +98,7 @@ def test_a_file_of_very_many_statements(tmp_path: Path) -> None:
 _UNPACK = """
 import struct
 import zstandard
-from dm.binlog.payload import TransactionPayload
+from dm.mysql.binlog.compression import TransactionPayload
 size = (1 << 30) - 19
 packer = zstandard.ZstdCompressor().compressobj()
 parts = [packer.compress(struct.pack("<IBIIIH", 0, 30, 1, 19 + size, 0, 0))]
@@ -123,8 +123,8 @@ print(ours - theirs == ours, ours >= theirs)
 """
 
 _ALTER = """
-from dm.sql.context import SourceContext
-from dm.sql.split import split
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.split import split
 text = "ALTER TABLE t " + ", ".join(f"ADD COLUMN c{at} INT" for at in range(20_000))
 print(len(split(text, SourceContext("mysql", 90700, "s"))))
 """

@@ -32,7 +32,7 @@ from dm.dumpfiles.storage import DumpStorage
 from dm.ident import TableName
 from dm.loader.stream import TargetStream
 from dm.loader.unit import LoadUnit
-from dm.relaylog.hold import Hold, needs
+from dm.sourcelog.relaylog.hold import Hold, needs
 from dm.spark.session import SparkProvider
 from tests.testbed.sync import running_sync
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dm.dumpfiles.chunk_plan import Bound, WalkedKey, conditions, walked_key
 from dm.dumpfiles.text_rows import read_all
 from dm.ident import TableName
-from dm.schema.parse import parse_create_table
-from dm.sql.context import SourceContext
-from dm.upstream.connection import Connection
-from dm.upstream.facts import read_facts, read_structure
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.sql.context import SourceContext
+from dm.sourcelog.upstream.connection import Connection
+from dm.sourcelog.upstream.facts import read_facts, read_structure
 
 
 def key_of(questions: Connection, table: TableName) -> WalkedKey | None:

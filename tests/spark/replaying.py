@@ -20,10 +20,10 @@ from dm.ident import TableName
 from dm.progress.checkpoint import Checkpoint, read_checkpoint
 from dm.progress.replayed import read_replay
 from dm.progress.tables import SubtaskKey
-from dm.replay.request import ReplayRequest
-from dm.replay.unit import ReplayUnit
 from dm.spark.session import SparkProvider
 from dm.task.until import place_of_text
+from dm.tools.replay.request import ReplayRequest
+from dm.tools.replay.unit import ReplayUnit
 from dm.unit import JSON
 from tests.live.relay.relaying import end_of, has_reached, relaying, source_of, wait_until
 from tests.testbed.sync import running_sync, subtask_for

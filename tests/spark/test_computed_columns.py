@@ -14,14 +14,14 @@ from pydantic import SecretStr
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
-from dm.dumpfiles.sql_file import STRICT_MODE
+from dm.dumpfiles.literals import STRICT_MODE
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.part_writer import PartWriter
 from dm.loader.tally import MOST_WARNINGS, Tally
+from dm.mysql.schema.table import Column
 from dm.progress.load_parts import LoadRun
 from dm.progress.tables import SubtaskKey
-from dm.schema.table import Column
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import endpoint, rows
 from tests.testbed.fixtures import SchemaFactory

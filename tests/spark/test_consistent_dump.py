@@ -13,19 +13,18 @@ from pydantic import SecretStr
 from dm import faults
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.chunk_reader import ChunkReader, shared_marker
-from dm.dumper.snapshot_slots import SlotReader, SlotTask
-from dm.dumpfiles.dump_directory import SLOTS_DIRECTORY
-from dm.dumpfiles.dump_files import load_plan
+from dm.dumper.one_moment import SlotReader, SlotTask
+from dm.dumpfiles.dump_files import SLOTS_DIRECTORY, load_plan
 from dm.dumpfiles.local_storage import LocalStorage
 from dm.dumpfiles.text_rows import read_all
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.sourcelog.upstream.connection import Connection, fetch
+from dm.sourcelog.upstream.facts import ServerFacts, read_facts
+from dm.sourcelog.upstream.row_session import question_session, row_session
+from dm.sourcelog.upstream.snapshot import lock_tables
 from dm.spark.session import SparkProvider
-from dm.upstream.connection import Connection, fetch
-from dm.upstream.facts import ServerFacts, read_facts
-from dm.upstream.row_session import question_session, row_session
-from dm.upstream.snapshot import lock_tables
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, endpoint, rows, wait_for
 from tests.testbed.fixtures import ServerFactory

@@ -12,11 +12,11 @@ from dm.config.route import TableExtraction
 from dm.config.subtask import SubtaskConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
-from dm.diff.done_chunks import DoneChunks
-from dm.diff.options import DiffOptions
-from dm.diff.report import TableReport
-from dm.diff.unit import DiffUnit
 from dm.spark.session import SparkProvider
+from dm.tools.diff.done_chunks import DoneChunks
+from dm.tools.diff.options import DiffOptions
+from dm.tools.diff.report import TableReport
+from dm.tools.diff.unit import DiffUnit
 from tests.live.relay.relaying import end_of
 from tests.spark.conftest import LoadFactory
 from tests.testbed.fake_clock import FakeClock

@@ -21,9 +21,9 @@ from dm.dumpfiles.dump_files import DumpPlan, finished_chunk, load_plan, read_fo
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.upstream.connection import Connection
-from dm.upstream.facts import list_tables
-from dm.upstream.snapshot import lower_bound
+from dm.sourcelog.upstream.connection import Connection
+from dm.sourcelog.upstream.facts import list_tables
+from dm.sourcelog.upstream.snapshot import lower_bound
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, endpoint, follow, rows, wait_for
 from tests.testbed.fixtures import ServerFactory
@@ -241,7 +241,7 @@ def test_prepared_xa_transactions_stop_the_dump(
     upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from dm.dumper import lock_free
-    from dm.upstream.snapshot import wait_for_no_prepared_xa
+    from dm.sourcelog.upstream.snapshot import wait_for_no_prepared_xa
 
     load = full_load(upstream, target, *KEYED)
     monkeypatch.setattr(
@@ -264,9 +264,9 @@ def test_prepared_xa_transactions_stop_the_dump(
 
 
 def test_a_table_locked_for_long_is_named(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
-    from dm.upstream import snapshot
-    from dm.upstream.facts import read_facts
-    from dm.upstream.row_session import question_session, row_session
+    from dm.sourcelog.upstream import snapshot
+    from dm.sourcelog.upstream.facts import read_facts
+    from dm.sourcelog.upstream.row_session import question_session, row_session
 
     load = full_load(mariadb, mariadb, *KEYLESS)
     holder = mariadb.connect(autocommit=False)

@@ -8,10 +8,10 @@ from itertools import count
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.dumpfiles.key_walk import KeyWalk, WalkResult, find_bounds
+from dm.dumpfiles.chunk_plan import KeyWalk, WalkResult, find_bounds
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.upstream.row_session import question_session, row_session
+from dm.sourcelog.upstream.row_session import question_session, row_session
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import endpoint, rows
 from tests.spark.key_walks import chunk_sizes, key_of

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.diff.options import DiffOptions
-from dm.diff.report import TableReport
-from dm.diff.unit import DiffUnit
 from dm.spark.session import SparkProvider
+from dm.tools.diff.options import DiffOptions
+from dm.tools.diff.report import TableReport
+from dm.tools.diff.unit import DiffUnit
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import beside
 from tests.testbed.figures import record

@@ -14,11 +14,11 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from dm import lake
 from dm.demo.servers import ThrowawayServer
-from dm.feed import changes
 from dm.flavor import Flavor
 from dm.spark.session import SparkProvider
+from dm.tools import lake
+from dm.tools.feed import changes
 from tests.live.relay.relaying import end_of, has_reached, relaying, source_of, wait_until
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, beside

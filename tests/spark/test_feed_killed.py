@@ -26,7 +26,7 @@ _SECONDS = 300  # a limit for what hangs: Spark starts
 PROGRAM = """
 import sys
 from pyspark.sql import SparkSession
-from dm.feed import changes
+from dm.tools.feed import changes
 relay, table, dump, place, trigger = sys.argv[1:]
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
 rows = changes(spark, relay, table, dump=dump, batchBytes=20_000, taskBytes=6_000)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dm.binlog.frame import MAGIC
-from dm.feed import changes
+from dm.mysql.binlog.frame import MAGIC
 from dm.spark.session import SparkProvider
+from dm.tools.feed import changes
 
 pytestmark = pytest.mark.spark
 

@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
-from dm.upstream.connection import connect, fetch
+from dm.sourcelog.upstream.connection import connect, fetch
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, endpoint, rows
 from tests.testbed.fixtures import ServerFactory

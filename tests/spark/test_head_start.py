@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from dm.errors import DMError
-from dm.spark.head_start import HeadStart
-from dm.spark.session import SparkProvider
+from dm.spark.session import HeadStart, SparkProvider
 from dm.stop_signal import StopSignal
 from tests.testbed.sync import wait_until
 
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 _TAKEN = """
 import pathlib, sys, threading
-from dm.spark.head_start import HeadStart
+from dm.spark.session import HeadStart
 from dm.spark.session import SparkProvider
 from dm.spark.worker_daemon import preloading
 from dm.stop_signal import StopSignal

@@ -13,8 +13,7 @@ import pytest
 from pyspark import cloudpickle
 
 from dm.errors import DMError
-from dm.spark.executor_watch import ExecutorWatch
-from dm.spark.job import Stored, reaching_workers, run_tasks
+from dm.spark.job import ExecutorWatch, Stored, reaching_workers, run_tasks
 from dm.spark.session import SparkProvider
 from tests.testbed.fake_clock import FakeClock
 

@@ -8,10 +8,10 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.chunk_group import GroupWalker
-from dm.dumpfiles.key_walk import KeyWalk
+from dm.dumpfiles.chunk_plan import KeyWalk
 from dm.flavor import Flavor
 from dm.ident import Ident, TableName
-from dm.upstream.row_session import row_session
+from dm.sourcelog.upstream.row_session import row_session
 from tests.spark.full_load import endpoint
 from tests.spark.key_walks import chunk_sizes, key_of
 from tests.spark.test_fidelity import LENIENT

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from dm import lake
 from dm.demo.servers import ThrowawayServer
 from dm.dumpfiles.dump_files import save_plan
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.spark.session import SparkProvider
+from dm.tools import lake
 from tests.spark.conftest import LoadFactory
 from tests.spark.test_fidelity import LENIENT
 

@@ -10,14 +10,13 @@ from threading import Event
 
 import pytest
 
-from dm import lake
 from dm.config.selection import BlockAllowList
 from dm.demo.servers import ThrowawayServer
-from dm.dumpfiles.dump_directory import MANIFEST_FILE, PLAN_FILE
-from dm.dumpfiles.dump_files import DumpPlan, load_plan
+from dm.dumpfiles.dump_files import MANIFEST_FILE, PLAN_FILE, DumpPlan, load_plan
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.spark.session import SparkProvider
+from dm.tools import lake
 from tests.spark.full_load import FullLoad, dump_unit
 from tests.testbed.fixtures import SchemaFactory
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from dm import lake
-from dm.binlog.charset import decoder_of, max_bytes
 from dm.demo.servers import ThrowawayServer
+from dm.mysql.binlog.charset import decoder_of, max_bytes
 from dm.spark.session import SparkProvider
+from dm.tools import lake
 from tests.spark.conftest import LoadFactory
 from tests.spark.test_fidelity import LENIENT
 from tests.testbed.fixtures import SchemaFactory

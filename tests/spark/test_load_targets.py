@@ -9,8 +9,8 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.target_tables import TargetTables
-from dm.schema.parse import parse_create_table
-from dm.sql.context import SourceContext
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.sql.context import SourceContext
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, endpoint, rows
 from tests.spark.test_load import KEYED

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.dumpfiles.dump_directory import MANIFEST_FILE, METADATA_FILE, PLAN_FILE
-from dm.dumpfiles.dump_files import load_plan
+from dm.dumpfiles.dump_files import MANIFEST_FILE, METADATA_FILE, PLAN_FILE, load_plan
 from dm.dumpfiles.manifest import read_manifest, sha256_of
 from dm.dumpfiles.s3_storage import S3Storage
 from dm.errors import DMError

@@ -16,16 +16,16 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
-from dm.dumpfiles.sql_file import read_trailer
+from dm.dumpfiles.literals import read_trailer
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.loader.foreign_dump import read_foreign_dump
 from dm.loader.sql_loader import FileLoader, FileTask
+from dm.mysql.schema.table import Column
+from dm.mysql.sql.context import SourceContext
 from dm.progress.load_parts import begin_run, loaded_parts
 from dm.progress.tables import SubtaskKey
-from dm.schema.table import Column
-from dm.sql.context import SourceContext
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, rows
 from tests.spark.test_fidelity import BOTH, MARIADB_ONLY, MYSQL_ONLY, TWINS, TYPED_DOCUMENTS

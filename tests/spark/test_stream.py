@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from dm import lake
 from dm.demo.servers import ThrowawayServer
 from dm.dumpfiles.dump_files import load_plan
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.spark import job
+from dm.tools import lake
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, beside, follow, rows
 from tests.spark.kill import TRIED_AGAIN

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 from dm.config.subtask import SubtaskConfig
 from dm.demo.private_server import PrivateServer
-from dm.diff.chunk import ChunkComparer, ChunkOutcome
-from dm.diff.fix import in_order
-from dm.diff.options import DiffOptions
-from dm.diff.planner import PlannedTable, Planner
-from dm.diff.table import ComparedTable
-from dm.diff.versions import Difference
+from dm.tools.diff.chunk import ChunkComparer, ChunkOutcome
+from dm.tools.diff.fix import in_order
+from dm.tools.diff.options import DiffOptions
+from dm.tools.diff.planner import PlannedTable, Planner
+from dm.tools.diff.table import ComparedTable
+from dm.tools.diff.versions import Difference
 from tests.testbed.typed_rows import session
 
 

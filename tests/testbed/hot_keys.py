@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from dm.demo.scene import Statement
+from dm.demo.workload import Statement
 from dm.ident import Ident, TableName
 
 _KEYS = 40

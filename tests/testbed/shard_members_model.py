@@ -2,7 +2,7 @@
 
 `shard_model` has the numbers, the second passes and the execution of a statement step by step, `optimistic_model` what
 passes without a number. Here shards come and go while statements are open and rows are held: tables are created (S6 and
-S7 of `dm.progress.shard_groups`), are beyond a statement (O7 of `dm.progress.shard_structures`), get other names, and
+S7 of `dm.progress.shards.groups`), are beyond a statement (O7 of `dm.progress.shards.structures`), get other names, and
 are dropped. A person goes on without some, at any time, says that nobody executes a statement, or gives a shard up (S8)
 of which nothing more comes and whose statement is not begun.
 
@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from dm.progress.shard_group import ANEW, EARLY, WITH_THE_HELD
+from dm.progress.shards.group import ANEW, EARLY, WITH_THE_HELD
 from tests.testbed.exploration import Violation, Wrong, explore
 from tests.testbed.shard_members_model_state import (
     IN_TURN,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, TypeVar
 
-from dm.progress.shard_group import ANEW, EARLY
+from dm.progress.shards.group import ANEW, EARLY
 
 _T = TypeVar("_T")
 NUMBERED: Final = "pqr"  # effects of statements that all shards have to come to
@@ -51,7 +51,7 @@ class Member(NamedTuple):
     ready: int = 0
     has: str = ""  # the effects in its structure; those that came by steps as capital letters
     after: str | None = None  # behind the statement that it has come to
-    early: int = 0  # why it waits at its CREATE TABLE, as in `dm.progress.shard_group`
+    early: int = 0  # why it waits at its CREATE TABLE, as in `dm.progress.shards.group`
     waived: int = 0
     excused: str = ""  # effects that a person has waived it at, and that it has instead of those
 

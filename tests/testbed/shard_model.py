@@ -1,7 +1,7 @@
 """A small model of shard merge in pessimistic mode, explored exhaustively.
 
 Two sources: the first has shards a and b and an unrelated table u, the second has shard c. Each shard runs through the
-same DDLs. The model keeps what `dm.progress.shard_groups` says and nothing else. What a crash does inside a source's
+same DDLs. The model keeps what `dm.progress.shards.groups` says and nothing else. What a crash does inside a source's
 lanes is the business of `progress_model`: here a row is committed at once, with its lane's position, and only the
 checkpoint lags behind.
 

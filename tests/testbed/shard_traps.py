@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
-from dm.config.choices import ShardMode
 from dm.config.route import RouteRule
+from dm.config.scalar import ShardMode
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import Server, compare, pair_tables
 from dm.demo.servers import ThrowawayServer

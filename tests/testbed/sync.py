@@ -20,19 +20,19 @@ from typing import IO, cast
 from pydantic import SecretStr
 
 from dm.config.endpoint import Endpoint
+from dm.config.references import StartPoint
 from dm.config.route import RouteRule
 from dm.config.selection import BlockAllowList
 from dm.config.source import SourceConfig
-from dm.config.start_point import StartPoint
 from dm.config.subtask import SubtaskConfig
 from dm.config.syncer import SyncerConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
-from dm.relaylog.hold import Hold
+from dm.sourcelog.relaylog.hold import Hold
+from dm.sourcelog.stream.until import Until, until_to_json
 from dm.syncer.joining.joined import JoinedSync
 from dm.syncer.parts import Parts
-from dm.syncer.sharding.sharded import sync_unit
-from dm.syncer.stream.until import Until, until_to_json
+from dm.syncer.shards.sharded import sync_unit
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON
 from tests.testbed import unit_program
@@ -197,7 +197,7 @@ class PreparedProcess(ForkedProcess):
         self._log, self._said = os.memfd_create("stderr"), ""
         (commands, to_it), (from_it, answers) = os.pipe(), os.pipe()
         files = (commands, answers, self._log)
-        super().__init__(*fork_server(unit_program.__name__, "dm.validator.unit").fork(files))
+        super().__init__(*fork_server(unit_program.__name__, "dm.tools.validator.unit").fork(files))
         os.close(commands)
         os.close(answers)
         self.stdin, self.stdout = os.fdopen(to_it, "w"), os.fdopen(from_it)

@@ -18,10 +18,10 @@ from dm import faults
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.relay.unit import RelayUnit
+from dm.sourcelog.stream.until import until_from_json
 from dm.syncer.joining.joined import JoinedSync
-from dm.syncer.sharding.sharded import ShardedSync, sync_unit
-from dm.syncer.stream.until import until_from_json
-from dm.task import garbage, heap
+from dm.syncer.shards.sharded import ShardedSync, sync_unit
+from dm.task import garbage, host
 from dm.unit import Unit
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -31,7 +31,7 @@ def main() -> None:
     """The process."""
     # Also a stopped process dies with its test.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    heap.settle()
+    host.settle()
     garbage.settle()
     answers = os.dup(1)
     os.dup2(2, 1)  # as in a host: what a unit logs is no answer
@@ -55,7 +55,7 @@ def _unit(order: dict[str, Any]) -> Unit:
         return RelayUnit(SourceConfig.from_wire(order["config"]), directory)
     config, work = SubtaskConfig.from_wire(order["config"]), Path(order["work_directory"])
     if order["unit"] == "validator":
-        from dm.validator.unit import ValidatorUnit  # the others' memory is measured
+        from dm.tools.validator.unit import ValidatorUnit  # the others' memory is measured
 
         return ValidatorUnit(config, relay_directory=directory, work_directory=work)
     return sync_unit(config, relay_directory=directory, work_directory=work, until=until_from_json(order["until"]))

@@ -23,7 +23,7 @@ Takeover.bound = lambda self: None
     # Neither the locks that end older sessions nor the number that stops those that were not ended.
     "epoch": """
 from dm.progress import lane_rows, takeover
-from dm.progress.fence import Fence
+from dm.progress.takeover import Fence
 Fence.take = lambda self, connection, lane: None
 def take_without_waiting(connection, key, names):
     if not lane_rows.read_lanes(connection, key):

@@ -10,8 +10,8 @@ import pymysql
 
 from dm.downstream.failure import failure
 from dm.errors import CATALOGUE, DMError
+from dm.sourcelog.upstream.connection import server_error
 from dm.spark.job import TaskFailure
-from dm.upstream.connection import server_error
 from tests.unit.docs.document import ROOT
 
 NO_DETAILS = {"position", "cause"}  # an error has these beside what its texts name

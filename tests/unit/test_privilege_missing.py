@@ -9,7 +9,7 @@ import pytest
 
 from dm.downstream.failure import failure
 from dm.errors import TARGET_PRIVILEGES, Grantee
-from dm.upstream.connection import server_error
+from dm.sourcelog.upstream.connection import server_error
 
 CASES = [
     (

@@ -5,28 +5,31 @@ See I1 of `dm.progress.protocol`.
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
 from dm import faults
 from dm.changes.row_change import RowChange
+from dm.changes.statement import key_of, operation_of
 from dm.clock import Clock
 from dm.downstream.apply import apply_batch, apply_parts
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
+from dm.ident import TableName
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim
+from dm.sourcelog.stream.memory_quota import MemoryQuota
+from dm.sourcelog.stream.operators import EventPlace
 from dm.syncer.apply.completion import CompletionTracker, Ticket
-from dm.syncer.apply.gate import Gate
 from dm.syncer.apply.key_writers import KeyWriters
-from dm.syncer.apply.lane import ChangeQueue, LaneJob
-from dm.syncer.apply.missing_rows import MissingRows
+from dm.syncer.apply.lane import ChangeQueue, Gate, LaneJob
 from dm.syncer.apply.table_counters import TableCounters
-from dm.syncer.stream.memory_quota import MemoryQuota
-from dm.syncer.stream.operators import EventPlace
+from dm.unit import JSON
 
 # A deadlock or a lock wait ended the transaction on the server. It is retried, alone from the second time on. Whatever
 # still blocks it then belongs to somebody else (another subtask on the same table, a stranger). The lane waits a while,
@@ -248,3 +251,41 @@ class _LaneRow:
         """Check that the row was ours: raises DMError `fenced`."""
         self.claim.advanced(affected)
         faults.hit("syncer.after_lane_row")
+
+
+# Rows that an UPDATE or DELETE did not find while the task file says to continue: counted, shown and logged.
+
+_LOG = logging.getLogger(__name__)
+
+
+class MissingRows:
+    """The counters of one run; any lane adds to them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tables: Counter[TableName] = Counter()
+        self._last = ""
+
+    def add(self, changes: Sequence[RowChange], end: Position) -> None:
+        """Count changes of one committed target transaction; `end` is that of its last source transaction."""
+        if not changes:
+            return
+        change = changes[-1]
+        last = f"{operation_of(change)} on {change.plan.target}: {key_of(change)}, at or before {end}"
+        with self._lock:
+            self._tables.update(change.plan.target for change in changes)
+            self._last = last
+        _LOG.warning("%d changes found no row at the target (`missing-row: count`); the last: %s", len(changes), last)
+
+    @property
+    def total(self) -> int:
+        """All counts of this run."""
+        with self._lock:
+            return sum(self._tables.values())
+
+    @property
+    def report(self) -> dict[str, JSON]:
+        """The fields of `query-status`."""
+        with self._lock:
+            tables: dict[str, JSON] = {str(table): count for table, count in sorted(self._tables.items())}
+            return {"missingRows": sum(self._tables.values()), "missingRowTables": tables, "lastMissingRow": self._last}

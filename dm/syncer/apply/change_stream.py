@@ -13,9 +13,9 @@ from itertools import islice
 
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
+from dm.sourcelog.stream.memory_quota import CHANGE_COST, DECODED_FACTOR, MemoryQuota
+from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction
 from dm.syncer.apply.source_table import SourceTable
-from dm.syncer.stream.memory_quota import CHANGE_COST, DECODED_FACTOR, MemoryQuota
-from dm.syncer.stream.transaction import RowsItem, SourceTransaction
 
 PART_COST = 2 << 20
 _PART_SHARE = 4  # of the lanes' memory: a table whose rows are found by a hash is read once for each part

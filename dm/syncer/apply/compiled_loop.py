@@ -7,7 +7,7 @@ changes over lanes; that makes no changes, so there is nothing to count.
 from __future__ import annotations
 
 from dm.changes.native_changes import ChangeMaker, change_maker
-from dm.syncer.stream.memory_quota import CHANGE_COST, DECODED_FACTOR
+from dm.sourcelog.stream.memory_quota import CHANGE_COST, DECODED_FACTOR
 
 
 def changes_of_events() -> ChangeMaker | None:

@@ -10,9 +10,10 @@ still waiting, so it only grows. At `limit` keys it also reports a conflict, whi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from sys import getsizeof
 from typing import Final
 
-from dm.changes.keys import WILD, Key
+from dm.changes.keys import WILD, Key, keys_of
 from dm.changes.native_changes import Part, Room
 from dm.changes.row_change import RowChange
 from dm.syncer.apply.compiled_loop import spreader
@@ -97,3 +98,38 @@ class ConflictDetector:
     def _next_in_turn(self) -> int:
         self._turn = (self._turn + 1) % self._workers
         return self._turn
+
+
+# The memory of the conflict detector's keys, estimated by samples: a key may be a number or kilobytes of text.
+
+_SAMPLE_CHANGES: Final = 64
+_SLOT: Final = 100  # of a dictionary, per key, while it grows
+
+
+class KeyMemory:
+    """Counts what was placed since the detector was cleared; belongs to the dispatcher."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.used = 0
+        self._per_change = 0
+        self._since = _SAMPLE_CHANGES
+
+    @property
+    def full(self) -> bool:
+        """Whether it is time to clear."""
+        return self.used > self._limit
+
+    def placed(self, sample: RowChange, count: int) -> None:
+        """Count so many changes of the sample's size."""
+        self._since += count
+        if self._since >= _SAMPLE_CHANGES:
+            self._since = 0
+            self._per_change = sum(
+                _SLOT + getsizeof(key) + sum(getsizeof(part) for part in key[1:]) for key in keys_of(sample)
+            )
+        self.used += self._per_change * count
+
+    def clear(self) -> None:
+        """The detector was cleared."""
+        self.used = 0

@@ -14,16 +14,15 @@ from dm.changes.keys import keys_of
 from dm.changes.row_change import RowChange
 from dm.errors import DMError
 from dm.position import Position
+from dm.sourcelog.stream.memory_quota import MemoryQuota
+from dm.sourcelog.stream.rest import Rest
 from dm.syncer.apply.apply_lane import ApplyLane
 from dm.syncer.apply.change_stream import ChangeStream
 from dm.syncer.apply.completion import Ticket
-from dm.syncer.apply.conflict_detector import CONFLICT, ConflictDetector
-from dm.syncer.apply.key_memory import KeyMemory
+from dm.syncer.apply.conflict_detector import CONFLICT, ConflictDetector, KeyMemory
 from dm.syncer.apply.lane import LaneJob
 from dm.syncer.apply.placement import Placement
 from dm.syncer.apply.table_counters import TableCounters
-from dm.syncer.stream.memory_quota import MemoryQuota
-from dm.syncer.stream.rest import Rest
 
 # While one in so many lanes is busy, only full batches are handed over.
 _LANES_PER_SMALL_BATCH = 8
@@ -126,7 +125,7 @@ class Lanes:
                 self._forget_keys(ticket)
 
     def source_rests(self) -> None:
-        """Hand over what is held back, unless enough lanes are busy: see `dm.syncer.stream.rest`."""
+        """Hand over what is held back, unless enough lanes are busy: see `dm.sourcelog.stream.rest`."""
         waiting = self._placement.waiting
         if not waiting:
             self._rest.feed()

@@ -3,7 +3,7 @@
 Everything that depends only on the table and its structure is computed here: whether which kinds of events are wanted,
 the decoder, the plan of the conversion, the row filter.
 
-Source tables that are merged into one must agree on the columns of their keys (`dm.changes.shared_keys`). They are
+Source tables that are merged into one must agree on the columns of their keys (`dm.changes.keys`). They are
 learned one by one, so one of them may show that the plans of the others are not usable. Then everything placed is
 awaited, as before a DDL, and those are learned again.
 """
@@ -13,33 +13,38 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from dm.binlog.decode import RowDecoder
-from dm.binlog.reader import TableMap
-from dm.changes.constant import ConstantColumn, constant_columns
+from dm.changes.collation import Weights
+from dm.changes.column_map import ConstantColumn, constant_columns
+from dm.changes.computing import SourceSettings
 from dm.changes.event_rules import Pair, event_form, hindrance
 from dm.changes.hash_rules import row_hash
+from dm.changes.keys import SharedKeys
 from dm.changes.native_changes import DirectTable
-from dm.changes.plan import PlanOptions, TablePlan, build_plan
-from dm.changes.shared_keys import SharedKeys
-from dm.changes.target_table import TargetTable
+from dm.changes.plan import PlanOptions, TablePlan, build_plan, sees_none
+from dm.changes.row_keys import TargetTable
+from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.downstream.source_computing import computing_at, local_time
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.binlog.decode import RowDecoder
+from dm.mysql.binlog.reader import TableMap
+from dm.mysql.schema.joined_table import lacking
+from dm.mysql.schema.table import Column, TableSchema, wire_columns
 from dm.position import Position
 from dm.rules.server_condition import Judges
 from dm.rules.table_rules import TableRules
-from dm.schema.joined_table import lacking
-from dm.schema.table import Column, TableSchema
-from dm.schema.wire import wire_columns
+from dm.sourcelog.stream.transaction import SourceTransaction
+from dm.sourcelog.upstream.facts import ServerFacts
+from dm.sourcelog.upstream.privilege import grants_told
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.ordered_tables import OrderedTables
-from dm.syncer.apply.row_forms import RowForms
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.source_table import KINDS, SourceTable
-from dm.syncer.apply.structures import Structures
-from dm.syncer.apply.target_names import TargetNames
-from dm.syncer.stream.transaction import SourceTransaction
+from dm.syncer.apply.structures import Structures, TargetNames
+from dm.syncer.apply.table_counters import RowForms
 
 _TABLES_BYTES = 256 << 20  # of what is learned, about
 
@@ -194,3 +199,76 @@ class LearnedTables:
         if direct is not None:
             self.direct[key] = direct
         return table
+
+
+# What applies to the plans of all tables of a subtask, from its settings and what both servers are.
+
+
+def plan_options(
+    subtask: SubtaskConfig,
+    facts: ServerFacts,
+    target: TargetConnection,
+    weights: Weights | None,
+    *,
+    foreign_key_checks: bool,
+    no_events: str,
+    source: SourceSettings,
+) -> PlanOptions:
+    """The options; `no_events`: why the sessions take no row events."""
+    settings, flavor = subtask.syncer, target.flavor
+    own_mode = "sql_mode" in subtask.target.session
+    # An intermediate value may be dropped, unless only the target might have refused it.
+    same_rules = flavor == facts.flavor and not own_mode
+    # Nobody judges the values of row events by it.
+    no_events = "the task's `session` has a sql_mode, which judges values of SQL only" if own_mode else no_events
+    return PlanOptions(
+        flavor=flavor,
+        tidb=target.tidb,
+        version=target.version,
+        weights=weights,
+        foreign_key_checks=foreign_key_checks,
+        insert_mode=settings.insert_mode,
+        multiple_rows=bool(settings.multiple_rows),
+        compact=bool(settings.compact) and same_rules,
+        missing_row=settings.missing_row,
+        narrower_columns=settings.narrower_columns,
+        local_time=local_time(target, subtask.timezone),
+        computing=computing_at(target, source, subtask),
+        no_events=_others_alter(subtask) or _others_may(subtask) or _no_row_events(facts, target) or no_events,
+        others_alter=_others_alter(subtask),
+        sees_triggers=_sees_triggers(target),
+        mode=target.has("sql_mode"),
+    )
+
+
+def _others_alter(subtask: SubtaskConfig) -> str:
+    if subtask.shard_mode == "optimistic":
+        return "with `shard-mode: optimistic` the target's tables change under the rows of other sources"
+    return ""
+
+
+def _others_may(subtask: SubtaskConfig) -> str:
+    """Why the order of the target's columns may change under a plan: an event's values meet them by place.
+
+    Without a shard mode each source executes its own DDL, and in the pessimistic one a person may waive a shard.
+    """
+    return "other sources of the task may alter the target's table under these rows" if subtask.neighbours else ""
+
+
+def _no_row_events(facts: ServerFacts, target: TargetConnection) -> str:
+    if facts.flavor != target.flavor:
+        return "source and target are of different families"
+    return "the target's version is below the source's" if target.version < facts.version else ""
+
+
+def _sees_triggers(target: TargetConnection) -> Callable[[TableName], bool]:
+    """Of which tables the target shows the account the triggers, by its grants as they are now."""
+    try:
+        grants = grants_told(target.query, target.flavor, target.version)
+    except DMError as error:
+        if error.retryable:
+            raise
+        return sees_none
+    if target.folds_names:  # and has the names of grants in lower case
+        return lambda table: grants.on_table("TRIGGER", TableName(table.schema.lower(), table.table.lower()))
+    return lambda table: grants.on_table("TRIGGER", table)

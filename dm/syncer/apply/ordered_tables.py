@@ -9,7 +9,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.ordered_tables import OrderedRecord, OrderedSince
-from dm.syncer.stream.transaction import SourceTransaction
+from dm.sourcelog.stream.transaction import SourceTransaction
 
 Store = Callable[[TableName, OrderedSince], None]
 

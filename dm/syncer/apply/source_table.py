@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
 
-from dm.binlog.decode import RowDecoder, RowPair
-from dm.binlog.image_proof import RawPair
-from dm.binlog.table_map import TableMap
-from dm.changes.constant import with_constants
+from dm.changes.column_map import with_constants
 from dm.changes.native_changes import DirectTable, direct_table
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.row_image import completed_images
 from dm.errors import DMError
+from dm.mysql.binlog.decode import RowDecoder, RowPair
+from dm.mysql.binlog.image_proof import RawPair
+from dm.mysql.binlog.table_map import TableMap
+from dm.mysql.schema.table import Column
 from dm.position import Position
 from dm.rules.row_filter import RowFilter
 from dm.rules.table_rules import RowEvent
-from dm.schema.table import Column
-from dm.syncer.stream.transaction import RowsItem, SourceTransaction
+from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction
 
 KINDS: dict[RowEvent, ChangeKind] = {
     "insert": ChangeKind.INSERT,

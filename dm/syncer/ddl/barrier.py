@@ -16,26 +16,27 @@ from dm import faults
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.draft import Refused, renamed
+from dm.mysql.schema.interpretation import Surroundings, interpret
+from dm.mysql.schema.normal import index_form, same_column
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.tracker import SchemaTracker
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint
 from dm.progress.intent import Intent
 from dm.progress.operators import Operator
-from dm.progress.shard_group import GOES_ON, GroupDdl, Standing
-from dm.schema.table import TableSchema
+from dm.progress.shards.group import GOES_ON, GroupDdl, Standing
+from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.progress_writer import ProgressWriter, StatementEnd
 from dm.syncer.ddl.changed_rows import SourceViews
-from dm.syncer.ddl.cut_over import prove
-from dm.syncer.ddl.defect import pausing
 from dm.syncer.ddl.execution import REFUSED_DDL, DdlExecution
-from dm.syncer.ddl.known import Known, StatementEvent
 from dm.syncer.ddl.optimistic_gate import Early, NoAnnouncements, Passage, Way
-from dm.syncer.ddl.plan import DdlPlan
+from dm.syncer.ddl.plan import DdlPlan, Known, StatementEvent, pausing
 from dm.syncer.ddl.planner import plan, plan_injection
 from dm.syncer.ddl.shard_gate import ShardGate
 from dm.syncer.ddl.step import CutOver, Execute
 from dm.syncer.ddl.tracking import StructureTracking
-from dm.syncer.stream.transaction import SourceTransaction
 
 _DUPLICATE = 1062
 
@@ -345,3 +346,48 @@ def _same_place(left: Position, right: Position) -> bool:
     if left.server_uuid == right.server_uuid:
         return left.order == right.order
     return bool(left.gtid_set) and left.gtid_set == right.gtid_set
+
+
+# The proof that a ghost table may take a real one's place: the statements kept make the one what the other is.
+
+
+def prove(step: CutOver, tracker: SchemaTracker, position: Position) -> None:
+    """Raise DMError where the statements would not make the real table what the ghost is."""
+    ghost, real = step.ghost, step.real
+    now, aim = tracker.get(step.old), tracker.get(ghost)
+    if now is None or aim is None:
+        return  # the structure is found, and compared with the target's, when the next rows come
+    tables = {real: renamed(now, real)}
+    try:
+        for piece in step.pieces:
+            changes = interpret(piece, Surroundings(tables.get, tracker.database_charset, lenient=True))
+            tables.update((name, schema) for name, schema in changes.items() if schema is not None)
+        why = _difference(tables[real], renamed(aim, real))
+    except Refused as refusal:
+        why = str(refusal)
+    if why:
+        raise DMError(
+            "online-ddl-different", position=position, ghost=ghost, real=real, why=why, statement=step.statement
+        )
+
+
+def _difference(one: TableSchema, other: TableSchema) -> str:
+    """In what two structures differ, as far as statements on them can tell; empty when in nothing."""
+    if [column.name.lower() for column in one.columns] != [column.name.lower() for column in other.columns]:
+        return "other columns: " + " and ".join(
+            ", ".join(column.name for column in schema.columns) for schema in (one, other)
+        )
+    for left, right in zip(one.columns, other.columns, strict=True):
+        if not same_column(left, right):
+            return f"another column {left.name}"
+    foreign = [sorted(key.name.lower() for key in schema.foreign_keys) for schema in (one, other)]
+    if foreign[0] != foreign[1]:
+        return "other foreign keys: " + " and ".join(", ".join(names) or "none" for names in foreign)
+    indexes = [
+        {index.name.lower(): index_form(index, schema) for index in schema.indexes if not one.foreign_keys}
+        for schema in (one, other)
+    ]
+    if indexes[0] != indexes[1]:
+        names = {name for name in indexes[0] | indexes[1] if indexes[0].get(name) != indexes[1].get(name)}
+        return f"other indexes: {', '.join(sorted(names))}"
+    return ""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dm.binlog.reader import Query
 from dm.ident import TableName
+from dm.mysql.binlog.reader import Query
 
 _NAMES_KEPT = 10_000
 

@@ -1,6 +1,6 @@
 """The way of a shard's DDL in optimistic mode: at once, or by the gate that waits for all shards.
 
-`shard_policy` decides, `dm.progress.shard_structures` says how that survives a crash. What passes is executed in the
+`shard_policy` decides, `dm.progress.shards.structures` says how that survives a crash. What passes is executed in the
 turn of the target's table, without intents, and the turn ends when the shard's new structure is stored with L.
 """
 
@@ -17,21 +17,21 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.charset import Collated
+from dm.mysql.schema.draft import Refused, renamed
+from dm.mysql.schema.interpretation import Surroundings, interpret
+from dm.mysql.schema.joined_table import keys_for_rows
+from dm.mysql.schema.shard_column import differing_values, other_values
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.sql.operation import AddColumn, CreateTable
+from dm.mysql.sql.own_values import own_values
+from dm.mysql.sql.piece import Piece
 from dm.progress.intent import Intent
-from dm.progress.shard_group import GroupDdl, Shard
-from dm.progress.shard_groups import ShardGroups
-from dm.progress.shard_structures import ShardStructures, Survey
+from dm.progress.shards.group import GroupDdl, Shard
+from dm.progress.shards.groups import ShardGroups
+from dm.progress.shards.structures import ShardStructures, Survey
 from dm.rules.owned_tables import OwnedTables
-from dm.schema.charset import Collated
-from dm.schema.draft import Refused, renamed
-from dm.schema.interpretation import Surroundings, interpret
-from dm.schema.joined_table import keys_for_rows
-from dm.schema.shard_column import differing_values, other_values
-from dm.schema.table import TableSchema
-from dm.schema.tracker import SchemaTracker
-from dm.sql.operation import AddColumn, CreateTable
-from dm.sql.own_values import own_values
-from dm.sql.piece import Piece
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.ddl.plan import DdlPlan

@@ -3,37 +3,52 @@
 What a piece needs is decided on the source's names first (lists, event rules, points of tables that entered late); its
 text is routed when it is executed. A piece that a filter drops is not executed but tracked, because the rows behind it
 have the new structure. Nothing is written while planning: what is to be stored or remembered is a part of the plan.
+
+Statements about a column of the target that holds parts of names: it is no column of the source.
+
+Executed, they would take the parts away, or count as done and leave the source's rows without a place.
+
+Which tables the dump read behind a statement, or found gone, while the statement's pieces are planned.
+
+Such a table has a point: what the source did to it before is in its structure and rows already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dm.binlog.query import QuerySession
-from dm.binlog.reader import Query
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.binlog.query import QuerySession
+from dm.mysql.binlog.reader import Query
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.grammar import without_ignored_references
+from dm.mysql.sql.operation import (
+    AddColumn,
+    AlterDefault,
+    AlterVisibility,
+    ChangeColumn,
+    CreateTable,
+    DropColumn,
+    ExchangePartition,
+    ModifyColumn,
+    RenameColumn,
+    RenameTable,
+)
+from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.split import separate, split
+from dm.mysql.sql.statement import acts, classify, subjects
+from dm.position import Position
 from dm.progress.operators import Operator, PieceNumber
-from dm.sql.context import SourceContext
-from dm.sql.foreign_key import acts
-from dm.sql.inline_references import without_ignored_references
-from dm.sql.operation import CreateTable
-from dm.sql.piece import Piece
-from dm.sql.split import separate, split
-from dm.sql.statement import classify
-from dm.sql.subject import subjects
+from dm.rules.table_rules import TableRules
+from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.ddl.changed_rows import changes_rows
-from dm.syncer.ddl.defect import pausing
-from dm.syncer.ddl.extracted_columns import refuse_extracted
-from dm.syncer.ddl.known import Known, StatementEvent
 from dm.syncer.ddl.online_ddl import OnlineDdl
-from dm.syncer.ddl.plan import DdlPlan
-from dm.syncer.ddl.points_ahead import PointsAhead
+from dm.syncer.ddl.plan import DdlPlan, DumpWindow, Known, KnownStructures, StatementEvent, pausing
 from dm.syncer.ddl.server_written import SourceNow, settled
 from dm.syncer.ddl.step import CutOver, Execute, Forget, Step, TrackOnly, tracked
 from dm.syncer.ddl.temporary_tables import Share
-from dm.syncer.stream.transaction import SourceTransaction
 
 _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
 # 1051: some tables of a DROP TABLE were not there; those that were are gone, and pieces say IF EXISTS.
@@ -360,3 +375,93 @@ def _just(steps: Sequence[Step], pieces: Sequence[Piece]) -> bool:
         isinstance(step, Execute) and step.piece is piece and step.copied_to is None
         for step, piece in zip(steps, pieces, strict=True)
     )
+
+
+_OF_A_COLUMN = AddColumn | AlterDefault | AlterVisibility | ChangeColumn | DropColumn | ModifyColumn | RenameColumn
+
+
+def refuse_extracted(piece: Piece, rules: TableRules) -> None:
+    """Raise DMError `extract-column-altered` where a source's statement names such a column."""
+    named = {name.lower() for name in _named(piece)}
+    if not named or not rules.wanted(piece.table):
+        return
+    for each in rules.extracted(piece.table):
+        if each.column.lower() in named:
+            raise DMError(
+                "extract-column-altered",
+                column=each.column,
+                table=piece.table,
+                target=rules.route(piece.table),
+                statement=piece.text,
+            )
+
+
+def _named(piece: Piece) -> Iterator[str]:
+    for operation in piece.operations:
+        if isinstance(operation, _OF_A_COLUMN):
+            yield operation.column
+        if isinstance(operation, ChangeColumn | RenameColumn):
+            yield operation.name
+
+
+_SWAPS = (RenameTable, ExchangePartition)
+
+
+class PointsAhead:
+    """The points as of one event; `found` are those that its pieces add."""
+
+    def __init__(self, window: DumpWindow, structures: KnownStructures, transaction: SourceTransaction) -> None:
+        self._window = window
+        self._structures = structures
+        self._transaction = transaction
+        self.found: dict[TableName, Position] = {}
+
+    def pass_on(self, piece: Piece) -> None:
+        """A table that got a name which the dump never saw keeps the point of its old one.
+
+        The dump ended with a look at all tables behind every point, and read each that it did not know with a point of
+        its own. So the new name was given up before that look, and its rows went with it or stand under a later name.
+        A name that the plan had at P0 is known for ever (`write_handover`): which table the dump read under it is not.
+        """
+        for old, new in piece.renames:
+            point = self._point(old)
+            if point is None or self._point(new) is not None or self._structures.get(new) is not None:
+                continue
+            if self._passed(point):
+                self.found[new] = point
+
+    def behind(self, tables: Iterable[TableName]) -> frozenset[TableName]:
+        """Those of the tables that the dump read behind the statement."""
+        return frozenset(table for table in tables if (point := self._point(table)) is not None and self._passed(point))
+
+    def refuse_swap(self, piece: Piece, tables: Sequence[TableName]) -> None:
+        """Raise DMError for tables that change places while the dump reads.
+
+        They look the same afterwards, so the dump could not notice, and which rows it read under which name is not
+        known.
+        """
+        if any(isinstance(each, _SWAPS) for each in piece.operations) and self._dump_reads():
+            raise DMError("ddl-within-dump", statement=piece.text, tables=", ".join(map(str, tables)))
+
+    def left_beside(self, piece: Piece, behind: frozenset[TableName]) -> list[Piece]:
+        """What is left of a statement, some of whose tables the dump read behind it; raises DMError.
+
+        A schema change by a copy, under names that no rule tells, ends with RENAME t TO old, copy TO t. If that falls
+        into the dump, t and old have points behind it, and the copy, which the dump never saw, only has to go.
+        """
+        left = [table for table in piece.changed if table not in behind]
+        names = {new for _, new in piece.renames}
+        if not names or any(table in names for table in left):
+            raise DMError("ddl-within-dump", statement=piece.text, tables=", ".join(map(str, behind)))
+        return [Piece.of(f"DROP TABLE {table.sql}", piece.context) for table in left]
+
+    def _point(self, table: TableName) -> Position | None:
+        return self.found.get(table) or self._window.points.get(table)
+
+    def _passed(self, point: Position) -> bool:
+        return point.has_processed(self._transaction.gtid, self._transaction.end)
+
+    def _dump_reads(self) -> bool:
+        """Whether the dump was still reading tables when the transaction began."""
+        until = self._window.until
+        return until is not None and not self._transaction.begin.covers(until)

@@ -2,9 +2,9 @@
 
 To read a statement takes longer than to ask the target for it, and nothing else can be done meanwhile: a statement
 waits for the one before it. So a thread reads what comes next in the queue, and what it is for the target. It keeps
-nothing and decides nothing: what was read is found where the last texts are kept (`dm.sql.token`, `dm.sql.grammar`),
-by whoever reads the statement in its turn. What can't be read is told then, too. A defect of ours is logged here and
-stops nothing: a person may leave the statement out, and then its turn never comes.
+nothing and decides nothing: what was read is found where the last texts are kept (`dm.mysql.sql.token`,
+`dm.mysql.sql.grammar`), by whoever reads the statement in its turn. What can't be read is told then, too. A defect of
+ours is logged here and stops nothing: a person may leave the statement out, and then its turn never comes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from dm.binlog.reader import Query
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.sql.context import SourceContext
-from dm.sql.inline_references import without_ignored_references
-from dm.sql.split import split
-from dm.sql.statement import kind_of
-from dm.syncer.stream.transaction import MemoryItems, PlainItems, SourceTransaction, StatementItem
+from dm.mysql.binlog.reader import Query
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.grammar import without_ignored_references
+from dm.mysql.sql.split import split
+from dm.mysql.sql.statement import kind_of
+from dm.sourcelog.stream.transaction import MemoryItems, PlainItems, SourceTransaction, StatementItem
 
 _LOG = logging.getLogger(__name__)
 _ITEMS: Final = 4
@@ -38,7 +38,7 @@ class StatementReading:
     context_of: Callable[[Query], SourceContext]
     followed: Callable[[TableName], bool]
     route: Callable[[TableName], TableName]
-    singly: bool = False  # as in `dm.syncer.ddl.known.Source`
+    singly: bool = False  # as in `dm.syncer.ddl.plan.Source`
     replaces: bool = True
 
 

@@ -1,7 +1,7 @@
 """What the text of a statement that the source's server wrote leaves open is asked of the source.
 
 Two things are open. For some CREATE TABLE .. SELECT and DROP TABLE nothing tells in which character set the text is
-(`dm.binlog.statement_text`). And for CREATE TABLE .. LIKE a temporary table the text does not name the default
+(`dm.mysql.binlog.query`). And for CREATE TABLE .. LIKE a temporary table the text does not name the default
 character set of the table, which is that of the temporary table: a column that has it is written without one, too. A
 server that executes the text takes the schema's default instead, and so do replicas. The source's own table has the
 other one, and so have the bytes of its rows.
@@ -26,19 +26,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from dm.binlog.reader import Query
-from dm.binlog.statement_text import from_structure
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.schema.charset import Collated, default_collation
-from dm.schema.normal import same_structure
-from dm.schema.parse import options_of, read_create
-from dm.sql.context import SourceContext
-from dm.sql.cursor import Clause, Cursor
-from dm.sql.grammar import parse
-from dm.sql.operation import CreateTable, DropTable
-from dm.sql.token import tokenize
-from dm.syncer.stream.origin import PresentTable
+from dm.mysql.binlog.query import from_structure
+from dm.mysql.binlog.reader import Query
+from dm.mysql.schema.charset import Collated, default_collation
+from dm.mysql.schema.normal import same_structure
+from dm.mysql.schema.parse import options_of, read_create
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.cursor import Clause, Cursor
+from dm.mysql.sql.grammar import parse
+from dm.mysql.sql.operation import CreateTable, DropTable
+from dm.mysql.sql.token import tokenize
+from dm.sourcelog.stream.origin import PresentTable
 
 _CLIENTS_BYTES_SINCE: Final = 60000  # MySQL 5.6 was seen to write UTF-8, 9.7 the client's bytes
 _CLOCK: Final = 1  # a second may end between the statement's begin and what its table says

@@ -18,22 +18,22 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from typing import Final
 
-from dm.binlog.charset import charset_of
-from dm.binlog.reader import Query
 from dm.decimal_text import is_decimal
-from dm.downstream import tidb_ddl_jobs
+from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
-from dm.downstream.schema_defaults import schema_defaults
+from dm.downstream.target_schema import schema_defaults
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.schema.interpretation import database_schema
-from dm.schema.table import TableSchema
-from dm.schema.written_timestamps import told_by_session
-from dm.sql.context import SourceContext
-from dm.sql.token import tokenize
+from dm.mysql.binlog.charset import charset_of
+from dm.mysql.binlog.reader import Query
+from dm.mysql.schema.interpretation import database_schema
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.written_timestamps import told_by_session
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.token import tokenize
+from dm.sourcelog.stream.transaction import UTC, explicit_defaults_for_timestamp
+from dm.sourcelog.upstream.facts import UTF8_CHOSEN_SINCE, UTF8_IS_UTF8MB3, ServerFacts
 from dm.syncer.apply.lanes import Stopped
-from dm.syncer.stream.query_context import UTC, explicit_defaults_for_timestamp
-from dm.upstream.facts import UTF8_CHOSEN_SINCE, UTF8_IS_UTF8MB3, ServerFacts
 
 LOCK_TRIES = 10
 LOCK_RETRY_SECONDS = 1.0
@@ -155,7 +155,7 @@ class DdlSession:
 
     def await_end_of(self, statement: str) -> None:
         """Wait until the target does not execute this statement of an earlier run any more; raises Stopped."""
-        while tidb_ddl_jobs.executes(self._connection, statement):
+        while session_lock.executes(self._connection, statement):
             if self._pause(_JOB_SECONDS):
                 raise Stopped
 

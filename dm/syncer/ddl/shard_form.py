@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Final
 
-from dm.sql.cursor import Clause
-from dm.sql.operation import AddColumn, AddIndex, ChangeColumn, ColumnPlace, ModifyColumn
-from dm.sql.piece import Piece
-from dm.sql.token import Token, TokenKind
+from dm.mysql.sql.cursor import Clause
+from dm.mysql.sql.operation import AddColumn, AddIndex, ChangeColumn, ColumnPlace, ModifyColumn
+from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.token import Token, TokenKind
 
 # Each is the same word to the lexers of both servers (sql/lex.h), or to their rule for types (sql_yacc.yy). REAL is
 # not here, since it depends on the sql_mode.

@@ -1,6 +1,6 @@
 """The gate before a shard's DDL: pass it by number, execute it when all are there, wait for a moment, or be held.
 
-`dm.progress.shard_groups` has the rules. A gate belongs to the dispatcher; what it stores goes through the progress
+`dm.progress.shards.groups` has the rules. A gate belongs to the dispatcher; what it stores goes through the progress
 writer, under the claims of the reading.
 """
 
@@ -18,21 +18,21 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.partition import losing_rows
+from dm.mysql.schema.partition_rows import differing_rows
+from dm.mysql.schema.shard_column import differing_values
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.sql.operation import CreateTable, RenameTable
+from dm.mysql.sql.piece import Piece
 from dm.position import Position
 from dm.progress.intent import Intent
 from dm.progress.lane_rows import LaneClaim
-from dm.progress.shard_group import GroupDdl, Shard, Standing
-from dm.progress.shard_groups import ShardGroups
-from dm.progress.shard_holds import HeldTable, hand_over, put_held
-from dm.progress.shard_structures import ShardStructures
+from dm.progress.shards.group import GroupDdl, Shard, Standing
+from dm.progress.shards.groups import ShardGroups
+from dm.progress.shards.holds import HeldTable, hand_over, put_held
+from dm.progress.shards.structures import ShardStructures
 from dm.rules.owned_tables import OwnedTables
-from dm.schema.partition import losing_rows
-from dm.schema.partition_rows import differing_rows
-from dm.schema.shard_column import differing_values
-from dm.schema.table import TableSchema
-from dm.schema.tracker import SchemaTracker
-from dm.sql.operation import CreateTable, RenameTable
-from dm.sql.piece import Piece
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.ddl.optimistic_gate import Early, OptimisticGate, OptimisticState, Passage, Way

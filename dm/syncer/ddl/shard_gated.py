@@ -6,7 +6,7 @@ have passed. What a gate is needed for:
 
 - Keys. The plans and the conflict detectors of other subtasks were made from the target's keys.
 - What changes values or names: rows of shards that have not altered yet would get values that their source did not.
-- DEFAULTs. Rows of shards that lack the column have the target's (`dm.schema.shard_column`).
+- DEFAULTs. Rows of shards that lack the column have the target's (`dm.mysql.schema.shard_column`).
 - Rows that the target has no key for. They are looked for by all values, and those of a shard that lacks a column would
   match another shard's. So one structure holds for all.
 - Partitions, unless ADD PARTITION only adds some to a RANGE or LIST. The target places rows by its own partitions, and
@@ -15,12 +15,12 @@ have passed. What a gate is needed for:
 
 from __future__ import annotations
 
-from dm.schema.joined_table import finds_rows
-from dm.schema.normal import index_form, key_form
-from dm.schema.partition import added_by_values
-from dm.schema.shard_column import column_change, filling, implicit_default, needs_value
-from dm.schema.table import Column, Index, TableSchema
-from dm.sql.operation import (
+from dm.mysql.schema.joined_table import finds_rows
+from dm.mysql.schema.normal import index_form, key_form
+from dm.mysql.schema.partition import added_by_values
+from dm.mysql.schema.shard_column import column_change, filling, implicit_default, needs_value
+from dm.mysql.schema.table import Column, Index, TableSchema
+from dm.mysql.sql.operation import (
     AddColumn,
     AddIndex,
     AlterDefault,
@@ -30,7 +30,7 @@ from dm.sql.operation import (
     ModifyColumn,
     RenameColumn,
 )
-from dm.sql.piece import Piece
+from dm.mysql.sql.piece import Piece
 
 _PASSING = AddColumn | DropColumn | ModifyColumn | ChangeColumn | AlterDefault | AddIndex | DropIndex
 

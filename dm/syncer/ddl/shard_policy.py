@@ -28,22 +28,22 @@ from itertools import pairwise
 
 from dm.errors import DMError
 from dm.ident import Ident
-from dm.schema.charset import Collated
-from dm.schema.draft import Refused
-from dm.schema.interpretation import Surroundings, interpret, untrackable
-from dm.schema.joined_table import finds_rows, keys_for_rows, lacking, unfilled, untaken
-from dm.schema.normal import index_form, same_column, same_structure
-from dm.schema.partition import added_by_values
-from dm.schema.shard_change import undergone
-from dm.schema.shard_column import column_change, filling, fits, implicit_default, needs_value
-from dm.schema.show import column_text, index_text
-from dm.schema.table import Column, TableSchema
-from dm.schema.widening import widens
-from dm.sql.context import SourceContext
-from dm.sql.cursor import Clause
-from dm.sql.operation import AddColumn, ChangeColumn, ModifyColumn
-from dm.sql.piece import Piece
-from dm.sql.split import separate
+from dm.mysql.schema.charset import Collated
+from dm.mysql.schema.draft import Refused
+from dm.mysql.schema.interpretation import Surroundings, interpret, untrackable
+from dm.mysql.schema.joined_table import finds_rows, keys_for_rows, lacking, unfilled, untaken
+from dm.mysql.schema.normal import index_form, same_column, same_structure
+from dm.mysql.schema.partition import added_by_values
+from dm.mysql.schema.shard_change import undergone
+from dm.mysql.schema.shard_column import column_change, filling, fits, implicit_default, needs_value
+from dm.mysql.schema.show import column_text, index_text
+from dm.mysql.schema.table import Column, TableSchema
+from dm.mysql.schema.widening import widens
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.cursor import Clause
+from dm.mysql.sql.operation import AddColumn, ChangeColumn, ModifyColumn
+from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.split import separate
 from dm.syncer.ddl.shard_gated import gated
 
 Databases = Callable[[str], Collated]

@@ -10,13 +10,20 @@ Each step but a cut-over has a number, its place among those: intents are stored
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dm.binlog.reader import Query
+from dm.downstream.target_schema import TargetSchemas
 from dm.ident import TableName
-from dm.sql.piece import Piece
+from dm.mysql.binlog.reader import Query
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.sql.piece import Piece
+from dm.position import Position
+from dm.rules.table_rules import TableRules
+from dm.syncer.apply.structures import TargetNames
+from dm.syncer.ddl.session import DdlSession
 
 Tracking = Literal["exactly", "if possible", "not"]
 """Follow it; follow it or, where that is impossible, know its tables no more; or leave what is known."""
@@ -93,3 +100,52 @@ def tracked(steps: Iterable[Step], track: Tracking) -> list[Step]:
         elif track != "not":
             found.append(TrackOnly(step.piece, track, step.kept))
     return found
+
+
+# A piece that is about to be executed, and all that a check may ask about it.
+
+
+@dataclass(frozen=True, slots=True)
+class DdlSource:
+    """The source's side of a step."""
+
+    rules: TableRules
+    tracker: SchemaTracker  # its structures before the piece
+    has_table: Callable[[TableName], bool]  # now
+
+
+@dataclass(frozen=True, slots=True)
+class DdlTarget:
+    """The target's side of a step."""
+
+    schemas: TargetSchemas
+    session: DdlSession
+    names: TargetNames
+    strict_collations: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedStep:
+    """One step at the moment of the checks; nobody else looks at its table or alters it."""
+
+    step: Execute
+    target_piece: Piece  # routed, in the words that mean at the target what it meant at the source
+    now: Mapping[TableName, TableSchema | None]  # the target's tables that the piece names, and schemas
+    effective: bool  # the target has its effect already, so nothing will be executed
+    position: Position
+    source: DdlSource
+    target: DdlTarget
+
+    @property
+    def piece(self) -> Piece:
+        """The piece under the source's names."""
+        return self.step.piece
+
+    @property
+    def table_now(self) -> TableSchema | None:
+        """The target's table that the piece is about; None where there is none."""
+        return self.now.get(self.target_piece.table)
+
+
+Check = Callable[[CheckedStep], None]
+"""Raises DMError where the piece must not be executed, or must not count as done."""

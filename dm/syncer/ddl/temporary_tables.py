@@ -26,14 +26,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from dm.binlog.query import Query
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.sql.context import SourceContext
-from dm.sql.grammar import Parsed, parse
-from dm.sql.lexeme import scan
-from dm.sql.operation import CreateTable, RenameTable
-from dm.sql.temporary import read_temporary
+from dm.mysql.binlog.query import Query
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.grammar import Parsed, parse
+from dm.mysql.sql.lexeme import scan
+from dm.mysql.sql.operation import CreateTable, RenameTable
+from dm.mysql.sql.statement import read_temporary
 
 KEPT: Final = 10_000
 _VERBS: Final = ("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "SET")

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dm.binlog.check import mismatch
-from dm.binlog.reader import TableMap
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.binlog.check import mismatch
+from dm.mysql.binlog.reader import TableMap
+from dm.mysql.schema.effect import same_structure
+from dm.mysql.schema.table import TableSchema, wire_columns
+from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.sql.operation import CreateTable, DropColumn
+from dm.mysql.sql.piece import Piece
 from dm.rules.table_rules import TableRules
-from dm.schema.effect import same_structure
-from dm.schema.table import TableSchema
-from dm.schema.tracker import SchemaTracker
-from dm.schema.wire import wire_columns
-from dm.sql.operation import CreateTable, DropColumn
-from dm.sql.piece import Piece
+from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction
 from dm.syncer.apply.structures import alike
-from dm.syncer.ddl.defect import pausing
+from dm.syncer.ddl.plan import pausing
 from dm.syncer.ddl.step import Execute, Forget, PieceStep, TrackOnly
-from dm.syncer.stream.transaction import RowsItem, SourceTransaction
 
 
 class StructureTracking:

@@ -1,6 +1,6 @@
 """Main's run while tables are loaded beside it: it leaves them out, ends where they may come back, and takes them back.
 
-`dm.progress.joining` says what is stored at each step.
+`dm.progress.joining.steps` says what is stored at each step.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint
-from dm.progress.joining import Joining, call, give_up, let_go, read_joining, same_place, take_back
+from dm.progress.joining.steps import Joining, call, give_up, let_go, read_joining, same_place, take_back
 from dm.progress.lane_rows import CONTROL, LaneClaim
 from dm.progress.ordered_tables import read_ordered
 from dm.progress.takeover import Takeover
-from dm.rules.share import BesideShare
+from dm.rules.owned_tables import BesideShare
+from dm.sourcelog.stream.until import UntilPosition
 from dm.syncer.apply.target_sessions import TargetSessions
-from dm.syncer.joining.caught_up import caught_up
-from dm.syncer.joining.one_stream import OneStream, run_until
+from dm.syncer.joining.one_stream import OneStream, caught_up, run_until
 from dm.syncer.parts import Parts
 from dm.syncer.state_found import StateFound
-from dm.syncer.stream.until import UntilPosition
 from dm.unit import JSON
 
 

@@ -3,7 +3,7 @@
 Main's other tables wait meanwhile. So it is the running share that comes, without a start in between, and it rests at
 the first place at which it can: there, or a little further.
 
-`dm.progress.joining` says what is stored at each step.
+`dm.progress.joining.steps` says what is stored at each step.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ from dm import faults
 from dm.clock import Clock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
+from dm.mysql.sql.piece import Piece
 from dm.position import Position
-from dm.progress.joining import Joining, Phase, be_near, be_ready, read_joining, read_place
-from dm.progress.joining_made import note_piece
+from dm.progress.joining.made import note_piece
+from dm.progress.joining.steps import Joining, Phase, be_near, be_ready, read_joining, read_place
 from dm.progress.lane_rows import CONTROL
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
-from dm.sql.piece import Piece
 from dm.syncer.apply.target_sessions import TargetSessions
 from dm.syncer.ddl.execution import Structures
-from dm.syncer.joining.caught_up import caught_up
-from dm.syncer.joining.one_stream import OneStream, run_until
+from dm.syncer.joining.one_stream import OneStream, caught_up, run_until
 from dm.syncer.parts import Parts
 from dm.syncer.state_found import StateFound
 

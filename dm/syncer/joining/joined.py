@@ -16,10 +16,10 @@ from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.position import Position
-from dm.progress.joining import Joining, read_joining
+from dm.progress.joining.steps import Joining, read_joining
 from dm.progress.tables import SubtaskKey
+from dm.sourcelog.stream.until import Until, UntilPosition
 from dm.syncer.joining.join_main import MainRun
-from dm.syncer.stream.until import Until, UntilPosition
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON, UnitName
 

@@ -10,11 +10,11 @@ from dm.downstream.connection import TargetConnection
 from dm.position import Position
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
+from dm.sourcelog.stream.origin import Origin
 from dm.syncer.apply.target_sessions import TargetSessions
-from dm.syncer.beside_watch import LOOK_SECONDS, BesideWatch
+from dm.syncer.beside import LOOK_SECONDS, BesideWatch
 from dm.syncer.parts import Parts
 from dm.syncer.state_found import StateFound
-from dm.syncer.stream.origin import Origin
 
 
 class OneStream:
@@ -52,3 +52,14 @@ def run_until(
         run()
     finally:
         watch.stop()
+
+
+# When a run may give tables to another stream, or take them.
+
+
+def caught_up(state: StateFound, position: Position) -> bool:
+    """Whether a run is behind all that any run did or announced, its tables' own points included."""
+    done = (state.checkpoint.bound, state.done.keyless, state.done.atomic, state.ordered.reached, state.ordered.done)
+    points = (point.point for point in state.checkpoint.tables.values())
+    announced = None if state.intent is None else state.intent.position
+    return all(other is None or position.covers(other) for other in (*done, *points, announced))

@@ -7,27 +7,41 @@ are read until it is this source's turn.
 
 Who goes on without being asked to wait stores its frontier each second, with the checkpoint's timer; who has nothing to
 do, at each watermark. So the row of a source that is alive changes, and one that does not change is silent.
+
+A word between the subtasks of a task on one host: look at the rows again.
+
+A source that has stored its row sends an empty datagram to each other one. One that waits for its turn looks at once
+then, not after its pause. Nothing is right or wrong because of a hint: one that is lost costs the rest of the pause.
+What is true is in the rows. The names of the sockets are no files (Linux's abstract names), so nothing is left behind.
 """
 
 from __future__ import annotations
 
+import select
+import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
 from typing import Final, Protocol
 
 import structlog
 
 from dm import faults
 from dm.clock import Clock
-from dm.config.merge_order import CommitTimeOrder
+from dm.config.syncer import CommitTimeOrder
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position
-from dm.progress.merge_order import NEVER, SourceProgress, holders
+from dm.progress.merge_order import NEVER, SourceProgress, holders, read_order, write_left, write_order
+from dm.progress.tables import SubtaskKey
+from dm.sourcelog.stream.source_monitor import SourceEnd
+from dm.sourcelog.stream.transaction import SourceTransaction
+from dm.sourcelog.stream.watermark import Watermark
 from dm.syncer.apply.completion import Mark
-from dm.syncer.stream.source_monitor import SourceEnd
-from dm.syncer.stream.transaction import SourceTransaction
-from dm.syncer.stream.watermark import Watermark
+from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.unit import JSON
 
 FIRST_PAUSE: Final = 0.002  # seconds between two looks at the other sources' rows
@@ -54,7 +68,7 @@ class Publishing(Protocol):
 
 
 class Hint(Protocol):
-    """A word between sources that saves a pause (`dm.syncer.order.order_hint`)."""
+    """A word between sources that saves a pause (`dm.syncer.order.merge_turn`)."""
 
     def tell(self) -> None:
         """Have the others look at the rows."""
@@ -280,3 +294,68 @@ class MergeTurn:
         apart = (max(skews.values()) - min(skews.values())) / 1e6
         say = self._log.warning if apart >= SKEW_SECONDS else self._log.info
         say("clocks of the sources, seconds apart", apart=round(apart, 3))
+
+
+_DATAGRAM: Final = 16
+
+
+def _name(place: Path, source: str) -> str:
+    return "\0dm-order-" + sha256(f"{place.absolute()}\0{source}".encode()).hexdigest()[:32]
+
+
+class OrderHint:
+    """The ear of one source, and the names of the others'; `place` is common to all of them."""
+
+    def __init__(self, place: Path, source: str, others: Sequence[str]) -> None:
+        self._others = [_name(place, other) for other in others]
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+        with suppress(OSError):  # an older run still has the name: this one waits as long as its pauses are
+            self._socket.bind(_name(place, source))
+
+    def tell(self) -> None:
+        """Have the others look."""
+        for other in self._others:
+            with suppress(OSError):  # nobody is there, or has more hints than it has read
+                self._socket.sendto(b"", other)
+
+    def wait(self, over: threading.Event, seconds: float) -> bool:
+        """Wait for a hint, at most so long; whether the run is over."""
+        if not over.is_set() and select.select([self._socket], [], [], seconds)[0]:
+            with suppress(BlockingIOError):
+                while True:
+                    self._socket.recv(_DATAGRAM)
+        return over.is_set()
+
+    def close(self) -> None:
+        """Give the name back."""
+        self._socket.close()
+
+
+# The rows of a merge order, read and written in the control lane's session.
+
+
+class OrderRows:
+    """What `MergeTurn` publishes with."""
+
+    def __init__(self, progress: ProgressWriter, key: SubtaskKey) -> None:
+        self._progress = progress
+        self._key = key
+
+    def read(self) -> Mapping[str, SourceProgress]:
+        """The rows of all sources; raises DMError."""
+        return self._progress.ask(lambda connection: read_order(connection, self._key))
+
+    def leave(self, sources: Sequence[str]) -> None:
+        """Store that nobody waits for these any more; raises DMError."""
+        self._progress.beside(lambda connection: write_left(connection, self._key, sources))
+
+    def publish(self, made: Callable[[Mark], SourceProgress]) -> SourceProgress:
+        """Store the checkpoint, and the row that is made of its mark, in one transaction; raises DMError."""
+        rows: list[SourceProgress] = []
+
+        def store(connection: TargetConnection, mark: Mark) -> None:
+            rows.append(made(mark))
+            write_order(connection, self._key, rows[-1])
+
+        self._progress.publish(store)
+        return rows[-1]

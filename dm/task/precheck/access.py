@@ -1,18 +1,37 @@
-"""Checks of privileges and of connection limits, each with the statement that grants or raises."""
+"""Checks of privileges and of connection limits, each with the statement that grants or raises.
+
+Rows that are in the target's tables before a load fills them: they stay, beside the source's or in their place.
+
+A merge into a table that is in use wants just that; mostly they are left over from a trial. Rows that a load of this
+task has brought before are none of them, and a task that goes on from its checkpoint loads nothing. A task that begins
+anew forgets what it has brought: its own rows are there already, too, and without a key each would come a second time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
+from typing import Final
 
+from dm.config.endpoint import TIDB_VARIABLES, WRITTEN_BY_DM
+from dm.downstream import session_lock
+from dm.downstream.connection import TargetConnection
+from dm.downstream.row_event_session import APPLIER, NOT_AT_TIDB
 from dm.dumper.hidden_tables import hidden
-from dm.errors import TARGET_PRIVILEGES, grant
-from dm.ident import Ident
+from dm.errors import TARGET_PRIVILEGES, DMError, grant
+from dm.flavor import is_tidb
+from dm.ident import Ident, TableName
+from dm.progress.checkpoint import has_checkpoint, read_checkpoint
+from dm.progress.load_parts import tables_filled_by
 from dm.session.login import unproven
+from dm.session.tidb import FIXED
+from dm.sourcelog.upstream.facts import ServerFacts
+from dm.sourcelog.upstream.snapshot import gtids_are_committed
 from dm.task.precheck.context import Answers, Context, OfSource, some
+from dm.task.precheck.expressions import connected
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
-from dm.upstream.facts import ServerFacts
-from dm.upstream.snapshot import gtids_are_committed
+from dm.task.progress import key_of
 
 _OWN_CONNECTIONS = 3  # of a syncer besides its workers: progress, DDL, the lane of tables without a key
 
@@ -153,3 +172,164 @@ def global_lock(facts: ServerFacts, *, of_one_moment: bool) -> str:
 
 def _may_flush(server: Server) -> bool:
     return server.grants.globally("RELOAD") or server.grants.globally("FLUSH_TABLES")
+
+
+# Which session variables of a task the target's sessions do not get, and whether a TiDB tells all of its sessions.
+
+
+def session_of_target(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """A warning for variables of TiDB that have no effect; nothing to say where there are none."""
+    endpoint = context.config.target
+    asked = [name for name in endpoint.session if name.startswith(TIDB_VARIABLES) and name != WRITTEN_BY_DM]
+    if not asked:
+        return
+    names, why = without_effect(asked, tidb=is_tidb(context.target.facts.version_text))
+    if not names:
+        yield answers.success()
+    for name in names:
+        place = endpoint.session_places.get(name, "")
+        yield answers.warning(f"{place + ': ' if place else ''}{name} has no effect here: {why}", "leave it out")
+
+
+def sessions_of_all_servers(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """A failure where a TiDB does not tell the sessions of its whole cluster, by which runs know of earlier ones."""
+    if is_tidb(context.target.facts.version_text):
+        with closing(TargetConnection(context.config.target, foreign_key_checks=False)) as connection:
+            session_lock.demand_all_seen(connection)
+        yield answers.success()
+
+
+def without_effect(asked: Collection[str], *, tidb: bool) -> tuple[list[str], str]:
+    """Those that are left aside, and why."""
+    if tidb:
+        return [name for name in asked if name in FIXED], "the sessions of a task have it set to what they rely on"
+    return list(asked), "it is a variable of TiDB, and no other server gets it"
+
+
+# Whether rows can go to the target as row events, and what GRANT that takes: for BINLOG, and to see triggers.
+
+_TRIGGER: Final = "TRIGGER"
+
+
+def privilege(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """The privileges that row events take: the task does without, at the price of more work for the target."""
+    source, target = context.source.facts, context.target.facts
+    if context.config.syncer.row_format == "sql":
+        yield answers.success("rows go as SQL: row-format is sql")
+    elif is_tidb(target.version_text):
+        yield answers.success(f"rows go as SQL: {NOT_AT_TIDB}")
+    elif source.flavor != target.flavor or target.version < source.version:
+        yield answers.success("rows go as SQL: the target is of another family, or older than the source")
+    elif "sql_mode" in context.config.target.session:
+        yield answers.success(
+            "rows go as SQL: the target's session has a sql_mode, by which it judges values of SQL only"
+        )
+    elif not (lacking := _lacking(context)):
+        yield answers.success()
+    else:
+        statement = grant(lacking, "*.*", context.target.account)
+        yield answers.success(f"rows go as SQL; as row events, which are less work for the target, after: {statement}")
+
+
+def _lacking(context: Context) -> tuple[str, ...]:
+    grants, flavor = context.target.grants, context.target.facts.flavor
+    names = (APPLIER[flavor], "SUPER", *(("BINLOG_ADMIN",) if flavor == "mysql" else ()))
+    applies = any(grants.globally(name) for name in names)
+    # Where all tables are still to come, only a privilege on everything is known to hold for them.
+    tables = context.tables
+    seen = all(grants.on_table(_TRIGGER, context.destination(table)) for table in tables) and bool(tables)
+    sees = grants.globally(_TRIGGER) or seen
+    return (*(() if applies else (APPLIER[flavor],)), *(() if sees else (_TRIGGER,)))
+
+
+# What a validator needs at the target, where the task's file asks for one.
+
+
+def temporary_tables(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """Whether the account may have temporary tables: the target itself makes what it is compared with."""
+    config = context.config
+    if config.validator.mode == "none":
+        return
+    if config.shard_mode:
+        error = DMError("validator-with-shards", task=config.task)
+        yield answers.warning(f"nothing is validated: {error.message}", error.workaround)
+        return
+    table = TableName(config.meta_schema, "dm_validator_check")
+    with closing(connected(context)) as session:
+        session.execute(f"CREATE TEMPORARY TABLE {table.sql} (n INT) ENGINE=InnoDB")
+    yield answers.success()
+
+
+_COUNTED: Final = 10_000  # rows of a table that are counted one by one
+_BATCH: Final = 50
+_ALL: Final = 200
+
+
+def rows_there_already(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """The rows of each table; their number is exact where it is small."""
+    wanted = {context.destination(table) for table in context.tables}
+    there = _base_tables(context, wanted) if context.loads and not context.follows_from_checkpoint else {}
+    own: frozenset[TableName] = frozenset()
+    if there:
+        with TargetConnection(context.config.target) as connection:
+            own = tables_filled_by(connection, context.config.meta_schema, context.config.task)
+            if context.anew:
+                own |= _followed(context, connection)
+        if not context.anew:
+            there = {table: guess for table, guess in there.items() if table not in own}
+    counted = _counts(context, sorted(there))
+    filled = {table: f"{table} ({_told(count, there[table])})" for table, count in counted.items() if count}
+    if not filled:
+        yield answers.success()
+        return
+    doubled = own.intersection(filled, map(context.destination, context.keyless))
+    if doubled:
+        yield answers.failure(
+            f"tables without a key have rows that this task has brought, and would have them twice:"
+            f" {some((filled.pop(table) for table in sorted(doubled)), _ALL)}",
+            "; ".join(f"TRUNCATE TABLE {table.sql}" for table in sorted(doubled)) + " (at the target)",
+        )
+    if filled:
+        yield answers.warning(
+            f"tables that the load fills have rows already: {some(filled.values(), _ALL)}",
+            "nothing, if they belong there (what becomes of rows with equal keys `on-duplicate-logical` says; a table"
+            " without a key takes all); else TRUNCATE TABLE .. (at the target)",
+        )
+
+
+def _followed(context: Context, connection: TargetConnection) -> frozenset[TableName]:
+    """The target's tables of the checkpoint that is to be forgotten; a RENAME may have given them other names."""
+    key = key_of(context.config)
+    checkpoint = read_checkpoint(connection, key) if has_checkpoint(connection, key) else None
+    return frozenset(map(context.destination, {} if checkpoint is None else checkpoint.tables))
+
+
+def _base_tables(context: Context, wanted: set[TableName]) -> dict[TableName, int]:
+    """The wanted tables that the target has, with the server's guess of their rows."""
+    rows = context.target.of_schemas(
+        "SELECT table_schema, table_name, table_rows FROM information_schema.tables WHERE table_type = 'BASE TABLE'",
+        "table_schema",
+        tuple({table.schema for table in wanted}),
+    )
+    found = {TableName(str(schema), str(table)): int(str(guess or 0)) for schema, table, guess in rows}
+    return {table: guess for table, guess in found.items() if table in wanted}
+
+
+def _counts(context: Context, tables: list[TableName]) -> dict[TableName, int]:
+    """How many rows the tables have, up to one more than are counted."""
+    found: dict[TableName, int] = {}
+    for at in range(0, len(tables), _BATCH):
+        batch = tables[at : at + _BATCH]
+        counts = ", ".join(
+            f"(SELECT COUNT(*) FROM (SELECT 1 FROM {table.sql} LIMIT {_COUNTED + 1}) AS few)" for table in batch
+        )
+        found.update(
+            zip(batch, (int(str(count)) for count in context.target.query(f"SELECT {counts}")[0]), strict=True)
+        )
+    return found
+
+
+def _told(count: int, guess: int) -> str:
+    if count > _COUNTED:
+        return f"about {max(guess, count)} rows, estimated"
+    return "1 row" if count == 1 else f"{count} rows"

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from dm.errors import DMError
 from dm.gtid import GtidSet
+from dm.sourcelog.upstream.dump_stream import DumpStart, DumpStream
+from dm.sourcelog.upstream.facts import binlog_files, purged_gtids
+from dm.sourcelog.upstream.replica_identity import identity_for
 from dm.task.precheck.context import Answers, Context, OfSource
 from dm.task.precheck.result import CheckResult
-from dm.upstream.dump_stream import DumpStart, DumpStream
-from dm.upstream.facts import binlog_files, purged_gtids
-from dm.upstream.replica_identity import identity_for
 
 _START_SECONDS = 15.0  # as long as DM waits for the first event
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from dm.flavor import is_tidb
 from dm.ident import Ident, TableName
-from dm.schema.computed import UNTOLD, computes_otherwise
-from dm.sql.server_version import tells_generation_expressions
+from dm.mysql.schema.expressions import UNTOLD, computes_otherwise
+from dm.mysql.sql.context import tells_generation_expressions
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server

@@ -15,12 +15,12 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.source_computing import computing_at
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.schema.expressions import depends_on_zone, expressions_of
-from dm.schema.parse import has_checks, parse_create_table
-from dm.schema.table import TableSchema
+from dm.mysql.schema.expressions import depends_on_zone, expressions_of
+from dm.mysql.schema.parse import has_checks, parse_create_table
+from dm.mysql.schema.table import TableSchema
+from dm.sourcelog.upstream.connection import read_source_settings
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult
-from dm.upstream.source_settings import read_source_settings
 
 # Words of the expressions whose meaning a server keeps with the open table, and the variable that decides it.
 _WORDS: Final = {

@@ -14,17 +14,17 @@ from dm.dumpfiles.dump_files import load_plan
 from dm.errors import DMError
 from dm.flavor import is_tidb
 from dm.ident import TableName
+from dm.mysql.sql.context import SourceContext
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.load_parts import begun_dump
 from dm.rules.folded_names import PresentNames
 from dm.rules.table_rules import TableRules
-from dm.sql.context import SourceContext
+from dm.sourcelog.upstream.facts import list_tables, read_structure
 from dm.task.payload import dump_storage
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
 from dm.task.progress import key_of
 from dm.task.subtask import UNITS_OF_MODE
-from dm.upstream.facts import list_tables, read_structure
 
 _NO_SUCH_TABLE: Final = 1146
 

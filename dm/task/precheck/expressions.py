@@ -13,20 +13,19 @@ from typing import Final
 from dm.config.expression import ExpressionFilter, read_expression
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, SourceSession
-from dm.downstream.local_zone import filter_zone
+from dm.downstream.source_computing import filter_zone
 from dm.errors import DMError
 from dm.flavor import is_tidb
 from dm.ident import Ident, TableName
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import TableSchema, wire_columns
+from dm.mysql.sql.context import SourceContext
 from dm.rules.row_filter import Condition, RowFilter
 from dm.rules.server_condition import Judges, ServerCondition
 from dm.rules.texts import Question
-from dm.schema.parse import parse_create_table
-from dm.schema.table import TableSchema
-from dm.schema.wire import wire_columns
-from dm.sql.context import SourceContext
+from dm.sourcelog.upstream.facts import read_structure
 from dm.task.precheck.context import Answers, Context
 from dm.task.precheck.result import CheckResult
-from dm.upstream.facts import read_structure
 
 _SOME_MOMENT: Final = 1_700_000_000
 _UTC: Final = frozenset({"UTC", "GMT", "Etc/UTC", "+00:00"})

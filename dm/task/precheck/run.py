@@ -7,36 +7,72 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from dm.config import Endpoint, SubtaskConfig, TaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.task.precheck import (
-    access,
-    binlog,
-    online,
-    row_events,
-    session,
-    stored_place,
-    tables,
-    validators,
-    versions,
-    way_back,
-)
+from dm.flavor import Flavor
+from dm.mysql.sql.context import version_number
+from dm.sourcelog.upstream.facts import ServerFacts
+from dm.task.precheck import access, binlog, online, stored_place, tables, way_back
 from dm.task.precheck import standby as second_address
+from dm.task.precheck.access import rows_there_already
 from dm.task.precheck.cluster import ITEM as CLUSTER
 from dm.task.precheck.cluster import cluster_authentication
 from dm.task.precheck.context import Answers, Check, Context
-from dm.task.precheck.dump_selection import dump_and_lists
 from dm.task.precheck.listed import ITEM as LISTS
-from dm.task.precheck.listed import SourceNames, entries_without_tables
+from dm.task.precheck.listed import SourceNames, dump_and_lists, entries_without_tables
 from dm.task.precheck.not_migrated import not_migrated
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server, open_server
 from dm.task.precheck.shards import SourceShards, merged_shards, shards_of
-from dm.task.precheck.target_rows import rows_there_already
 from dm.task.subtask import UNITS_OF_MODE
+
+# Checks of the servers' versions: whether the source's was tried, and the target's can hold the progress tables.
+
+_OLDEST: Final[dict[Flavor, int]] = {"mysql": 50600, "mariadb": 100100}
+_NEWEST_MYSQL: Final = 90800
+# The type JSON came with MySQL 5.7.8 and, as another name of LONGTEXT, with MariaDB 10.2.7 (MDEV-9144).
+_JSON_SINCE: Final[dict[Flavor, str]] = {"mysql": "5.7.8", "mariadb": "10.2.7"}
+
+
+def of_source(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """Whether the source is of a version this program knows."""
+    yield source_finding(context.source.facts, answers)
+
+
+def source_finding(facts: ServerFacts, answers: Answers) -> CheckResult:
+    """The same, of the source's facts alone."""
+    said = f"{facts.base_flavor} {facts.version_text}"
+    if never_tried(facts):
+        return answers.warning(f"{said} was never tried", "compare the data after the first load")
+    return answers.success(said)
+
+
+def of_target(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """A failure where the target is too old; nothing else."""
+    yield from target_findings(context.target.facts, answers)
+
+
+def target_findings(facts: ServerFacts, answers: Answers) -> Iterator[CheckResult]:
+    """The same, of the target's facts alone."""
+    if too_old_a_target(facts):
+        yield answers.failure(
+            f"{facts.base_flavor} {facts.version_text} has no type JSON, which the progress tables need",
+            f"take a target of {facts.base_flavor} {_JSON_SINCE[facts.flavor]} or later",
+        )
+
+
+def never_tried(facts: ServerFacts) -> bool:
+    """Whether no server of that age was ever a source."""
+    return facts.version < _OLDEST[facts.flavor] or (facts.flavor == "mysql" and facts.version >= _NEWEST_MYSQL)
+
+
+def too_old_a_target(facts: ServerFacts) -> bool:
+    """Whether the progress tables can't be created there."""
+    return facts.version < version_number(_JSON_SINCE[facts.flavor])
+
 
 Need = Literal["always", "dump", "sync", "dump or sync"]
 
@@ -52,8 +88,8 @@ class Item:
 
 
 ITEMS: tuple[Item, ...] = (
-    Item("version", "always", versions.of_source),
-    Item("version", "always", versions.of_target, "target"),
+    Item("version", "always", of_source),
+    Item("version", "always", of_target, "target"),
     Item("server_id", "sync", binlog.server_id),
     Item("binlog_enable", "dump or sync", binlog.enabled),
     Item("binlog_format", "sync", binlog.row_format),
@@ -65,10 +101,10 @@ ITEMS: tuple[Item, ...] = (
     Item("dump_privilege", "dump", access.dump),
     Item("target_privilege", "always", access.target, "target"),
     Item("server_identity", "always", access.identity, "both"),
-    Item("target_session", "always", session.session_of_target, "target"),
-    Item("target_session", "always", session.sessions_of_all_servers, "target"),
-    Item("row_events", "sync", row_events.privilege, "target"),
-    Item("validators", "sync", validators.temporary_tables, "target"),
+    Item("target_session", "always", access.session_of_target, "target"),
+    Item("target_session", "always", access.sessions_of_all_servers, "target"),
+    Item("row_events", "sync", access.privilege, "target"),
+    Item("validators", "sync", access.temporary_tables, "target"),
     Item("table_schema", "always", tables.structures, "both"),
     Item("downstream_table_empty", "always", rows_there_already, "target"),
     Item("dump_selection", "dump", dump_and_lists),

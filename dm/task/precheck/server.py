@@ -10,9 +10,9 @@ from typing import Final
 
 from dm.config import Endpoint
 from dm.errors import account_sql
-from dm.upstream.connection import Connection, SqlRow, connect, fetch
-from dm.upstream.facts import ServerFacts, read_facts
-from dm.upstream.privilege import Grants, read_grants
+from dm.sourcelog.upstream.connection import Connection, SqlRow, connect, fetch
+from dm.sourcelog.upstream.facts import ServerFacts, read_facts
+from dm.sourcelog.upstream.privilege import Grants, read_grants
 
 _BATCH: Final = 50  # schemas of one question: names of schemas are short, statements may be long
 

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 
 from dm.errors import DMError
 from dm.position import Position
-from dm.relaylog.unbroken import unbroken_end
+from dm.sourcelog.relaylog.unbroken import unbroken_end
+from dm.sourcelog.upstream.facts import binlog_files
+from dm.sourcelog.upstream.lineage import expect_all, still_has
+from dm.sourcelog.upstream.locate import resume_after
+from dm.sourcelog.upstream.replica_identity import identity_for
 from dm.task.precheck.context import Answers, Context
 from dm.task.precheck.result import CheckResult
 from dm.task.progress import places_needed
-from dm.upstream.facts import binlog_files
-from dm.upstream.lineage import expect_all, still_has
-from dm.upstream.locate import resume_after
-from dm.upstream.replica_identity import identity_for
 
 _WAYS_OUT = (
     "restore the missing binlog files at the source; or start anew with `--remove-meta`: with a new full load, or with "

@@ -12,8 +12,8 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.target_tables import TargetTables, misfit
-from dm.schema.parse import parse_create_table
-from dm.schema.table import TableSchema
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import TableSchema
 from dm.task.precheck.context import Answers, Context
 from dm.task.precheck.result import CheckResult
 

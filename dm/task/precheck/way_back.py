@@ -11,7 +11,7 @@ end, up to the first of these transactions.
 
 A task that has rested for long has much to read, and a person waits for the answer. So the check ends after
 READ_SECONDS and says how far it came. Nothing is lost by that: the run keeps the rule itself, for each transaction
-before it applies it (dm/syncer/stream/brought_back.py), also where no check is made: a resume, a start time,
+before it applies it (dm/sourcelog/stream/brought_back.py), also where no check is made: a resume, a start time,
 `ignore-checking-items`. This check is there to say the usual case before anything starts.
 """
 
@@ -22,28 +22,28 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from dm.binlog.event import RawEvent
-from dm.binlog.header import EventType
-from dm.binlog.payload import TransactionPayload
-from dm.binlog.reader import EventParser, TableMapEvent
 from dm.clock import Clock, SystemClock
 from dm.flavor import is_tidb
 from dm.gtid import GtidSet
 from dm.ident import TableName
+from dm.mysql.binlog.compression import TransactionPayload
+from dm.mysql.binlog.event import RawEvent
+from dm.mysql.binlog.header import EventType
+from dm.mysql.binlog.reader import EventParser, TableMapEvent
 from dm.position import MAGIC_SIZE, Position
-from dm.progress.shard_holds import earliest
+from dm.progress.shards.holds import earliest
 from dm.progress.tables import SubtaskKey, share_name
-from dm.relaylog.relay_source import RelayEventSource
-from dm.relaylog.unbroken import unbroken_end
-from dm.syncer.stream.brought_back import CHECKPOINT, reads_server
+from dm.sourcelog.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.relaylog.unbroken import unbroken_end
+from dm.sourcelog.stream.brought_back import CHECKPOINT, reads_server
+from dm.sourcelog.upstream.dump_stream import DumpStart, DumpStream
+from dm.sourcelog.upstream.facts import binlog_end
+from dm.sourcelog.upstream.lineage import still_has
+from dm.sourcelog.upstream.replica_identity import identity_for
+from dm.sourcelog.upstream.stream_position import StreamPosition
 from dm.task.precheck.context import Answers, Context
 from dm.task.precheck.result import CheckResult
 from dm.task.progress import places_needed
-from dm.upstream.dump_stream import DumpStart, DumpStream
-from dm.upstream.facts import binlog_end
-from dm.upstream.lineage import still_has
-from dm.upstream.replica_identity import identity_for
-from dm.upstream.stream_position import StreamPosition
 
 READ_SECONDS: Final = 20.0  # as long as a person waits for an answer that a run would give as well
 # Before and behind a transaction; MySQL 5.6 writes nothing of the first kind for one without a GTID.

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
-from dm.diff.options import DiffOptions
 from dm.errors import DMError
-from dm.flashback.request import FlashbackRequest, RelayedSubtask
-from dm.replay.request import ReplayRequest
 from dm.task.payload import DiffPayload, FlashbackPayload, ReplayPayload, replay_directory, sync_directory
 from dm.task.until import is_time
+from dm.tools.diff.options import DiffOptions
+from dm.tools.flashback.request import FlashbackRequest, RelayedSubtask
+from dm.tools.replay.request import ReplayRequest
 from dm.unit import JSON
 from dm.verbs.errands import Diff, Flashback, Replay, RunStatus, StopRun
 from dm.worker.configuration import sources_of, syncs

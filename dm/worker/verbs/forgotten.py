@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import cast
 
 from dm.config import SourceConfig, TaskConfig
-from dm.dumpfiles.dump_directory import remove_files
+from dm.dumpfiles.dump_files import remove_files
 from dm.dumpfiles.local_storage import LocalStorage
 from dm.errors import DMError
 from dm.relay.removal import relay_size, remove_relay
-from dm.relaylog.layout import INDEX_NAME
+from dm.sourcelog.relaylog.layout import INDEX_NAME
 from dm.task.payload import dump_directory
-from dm.task.stored_progress import Place
+from dm.task.progress import Place
 from dm.unit import JSON
 from dm.verbs.forgotten import ListForgotten, RemoveForgotten
 from dm.verbs.parameters import ConfigFile

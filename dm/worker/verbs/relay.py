@@ -15,7 +15,7 @@ from dm.config.source import Purge
 from dm.errors import DMError
 from dm.relay.puller import sole_writer
 from dm.relay.purge import RelayPurge
-from dm.relaylog.layout import RelayDirectory
+from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.unit import JSON
 from dm.verbs import relay as declared
 from dm.worker.directory import demand_relay_directory

@@ -11,7 +11,7 @@ from typing import cast
 
 from dm.config import SubtaskConfig, TaskConfig
 from dm.errors import DMError
-from dm.relaylog.hold import Hold
+from dm.sourcelog.relaylog.hold import Hold
 from dm.task.payload import validator_hold
 from dm.task.precheck.result import CheckResult, of_no_task, summary
 from dm.task.start_time import StartTime, before_all_binlogs

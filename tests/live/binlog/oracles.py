@@ -19,10 +19,10 @@ from typing import Any
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import WriteRowsEvent
 
-from dm.binlog.mariadb_compression import decompress_column
-from dm.binlog.value import Value
 from dm.demo.servers import ThrowawayServer
-from dm.schema.table import Column
+from dm.mysql.binlog.compression import decompress_column
+from dm.mysql.binlog.value import Value
+from dm.mysql.schema.table import Column
 from dm.type_family import GEOMETRIES
 from tests.live.binlog.recorded import Recorded
 from tests.live.binlog.types import CASES

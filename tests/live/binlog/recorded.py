@@ -9,11 +9,11 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from dm.binlog.decode import RowPair
-from dm.binlog.value import Value
 from dm.demo.compare import Report, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
-from dm.schema.table import Column
+from dm.mysql.binlog.decode import RowPair
+from dm.mysql.binlog.value import Value
+from dm.mysql.schema.table import Column
 from tests.live.binlog.recording import columns_of_schema, recording
 from tests.live.binlog.types import CASES
 from tests.testbed.sync import running_sync, subtask_for

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dm.binlog.decode import RowPair
-from dm.binlog.event import RawEvent
-from dm.binlog.frame import frames
-from dm.binlog.reader import Event, EventParser, Rows, TableMap, TableMapEvent, TransactionPayload
 from dm.demo.servers import ThrowawayServer
-from dm.schema.table import Column
+from dm.mysql.binlog.decode import RowPair
+from dm.mysql.binlog.event import RawEvent
+from dm.mysql.binlog.frame import frames
+from dm.mysql.binlog.reader import Event, EventParser, Rows, TableMap, TableMapEvent, TransactionPayload
+from dm.mysql.schema.table import Column
 from tests.testbed.decoders import decoded
 
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")

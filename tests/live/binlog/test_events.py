@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dm.binlog.control import MariadbBinlogCheckpoint
-from dm.binlog.decode import RowDecoder
-from dm.binlog.reader import (
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.flavor import Flavor
+from dm.gtid import Gtid, GtidSet
+from dm.mysql.binlog.control import MariadbBinlogCheckpoint
+from dm.mysql.binlog.decode import RowDecoder
+from dm.mysql.binlog.reader import (
     FormatDescription,
     GtidEvent,
     GtidList,
@@ -20,12 +24,8 @@ from dm.binlog.reader import (
     XaPrepare,
     Xid,
 )
-from dm.binlog.value import ABSENT
-from dm.demo.servers import ThrowawayServer
-from dm.errors import DMError
-from dm.flavor import Flavor
-from dm.gtid import Gtid, GtidSet
-from dm.schema.table import Column
+from dm.mysql.binlog.value import ABSENT
+from dm.mysql.schema.table import Column
 from tests.live.binlog.recording import Recording, columns_of, recording
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 

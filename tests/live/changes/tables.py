@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 from pydantic import SecretStr
 
-from dm.binlog.value import Row
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
+from dm.changes.row_keys import TargetTable
 from dm.changes.statement import insert_row
-from dm.changes.target_table import TargetTable
 from dm.config.endpoint import Endpoint
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
-from dm.schema.table import Column, Index, IndexPart, TableSchema
+from dm.mysql.binlog.value import Row
+from dm.mysql.schema.table import Column, Index, IndexPart, TableSchema
 
 
 def endpoint_of(server: PrivateServer, **session: str) -> Endpoint:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from dm.binlog.value import Row
 from dm.changes.grouped import grouped
 from dm.changes.plan import PlanOptions, TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
@@ -12,7 +11,8 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.weights import ServerWeights
 from dm.flavor import FLAVORS, Flavor
 from dm.ident import TableName
-from dm.schema.table import Column
+from dm.mysql.binlog.value import Row
+from dm.mysql.schema.table import Column
 from tests.live.changes.tables import Shape, endpoint_of, primary, unique
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

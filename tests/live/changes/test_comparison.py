@@ -9,7 +9,6 @@ from functools import partial
 
 import pytest
 
-from dm.binlog.value import Value
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.demo.servers import ThrowawayServer
@@ -19,7 +18,8 @@ from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.flavor import FLAVORS, Flavor
 from dm.ident import TableName
-from dm.schema.table import Column, TableSchema
+from dm.mysql.binlog.value import Value
+from dm.mysql.schema.table import Column, TableSchema
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

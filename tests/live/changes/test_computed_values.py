@@ -7,7 +7,6 @@ from functools import partial
 
 import pytest
 
-from dm.binlog.value import ABSENT
 from dm.changes.computed_check import computed_checks
 from dm.changes.computing import Computing
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
@@ -15,7 +14,8 @@ from dm.downstream import apply
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.ident import TableName
-from dm.schema.table import Column, TableSchema
+from dm.mysql.binlog.value import ABSENT
+from dm.mysql.schema.table import Column, TableSchema
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import HealthCheck, Phase, event, given, seed, settings
 from hypothesis import strategies as st
 
-from dm.binlog.value import Row, Value
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.statement import insert_head, key_of, operation_of
@@ -29,6 +28,7 @@ from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
 from dm.flavor import FLAVORS, Flavor
 from dm.ident import TableName
+from dm.mysql.binlog.value import Row, Value
 from tests.live.changes.tables import contents, endpoint_of
 from tests.testbed.figures import record
 from tests.testbed.park import ServerPark

@@ -9,7 +9,6 @@ import itertools
 
 import pytest
 
-from dm.binlog.value import Value
 from dm.changes.keys import keys_of
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
@@ -21,9 +20,10 @@ from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
-from dm.schema.parse import parse_create_table
-from dm.schema.table import TableSchema
-from dm.sql.context import SourceContext
+from dm.mysql.binlog.value import Value
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.context import SourceContext
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 

@@ -13,7 +13,6 @@ from typing import Final
 
 import pytest
 
-from dm.binlog.value import Value
 from dm.changes.narrowing import keeps_values
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
@@ -24,8 +23,9 @@ from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
-from dm.schema.table import Column, TableSchema
-from dm.sql.literal import encode
+from dm.mysql.binlog.value import Value
+from dm.mysql.schema.table import Column, TableSchema
+from dm.mysql.sql.literal import encode
 from dm.type_family import BYTES, INTEGERS, TEXTS
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory

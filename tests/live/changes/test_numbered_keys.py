@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from dm.binlog.value import Row, Value
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.downstream.apply import Applied, apply_batch, apply_serially
@@ -12,6 +11,7 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.flavor import FLAVORS, Flavor
 from dm.ident import TableName
+from dm.mysql.binlog.value import Row, Value
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

@@ -15,8 +15,6 @@ from typing import cast
 
 import pytest
 
-from dm.binlog.table_map import TableMap
-from dm.binlog.value import Row, Value
 from dm.changes import row_bag
 from dm.changes.event_rules import Pair
 from dm.changes.hash_rules import row_hash
@@ -28,7 +26,9 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.schema.table import Column, TableSchema
+from dm.mysql.binlog.table_map import TableMap
+from dm.mysql.binlog.value import Row, Value
+from dm.mysql.schema.table import Column, TableSchema
 from tests.live.changes.tables import endpoint_of
 from tests.live.changes.test_comparison import TWINS, Desk
 from tests.testbed.fixtures import SchemaFactory, ServerFactory

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dm.binlog.value import ABSENT, Row
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.changes.target_table import TargetTable
+from dm.changes.row_keys import TargetTable
 from dm.config.syncer import InsertMode
 from dm.downstream.apply import apply_batch
 from dm.downstream.connection import TargetConnection
@@ -20,7 +19,8 @@ from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.flavor import FLAVORS, Flavor
 from dm.ident import TableName
-from dm.schema.table import Column, TableSchema
+from dm.mysql.binlog.value import ABSENT, Row
+from dm.mysql.schema.table import Column, TableSchema
 from tests.live.changes.tables import Shape, contents, endpoint_of, fill, primary, unique
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

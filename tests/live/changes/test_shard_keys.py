@@ -11,13 +11,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from dm.binlog.value import Value
 from dm.changes.collation import Weights
-from dm.changes.keys import keys_of
+from dm.changes.keys import SharedKeys, keys_of
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.changes.shared_keys import SharedKeys
-from dm.changes.target_table import TargetTable
+from dm.changes.row_keys import TargetTable
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.apply import apply_serially
 from dm.downstream.connection import TargetConnection
@@ -26,8 +24,9 @@ from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
-from dm.schema.parse import parse_create_table
-from dm.sql.context import SourceContext
+from dm.mysql.binlog.value import Value
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.sql.context import SourceContext
 from tests.live.changes.tables import endpoint_of
 from tests.live.changes.test_keys import BIN, BYTES, DECIMALS, INTEGERS, LATIN, MOMENTS, TEXT, TEXTS
 from tests.testbed.fixtures import SchemaFactory

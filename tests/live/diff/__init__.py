@@ -1,1 +1,1 @@
-"""Live tests of dm.diff, without Spark."""
+"""Live tests of dm.tools.diff, without Spark."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dm.diff.chunk import ChunkComparer
 from dm.flavor import Flavor
+from dm.tools.diff.chunk import ChunkComparer
 from tests.testbed.diffing import planned
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

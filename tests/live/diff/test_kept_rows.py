@@ -9,9 +9,9 @@ import pytest
 
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
-from dm.diff.chunk import Chunk, ChunkComparer, ChunkOutcome
-from dm.diff.versions import ROW_COST
 from dm.flavor import Flavor
+from dm.tools.diff.chunk import Chunk, ChunkComparer, ChunkOutcome
+from dm.tools.diff.versions import ROW_COST
 from tests.testbed.diffing import planned
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

@@ -9,11 +9,10 @@ from contextlib import closing
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.diff.chunk import Chunk, ChunkComparer
-from dm.diff.options import DiffOptions
-from dm.diff.pace import running, wait_for_rest
-from dm.diff.planner import Planner
-from dm.upstream.connection import Connection, connect
+from dm.sourcelog.upstream.connection import Connection, connect
+from dm.tools.diff.chunk import Chunk, ChunkComparer, running, wait_for_rest
+from dm.tools.diff.options import DiffOptions
+from dm.tools.diff.planner import Planner
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import endpoint_of, subtask_for, wait_until
 
@@ -66,7 +65,7 @@ def test_a_comparison_asks_all_servers_before_each_chunk(
         ports = sorted(int(session.port) for session in sessions)
         asked.append((most, *ports))
 
-    monkeypatch.setattr("dm.diff.chunk.wait_for_rest", ask)
+    monkeypatch.setattr("dm.tools.diff.chunk.wait_for_rest", ask)
     for most in (0, 7):
         outcomes = ChunkComparer(planner.endpoints, tuple(tables), max_load=most)(chunks)
         assert [outcome.equal for outcome in outcomes] == [True] * 3

@@ -8,8 +8,8 @@ import pytest
 
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
-from dm.diff.chunk import _Comparison
 from dm.errors import DMError
+from dm.tools.diff.chunk import _Comparison
 from tests.testbed.diffing import compared
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import subtask_for, wait_until

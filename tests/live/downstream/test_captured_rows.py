@@ -1,7 +1,7 @@
 """Rows that older servers wrote, as row events and as SQL: a server of today has the same rows by both.
 
-The files are those of `tests.unit.binlog.captures`. Of each all rows are taken whose tables the file itself makes; the
-events that go to the target have dm's own format description and table maps, whatever the file's are.
+The files are those of `tests.unit.mysql.binlog.captures`. Of each all rows are taken whose tables the file itself
+makes; the events that go to the target have dm's own format description and table maps, whatever the file's are.
 
 What has no part here, and why:
 
@@ -23,8 +23,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from dm.binlog.decode import RowDecoder
-from dm.binlog.reader import Query, Rows, TableMap, TableMapEvent
 from dm.changes.event_rules import Pair, event_form, hindrance
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
@@ -35,12 +33,14 @@ from dm.downstream.row_event_session import Variables, take_row_events
 from dm.downstream.target_schema import TargetSchemas
 from dm.flavor import Flavor
 from dm.ident import TableName
-from dm.schema.wire import wire_columns
+from dm.mysql.binlog.decode import RowDecoder
+from dm.mysql.binlog.reader import Query, Rows, TableMap, TableMapEvent
+from dm.mysql.schema.table import wire_columns
 from tests.live.changes.tables import contents, endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
-from tests.unit.binlog.captures import capture, typed_events
 from tests.unit.changes.event_tables import sees_all
+from tests.unit.mysql.binlog.captures import capture, typed_events
 
 pytestmark = pytest.mark.live
 

@@ -14,10 +14,10 @@ from dm.dumpfiles.destination import Destination
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.part_writer import PartWriter
+from dm.mysql.schema.table import Column
+from dm.mysql.sql.json_expression import depth_of
 from dm.progress.load_parts import LoadRun
 from dm.progress.tables import SubtaskKey
-from dm.schema.table import Column
-from dm.sql.json_depth import depth_of
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of, running_sync, subtask_for
 

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import pytest
 from pydantic import SecretStr
 
-from dm.binlog.value import Row
 from dm.config.expression import ExpressionFilter, parse_expression
 from dm.config.server_expression import read_server_expression
 from dm.config.sql_text import ExpressionError
@@ -19,11 +18,12 @@ from dm.downstream.filter_session import FilterSession, SourceSession
 from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
 from dm.flavor import Flavor
+from dm.mysql.binlog.value import Row
+from dm.mysql.schema.table import Column
 from dm.rules import RowFilter
 from dm.rules.compiled import InexactError
 from dm.rules.evaluation import compile_condition
 from dm.rules.server_condition import Judges, ServerCondition, server_condition
-from dm.schema.table import Column
 from tests.live.rules import test_expressions as expressions
 from tests.testbed import figures
 from tests.testbed.fixtures import SchemaFactory

@@ -15,7 +15,7 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
 from dm.ident import TableName
-from dm.schema.table import TableSchema
+from dm.mysql.schema.table import TableSchema
 from tests.live.changes.tables import contents, endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 

@@ -6,15 +6,14 @@ from contextlib import ExitStack
 
 import pytest
 
-from dm.binlog.optional_metadata import OptionalMetadata
-from dm.binlog.row_events import RowEvents, binlog_statement
-from dm.binlog.table_map import TableMap
-from dm.binlog.wire_type import WireCode, WireType
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import Outcome, TargetConnection
 from dm.downstream.row_event_session import Variables, take_row_events
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.binlog.row_events import RowEvents, binlog_statement
+from dm.mysql.binlog.table_map import OptionalMetadata, TableMap
+from dm.mysql.binlog.wire_type import WireCode, WireType
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 

@@ -9,9 +9,9 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
-from dm.downstream.schema_defaults import schema_defaults
+from dm.downstream.target_schema import schema_defaults
 from dm.ident import Ident
-from dm.schema.charset import Collated
+from dm.mysql.schema.charset import Collated
 from tests.live.changes.tables import endpoint_of
 
 pytestmark = pytest.mark.live

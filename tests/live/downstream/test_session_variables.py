@@ -8,7 +8,7 @@ from dm.config import Endpoint, read_task
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.upstream.connection import connect
+from dm.sourcelog.upstream.connection import connect
 from tests.testbed.sync import endpoint_of
 
 pytestmark = pytest.mark.live

@@ -10,9 +10,8 @@ import pytest
 
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
-from dm.sql.zone_offsets import WEEKS, Offsets, offset_name, offset_named, offsets_of, offsets_question
-from dm.upstream.connection import connect
-from dm.upstream.source_settings import read_source_settings
+from dm.mysql.sql.zone_offsets import WEEKS, Offsets, offset_name, offset_named, offsets_of, offsets_question
+from dm.sourcelog.upstream.connection import connect, read_source_settings
 from tests.testbed.general_log import logged
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import endpoint_of

@@ -11,9 +11,16 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from dm.dumpfiles import s3_client, s3_object
-from dm.dumpfiles.dump_directory import METADATA_FILE, PLAN_FILE, foreign_file, remove_files
-from dm.dumpfiles.dump_files import DumpedTable, load_plan, save_plan
+from dm.dumpfiles import s3_client, s3_storage
+from dm.dumpfiles.dump_files import (
+    METADATA_FILE,
+    PLAN_FILE,
+    DumpedTable,
+    foreign_file,
+    load_plan,
+    remove_files,
+    save_plan,
+)
 from dm.dumpfiles.local_storage import LocalStorage
 from dm.dumpfiles.s3_storage import S3Storage
 from dm.dumpfiles.storage import DumpStorage, read_bytes
@@ -78,7 +85,7 @@ def test_the_first_one_stays_and_nothing_is_left_over(storage: DumpStorage) -> N
 
 
 def test_what_is_not_published_never_was(storage: DumpStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_object, "_FIRST_PART", 5 << 20)
+    monkeypatch.setattr(s3_storage, "_FIRST_PART", 5 << 20)
     with storage.create("chunk") as file:
         file.write(memoryview(b"x" * (11 << 20)))
     assert storage.names() == []
@@ -87,7 +94,7 @@ def test_what_is_not_published_never_was(storage: DumpStorage, monkeypatch: pyte
 
 
 def test_a_file_of_many_parts_is_read_in_any_order(storage: DumpStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_object, "_FIRST_PART", 5 << 20)
+    monkeypatch.setattr(s3_storage, "_FIRST_PART", 5 << 20)
     content = b"".join(number.to_bytes(4, "big") for number in range(3 << 20))
     assert write(storage, "chunk", content[: 7 << 20], content[7 << 20 :])
     assert not write(storage, "chunk", content[::-1])
@@ -123,7 +130,7 @@ def test_a_removal_that_died_at_its_mark_leaves_the_plan_and_is_asked_for_again(
 
 
 def test_what_a_killed_writer_has_sent_is_swept(at_s3: S3Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(s3_object, "_FIRST_PART", 5 << 20)
+    monkeypatch.setattr(s3_storage, "_FIRST_PART", 5 << 20)
     at_s3.prepare()
     neighbour = replace(at_s3, place=at_s3.place.model_copy(update={"prefix": f"{at_s3.place.prefix}2"}))
     with at_s3.create("late") as late, neighbour.create("other") as other:
@@ -178,13 +185,13 @@ def test_nobody_answers(s3: S3Server, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_store_that_knows_no_conditions_is_refused(at_s3: S3Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    send = s3_object.ObjectWriter._make
+    send = s3_storage.ObjectWriter._make
 
-    def unconditional(writer: s3_object.ObjectWriter) -> None:
+    def unconditional(writer: s3_storage.ObjectWriter) -> None:
         writer._client = _Unconditional(writer._client)
         send(writer)
 
-    monkeypatch.setattr(s3_object.ObjectWriter, "_make", unconditional)
+    monkeypatch.setattr(s3_storage.ObjectWriter, "_make", unconditional)
     with pytest.raises(DMError) as caught:
         at_s3.prepare()
     assert caught.value.name == "object-storage-replaces"

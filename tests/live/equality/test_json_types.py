@@ -8,9 +8,9 @@ from contextlib import closing
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.equality.values import Side, parts, row_text, same_text, text_of
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.equality.values import Side, parts, row_text, same_text, text_of
 from tests.live.equality.test_values import Table
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

@@ -13,11 +13,11 @@ import pytest
 from pymysql.cursors import Cursor
 
 from dm.demo.servers import ThrowawayServer
-from dm.equality import structure
-from dm.equality.checksum import Checksum, checksum_query
-from dm.equality.values import Side, parts, row_text
 from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident, TableName
+from dm.mysql.equality import structure
+from dm.mysql.equality.checksum import Checksum, checksum_query
+from dm.mysql.equality.values import Side, parts, row_text
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
 from tests.testbed.random_table import Table, draw_table

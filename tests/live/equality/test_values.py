@@ -13,10 +13,10 @@ import pytest
 from pymysql.cursors import Cursor
 
 from dm.demo.servers import ThrowawayServer
-from dm.equality import structure
-from dm.equality.checksum import Checksum, SequenceSum, checksum_query, sequence_queries
-from dm.equality.values import Part, Side, parts, row_text, text_of
 from dm.ident import TableName
+from dm.mysql.equality import structure
+from dm.mysql.equality.checksum import Checksum, SequenceSum, checksum_query, sequence_queries
+from dm.mysql.equality.values import Part, Side, parts, row_text, text_of
 from tests.live.binlog.types import CASES, TYPES
 from tests.live.testbed.test_compare import LOOKALIKES, MYSQL_LOOKALIKES
 from tests.testbed.fixtures import SchemaFactory

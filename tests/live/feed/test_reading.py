@@ -13,9 +13,9 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.feed.reading import Change
-from dm.feed.source import Offset, RelayStreamReader
 from dm.flavor import Flavor
+from dm.tools.feed.reading import Change
+from dm.tools.feed.source import Offset, RelayStreamReader
 from tests.live.relay.relaying import end_of, flush_logs, has_reached, relaying, replicate, source_of, wait_until
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 

@@ -11,14 +11,14 @@ from dm.config.route import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
-from dm.equality import structure
-from dm.equality.checksum import Checksum, checksum_query
-from dm.equality.values import Side, parts, row_text
-from dm.flashback.request import FlashbackRequest, RelayedSubtask, SourceReport
-from dm.flashback.unit import FlashbackUnit
 from dm.ident import TableName
-from dm.syncer.stream.until import Until
+from dm.mysql.equality import structure
+from dm.mysql.equality.checksum import Checksum, checksum_query
+from dm.mysql.equality.values import Side, parts, row_text
+from dm.sourcelog.stream.until import Until
 from dm.task.until import place_of_text
+from dm.tools.flashback.request import FlashbackRequest, RelayedSubtask, SourceReport
+from dm.tools.flashback.unit import FlashbackUnit
 from tests.live.relay.relaying import end_of, relaying, source_of
 from tests.testbed.sync import running_sync, subtask_for
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.diff.fix_files import FixFiles
 from dm.ident import TableName
+from dm.tools.diff.fix import FixFiles
 from tests.live.flashback.scene import Scene
 from tests.testbed.diffing import differences
 from tests.testbed.fixtures import SchemaFactory

@@ -18,13 +18,13 @@ from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.flashback.request import FlashbackRequest
 from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.progress.checkpoint import read_checkpoint, store_table
 from dm.progress.tables import SubtaskKey
-from dm.syncer.stream.until import Until
+from dm.sourcelog.stream.until import Until
 from dm.task.until import place_of_text
+from dm.tools.flashback.request import FlashbackRequest
 from tests.live.flashback.scene import Scene
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.random_rows import RandomRows

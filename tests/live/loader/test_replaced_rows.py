@@ -14,19 +14,18 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.dumper.chunk_reader import select_text
 from dm.dumpfiles.destination import Destination
-from dm.dumpfiles.sql_file import STRICT_MODE
+from dm.dumpfiles.literals import STRICT_MODE
 from dm.dumpfiles.text_rows import Limits, read_batches
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.part_writer import PartWriter
 from dm.loader.replaced_rows import own_keys
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import Index, IndexPart
+from dm.mysql.sql.context import SourceContext, version_number
 from dm.progress.load_parts import LoadRun
 from dm.progress.tables import SubtaskKey
-from dm.schema.parse import parse_create_table
-from dm.schema.table import Index, IndexPart
-from dm.sql.context import SourceContext
-from dm.sql.server_version import version_number
-from dm.upstream.row_session import row_session
+from dm.sourcelog.upstream.row_session import row_session
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 

@@ -13,6 +13,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.table import Column, TableSchema
 from dm.position import Position
 from dm.progress import replayed
 from dm.progress.checkpoint import Checkpoint, TablePoint, read_checkpoint, write_new
@@ -20,8 +21,7 @@ from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch, read
 from dm.progress.replayed import REMOVALS, WRITES, Part, Piece, StoredReplay
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.progress.undone import UndoneKeys, has_undone, store_undone
-from dm.replay.parts import commit_part
-from dm.schema.table import Column, TableSchema
+from dm.tools.replay.applying import commit_part
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of
 from tests.unit.changes.plans import delete, key, number, plan

@@ -12,19 +12,19 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.table import Column, TableSchema
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, TablePoint, read_checkpoint, write_new
 from dm.progress.intent import Intent
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch
 from dm.progress.operators import Operator, change_operators, put_operator, read_operators
-from dm.progress.shard_group import GroupDdl, Shard, Standing
-from dm.progress.shard_groups import ShardGroups
-from dm.progress.shard_holds import HeldTable, begin_second, put_held, read_held, return_second, undecided_before
-from dm.progress.shard_locks import give_up, read_locks, unlock
-from dm.progress.shard_sources import expect_sources, remove_source
-from dm.progress.shard_tables import ShardTables, create_shard_tables
+from dm.progress.shards.group import GroupDdl, Shard, Standing
+from dm.progress.shards.groups import ShardGroups
+from dm.progress.shards.holds import HeldTable, begin_second, put_held, read_held, return_second, undecided_before
+from dm.progress.shards.locks import give_up, read_locks, unlock
+from dm.progress.shards.sources import expect_sources, remove_source
+from dm.progress.shards.tables import ShardTables, create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables, remove_progress
-from dm.schema.table import Column, TableSchema
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of
 

@@ -12,13 +12,13 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.serial import schema_to_json
+from dm.mysql.schema.table import Column, Index, IndexPart, TableSchema
 from dm.progress.lane_rows import claimed
-from dm.progress.shard_group import Group, GroupDdl, Shard, Standing
-from dm.progress.shard_locks import give_up
-from dm.progress.shard_structures import ShardStructures
-from dm.progress.shard_tables import ShardTables
-from dm.schema.serial import schema_to_json
-from dm.schema.table import Column, Index, IndexPart, TableSchema
+from dm.progress.shards.group import Group, GroupDdl, Shard, Standing
+from dm.progress.shards.locks import give_up
+from dm.progress.shards.structures import ShardStructures
+from dm.progress.shards.tables import ShardTables
 from tests.live.progress.test_shard_groups import Side, T
 from tests.testbed.fixtures import SchemaFactory
 

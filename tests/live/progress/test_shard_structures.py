@@ -8,13 +8,13 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.context import SourceContext
 from dm.progress.lane_rows import claimed
-from dm.progress.shard_group import Shard, Standing
-from dm.progress.shard_groups import ShardGroups
-from dm.progress.shard_structures import ShardStructures, Survey
-from dm.schema.parse import parse_create_table
-from dm.schema.table import TableSchema
-from dm.sql.context import SourceContext
+from dm.progress.shards.group import Shard, Standing
+from dm.progress.shards.groups import ShardGroups
+from dm.progress.shards.structures import ShardStructures, Survey
 from tests.live.progress.test_shard_groups import A, B, C, Side, ddl, sides
 from tests.testbed.fixtures import SchemaFactory
 

@@ -16,7 +16,7 @@ from dm.ident import Ident, TableName
 from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint, read_position_of, read_structure_of
 from dm.progress.intent import read_intent
-from dm.progress.joining import read_joining
+from dm.progress.joining.steps import read_joining
 from dm.progress.lane_rows import read_lanes
 from dm.progress.load_parts import (
     SUFFIX,
@@ -34,18 +34,17 @@ from dm.progress.online import read_online
 from dm.progress.operators import read_operators
 from dm.progress.ordered_tables import read_ordered
 from dm.progress.replayed import create_record, read_replay
-from dm.progress.shard_group import GroupDdl, Shard
-from dm.progress.shard_groups import ShardGroups
-from dm.progress.shard_holds import read_held
-from dm.progress.shard_locks import read_locks
-from dm.progress.shard_structures import ShardStructures
-from dm.progress.shard_tables import ShardTables, create_shard_tables
-from dm.progress.stored_rows import reading
-from dm.progress.tables import SubtaskKey, create_tables
-from dm.progress.validator_errors import read_errors
-from dm.progress.validator_progress import ValidatorProgress, read_validation
-from dm.progress.validator_tables import ValidatorTables, create_validator_tables
-from dm.validator.pending import restored
+from dm.progress.shards.group import GroupDdl, Shard
+from dm.progress.shards.groups import ShardGroups
+from dm.progress.shards.holds import read_held
+from dm.progress.shards.locks import read_locks
+from dm.progress.shards.structures import ShardStructures
+from dm.progress.shards.tables import ShardTables, create_shard_tables
+from dm.progress.tables import SubtaskKey, create_tables, reading
+from dm.progress.validator.errors import read_errors
+from dm.progress.validator.progress import ValidatorProgress, read_validation
+from dm.progress.validator.tables import ValidatorTables, create_validator_tables
+from dm.tools.validator.pending import restored
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of
 

@@ -14,14 +14,14 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from dm.binlog.event_source import EventSource, SourceEvent
-from dm.binlog.header import EventType
 from dm.config.endpoint import Endpoint
 from dm.config.source import SourceConfig
 from dm.demo.servers import ThrowawayServer
+from dm.mysql.binlog.event_source import EventSource, SourceEvent
+from dm.mysql.binlog.header import EventType
 from dm.position import Position
 from dm.relay.unit import RelayUnit
-from dm.relaylog.layout import RelayDirectory, SubDirectory
+from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory
 from tests.testbed.unit_thread import UnitThread
 
 HEARTBEAT = 1.0

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from dm.binlog.header import EventType
-from dm.config.start_point import StartPoint
+from dm.config.references import StartPoint
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.flavor import Flavor
+from dm.mysql.binlog.header import EventType
 from dm.position import Position
-from dm.relaylog import damage
-from dm.relaylog.index import ANY_SIZE, read_index
-from dm.relaylog.layout import SubDirectory
-from dm.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.relaylog import damage
+from dm.sourcelog.relaylog.index import ANY_SIZE, read_index
+from dm.sourcelog.relaylog.layout import SubDirectory
+from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from tests.live.relay.relaying import (
     Shown,
     binlogs,

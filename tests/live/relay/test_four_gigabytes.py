@@ -9,12 +9,12 @@ from zlib import crc32
 
 import pytest
 
-from dm.binlog.header import HEADER, LOG_EVENT_IGNORABLE_F, EventType
 from dm.flavor import Flavor
+from dm.mysql.binlog.header import HEADER, LOG_EVENT_IGNORABLE_F, EventType
 from dm.position import Position
-from dm.relaylog.index import ANY_SIZE, read_index
-from dm.relaylog.layout import RelayDirectory
-from dm.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.relaylog.index import ANY_SIZE, read_index
+from dm.sourcelog.relaylog.layout import RelayDirectory
+from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from tests.live.relay.relaying import RelayProcess, binlogs, end_of, read_to, relaying, source_of
 from tests.testbed.figures import record
 from tests.testbed.fixtures import ServerFactory

@@ -15,7 +15,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
-from dm.relaylog.layout import RelayDirectory, file_number
+from dm.sourcelog.relaylog.layout import RelayDirectory, file_number
 from tests.live.relay.relaying import has_reached, wait_until
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory, ServerFactory

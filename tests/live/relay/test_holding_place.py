@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dm.config.choices import TaskMode
+from dm.config.scalar import TaskMode
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.progress.load_parts import begin_run
-from dm.relaylog.hold import Hold, needs
+from dm.sourcelog.relaylog.hold import Hold, needs
 from dm.task.progress import hold_place, key_of
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import subtask_for

@@ -11,8 +11,8 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
 from dm.position import Position
-from dm.relaylog.layout import RelayDirectory
-from dm.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.relaylog.layout import RelayDirectory
+from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from tests.live.relay.relaying import (
     RelayProcess,
     binlogs,

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from dm.binlog.header import EventType
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.flavor import Flavor
+from dm.mysql.binlog.header import EventType
 from dm.position import Position
 from dm.relay.unit import RelayUnit
-from dm.relaylog.hold import Hold
-from dm.relaylog.layout import RelayDirectory
-from dm.relaylog.relay_source import RelayEventSource
-from dm.upstream.dump_stream import DumpStream
-from dm.upstream.remote_source import RemoteEventSource
-from dm.upstream.replica_identity import identity_for
+from dm.sourcelog.relaylog.hold import Hold
+from dm.sourcelog.relaylog.layout import RelayDirectory
+from dm.sourcelog.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.upstream.dump_stream import DumpStream
+from dm.sourcelog.upstream.remote_source import RemoteEventSource
+from dm.sourcelog.upstream.replica_identity import identity_for
 from tests.live.relay.relaying import (
     HEARTBEAT,
     PATIENCE,

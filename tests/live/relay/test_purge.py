@@ -20,9 +20,9 @@ from dm.demo.servers import ThrowawayServer
 from dm.position import MAGIC_SIZE, Position
 from dm.relay.purge import GIB
 from dm.relay.unit import RelayUnit
-from dm.relaylog.hold import Hold, needs
-from dm.relaylog.layout import RelayDirectory, file_number
-from dm.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.relaylog.hold import Hold, needs
+from dm.sourcelog.relaylog.layout import RelayDirectory, file_number
+from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.unit import JSON
 from dm.verbs.sources import ShowSources
 from tests.live.relay.relaying import (

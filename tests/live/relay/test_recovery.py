@@ -14,10 +14,10 @@ from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.position import Position
 from dm.relay.unit import RelayUnit
-from dm.relaylog.hold import Hold
-from dm.relaylog.index import ANY_SIZE, FileIndex, read_index, write_index
-from dm.relaylog.layout import INDEX_NAME, SubDirectory
-from dm.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.relaylog.hold import Hold
+from dm.sourcelog.relaylog.index import ANY_SIZE, FileIndex, read_index, write_index
+from dm.sourcelog.relaylog.layout import INDEX_NAME, SubDirectory
+from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.unit import JSON
 from tests.live.relay.relaying import (
     HEARTBEAT,

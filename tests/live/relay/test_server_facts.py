@@ -16,11 +16,11 @@ from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.ident import TableName
-from dm.upstream.connection import connect, fetch
-from dm.upstream.dump_stream import DumpStream
-from dm.upstream.facts import binlog_end, list_tables, read_facts, read_structure
-from dm.upstream.locate import locate
-from dm.upstream.replica_identity import identity_for
+from dm.sourcelog.upstream.connection import connect, fetch
+from dm.sourcelog.upstream.dump_stream import DumpStream
+from dm.sourcelog.upstream.facts import binlog_end, list_tables, read_facts, read_structure
+from dm.sourcelog.upstream.locate import locate
+from dm.sourcelog.upstream.replica_identity import identity_for
 from tests.live.relay.relaying import HEARTBEAT, binlogs, end_of, endpoint_of
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from dm.binlog.event_source import EventSource
-from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
 from dm.gtid import GtidSet
+from dm.mysql.binlog.event_source import EventSource
+from dm.mysql.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.position import Position
-from dm.relaylog.relay_source import RelayEventSource
-from dm.upstream.remote_source import RemoteEventSource
-from dm.upstream.replica_identity import identity_for
+from dm.sourcelog.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.upstream.remote_source import RemoteEventSource
+from dm.sourcelog.upstream.replica_identity import identity_for
 from tests.live.relay.relaying import (
     HEARTBEAT,
     binlogs,

@@ -10,17 +10,17 @@ import pytest
 from pymysql.cursors import Cursor
 from pymysql.err import DataError, OperationalError
 
-from dm.binlog.value import Row, Value
 from dm.config.expression import parse_expression
 from dm.config.sql_text import ExpressionError
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.downstream.weights import ServerWeights
 from dm.ident import Ident
+from dm.mysql.binlog.value import Row, Value
+from dm.mysql.schema.table import Column
 from dm.rules.compiled import InexactError
 from dm.rules.evaluation import compile_condition
 from dm.rules.texts import PLAIN_COLLATION
-from dm.schema.table import Column
 from tests.testbed import figures
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of

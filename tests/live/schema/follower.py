@@ -4,8 +4,8 @@ The statement runs at the source. What the source wrote into its binlog for it i
 routed into schemas of other names and executed at the target by the syncer's own session for DDL. Then three things are
 compared for every table it named: the target's SHOW CREATE TABLE with the source's, word by word but for the routed
 names; the tracker's structure with the source's; and the tracker's columns and keys with information_schema. A TiDB
-prints in words of its own, so what information_schema tells is compared there (`dm.equality.structure`), but for what
-TiDB leaves out (docs/tidb.md).
+prints in words of its own, so what information_schema tells is compared there (`dm.mysql.equality.structure`), but for
+what TiDB leaves out (docs/tidb.md).
 
 After anything but `exact` target and tracker are made again from the source, so one failure does not cause the next.
 """
@@ -21,30 +21,30 @@ from typing import Any, Final, Literal
 
 import pymysql
 
-from dm.binlog.event import RawEvent
-from dm.binlog.frame import frames
-from dm.binlog.reader import EventParser, Query
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
-from dm.equality import structure
 from dm.errors import DMError
 from dm.ident import Ident, TableName
-from dm.schema import effect
-from dm.schema.charset import default_collation
-from dm.schema.normal import same_structure
-from dm.schema.parse import parse_create_table
-from dm.schema.table import TableSchema
-from dm.schema.tracker import SchemaTracker
-from dm.sql.context import SourceContext
-from dm.sql.piece import Piece
-from dm.sql.split import split
-from dm.sql.statement import classify
+from dm.mysql.binlog.event import RawEvent
+from dm.mysql.binlog.frame import frames
+from dm.mysql.binlog.reader import EventParser, Query
+from dm.mysql.equality import structure
+from dm.mysql.schema import effect
+from dm.mysql.schema.charset import default_collation
+from dm.mysql.schema.normal import same_structure
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.split import split
+from dm.mysql.sql.statement import classify
+from dm.sourcelog.stream.transaction import query_context
+from dm.sourcelog.upstream.connection import connect
+from dm.sourcelog.upstream.facts import collation_names, read_facts
 from dm.syncer.ddl.session import DdlSession
-from dm.syncer.stream.query_context import query_context
-from dm.upstream.connection import connect
-from dm.upstream.facts import collation_names, read_facts
 from tests.live.schema.information import differences
 from tests.testbed.sync import endpoint_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dm.schema.table import Column, TableSchema
+from dm.mysql.schema.table import Column, TableSchema
 
 _CHARACTER = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
 _AUTO_INCREMENT = 9

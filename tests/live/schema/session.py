@@ -10,9 +10,9 @@ from pymysql.cursors import Cursor
 
 from dm.demo.servers import ThrowawayServer
 from dm.ident import Ident, TableName
-from dm.schema.parse import parse_create_table
-from dm.schema.table import TableSchema
-from dm.sql.context import SourceContext
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.context import SourceContext
 
 
 class Session:

@@ -9,9 +9,9 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
-from dm.schema.normal import same_structure
-from dm.schema.tracker import SchemaTracker
-from dm.sql.split import split
+from dm.mysql.schema.normal import same_structure
+from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.sql.split import split
 from tests.live.schema.session import session
 from tests.live.schema.test_ddl_corpus import in_schema
 from tests.testbed.fixtures import SchemaFactory

@@ -9,10 +9,10 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
-from dm.schema.normal import same_structure
-from dm.schema.parse import parse_create_table
-from dm.schema.tracker import SchemaTracker
-from dm.sql.split import split
+from dm.mysql.schema.normal import same_structure
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.sql.split import split
 from tests.live.schema.session import Session, session
 from tests.testbed.fixtures import SchemaFactory
 

@@ -8,12 +8,12 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
-from dm.schema.normal import same_structure
-from dm.schema.serial import schema_from_json, schema_to_json
-from dm.schema.table import TableSchema
-from dm.schema.tracker import SchemaTracker
-from dm.sql.piece import Piece
-from dm.sql.split import split
+from dm.mysql.schema.normal import same_structure
+from dm.mysql.schema.serial import schema_from_json, schema_to_json
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.split import split
 from tests.live.schema.corpus import COUNT, scripts
 from tests.live.schema.session import Session, session
 from tests.testbed.fixtures import SchemaFactory

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from dm.binlog.value import Value
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
-from dm.sql.literal import encode
+from dm.mysql.binlog.value import Value
+from dm.mysql.sql.literal import encode
 from tests.live.schema.session import session
 from tests.testbed.fixtures import SchemaFactory
 

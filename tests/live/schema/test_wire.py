@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from dm.binlog.check import mismatch
-from dm.binlog.event import RawEvent
-from dm.binlog.frame import frames
-from dm.binlog.reader import EventParser, TableMap, TableMapEvent
 from dm.flavor import Flavor
 from dm.ident import TableName
-from dm.schema.tracker import SchemaTracker
-from dm.schema.wire import wire_columns
-from dm.sql.split import split
+from dm.mysql.binlog.check import mismatch
+from dm.mysql.binlog.event import RawEvent
+from dm.mysql.binlog.frame import frames
+from dm.mysql.binlog.reader import EventParser, TableMap, TableMapEvent
+from dm.mysql.schema.table import wire_columns
+from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.sql.split import split
 from tests.live.schema.corpus import scripts
 from tests.live.schema.session import Session, session
 from tests.testbed.fixtures import SchemaFactory, ServerFactory

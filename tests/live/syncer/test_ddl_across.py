@@ -8,7 +8,7 @@ import pytest
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.ident import Ident
-from dm.sql.reserved import names_reserved
+from dm.mysql.sql.piece import names_reserved
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for
 

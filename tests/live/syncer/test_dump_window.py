@@ -13,15 +13,15 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.context import SourceContext
 from dm.position import Position
-from dm.progress.handover import Handover, write_handover
+from dm.progress.checkpoint import Handover, write_handover
 from dm.progress.tables import SubtaskKey
-from dm.schema.parse import parse_create_table
-from dm.schema.table import TableSchema
-from dm.sql.context import SourceContext
-from dm.upstream.facts import read_facts, read_structure
-from dm.upstream.row_session import question_session
-from dm.upstream.snapshot import lower_bound, upper_bound
+from dm.sourcelog.upstream.facts import read_facts, read_structure
+from dm.sourcelog.upstream.row_session import question_session
+from dm.sourcelog.upstream.snapshot import lower_bound, upper_bound
 from tests.live.syncer.test_follow import identical
 from tests.live.syncer.test_operators import ask, place
 from tests.testbed.fixtures import SchemaFactory

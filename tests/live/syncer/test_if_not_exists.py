@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.config.start_point import StartPoint
+from dm.config.references import StartPoint
 from dm.demo.servers import ThrowawayServer
 from tests.live.relay.relaying import end_of
 from tests.live.syncer.test_follow import identical

@@ -10,18 +10,18 @@ from typing import cast
 
 import pytest
 
-from dm.config.share import Share
+from dm.config.subtask import Share
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.joining import Joining, Phase, ask, find_joining, in_transaction, move
+from dm.progress.joining.steps import Joining, Phase, ask, find_joining, in_transaction, move
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
+from dm.sourcelog.stream.until import UntilPosition
 from dm.syncer.joining.join_share import ShareRun
 from dm.syncer.joining.joined import Patience
-from dm.syncer.stream.until import UntilPosition
 from dm.task.join_requests import cancel_reload, reload
 from dm.task.progress import key_of
 from dm.task.until import AskedEnd, until_of
@@ -199,7 +199,7 @@ def test_a_stream_that_makes_way_waits_for_its_lanes(
     upstream: ThrowawayServer, target: ThrowawayServer, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long the target takes: only who is told to stop has to hurry."""
-    monkeypatch.setattr("dm.syncer.run.STOP_SECONDS", 0.0)
+    monkeypatch.setattr("dm.syncer.unit.STOP_SECONDS", 0.0)
     name, key = task.subtask.task, key_of(task.subtask)
     reload({"source-1": task.subtask}, TableName(name, "keyed"), None)
     with (

@@ -6,7 +6,7 @@ import pytest
 
 from dm.config.selection import BlockAllowList, TablePattern
 from dm.demo.servers import ThrowawayServer
-from dm.syncer.stream import list_watch
+from dm.sourcelog.stream import list_watch
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for, wait_until
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.config.start_point import StartPoint
+from dm.config.references import StartPoint
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer

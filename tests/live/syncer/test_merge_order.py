@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from dm.config.choices import ShardMode
-from dm.config.merge_order import CommitTimeOrder, SilentSource
-from dm.config.start_point import StartPoint
+from dm.config.references import StartPoint
+from dm.config.scalar import ShardMode
 from dm.config.subtask import SubtaskConfig
+from dm.config.syncer import CommitTimeOrder, SilentSource
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.flavor import Flavor

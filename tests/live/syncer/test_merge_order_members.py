@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dm.config.merge_order import CommitTimeOrder
 from dm.config.subtask import SubtaskConfig
+from dm.config.syncer import CommitTimeOrder
 from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
 from dm.syncer.order.merge_turn import LOOK_SECONDS

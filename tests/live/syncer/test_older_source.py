@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
 from dm.position import MAGIC_SIZE
-from dm.upstream.connection import connect, fetch
-from dm.upstream.facts import binlog_end, read_facts
-from dm.upstream.row_session import question_session
-from dm.upstream.snapshot import lower_bound
+from dm.sourcelog.upstream.connection import connect, fetch
+from dm.sourcelog.upstream.facts import binlog_end, read_facts
+from dm.sourcelog.upstream.row_session import question_session
+from dm.sourcelog.upstream.snapshot import lower_bound
 from tests.live.syncer.test_follow import identical
 from tests.live.syncer.test_server_written import STATEMENTS, write
 from tests.testbed.diffing import differences

@@ -7,9 +7,9 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.progress.shard_tables import ShardTables
-from dm.syncer.sharding.shard_run import ShardRun
-from dm.syncer.stream.operators import EventPlace, Request
+from dm.progress.shards.tables import ShardTables
+from dm.sourcelog.stream.operators import EventPlace, Request
+from dm.syncer.shards.shard_run import ShardRun
 from dm.task.operators import operate
 from dm.task.progress import key_of
 from tests.live.syncer.test_optimistic_shards import optimistic, shown

@@ -8,9 +8,9 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.shard_group import Shard
-from dm.progress.shard_groups import ShardGroups
-from dm.syncer.stream.operators import Request
+from dm.progress.shards.group import Shard
+from dm.progress.shards.groups import ShardGroups
+from dm.sourcelog.stream.operators import Request
 from dm.task.operators import operate
 from dm.task.shard_locks import Decision, decide, locks
 from dm.task.tracked_structure import StructureRequest

@@ -17,7 +17,7 @@ from dm.flavor import Flavor
 from dm.ident import Ident
 from dm.position import Position
 from dm.progress.tables import SubtaskKey
-from dm.upstream.facts import binlog_end, read_facts
+from dm.sourcelog.upstream.facts import binlog_end, read_facts
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.hot_keys import HotKeys

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.config.start_point import StartPoint
+from dm.config.references import StartPoint
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.flavor import Flavor

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dm.binlog.header import CHECKSUM_SIZE, EventType
-from dm.config.start_point import StartPoint
+from dm.config.references import StartPoint
 from dm.errors import DMError
 from dm.flavor import Flavor
+from dm.mysql.binlog.header import CHECKSUM_SIZE, EventType
 from dm.position import Position
-from dm.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.unit import JSON
 from tests.live.relay.relaying import (
     end_of,

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from dm.config.choices import ShardMode
 from dm.config.route import RouteRule, SourceExtraction, TableExtraction
+from dm.config.scalar import ShardMode
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.syncer.stream.operators import EventPlace, Request
+from dm.sourcelog.stream.operators import EventPlace, Request
 from dm.task.operators import operate
 from dm.task.tracked_structure import StructureRequest
 from dm.task.tracked_structure import operate as change_structure

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from dm.config.choices import ShardMode
+from dm.config.scalar import ShardMode
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.task.shard_locks import Decision, decide, locks
@@ -23,7 +23,7 @@ BOTH: tuple[ShardMode, ...] = ("pessimistic", "optimistic")
 UNIQUE = "ADD UNIQUE INDEX by_v (v)"  # optimistic shards wait for each other here, too
 # What is executed stays so, but no held shard goes on yet, as when its source's stream is slow to end.
 HELD_SHARDS_WAIT = """
-from dm.syncer.sharding.shard_run import ShardRun
+from dm.syncer.shards.shard_run import ShardRun
 ShardRun._going = lambda *_: []
 """
 

@@ -6,16 +6,16 @@ from contextlib import closing
 
 import pytest
 
-from dm.config.choices import ShardMode
+from dm.config.scalar import ShardMode
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import read_schema
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.schema.parse import parse_create_table
-from dm.schema.partition_rows import differing_rows
-from dm.sql.context import SourceContext
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.partition_rows import differing_rows
+from dm.mysql.sql.context import SourceContext
 from dm.task.shard_locks import Decision, decide
 from tests.live.syncer.test_shards import merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory

@@ -6,12 +6,12 @@ from typing import cast
 
 import pytest
 
-from dm.config.choices import ShardMode
+from dm.config.scalar import ShardMode
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.syncer.stream.operators import EventPlace, Request, Verb
+from dm.sourcelog.stream.operators import EventPlace, Request, Verb
 from dm.task.operators import operate
 from dm.task.shard_locks import Decision, decide, locks
 from dm.task.tracked_structure import StructureRequest

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dm.config.choices import ShardMode
+from dm.config.scalar import ShardMode
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName

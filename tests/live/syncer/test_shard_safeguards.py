@@ -10,27 +10,27 @@ from typing import Any
 import pytest
 
 from dm.changes.column_map import map_columns
-from dm.config.choices import ShardMode
+from dm.config.scalar import ShardMode
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress import shard_holds
+from dm.mysql.schema.table import Column, TableSchema
+from dm.mysql.sql.piece import Piece
 from dm.progress.checkpoint import TablePoint, write_table
 from dm.progress.lane_rows import CONTROL, claimed
-from dm.progress.shard_group import Group, Member, Shard
-from dm.progress.shard_groups import ShardGroups
-from dm.progress.shard_structures import Survey
-from dm.progress.shard_tables import ShardTables
+from dm.progress.shards import holds as shard_holds
+from dm.progress.shards.group import Group, Member, Shard
+from dm.progress.shards.groups import ShardGroups
+from dm.progress.shards.structures import Survey
+from dm.progress.shards.tables import ShardTables
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
-from dm.schema.table import Column, TableSchema
-from dm.sql.piece import Piece
 from dm.syncer.ddl import optimistic_gate, shard_gate, shard_policy
 from dm.syncer.ddl.optimistic_gate import OptimisticGate
 from dm.syncer.ddl.shard_policy import Surrounding
-from dm.syncer.sharding import shard_run
-from dm.syncer.sharding.shard_run import ShardRun
+from dm.syncer.shards import shard_run
+from dm.syncer.shards.shard_run import ShardRun
 from dm.task.shard_locks import Decision, decide
 from tests.live.syncer.test_online_shards import altered_one_by_a_tool
 from tests.live.syncer.test_shard_keyless import merging

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.config.choices import ShardMode
+from dm.config.scalar import ShardMode
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
@@ -104,7 +104,7 @@ def test_dms_trap_is_none(
 # The second pass is killed when it has sent some rows of a transaction, and not committed them.
 _DIES_IN_THE_PASS = """
 from dm import faults
-from dm.syncer.sharding.shard_run import ShardRun
+from dm.syncer.shards.shard_run import ShardRun
 begin = ShardRun._begin
 def begin_and_arm(self, *arguments):
     begin(self, *arguments)

@@ -9,10 +9,10 @@ from typing import cast
 import pytest
 
 from dm import faults
-from dm.config.start_point import StartPoint
+from dm.config.references import StartPoint
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
-from dm.syncer.sharding.sharded import ShardedSync
+from dm.syncer.shards.sharded import ShardedSync
 from tests.live.syncer.test_operators import place
 from tests.live.syncer.test_shards import KEYED, KEYLESS, merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory

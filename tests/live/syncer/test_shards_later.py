@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.config.choices import ShardMode
+from dm.config.scalar import ShardMode
 from dm.config.selection import BlockAllowList, TablePattern
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.relaylog.hold import Hold, needs
+from dm.sourcelog.relaylog.hold import Hold, needs
 from tests.live.syncer.test_shards import held, merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RelayProcess, running_sync, wait_until

@@ -11,8 +11,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position
-from dm.progress.checkpoint import read_checkpoint
-from dm.progress.restart import begin_at
+from dm.progress.checkpoint import begin_at, read_checkpoint
 from dm.rules.table_rules import TableRules
 from dm.task.progress import key_of
 from tests.live.syncer.test_ordered_tables import CHANGES, caught_up, create, killed, merging, stored

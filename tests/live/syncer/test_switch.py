@@ -10,12 +10,12 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.gtid import GtidSet
 from dm.ident import TableName
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.sql.context import SourceContext
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, TablePoint, write_new
 from dm.progress.lane_rows import KEYLESS, LaneClaim, raise_epoch
 from dm.progress.tables import SubtaskKey, create_tables
-from dm.schema.parse import parse_create_table
-from dm.sql.context import SourceContext
 from tests.live.syncer.test_follow import identical
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import SyncProcess, endpoint_of, running_sync, subtask_for

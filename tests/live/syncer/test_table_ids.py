@@ -6,15 +6,15 @@ import re
 
 import pytest
 
-from dm.binlog.reader import TableMap
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
+from dm.mysql.binlog.reader import TableMap
 from dm.position import Position
+from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.apply import learned_tables
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.learned_tables import LearnedTables
 from dm.syncer.apply.source_table import SourceTable
-from dm.syncer.stream.transaction import SourceTransaction
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for
 

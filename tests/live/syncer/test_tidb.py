@@ -14,10 +14,10 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.sourcelog.upstream.connection import connect
+from dm.sourcelog.upstream.facts import read_facts
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.ddl.session import DdlSession
-from dm.upstream.connection import connect
-from dm.upstream.facts import read_facts
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, endpoint_of, running_sync, subtask_for
 from tests.testbed.tidb import TidbServer
@@ -343,7 +343,7 @@ def test_values_that_have_one_name_stay_two(
 def test_members_and_comments_that_a_tidb_prints_as_they_are(
     mysql: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory
 ) -> None:
-    r"""It says `enum('y\','q')` of a member that ends with a backslash (`dm.sql.tidb_text`)."""
+    r"""It says `enum('y\','q')` of a member that ends with a backslash (`dm.mysql.sql.tidb_text`)."""
     name = schema(mysql, tidb)
     create = (
         rf"CREATE TABLE {name}.t (id INT PRIMARY KEY, e ENUM('y\\', 'q''r\\z', '\\'), s SET('a\\b', 'c', '`d`\\')"

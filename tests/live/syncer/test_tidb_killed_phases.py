@@ -19,7 +19,7 @@ from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.task.precheck import takeable
-from dm.task.precheck.scratch import scratch_schema
+from dm.task.precheck.takeable import scratch_schema
 from tests.live.syncer.test_follow import identical
 from tests.live.syncer.test_online_ddl import prepared
 from tests.live.syncer.test_optimistic_shards import STATEMENTS, changes, optimistic

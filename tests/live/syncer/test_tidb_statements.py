@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from dm.binlog.row_events import binlog_statement, format_description
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
+from dm.mysql.binlog.row_events import binlog_statement, format_description
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for
 from tests.testbed.tidb import TidbServer

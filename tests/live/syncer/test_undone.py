@@ -12,10 +12,9 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.progress.fence import Fence
 from dm.progress.lane_rows import CONTROL
 from dm.progress.tables import SubtaskKey, create_tables
-from dm.progress.takeover import take_over
+from dm.progress.takeover import Fence, take_over
 from dm.progress.undone import UndoneKeys, digests, store_undone, take_undone
 from tests.testbed.fake_clock import FakeClock
 from tests.testbed.fixtures import SchemaFactory

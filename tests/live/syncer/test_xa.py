@@ -13,13 +13,13 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.gtid import Gtid
 from dm.position import Position
-from dm.syncer.stream import prepared_watch
-from dm.syncer.stream.prepared_list import HeldXa, TransactionEnd
-from dm.syncer.stream.prepared_watch import ASK_SECONDS, UNDECIDED_SECONDS, PreparedWatch
+from dm.sourcelog.stream import prepared_watch
+from dm.sourcelog.stream.prepared_list import HeldXa, TransactionEnd
+from dm.sourcelog.stream.prepared_watch import ASK_SECONDS, UNDECIDED_SECONDS, PreparedWatch
+from dm.sourcelog.upstream.connection import connect
+from dm.sourcelog.upstream.facts import binlog_end, read_facts
+from dm.sourcelog.upstream.snapshot import prepared_xids
 from dm.unit import JSON
-from dm.upstream.connection import connect
-from dm.upstream.facts import binlog_end, read_facts
-from dm.upstream.prepared_xa import prepared_xids
 from tests.live.syncer.test_follow import create, identical
 from tests.testbed.fake_clock import FakeClock
 from tests.testbed.fixtures import SchemaFactory

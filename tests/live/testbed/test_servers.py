@@ -13,7 +13,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from dm.demo import datadir
+from dm.demo import servers
 from dm.demo.installation import cache_directory, find
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
@@ -147,5 +147,5 @@ def test_initialising_leaves_the_temporary_tables_of_others_alone(
     monkeypatch.setenv("TMPDIR", str(shared))
     (tmp_path / "mysql").symlink_to(cache_directory() / "mysql")
     monkeypatch.setenv("DM_CACHE", str(tmp_path))
-    datadir.create(find(flavor), tmp_path / "data", {})
+    servers.create(find(flavor), tmp_path / "data", {})
     assert other.exists()

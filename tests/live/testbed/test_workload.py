@@ -8,10 +8,9 @@ import threading
 import pytest
 
 from dm.demo.compare import compare, pair_tables
-from dm.demo.scene import Scene
 from dm.demo.servers import ThrowawayServer
 from dm.demo.shop import Shop, load_all
-from dm.demo.workload import Writer
+from dm.demo.workload import Scene, Writer
 from dm.flavor import Flavor
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.hot_keys import HotKeys

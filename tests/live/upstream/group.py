@@ -13,8 +13,8 @@ from pydantic import SecretStr
 
 from dm.clock import Clock, SystemClock
 from dm.config.endpoint import Endpoint
+from dm.config.references import StartPoint
 from dm.config.source import SourceConfig
-from dm.config.start_point import StartPoint
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError

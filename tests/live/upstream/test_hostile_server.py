@@ -16,22 +16,22 @@ from pathlib import Path
 
 import pytest
 
-from dm.binlog.header import HEADER_SIZE, EventType
 from dm.config.source import SourceConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.mysql.binlog.header import HEADER_SIZE, EventType
 from dm.position import Position
 from dm.relay.unit import RelayUnit
-from dm.relaylog.layout import RelayDirectory
 from dm.session import login
-from dm.upstream.connection import connect, fetch
-from dm.upstream.facts import binlog_end, read_facts
-from dm.upstream.remote_source import RemoteEventSource
-from dm.upstream.replica_identity import identity_for
+from dm.sourcelog.relaylog.layout import RelayDirectory
+from dm.sourcelog.upstream.connection import connect, fetch
+from dm.sourcelog.upstream.facts import binlog_end, read_facts
+from dm.sourcelog.upstream.remote_source import RemoteEventSource
+from dm.sourcelog.upstream.replica_identity import identity_for
 from tests.live.relay.relaying import HEARTBEAT, PATIENCE, endpoint_of, source_of, wait_until
 from tests.testbed.hostile import HostileProxy, Packet, Rewrite
 from tests.testbed.unit_thread import UnitThread
-from tests.unit.relaylog.binlog_bytes import rotate
+from tests.unit.sourcelog.relaylog.binlog_bytes import rotate
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 

@@ -13,9 +13,9 @@ from dm.config.endpoint import Endpoint
 from dm.demo.servers import ThrowawayServer
 from dm.dumpfiles.text_rows import read_all
 from dm.errors import DMError
-from dm.upstream.connection import connect, fetch
-from dm.upstream.row_session import row_session
-from dm.upstream.snapshot import wait_for_no_prepared_xa
+from dm.sourcelog.upstream.connection import connect, fetch
+from dm.sourcelog.upstream.row_session import row_session
+from dm.sourcelog.upstream.snapshot import wait_for_no_prepared_xa
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of
 

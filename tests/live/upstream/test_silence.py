@@ -19,11 +19,11 @@ from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.syncer.stream.origin import open_origin
+from dm.sourcelog.stream.origin import open_origin
+from dm.sourcelog.upstream.connection import connect
+from dm.sourcelog.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStream, silence_limit
+from dm.sourcelog.upstream.replica_identity import identity_for
 from dm.unit import JSON
-from dm.upstream.connection import connect
-from dm.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStream, silence_limit
-from dm.upstream.replica_identity import identity_for
 from tests.live.relay.relaying import binlogs, wait_equal
 from tests.live.upstream.group import SCHEMA, TABLES, Following, Load, endpoint_at, source_at, subtask_of
 from tests.testbed.figures import record

@@ -12,8 +12,8 @@ from dm.config import Endpoint, read_source
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
+from dm.sourcelog.upstream.connection import connect, fetch
 from dm.tls import encrypting_only
-from dm.upstream.connection import connect, fetch
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.sync import endpoint_of
 

@@ -9,11 +9,11 @@ import pytest
 
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
+from dm.sourcelog.upstream.connection import connect
+from dm.sourcelog.upstream.facts import binlog_end, read_facts
+from dm.sourcelog.upstream.snapshot import prepared_xids
 from dm.task.start_time import StartTime
 from dm.task.validation import beginning, cut_over
-from dm.upstream.connection import connect
-from dm.upstream.facts import binlog_end, read_facts
-from dm.upstream.prepared_xa import prepared_xids
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of, running_sync, subtask_for, wait_until
 from tests.testbed.validation import errors_of, running_validator, validated

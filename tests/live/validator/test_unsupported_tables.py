@@ -11,7 +11,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.task.start_time import StartTime
 from dm.task.validation import beginning
-from dm.validator.source_tables import FILTERED, PARTIAL, UNKNOWN
+from dm.tools.validator.source_tables import FILTERED, PARTIAL, UNKNOWN
 from tests.live.validator.test_beginnings_and_ends import next_second
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for

@@ -9,7 +9,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
-from dm.relaylog.layout import RelayDirectory
+from dm.sourcelog.relaylog.layout import RelayDirectory
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.sync import wait_until

@@ -14,17 +14,17 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.sql.context import SourceContext
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, TablePoint, write_new
 from dm.progress.tables import SubtaskKey, create_tables
-from dm.schema.parse import parse_create_table
-from dm.sql.context import SourceContext
+from dm.sourcelog.upstream.connection import Connection, connect, fetch
+from dm.sourcelog.upstream.facts import read_facts
+from dm.sourcelog.upstream.privilege import read_grants
 from dm.task.precheck.listed import ITEM as LISTS
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.run import ITEMS
-from dm.upstream.connection import Connection, connect, fetch
-from dm.upstream.facts import read_facts
-from dm.upstream.privilege import read_grants
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.migration import Migration, put_right
 from tests.testbed.sync import endpoint_of

@@ -13,9 +13,9 @@ from dm.task.precheck import stored_place
 from dm.task.precheck.context import Context
 from dm.task.precheck.server import open_server
 from tests.testbed.sync import subtask_for
-from tests.unit.relaylog.binlog_bytes import SERVER
-from tests.unit.relaylog.test_continuity import store
-from tests.unit.relaylog.writing import FIRST
+from tests.unit.sourcelog.relaylog.binlog_bytes import SERVER
+from tests.unit.sourcelog.relaylog.test_continuity import store
+from tests.unit.sourcelog.relaylog.writing import FIRST
 
 pytestmark = pytest.mark.live
 

@@ -14,12 +14,11 @@ from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint
-from dm.syncer.stream.until import Until, UntilPosition
-from dm.task.final_place import final_place
-from dm.task.progress import stored_checkpoint
+from dm.sourcelog.stream.until import Until, UntilPosition
+from dm.sourcelog.upstream.connection import connect
+from dm.sourcelog.upstream.facts import binlog_end, read_facts
+from dm.task.progress import final_place, stored_checkpoint
 from dm.task.until import AskedEnd, until_of
-from dm.upstream.connection import connect
-from dm.upstream.facts import binlog_end, read_facts
 from tests.live.relay.relaying import endpoint_of, flush_logs, has_reached, relaying, source_of
 from tests.live.worker.test_start_time import next_second
 from tests.testbed.fixtures import SchemaFactory

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from dm.clock import Clock
-from dm.config.start_point import StartPoint
+from dm.config.references import StartPoint
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError

@@ -8,15 +8,15 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any, Final
 
-from dm.binlog.value import ABSENT
 from dm.changes.compacted import compacted
 from dm.changes.grouped import grouped
 from dm.changes.keys import keys_of
 from dm.changes.plan import PlanOptions, TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.changes.target_table import TargetTable
+from dm.changes.row_keys import TargetTable
 from dm.errors import DMError
-from dm.schema.table import Column, TableSchema
+from dm.mysql.binlog.value import ABSENT
+from dm.mysql.schema.table import Column, TableSchema
 from tests.testbed.decoders import running
 from tests.unit.changes.plans import TARGET, key, number, plan, text
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import cast
 
-from dm.binlog.decode import RowDecoder
-from dm.binlog.value import Value
 from dm.changes.fold import Fold, itself
 from dm.changes.keys import KeyFunction, KeyPart, key_function, keys_of
 from dm.changes.native_changes import change_maker, direct_table
@@ -17,8 +15,10 @@ from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.binlog.decode import RowDecoder
+from dm.mysql.binlog.value import Value
+from dm.sourcelog.stream.transaction import RowsItem
 from dm.syncer.apply.source_table import KINDS, SourceTable
-from dm.syncer.stream.transaction import RowsItem
 from tests.testbed.decoders import running
 from tests.unit.accelerator.rows_at_random import Sample, sample
 

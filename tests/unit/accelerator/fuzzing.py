@@ -19,14 +19,13 @@ import pymysql
 
 from dm import accelerator
 from dm.accelerator.structures import hand_over
-from dm.binlog.frame import checked_events
-from dm.binlog.gtid_history import GtidHistory
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.gtid import GtidSet
-from dm.relaylog.event_run import EventRun
-from dm.relaylog.index import FileIndex
-from dm.relaylog.index_builder import IndexBuilder
+from dm.mysql.binlog.frame import checked_events
+from dm.mysql.binlog.gtid_history import GtidHistory
+from dm.sourcelog.relaylog.event_run import EventRun
+from dm.sourcelog.relaylog.index import FileIndex, IndexBuilder
 from tests.testbed.decoders import compiled, outcome, running, told
 from tests.unit.accelerator import placing_at_random
 from tests.unit.accelerator.batches_at_random import any_batch, copied, made
@@ -34,11 +33,11 @@ from tests.unit.accelerator.changes_at_random import compare
 from tests.unit.accelerator.literals_at_random import any_columns, any_value, written
 from tests.unit.accelerator.rows_at_random import damaged, document, sample
 from tests.unit.accelerator.transactions_at_random import agree
-from tests.unit.binlog.mutation import Mutator
-from tests.unit.binlog.test_json_decoder import stored
 from tests.unit.dumpfiles.test_text_rows import read, stream
-from tests.unit.relaylog.binlog_bytes import placed, transaction
-from tests.unit.relaylog.packets import Packets, packed
+from tests.unit.mysql.binlog.mutation import Mutator
+from tests.unit.mysql.binlog.test_json_decoder import stored
+from tests.unit.sourcelog.relaylog.binlog_bytes import placed, transaction
+from tests.unit.sourcelog.relaylog.packets import Packets, packed
 
 
 def loaded(path: str) -> ModuleType:

@@ -6,11 +6,11 @@ import random
 from types import ModuleType
 from typing import Any, Final
 
-from dm.binlog.value import ABSENT
 from dm.changes.column_map import MappedColumn, map_columns
-from dm.changes.row_text import row_text
+from dm.changes.row_hash import row_text
 from dm.ident import TableName
-from dm.schema.table import Column, TableSchema
+from dm.mysql.binlog.value import ABSENT
+from dm.mysql.schema.table import Column, TableSchema
 from tests.testbed.decoders import running
 
 _TYPES: Final = (

@@ -8,14 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dm.binlog.check import WireColumn
-from dm.binlog.decimal_text import decimal_size
-from dm.binlog.optional_metadata import OptionalMetadata
-from dm.binlog.rows import Rows, RowsKind
-from dm.binlog.table_map import TableMap
-from dm.binlog.wire_type import WireCode, WireType
-from dm.schema.table import Column
-from tests.unit.binlog.test_json_decoder import stored
+from dm.mysql.binlog.check import WireColumn
+from dm.mysql.binlog.decimal_text import decimal_size
+from dm.mysql.binlog.rows import Rows, RowsKind
+from dm.mysql.binlog.table_map import OptionalMetadata, TableMap
+from dm.mysql.binlog.wire_type import WireCode, WireType
+from dm.mysql.schema.table import Column
+from tests.unit.mysql.binlog.test_json_decoder import stored
 
 UTF8 = "utf8mb4"
 KINDS: tuple[RowsKind, ...] = ("insert", "update", "delete")

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from dm.accelerator import switch
-from dm.binlog.row_events import binlog_statement
+from dm.mysql.binlog.row_events import binlog_statement
 
 SIZES = (0, 1, 2, 3, 4, 5, 80, 1001)
 

@@ -7,11 +7,11 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from dm.binlog.value import ABSENT
 from dm.changes.compacted import compacted
 from dm.changes.grouped import grouped
 from dm.changes.keys import WILD, keys_of
 from dm.changes.row_change import ChangeKind, RowChange
+from dm.mysql.binlog.value import ABSENT
 from tests.testbed.decoders import running
 from tests.unit.accelerator.batches_at_random import any_batch, copied, made
 from tests.unit.changes.plans import insert, key, number, plan

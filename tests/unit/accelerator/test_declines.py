@@ -8,24 +8,24 @@ from types import ModuleType
 
 import pytest
 
-from dm.binlog.decode import RowDecoder
-from dm.binlog.event import CheckedEvent, RawEvent
-from dm.binlog.header import HEADER_SIZE, EventType
-from dm.binlog.reader import EventParser, TableMap, TableMapEvent
-from dm.binlog.rows import ROWS_TYPES
 from dm.changes.compacted import compacted
 from dm.changes.grouped import grouped
 from dm.changes.native_changes import change_maker, direct_table
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.errors import DMError
 from dm.flavor import Flavor
+from dm.mysql.binlog.decode import RowDecoder
+from dm.mysql.binlog.event import CheckedEvent, RawEvent
+from dm.mysql.binlog.header import HEADER_SIZE, EventType
+from dm.mysql.binlog.reader import EventParser, TableMap, TableMapEvent
+from dm.mysql.binlog.rows import ROWS_TYPES
+from dm.sourcelog.stream.transaction import RowsItem
 from dm.syncer.apply.source_table import KINDS
-from dm.syncer.stream.transaction import RowsItem
 from tests.testbed.decoders import running
 from tests.unit.accelerator.rows_at_random import sample
 from tests.unit.accelerator.transactions_at_random import format_description, groups, stamped
-from tests.unit.binlog.test_json_decoder import stored
 from tests.unit.changes.plans import delete, insert, key, number, plan, text, update
+from tests.unit.mysql.binlog.test_json_decoder import stored
 
 FLAVORS: tuple[Flavor, ...] = ("mysql", "mariadb")
 _OF_ROWS = {EventType.QUERY, EventType.TABLE_MAP, EventType.ROWS_QUERY, EventType.MARIADB_ANNOTATE_ROWS, EventType.XID}

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm.binlog.event import CheckedEvent, RawEvent
-from dm.binlog.frame import checked_events
-from dm.binlog.header import EventHeader
-from dm.binlog.reader import EventParser, Rows, TableMap, TableMapEvent, TransactionPayload
 from dm.errors import DMError
 from dm.flavor import FLAVORS, Flavor
-from dm.syncer.stream.transaction import RowsItem
+from dm.mysql.binlog.event import CheckedEvent, RawEvent
+from dm.mysql.binlog.frame import checked_events
+from dm.mysql.binlog.header import EventHeader
+from dm.mysql.binlog.reader import EventParser, Rows, TableMap, TableMapEvent, TransactionPayload
+from dm.sourcelog.stream.transaction import RowsItem
 from tests.testbed.decoders import running
-from tests.unit.binlog.mutation import Mutator
-from tests.unit.binlog.sample import SAMPLES, raw_events
+from tests.unit.mysql.binlog.mutation import Mutator
+from tests.unit.mysql.binlog.sample import SAMPLES, raw_events
 
 thorough = settings(max_examples=80, deadline=None)
 

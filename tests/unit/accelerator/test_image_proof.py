@@ -11,15 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm.binlog.check import WireColumn
-from dm.binlog.decode import RowDecoder
-from dm.binlog.image_proof import ImageProof, ProofStep, RawPair, proof_of
-from dm.binlog.optional_metadata import OptionalMetadata
-from dm.binlog.rows import Rows
-from dm.binlog.table_map import TableMap
-from dm.binlog.value import UNREAD
-from dm.binlog.wire_type import WireCode, WireType
-from dm.schema.table import Column
+from dm.mysql.binlog.check import WireColumn
+from dm.mysql.binlog.decode import RowDecoder
+from dm.mysql.binlog.image_proof import ImageProof, ProofStep, RawPair, proof_of
+from dm.mysql.binlog.rows import Rows
+from dm.mysql.binlog.table_map import OptionalMetadata, TableMap
+from dm.mysql.binlog.value import UNREAD
+from dm.mysql.binlog.wire_type import WireCode, WireType
+from dm.mysql.schema.table import Column
 from tests.testbed.decoders import compiled, running
 from tests.unit.accelerator.rows_at_random import Kind, Sample, sample
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm.binlog.json_decoder import MAX_DEPTH, read_text
-from tests.unit.binlog.test_json_decoder import Json, documents, stored
+from dm.mysql.binlog.json_decoder import MAX_DEPTH, read_text
+from tests.unit.mysql.binlog.test_json_decoder import Json, documents, stored
 
 thorough = settings(max_examples=80, deadline=None)
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm.binlog.decode import RowDecoder
-from dm.binlog.native_rows import NativeRows
-from dm.binlog.value import ABSENT
+from dm.mysql.binlog.decode import RowDecoder
+from dm.mysql.binlog.native_rows import NativeRows
+from dm.mysql.binlog.value import ABSENT
 from tests.testbed.decoders import outcome, running, told
 from tests.testbed.figures import record
 from tests.unit.accelerator.rows_at_random import Sample, sample

@@ -8,13 +8,13 @@ from types import ModuleType
 
 import pytest
 
-from dm.binlog.event import CheckedEvent, RawEvent
-from dm.binlog.reader import EventParser, TableMap, TableMapEvent
 from dm.flavor import FLAVORS, Flavor
-from dm.syncer.stream.transaction import RowsItem
+from dm.mysql.binlog.event import CheckedEvent, RawEvent
+from dm.mysql.binlog.reader import EventParser, TableMap, TableMapEvent
+from dm.sourcelog.stream.transaction import RowsItem
 from tests.testbed.decoders import running
 from tests.unit.accelerator.transactions_at_random import BEGINS, agree, format_description, groups, stamped
-from tests.unit.binlog.mutation import Mutator
+from tests.unit.mysql.binlog.mutation import Mutator
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-from dm.binlog.event import CheckedEvent, RawEvent
-from dm.binlog.event_source import SourceRun
-from dm.binlog.frame import checked_events
-from dm.binlog.header import HEADER_SIZE, EventType, parse_header
-from dm.binlog.table_map import TABLE_ID_SIZE
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.gtid import GtidSet
+from dm.mysql.binlog.event import CheckedEvent, RawEvent
+from dm.mysql.binlog.event_source import SourceRun
+from dm.mysql.binlog.frame import checked_events
+from dm.mysql.binlog.header import HEADER_SIZE, EventType, parse_header
+from dm.mysql.binlog.table_map import TABLE_ID_SIZE
 from dm.position import Position
-from dm.syncer.stream.assembler import TransactionAssembler
-from dm.syncer.stream.memory_quota import MemoryQuota
-from dm.syncer.stream.open_items import OpenItems
-from dm.syncer.stream.prepared import PreparedTransactions
+from dm.sourcelog.stream.assembler import TransactionAssembler
+from dm.sourcelog.stream.memory_quota import MemoryQuota
+from dm.sourcelog.stream.open_items import OpenItems
+from dm.sourcelog.stream.prepared import PreparedTransactions
 from tests.testbed.decoders import running
-from tests.unit.binlog.mutation import Mutator, packed_event
-from tests.unit.binlog.sample import raw_events
+from tests.unit.mysql.binlog.mutation import Mutator, packed_event
+from tests.unit.mysql.binlog.sample import raw_events
 
 UUID, FILE = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "mysql-bin.000001"
 BEGINS = {EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID}

@@ -7,20 +7,20 @@ from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dm.binlog.decode import RowDecoder, RowPair
-from dm.binlog.event import RawEvent
-from dm.binlog.frame import frames
-from dm.binlog.optional_metadata import OptionalMetadata
-from dm.binlog.reader import EventParser, Rows, TableMap, TableMapEvent
-from dm.binlog.row_events import format_description
-from dm.binlog.rows import RowsKind
-from dm.binlog.wire_type import WireCode, WireType
 from dm.changes.event_rules import Pair, event_form
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.changes.target_table import TargetTable
+from dm.changes.row_keys import TargetTable
 from dm.ident import TableName
-from dm.schema.table import Column, Index, TableSchema
+from dm.mysql.binlog.decode import RowDecoder, RowPair
+from dm.mysql.binlog.event import RawEvent
+from dm.mysql.binlog.frame import frames
+from dm.mysql.binlog.reader import EventParser, Rows, TableMap, TableMapEvent
+from dm.mysql.binlog.row_events import format_description
+from dm.mysql.binlog.rows import RowsKind
+from dm.mysql.binlog.table_map import OptionalMetadata
+from dm.mysql.binlog.wire_type import WireCode, WireType
+from dm.mysql.schema.table import Column, Index, TableSchema
 
 
 def sees_all(_: TableName) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dm.binlog.value import Row, Value
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.changes.target_table import TargetTable
+from dm.changes.row_keys import TargetTable
 from dm.ident import TableName
-from dm.schema.table import Column, Index, IndexPart, TableSchema
+from dm.mysql.binlog.value import Row, Value
+from dm.mysql.schema.table import Column, Index, IndexPart, TableSchema
 
 TARGET = TableName("d", "t")
 MYSQL = PlanOptions("mysql")

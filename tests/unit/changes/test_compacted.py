@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from dm.binlog.value import ABSENT
 from dm.changes.compacted import compacted
 from dm.changes.grouped import grouped
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import RowChange
-from dm.changes.target_table import TargetTable
-from dm.schema.table import Column, TableSchema
+from dm.changes.row_keys import TargetTable
+from dm.mysql.binlog.value import ABSENT
+from dm.mysql.schema.table import Column, TableSchema
 from tests.unit.changes.plans import TARGET, delete, insert, key, number, plan, text, update
 
 OPTIONS = PlanOptions("mysql", compact=True)

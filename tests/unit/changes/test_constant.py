@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from dm.changes.constant import constant_columns, with_constants
+from dm.changes.column_map import constant_columns, with_constants
 from dm.changes.keys import keys_of
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.row_keys import TargetTable
 from dm.changes.row_statements import row_statements
-from dm.changes.target_table import TargetTable
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.table import Column, Index, IndexPart, TableSchema
 from dm.rules import ExtractedColumn
-from dm.schema.table import Column, Index, IndexPart, TableSchema
 from tests.unit.changes.plans import TARGET, key, number, text
 
 SOURCE = TableName("shop_1", "t_1")

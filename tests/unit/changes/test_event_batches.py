@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.binlog.decode import RowPair
-from dm.binlog.value import UNREAD, Row
 from dm.changes import event_batches
 from dm.changes.compacted import compacted
 from dm.changes.event_batches import SCANNED_ROWS, EventGroup
@@ -23,6 +21,8 @@ from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.changes.statement import ApplyStatement
 from dm.flavor import Flavor
+from dm.mysql.binlog.decode import RowPair
+from dm.mysql.binlog.value import UNREAD, Row
 from tests.testbed.decoders import compiled, running
 from tests.unit.changes.event_tables import ROW_EVENTS, event_plan, events_of, raw_change
 from tests.unit.changes.plans import key, number

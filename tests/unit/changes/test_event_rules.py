@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from dm.binlog.decode import RowDecoder
-from dm.binlog.optional_metadata import OptionalMetadata
-from dm.binlog.table_map import TableMap
-from dm.binlog.wire_type import WireCode, WireType
 from dm.changes.event_rules import Pair, event_form, hindrance
 from dm.changes.plan import PlanOptions
-from dm.changes.target_table import TargetTable
+from dm.changes.row_keys import TargetTable
 from dm.ident import TableName
-from dm.schema.table import Column, TableSchema
+from dm.mysql.binlog.decode import RowDecoder
+from dm.mysql.binlog.table_map import OptionalMetadata, TableMap
+from dm.mysql.binlog.wire_type import WireCode, WireType
+from dm.mysql.schema.table import Column, TableSchema
 from tests.unit.changes.event_tables import ROW_EVENTS, pair_of
 from tests.unit.changes.plans import key, number
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 from dm.changes.grouped import grouped
 from dm.changes.plan import PlanOptions
 from dm.changes.row_change import RowChange
-from dm.changes.target_table import TargetTable
+from dm.changes.row_keys import TargetTable
 from dm.ident import TableName
-from dm.schema.table import Column, TableSchema
+from dm.mysql.schema.table import Column, TableSchema
 from tests.unit.changes.plans import TARGET, delete, insert, key, number, plan, text, update
 
 A, B, C = number("a"), number("b", nullable=True), text("c")

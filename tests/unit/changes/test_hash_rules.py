@@ -8,9 +8,9 @@ import pytest
 
 from dm.changes.hash_rules import row_hash
 from dm.changes.plan import PlanOptions, sees_none
-from dm.changes.target_table import TargetTable
+from dm.changes.row_keys import TargetTable
 from dm.ident import TableName
-from dm.schema.table import Column, Index, IndexPart, TableSchema
+from dm.mysql.schema.table import Column, Index, IndexPart, TableSchema
 from tests.unit.changes.event_tables import pair_of, sees_all
 from tests.unit.changes.plans import key, number
 

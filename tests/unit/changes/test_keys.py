@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dm.binlog.value import ABSENT, Value
 from dm.changes.fold import fold_for
 from dm.changes.keys import WILD, keys_of
 from dm.changes.plan import PlanOptions, build_plan
-from dm.changes.target_table import TargetTable
+from dm.changes.row_keys import TargetTable
 from dm.ident import TableName
-from dm.schema.table import Column, ForeignKey, Index, IndexPart, TableSchema
+from dm.mysql.binlog.value import ABSENT, Value
+from dm.mysql.schema.table import Column, ForeignKey, Index, IndexPart, TableSchema
 from tests.unit.changes.plans import TARGET, delete, insert, key, number, plan, text, update
 
 A, B = number("a"), number("b", nullable=True)

@@ -6,11 +6,11 @@ import pytest
 
 from dm.changes.local_time import SESSION_TIME, LocalTime
 from dm.changes.plan import PlanOptions, build_plan
+from dm.changes.row_keys import TargetTable
 from dm.changes.statement import insert_row, update_row
-from dm.changes.target_table import TargetTable
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.schema.table import Column, Index, IndexPart, TableSchema
+from dm.mysql.schema.table import Column, Index, IndexPart, TableSchema
 
 BERLIN = LocalTime("'Europe/Berlin'")
 NAME = TableName("shop", "t")

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.binlog.value import Value
 from dm.changes.column_map import MappedColumn
 from dm.changes.comparison import equal, exact
 from dm.changes.computing import Computing
 from dm.ident import TableName
-from dm.schema.table import Column
-from dm.sql.literal import Usual, encoder_for
+from dm.mysql.binlog.value import Value
+from dm.mysql.schema.table import Column
+from dm.mysql.sql.literal import Usual, encoder_for
 
 TABLE = TableName("d", "t")
 

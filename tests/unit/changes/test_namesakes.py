@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from dm.binlog.value import ABSENT
 from dm.changes.plan import PlanOptions, TablePlan
 from dm.changes.row_statements import row_statements
 from dm.changes.statement import ONE_AFFECTED
 from dm.errors import DMError
-from dm.schema.table import Column
+from dm.mysql.binlog.value import ABSENT
+from dm.mysql.schema.table import Column
 from tests.unit.changes.plans import insert, key, plan, update
 
 ID = Column("id", "int", nullable=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dm.changes.narrowing import keeps_values
-from dm.schema.parse import parse_create_table
-from dm.schema.table import Column
-from dm.sql.context import SourceContext
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import Column
+from dm.mysql.sql.context import SourceContext
 
 CONTEXT = SourceContext("mysql", 80400, "d")
 

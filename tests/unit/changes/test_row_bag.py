@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.binlog.value import ABSENT, UNREAD, Row
 from dm.changes import row_bag as module
 from dm.changes.hash_rules import row_hash
 from dm.changes.plan import PlanOptions, TablePlan
 from dm.changes.row_bag import LEAST, BagChange, bag_change, planned
 from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.row_keys import TargetTable
 from dm.changes.statement import ApplyStatement
-from dm.changes.target_table import TargetTable
 from dm.ident import TableName
-from dm.schema.table import Column, TableSchema
+from dm.mysql.binlog.value import ABSENT, UNREAD, Row
+from dm.mysql.schema.table import Column, TableSchema
 from tests.unit.changes.event_tables import event_plan, pair_of, raw_change, sees_all
 from tests.unit.changes.plans import delete, insert, number, update
 

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from dm.binlog.json_tree import Integer, TypedJson
-from dm.binlog.value import ABSENT, Row
 from dm.changes.plan import PlanOptions
 from dm.changes.row_change import RowChange
+from dm.changes.row_keys import TargetTable
 from dm.changes.row_statements import row_statements
 from dm.changes.statement import ONE_AFFECTED, ONE_MATCHED
-from dm.changes.target_table import TargetTable
 from dm.errors import DMError
-from dm.schema.table import Column, TableSchema
+from dm.mysql.binlog.json_tree import Integer, TypedJson
+from dm.mysql.binlog.value import ABSENT, Row
+from dm.mysql.schema.table import Column, TableSchema
 from tests.unit.changes.plans import TARGET, delete, insert, key, number, plan, text, update
 
 A, B, C = number("a"), number("b", nullable=True), text("c", nullable=True)

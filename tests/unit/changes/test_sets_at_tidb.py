@@ -8,9 +8,9 @@ from dm.changes.column_map import MappedColumn, map_columns
 from dm.changes.comparison import equal
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.schema.parse import parse_create_table
-from dm.schema.table import TableSchema
-from dm.sql.context import SourceContext
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.context import SourceContext
 
 MANY = ",".join(f"'m{number}'" for number in range(64))
 

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from dm.binlog.value import Value
-from dm.changes.keys import Key, keys_of
+from dm.changes.keys import Key, SharedKeys, keys_of
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
-from dm.changes.shared_keys import SharedKeys
-from dm.changes.target_table import TargetTable
+from dm.changes.row_keys import TargetTable
 from dm.ident import TableName
-from dm.schema.table import Column, Index, TableSchema
+from dm.mysql.binlog.value import Value
+from dm.mysql.schema.table import Column, Index, TableSchema
 from tests.unit.changes.plans import TARGET, insert, key, number, text
 
 ID, U = number("id"), text("u", 50, nullable=True)

@@ -7,9 +7,9 @@ import pytest
 from dm.changes.column_map import map_columns
 from dm.changes.comparison import exact
 from dm.ident import TableName
-from dm.schema.parse import parse_create_table
-from dm.schema.table import Column, TableSchema
-from dm.sql.context import SourceContext
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import Column, TableSchema
+from dm.mysql.sql.context import SourceContext
 
 TABLE = parse_create_table(
     "CREATE TABLE t (l VARCHAR(9) CHARACTER SET latin1, g VARCHAR(9) CHARACTER SET gbk, u VARCHAR(9) CHARACTER SET"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dm.config.cipher import SecretKey, encrypted
+from dm.config.secret import SecretKey, encrypted
 from tests.unit.worker.home import home
 
 KEY = "0123456789abcdef" * 4

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dm.cli.log_files import LogReader, Showing, show
-from dm.task.log_file import backup
+from dm.task.log import backup
 from tests.unit.worker.home import TestHome, home, until
 
 ALL = Showing(0, as_they_are=False)

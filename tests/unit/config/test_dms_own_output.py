@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dm.config import ConfigErrors, TaskConfig, load_task, read_source, read_task
-from dm.config.cipher import PUBLIC_KEY, SecretKey, encrypted
+from dm.config.secret import PUBLIC_KEY, SecretKey, encrypted
 from dm.config.task import SHADOW_TABLES, TRASH_TABLES
 from dm.dumpfiles.chunk_plan import rows_per_chunk
 from dm.errors import DMError

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dm.config import read_source, read_task
-from dm.config.character_class import misreading
-from dm.config.pattern import PatternError, matcher, wildcard
+from dm.config.pattern import PatternError, matcher, misreading, wildcard
 from dm.ident import TableName
 from dm.rules import TableRules
 from dm.rules.block_allow import SYSTEM_SCHEMAS

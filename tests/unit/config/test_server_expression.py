@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.config.expression import read_expression
-from dm.config.server_expression import read_server_expression
-from dm.config.server_words import FUNCTIONS, MOMENT_FUNCTIONS, MOMENT_WORDS, WHY_REFUSED, ZONED_FUNCTIONS
+from dm.config.server_expression import (
+    FUNCTIONS,
+    MOMENT_FUNCTIONS,
+    MOMENT_WORDS,
+    WHY_REFUSED,
+    ZONED_FUNCTIONS,
+    read_server_expression,
+)
 from dm.config.sql_text import ExpressionError
 
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
-from dm.config.share import Share
 from dm.config.source import Purge
+from dm.config.subtask import Share
 from dm.errors import DMError
 from tests.unit.config.test_models import EVERY_SOURCE_KEY, EVERY_TASK_KEY
 from tests.unit.config.texts import SOURCE, TASK, source, task

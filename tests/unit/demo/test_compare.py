@@ -6,9 +6,9 @@ from typing import Any, cast
 import pytest
 
 from dm.demo import compare
-from dm.equality.checksum import Checksum
-from dm.equality.structure import ColumnFacts, Structure
 from dm.ident import TableName
+from dm.mysql.equality.checksum import Checksum
+from dm.mysql.equality.structure import ColumnFacts, Structure
 
 
 class Rows:

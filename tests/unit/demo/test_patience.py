@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm.demo.patience import Patience, sight_of
+from dm.demo.workload import Patience, sight_of
 from tests.testbed.fake_clock import FakeClock
 
 

@@ -13,9 +13,9 @@ from dm.config import read_source, read_task
 from dm.config.event_filter import EVENT_NAMES
 from dm.errors.catalogue import CATALOGUE
 from dm.ident import TableName
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.sql.context import SourceContext
 from dm.rules import TableRules
-from dm.schema.parse import parse_create_table
-from dm.sql.context import SourceContext
 from tests.unit.docs.document import ROOT, blocks, section
 
 PAGE = (ROOT / "docs" / "filters-and-routes.md").read_text(encoding="utf-8")

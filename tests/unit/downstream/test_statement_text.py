@@ -7,10 +7,10 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.binlog.value import Value
-from dm.downstream.statement_text import shape
-from dm.schema.table import Column
-from dm.sql.literal import encode
+from dm.downstream.failure import shape
+from dm.mysql.binlog.value import Value
+from dm.mysql.schema.table import Column
+from dm.mysql.sql.literal import encode
 
 
 def test_rows_become_question_marks() -> None:

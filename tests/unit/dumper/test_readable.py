@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.dumper.readable import metadata_text
+from dm.dumper.unit import metadata_text
 from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
 from dm.errors import DMError
 from dm.gtid import GtidSet

@@ -9,10 +9,10 @@ from dm.dumper.structures import same
 from dm.ident import TableName
 from dm.loader.part_writer import statement_frame
 from dm.loader.target_tables import misfit
-from dm.schema.parse import parse_create_table
-from dm.schema.structure_text import normal_structure
-from dm.schema.table import TableSchema
-from dm.sql.context import SourceContext
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.show import normal_structure
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.context import SourceContext
 
 TABLE = "CREATE TABLE `t` (\n  `id` int NOT NULL AUTO_INCREMENT,\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB{}"
 

@@ -22,7 +22,7 @@ from dm.dumpfiles.chunk_plan import (
     walked_key,
 )
 from dm.ident import TableName
-from dm.schema.table import Column, Index, IndexPart, TableSchema
+from dm.mysql.schema.table import Column, Index, IndexPart, TableSchema
 
 NAME = TableName("shop", "orders")
 

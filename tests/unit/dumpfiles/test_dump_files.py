@@ -11,17 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from dm.dumpfiles.dump_directory import PLAN_FILE, foreign_file, remove_files
 from dm.dumpfiles.dump_files import (
     FOOTER_KEY,
+    PLAN_FILE,
     ChunkFooter,
     DumpedTable,
     DumpPlan,
     finished_chunk,
+    foreign_file,
     load_plan,
     plan_from_text,
     plan_to_text,
     read_footer,
+    remove_files,
     save_plan,
 )
 from dm.dumpfiles.local_storage import LocalStorage, publish

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.binlog.decimal_text import decimal_bytes
-from dm.binlog.json_decoder import opaque_text
-from dm.binlog.json_tree import Integer, Opaque
-from dm.binlog.wire_type import WireCode
 from dm.dumpfiles.json_types import time_bytes, typed_tree
 from dm.errors import DMError
+from dm.mysql.binlog.decimal_text import decimal_bytes
+from dm.mysql.binlog.json_decoder import opaque_text
+from dm.mysql.binlog.json_tree import Integer, Opaque
+from dm.mysql.binlog.wire_type import WireCode
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=9, min_value=Decimal(-(10**20)), max_value=10**20))

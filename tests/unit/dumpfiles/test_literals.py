@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dm.dumpfiles import literals
 from dm.dumpfiles.literals import row_literals
-from dm.schema.table import Column
+from dm.mysql.schema.table import Column
 
 # What the lexer makes of the escapes that we write; no other byte is special with character set binary.
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)

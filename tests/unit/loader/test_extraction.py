@@ -7,9 +7,9 @@ import pytest
 
 from dm.dumpfiles.literals import constant_literal, row_literals
 from dm.loader.target_tables import misfit
-from dm.schema.parse import parse_create_table
-from dm.schema.table import Column, TableSchema
-from dm.sql.context import SourceContext
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import Column, TableSchema
+from dm.mysql.sql.context import SourceContext
 
 CONTEXT = SourceContext("mysql", 80400, "s")
 

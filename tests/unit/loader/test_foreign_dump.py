@@ -12,7 +12,7 @@ from dm.dumpfiles.local_storage import LocalStorage
 from dm.errors import DMError
 from dm.loader import foreign_dump
 from dm.loader.foreign_dump import point_of, read_foreign_dump
-from dm.sql.context import SourceContext
+from dm.mysql.sql.context import SourceContext
 
 CONTEXT = SourceContext("mysql", 90700, "")
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"

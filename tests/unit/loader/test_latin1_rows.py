@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.loader.latin1_rows import in_utf8, latin1_columns
-from dm.schema.table import Column
+from dm.loader.sql_loader import in_utf8, latin1_columns
+from dm.mysql.schema.table import Column
 
 COLUMNS = (
     Column("id", "int"),

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.ident import TableName
-from dm.loader.literal_rows import not_literal
-from dm.loader.sql_statement import NotUnderstood, Rows, understand
+from dm.loader.sql_statement import NotUnderstood, Rows, not_literal, understand
 
 LITERALS = (
     "NULL", "null", "true", "FALSE", "0", "-1", "+5", "1.", ".5", "-1.5e-3", "1E10", "0xAB", "0b01", "x'00'", "B'01'",

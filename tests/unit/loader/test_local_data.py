@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dm.ident import TableName
 from dm.loader.local_data import load_statement, packets
-from dm.schema.table import Column
+from dm.mysql.schema.table import Column
 from tests.testbed.decoders import compiled, running
 
 _UNESCAPED = {b"t": b"\t", b"n": b"\n", b"\\": b"\\"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dm.loader.unjudged_rows import unjudged
-from dm.sql.context import SourceContext
+from dm.loader.part_writer import unjudged
+from dm.mysql.sql.context import SourceContext
 
 MARIADB, MYSQL = SourceContext("mariadb", 101119, "d"), SourceContext("mysql", 90700, "d")
 SOURCE = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dm.ident import TableName
+from dm.mysql.schema.table import Column, Index, IndexPart, TableSchema
 from dm.position import Position
 from dm.progress.intent import Intent, Outcome
-from dm.schema.table import Column, Index, IndexPart, TableSchema
 
 TABLE = TableName("s", "t")
 BEFORE = TableSchema(TABLE, (Column("a", "int"),), (Index("a", "index", (IndexPart("a"),)),))

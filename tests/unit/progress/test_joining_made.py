@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dm.ident import TableName
-from dm.progress.joining_made import made_after
-from dm.sql.context import SourceContext
-from dm.sql.piece import Piece
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.piece import Piece
+from dm.progress.joining.made import made_after
 
 
 def names(text: str) -> frozenset[TableName]:

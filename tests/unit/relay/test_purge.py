@@ -16,11 +16,11 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
 from dm.relay.purge import GIB, Purged, RelayPurge
-from dm.relaylog.hold import Hold
-from dm.relaylog.layout import RelayDirectory
+from dm.sourcelog.relaylog.hold import Hold
+from dm.sourcelog.relaylog.layout import RelayDirectory
 from tests.testbed.fake_clock import FakeClock
-from tests.unit.relaylog.binlog_bytes import SERVER
-from tests.unit.relaylog.relay_files import add_files, binlog, names
+from tests.unit.sourcelog.relaylog.binlog_bytes import SERVER
+from tests.unit.sourcelog.relaylog.relay_files import add_files, binlog, names
 
 OTHER = "11111111-71ca-11e1-9e33-c80aa9429562"
 ROOT = Path(__file__).resolve().parents[3]

@@ -9,10 +9,10 @@ import pytest
 from dm.errors import DMError
 from dm.relay.puller import sole_writer
 from dm.relay.removal import relay_size, remove_relay
-from dm.relaylog.hold import Hold
-from dm.relaylog.layout import RelayDirectory
-from tests.unit.relaylog.binlog_bytes import SERVER
-from tests.unit.relaylog.relay_files import add_files, binlog
+from dm.sourcelog.relaylog.hold import Hold
+from dm.sourcelog.relaylog.layout import RelayDirectory
+from tests.unit.sourcelog.relaylog.binlog_bytes import SERVER
+from tests.unit.sourcelog.relaylog.relay_files import add_files, binlog
 
 
 def relay(root: Path) -> RelayDirectory:

@@ -11,11 +11,11 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.relay.purge import GIB
 from dm.relay.storage import PURGE_AGAIN_SECONDS, RelayStorage
-from dm.relaylog.hold import Hold
-from dm.relaylog.layout import RelayDirectory
+from dm.sourcelog.relaylog.hold import Hold
+from dm.sourcelog.relaylog.layout import RelayDirectory
 from tests.testbed.fake_clock import FakeClock
-from tests.unit.relaylog.binlog_bytes import SERVER
-from tests.unit.relaylog.relay_files import add_files, binlog, names
+from tests.unit.sourcelog.relaylog.binlog_bytes import SERVER
+from tests.unit.sourcelog.relaylog.relay_files import add_files, binlog, names
 
 
 class Disk:

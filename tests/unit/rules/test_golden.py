@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from dm.binlog.value import Row
 from dm.config.event_filter import ALIASES, CLASSES, DML_EVENTS, EVENT_NAMES
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.binlog.value import Row
+from dm.mysql.schema.table import Column, TableSchema
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.split import split
 from dm.rules import TableRules
-from dm.schema.table import Column, TableSchema
-from dm.sql.context import SourceContext
-from dm.sql.split import split
 from tests.unit.rules import golden
 from tests.unit.rules.subtasks import listed, subtask
 

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.binlog.value import ABSENT, Row, Value
 from dm.config.expression import ExpressionFilter, columns_of, parse_expression
 from dm.config.sql_text import ExpressionError
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.binlog.value import ABSENT, Row, Value
+from dm.mysql.schema.table import Column, TableSchema
 from dm.rules import RowFilter, TableRules
 from dm.rules.server_condition import Judges, ServerCondition
 from dm.rules.table_rules import RowEvent
 from dm.rules.texts import Question
-from dm.schema.table import Column, TableSchema
 from tests.unit.rules.subtasks import subtask
 
 BIN = {"charset": "utf8mb4", "collation": "utf8mb4_bin"}

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dm.config.selection import BlockAllowList
-from dm.config.share import Share
-from dm.config.subtask import SubtaskConfig
+from dm.config.subtask import Share, SubtaskConfig
 from dm.ident import TableName
-from dm.rules.share import BesideShare
+from dm.rules.owned_tables import BesideShare
 from dm.rules.table_rules import TableRules
 from tests.unit.rules.subtasks import subtask
 

@@ -60,7 +60,7 @@ def test_a_module_that_does_is_found() -> None:
         "spark.read.format('jdbc')",
     ):
         assert list(bypasses(source)), source
-    assert not list(bypasses("from dm.upstream.connection import connect\nconnect(endpoint)"))
+    assert not list(bypasses("from dm.sourcelog.upstream.connection import connect\nconnect(endpoint)"))
     assert not list(bypasses("from pymysql.connections import Connection\ndef f(c: Connection) -> None: ..."))
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.spark.task_group import MOST_MEMBERS, grouped
+from dm.spark.job import MOST_MEMBERS, grouped
 
 WEIGHTS = st.lists(st.sampled_from([0.0, 0.0, 0.001, 0.01, 0.2, 0.25, 1.0, 7.0]), max_size=600)
 

@@ -11,8 +11,10 @@ from typing import Any, cast
 
 import pytest
 
-from dm.config.start_point import StartPoint
+from dm.config.references import StartPoint
 from dm.downstream.connection import TargetConnection
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.tracker import SchemaTracker
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint
 from dm.progress.intent import Intent
@@ -21,12 +23,10 @@ from dm.progress.ordered_tables import OrderedRecord
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.progress.undone import Undone
-from dm.schema.table import TableSchema
-from dm.schema.tracker import SchemaTracker
+from dm.sourcelog.stream.origin import Origin
 from dm.syncer import state_found
 from dm.syncer.resources import Resources
 from dm.syncer.state_found import FirstCheckpoint, StateFound, find_state
-from dm.syncer.stream.origin import Origin
 
 KEY = SubtaskKey("dm_meta", "task", "source-1")
 

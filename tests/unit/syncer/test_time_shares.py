@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 
 from dm.clock import SystemClock
-from dm.syncer.time_shares import INTERVAL_SECONDS, SLICE_SAMPLES, SLICES, TimeShares
+from dm.syncer.sync_status import INTERVAL_SECONDS, SLICE_SAMPLES, SLICES, TimeShares
 
 
 def test_shares_of_the_last_samples() -> None:

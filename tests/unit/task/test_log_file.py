@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.task.log_file import backup
+from dm.task.log import backup
 from dm.task.message import KeepLog, decode_command, encode
 from tests.unit.worker.home import ROOT
 
@@ -18,7 +18,7 @@ import os, sys
 from pathlib import Path
 import structlog
 from dm.task.log import configure, keep
-from dm.task.log_file import LogSettings
+from dm.task.log import LogSettings
 
 path, level, size, backups, lines = Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:])
 configure(host="h")
@@ -98,7 +98,7 @@ from pathlib import Path
 import structlog
 from dm.errors import DMError
 from dm.task.log import configure, keep
-from dm.task.log_file import LogSettings
+from dm.task.log import LogSettings
 
 configure(host="h")
 keep(Path(sys.argv[1]), LogSettings(sys.argv[2]))

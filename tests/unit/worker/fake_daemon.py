@@ -15,22 +15,21 @@ from pathlib import Path
 from typing import Any
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
-from dm.config.share import Share
+from dm.config.subtask import Share
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position, TimePlace
-from dm.progress.joining import Joining
+from dm.progress.joining.steps import Joining
 from dm.progress.stored_tasks import StoredTask
-from dm.progress.validator_errors import Operation, RowError, StoredError, TableStatus
-from dm.relaylog.hold import Hold
-from dm.syncer.stream.operators import EventPlace, Request
-from dm.syncer.stream.until import Until, UntilPosition, UntilTime
-from dm.task.final_place import FinalPlace
+from dm.progress.validator.errors import Operation, RowError, StoredError, TableStatus
+from dm.sourcelog.relaylog.hold import Hold
+from dm.sourcelog.stream.operators import EventPlace, Request
+from dm.sourcelog.stream.until import Until, UntilPosition, UntilTime
 from dm.task.join_requests import Added, JoinRequests, Reload
 from dm.task.precheck.result import CheckResult
+from dm.task.progress import FinalPlace, Place, StoredProgress
 from dm.task.shard_locks import Decision, ShardLocks
 from dm.task.start_time import StartTime
-from dm.task.stored_progress import Place, StoredProgress
 from dm.task.subtask import UNITS_OF_MODE
 from dm.task.tracked_structure import StructureRequest
 from dm.task.until import AskedEnd, is_time

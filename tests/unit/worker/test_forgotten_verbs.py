@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from dm.relaylog.layout import RelayDirectory
-from tests.unit.relaylog.binlog_bytes import SERVER
-from tests.unit.relaylog.relay_files import add_files
+from dm.sourcelog.relaylog.layout import RelayDirectory
+from tests.unit.sourcelog.relaylog.binlog_bytes import SERVER
+from tests.unit.sourcelog.relaylog.relay_files import add_files
 from tests.unit.worker.home import TestHome, home
 
 FAILED = 1

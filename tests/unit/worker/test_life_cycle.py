@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.relaylog.hold import needs
+from dm.sourcelog.relaylog.hold import needs
 from tests.unit.worker.home import TestHome, home, until
 
 LOST = {"error": "connection-lost", "role": "upstream", "address": "127.0.0.1:3306"}

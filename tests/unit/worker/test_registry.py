@@ -10,7 +10,7 @@ import pytest
 
 from dm.errors import DMError
 from dm.gtid import GtidSet
-from dm.syncer.stream.until import UntilGtids, UntilTime
+from dm.sourcelog.stream.until import UntilGtids, UntilTime
 from dm.verbs.parameters import ConfigFile
 from dm.worker.registry import Registry, SubtaskRecord
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from dm.relaylog.hold import Hold, Need, needs
-from dm.relaylog.layout import RelayDirectory
+from dm.sourcelog.relaylog.hold import Hold, Need, needs
+from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.verbs.sources import ShowSources
-from tests.unit.relaylog.binlog_bytes import SERVER
-from tests.unit.relaylog.relay_files import add_files, binlog, names
+from tests.unit.sourcelog.relaylog.binlog_bytes import SERVER
+from tests.unit.sourcelog.relaylog.relay_files import add_files, binlog, names
 from tests.unit.worker.home import Dmctl, TestHome, home, until
 
 OK, FAILED, BAD_USAGE = 0, 1, 2

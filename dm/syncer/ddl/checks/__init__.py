@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from dm.syncer.ddl.checked_step import Check
-from dm.syncer.ddl.checks.copied_rows import refuse_other_copy
 from dm.syncer.ddl.checks.names import (
     refuse_folded,
     refuse_leaving_tables,
@@ -16,7 +14,13 @@ from dm.syncer.ddl.checks.names import (
     refuse_renaming,
     refuse_successor,
 )
-from dm.syncer.ddl.checks.rows_in_place import refuse_kept_columns, refuse_other_partitions, refuse_other_values
+from dm.syncer.ddl.checks.rows_in_place import (
+    refuse_kept_columns,
+    refuse_other_copy,
+    refuse_other_partitions,
+    refuse_other_values,
+)
+from dm.syncer.ddl.step import Check
 
 CHECKS: Final[tuple[Check, ...]] = (
     refuse_renaming,

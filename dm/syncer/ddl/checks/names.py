@@ -12,11 +12,11 @@
 from __future__ import annotations
 
 from dm.errors import DMError
+from dm.mysql.sql.operation import CreateTable, DropDatabase
+from dm.mysql.sql.piece import Piece
 from dm.rules.router import table_missing
 from dm.rules.table_rules import TableRules
-from dm.sql.operation import CreateTable, DropDatabase
-from dm.sql.piece import Piece
-from dm.syncer.ddl.checked_step import CheckedStep
+from dm.syncer.ddl.step import CheckedStep
 
 
 def refuse_folded(checked: CheckedStep) -> None:

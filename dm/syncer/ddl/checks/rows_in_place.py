@@ -1,43 +1,49 @@
 """A statement must not give the target's rows other values than the source's rows got from it.
 
-`dm.sql.own_values` says what a statement leaves to the server. Harmless where there is no row, and what goes by the
-order of the rows is harmless with one row, or where both tables keep their rows in the same order: InnoDB reads them by
-the primary key, or by its only key that can stand in for one. Without such a key the order is that of the inserts, and
-sessions that ran side by side at the source came in the binlog in the order of their commits. Rows that a filter left
-out, or that another source table brought, count as another order, too.
+`dm.mysql.sql.own_values` says what a statement leaves to the server. Harmless where there is no row, and what goes by
+the order of the rows is harmless with one row, or where both tables keep their rows in the same order: InnoDB reads
+them by the primary key, or by its only key that can stand in for one. Without such a key the order is that of the
+inserts, and sessions that ran side by side at the source came in the binlog in the order of their commits. Rows that a
+filter left out, or that another source table brought, count as another order, too.
 
 Across flavours, and at a TiDB, a column's new type converts its rows by rules of each server's own
-(`dm.schema.widening`), and a new column's DEFAULT is computed by such (`dm.schema.exact_default`). A conversion is
-harmless where nothing is converted: neither here, nor at the source as far as its table is known. A column that has the
-new type here already was converted by a person, which is the way out.
+(`dm.mysql.schema.widening`), and a new column's DEFAULT is computed by such (`dm.mysql.schema.exact_default`). A
+conversion is harmless where nothing is converted: neither here, nor at the source as far as its table is known. A
+column that has the new type here already was converted by a person, which is the way out.
 
 TRUNCATE, DROP and EXCHANGE PARTITION take the rows of a partition, which may be other rows here
-(`dm.schema.partition_rows`): some would go that the source still has, and some stay that it has no more.
+(`dm.mysql.schema.partition_rows`): some would go that the source still has, and some stay that it has no more.
 
 A new column whose namesake was dropped at the source only is there already at the target, with the old values.
 
 What is not harmless pauses: later rows would be looked for by values that the target's rows do not have.
+
+Rows of a table altered in place that would get other values than those of the copy that an online DDL tool filled.
+
+The tools copy with NO_AUTO_VALUE_ON_ZERO, so a 0 stays what ALTER TABLE would number; and a NULL becomes another time
+where a TIMESTAMP may be NULL no more. What the statements alone tell is known before (`dm.syncer.ddl.online_ddl`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final
 
 from dm.errors import DMError
-from dm.ident import TableName
-from dm.rules.table_rules import RowEvent, TableRules
-from dm.schema.collation_text import charsets
-from dm.schema.draft import Refused
-from dm.schema.effect import expected_after
-from dm.schema.exact_default import exact_default
-from dm.schema.interpretation import Surroundings, interpret
-from dm.schema.partition_rows import placed_otherwise
-from dm.schema.table import Column, Index, TableSchema
-from dm.schema.tracker import SchemaTracker
-from dm.schema.widening import same_type, widens
-from dm.sql.operation import (
+from dm.ident import Ident, TableName
+from dm.mysql.schema.draft import Refused
+from dm.mysql.schema.effect import expected_after
+from dm.mysql.schema.exact_default import exact_default
+from dm.mysql.schema.interpretation import Surroundings, interpret
+from dm.mysql.schema.partition_rows import placed_otherwise
+from dm.mysql.schema.table import Column, Index, TableSchema
+from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.schema.translation import charsets
+from dm.mysql.schema.widening import same_type, widens
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.operation import (
     AddColumn,
     ChangeColumn,
     ConvertCharset,
@@ -46,10 +52,11 @@ from dm.sql.operation import (
     Operation,
     OtherAlter,
 )
-from dm.sql.own_values import OwnValues, own_values
-from dm.sql.piece import Piece
-from dm.syncer.ddl.checked_step import CheckedStep
+from dm.mysql.sql.own_values import OwnValues, numbered, own_values
+from dm.mysql.sql.piece import Piece
+from dm.rules.table_rules import RowEvent, TableRules
 from dm.syncer.ddl.session import DdlSession
+from dm.syncer.ddl.step import CheckedStep
 from dm.type_family import INTEGERS
 
 _TAKING: Final = ("TRUNCATE", "DROP")
@@ -250,3 +257,39 @@ def _stands_in(index: Index, schema: TableSchema) -> bool:
 def _compared(column: Column) -> tuple[object, ...]:
     kind = "integer" if column.base in INTEGERS else column.base
     return kind, column.collation, column.members
+
+
+def refuse_other_copy(checked: CheckedStep) -> None:
+    """Raise DMError where the target has rows that the piece gives other values than the copy has."""
+    piece, ghost, target = checked.piece, checked.step.copied_to, checked.table_now
+    if ghost is None or target is None or checked.effective:
+        return
+    for operation in piece.operations:
+        found = _rows_otherwise(operation, target, piece.context)
+        if found is not None and checked.target.session.has_rows(target.name, 1, found[0]):
+            raise DMError(
+                "online-ddl-different",
+                position=checked.position,
+                ghost=ghost,
+                real=piece.table,
+                why=found[1],
+                statement=piece.text,
+            )
+
+
+def _rows_otherwise(operation: Operation, target: TableSchema, context: SourceContext) -> tuple[str, str] | None:
+    """The rows, as a condition, that get another value in place than in a copy, and why."""
+    if not isinstance(operation, ModifyColumn | ChangeColumn):
+        return None
+    name, column = Ident(operation.column).sql, target.column(operation.column)
+    if numbered(operation.definition):
+        if column is not None and column.auto_increment:
+            return None  # both servers keep its zeros
+        return f"{name} IS NULL OR {name} = 0", f"the copy has other numbers in column {operation.column}"
+    words = operation.definition.words
+    never_null = ("NOT", "NULL") in pairwise(words)
+    if not context.explicit_defaults_for_timestamp:
+        never_null = never_null or "NULL" not in words
+    if words[:1] == ["TIMESTAMP"] and never_null:
+        return f"{name} IS NULL", f"the copy has other times in column {operation.column} where there was NULL"
+    return None

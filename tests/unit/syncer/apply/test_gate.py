@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from dm.syncer.apply.gate import Gate
+from dm.syncer.apply.lane import Gate
 
 
 def test_many_hold_it_together() -> None:

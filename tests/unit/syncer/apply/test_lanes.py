@@ -8,12 +8,12 @@ from typing import cast
 import pytest
 
 from dm.position import Position
+from dm.sourcelog.stream.memory_quota import MemoryQuota
+from dm.sourcelog.stream.rest import Rest
 from dm.syncer.apply.apply_lane import ApplyLane
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lane import ChangeQueue
 from dm.syncer.apply.lanes import BatchSizes, Lanes, Stopped
-from dm.syncer.stream.memory_quota import MemoryQuota
-from dm.syncer.stream.rest import Rest
 from tests.unit.changes.plans import insert, key, number, plan
 
 pytestmark = pytest.mark.usefixtures("twin")

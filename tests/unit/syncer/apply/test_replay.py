@@ -7,9 +7,8 @@ import pytest
 from dm.changes.keys import keys_of
 from dm.position import Position
 from dm.progress.undone import Undone, UndoneKeys, digests, transaction_key
-from dm.syncer.apply.replay import AGAIN, FIRST_TIME, Replay
-from dm.syncer.apply.safe_mode_window import SafeModeWindow
-from dm.syncer.stream.transaction import SourceTransaction
+from dm.sourcelog.stream.transaction import SourceTransaction
+from dm.syncer.apply.safe_mode_window import AGAIN, FIRST_TIME, Replay, SafeModeWindow
 from tests.testbed.fake_clock import FakeClock
 from tests.unit.changes.plans import insert, key, number, plan
 

@@ -9,11 +9,11 @@ import pytest
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
+from dm.mysql.schema.table import Column, TableSchema
+from dm.mysql.schema.tracker import SchemaTracker
 from dm.position import Position
 from dm.rules.table_rules import TableRules
-from dm.schema.table import Column, TableSchema
-from dm.schema.tracker import SchemaTracker
-from dm.syncer.apply.target_names import TargetNames
+from dm.syncer.apply.structures import TargetNames
 from tests.unit.rules.subtasks import subtask
 
 HERE = Position("u", "mysql-bin.000007", 4, GtidSet.empty("mysql"))

@@ -6,22 +6,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, cast
 
-from dm.binlog.query import QuerySession
-from dm.binlog.reader import Query
 from dm.gtid import GtidSet
 from dm.ident import TableName
+from dm.mysql.binlog.query import QuerySession
+from dm.mysql.binlog.reader import Query
+from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.sql.context import SourceContext
 from dm.position import Position
 from dm.progress.operators import Operator
-from dm.rules.online_tables import OnlineTables
+from dm.rules.folded_names import OnlineTables
 from dm.rules.router import ExtractedColumn
-from dm.schema.tracker import SchemaTracker
-from dm.sql.context import SourceContext
+from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.ddl.changed_rows import SourceViews
-from dm.syncer.ddl.known import DumpWindow, Known, Source, StatementEvent
+from dm.syncer.ddl.plan import DumpWindow, Known, Source, StatementEvent
 from dm.syncer.ddl.planner import plan
 from dm.syncer.ddl.step import Execute, Step
 from dm.syncer.ddl.temporary_tables import TemporaryTables
-from dm.syncer.stream.transaction import SourceTransaction
 
 PLACE = Position("uuid", "binlog.000001", 100, GtidSet.empty("mysql"))
 TRANSACTION = SourceTransaction(PLACE, PLACE, None, 0)

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from dm.ident import TableName
-from dm.schema.charset import Collated
-from dm.schema.interpretation import Surroundings, interpret
-from dm.schema.normal import same_column
-from dm.schema.parse import parse_create_table
-from dm.schema.shard_column import filling, fits, needs_value
-from dm.schema.table import TableSchema
-from dm.sql.context import SourceContext
-from dm.sql.piece import Piece
-from dm.sql.split import split
+from dm.mysql.schema.charset import Collated
+from dm.mysql.schema.interpretation import Surroundings, interpret
+from dm.mysql.schema.normal import same_column
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.shard_column import filling, fits, needs_value
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.split import split
 from dm.syncer.ddl.shard_policy import OtherShard, Surrounding, Verdict, decide, dismiss
 
 CONTEXT = SourceContext("mysql", 90700, "d")

@@ -12,11 +12,11 @@ import pytest
 
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.split import split
 from dm.progress.intent import Intent
-from dm.progress.shard_group import GroupDdl, Shard, Standing
-from dm.schema.table import TableSchema
-from dm.sql.piece import Piece
-from dm.sql.split import split
+from dm.progress.shards.group import GroupDdl, Shard, Standing
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
 from dm.syncer.ddl.execution import DdlExecution
 from dm.syncer.ddl.plan import DdlPlan

@@ -11,14 +11,13 @@ import pytest
 
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.piece import Piece
 from dm.progress.operators import Operator
-from dm.schema.table import TableSchema
-from dm.sql.context import SourceContext
-from dm.sql.piece import Piece
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
-from dm.syncer.ddl.known import Known, Source, StatementEvent
-from dm.syncer.ddl.plan import DdlPlan
+from dm.syncer.ddl.plan import DdlPlan, Known, Source, StatementEvent
 from dm.syncer.ddl.step import CutOver, Execute, Step, TrackOnly
 from dm.syncer.ddl.temporary_tables import TemporaryTables
 from tests.unit.syncer.ddl.planning import PLACE, TRANSACTION, Looking, query

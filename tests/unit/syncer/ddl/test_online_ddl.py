@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from dm.binlog.query import QuerySession
-from dm.binlog.reader import Query
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
+from dm.mysql.binlog.query import QuerySession
+from dm.mysql.binlog.reader import Query
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.split import split
 from dm.position import Position
 from dm.progress.online import OnlineRecord, StoredStatement
-from dm.rules.online_tables import OnlineTables
-from dm.schema.parse import parse_create_table
-from dm.schema.tracker import SchemaTracker
-from dm.sql.context import SourceContext
-from dm.sql.piece import Piece
-from dm.sql.split import split
-from dm.syncer.ddl.cut_over import prove
+from dm.rules.folded_names import OnlineTables
+from dm.syncer.ddl.barrier import prove
 from dm.syncer.ddl.online_ddl import OnlineDdl
 from dm.syncer.ddl.step import CutOver, Execute, Forget, MovedAway, PieceStep, Step
 

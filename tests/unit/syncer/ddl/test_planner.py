@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
-from dm.binlog.reader import Query
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.binlog.reader import Query
+from dm.mysql.sql.context import SourceContext
 from dm.progress.operators import Operator
-from dm.sql.context import SourceContext
-from dm.syncer.ddl.known import DumpWindow, StatementEvent
+from dm.syncer.ddl.plan import DumpWindow, StatementEvent
 from dm.syncer.ddl.planner import plan
 from dm.syncer.ddl.step import Execute
 from tests.unit.syncer.ddl.planning import PLACE, TRANSACTION, Looking, Rules, executes, query

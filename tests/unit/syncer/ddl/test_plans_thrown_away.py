@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.sql.context import SourceContext
 from dm.position import Position
-from dm.schema.parse import parse_create_table
-from dm.schema.tracker import SchemaTracker
-from dm.sql.context import SourceContext
-from dm.syncer.ddl.known import DumpWindow, StatementEvent
-from dm.syncer.ddl.plan import DdlPlan
+from dm.sourcelog.stream.transaction import SourceTransaction
+from dm.syncer.ddl.plan import DdlPlan, DumpWindow, StatementEvent
 from dm.syncer.ddl.planner import plan
 from dm.syncer.ddl.step import CutOver, Execute, TrackOnly
-from dm.syncer.stream.transaction import SourceTransaction
 from tests.unit.syncer.ddl.planning import Looking, executes, query
 
 

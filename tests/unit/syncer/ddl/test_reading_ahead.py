@@ -8,14 +8,14 @@ from itertools import count
 
 import pytest
 
-from dm.binlog.query import QuerySession
-from dm.binlog.reader import Query
 from dm.ident import TableName
-from dm.sql.context import SourceContext
-from dm.sql.lexeme import scan
-from dm.sql.piece import Piece
+from dm.mysql.binlog.query import QuerySession
+from dm.mysql.binlog.reader import Query
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.lexeme import scan
+from dm.mysql.sql.piece import Piece
+from dm.sourcelog.stream.transaction import MemoryItems, SourceTransaction, StatementItem
 from dm.syncer.ddl.reading_ahead import ReadingAhead, StatementReading
-from dm.syncer.stream.transaction import MemoryItems, SourceTransaction, StatementItem
 from tests.unit.syncer.ddl.planning import PLACE
 
 CONTEXT = SourceContext("mysql", 90704, "d")
@@ -54,7 +54,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Sequence[str]:
         found.append(text)
         return scan(text, context)
 
-    monkeypatch.setattr("dm.sql.token.scan", noted)
+    monkeypatch.setattr("dm.mysql.sql.token.scan", noted)
     return found
 
 

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from dm.binlog.query import QuerySession
-from dm.binlog.reader import Query
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
-from dm.schema.charset import Collated
-from dm.schema.parse import parse_create_table
-from dm.sql.context import SourceContext
+from dm.mysql.binlog.query import QuerySession
+from dm.mysql.binlog.reader import Query
+from dm.mysql.schema.charset import Collated
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.sql.context import SourceContext
+from dm.sourcelog.stream.origin import PresentTable
 from dm.syncer.ddl.server_written import SourceNow, settled
-from dm.syncer.stream.origin import PresentTable
 
 UTF8MB4 = Collated("utf8mb4", "utf8mb4_general_ci")
 AT = 1_700_000_000

@@ -7,13 +7,13 @@ from typing import cast
 
 import pytest
 
-from dm.binlog.query import QuerySession
-from dm.binlog.reader import Query
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.flavor import Flavor, is_tidb
+from dm.mysql.binlog.query import QuerySession
+from dm.mysql.binlog.reader import Query
 from dm.syncer.ddl.session import DdlSession
-from tests.unit.upstream.test_address import MARIADB, MYSQL
+from tests.unit.sourcelog.upstream.test_address import MARIADB, MYSQL
 
 
 class _Target:

@@ -9,8 +9,8 @@ import pytest
 
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.sql.piece import Piece
-from dm.sql.split import split
+from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.split import split
 from dm.syncer.ddl.shard_policy import OtherShard, Surrounding, admit, decide
 from tests.unit.syncer.ddl.shard_merge import CONTEXT, FIRST, TARGET, WORDS, Merge, Side, table
 

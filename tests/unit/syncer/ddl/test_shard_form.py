@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dm.sql.context import SourceContext
-from dm.sql.piece import Piece
-from dm.sql.split import split
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.split import split
 from dm.syncer.ddl.shard_form import form_of
 
 CONTEXT = SourceContext("mysql", 80036, "db")

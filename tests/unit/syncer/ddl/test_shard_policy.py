@@ -10,8 +10,8 @@ import pytest
 
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.schema.draft import Refused
-from dm.sql.split import split
+from dm.mysql.schema.draft import Refused
+from dm.mysql.sql.split import split
 from dm.syncer.ddl.shard_policy import Verdict, alone, decide
 from tests.unit.syncer.ddl.shard_merge import CONTEXT, FIRST, TARGET, WORDS, Merge, Side, altered, table
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 import dm.syncer.ddl.temporary_tables
-from dm.binlog.query import Query, QuerySession
 from dm.flavor import Flavor
-from dm.sql.context import SourceContext
+from dm.mysql.binlog.query import Query, QuerySession
+from dm.mysql.sql.context import SourceContext
 from dm.syncer.ddl.temporary_tables import Share, TemporaryTables
 
 VERSIONS: dict[Flavor, int] = {"mysql": 90704, "mariadb": 120304}

@@ -9,14 +9,14 @@ from typing import Any, cast
 
 import pytest
 
-from dm.config.merge_order import CommitTimeOrder
+from dm.config.syncer import CommitTimeOrder
 from dm.position import Position
 from dm.progress.merge_order import NEVER, SourceProgress
+from dm.sourcelog.stream import watermark
+from dm.sourcelog.stream.transaction import MemoryItems, SourceTransaction, StatementItem
+from dm.sourcelog.stream.watermark import INTERVAL_SECONDS, Watermark
 from dm.syncer.apply.completion import Mark
 from dm.syncer.order.merge_turn import MergeTurn, OwnSide
-from dm.syncer.stream import watermark
-from dm.syncer.stream.transaction import MemoryItems, SourceTransaction, StatementItem
-from dm.syncer.stream.watermark import INTERVAL_SECONDS, Watermark
 from tests.testbed.fake_clock import FakeClock
 
 PLACE = Position("u", "bin.000001", 100)

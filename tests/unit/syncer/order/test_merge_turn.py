@@ -8,15 +8,15 @@ from typing import cast
 
 import pytest
 
-from dm.config.merge_order import CommitTimeOrder, SilentSource
+from dm.config.syncer import CommitTimeOrder, SilentSource
 from dm.errors import DMError
 from dm.position import Position
 from dm.progress.merge_order import NEVER, SourceProgress
+from dm.sourcelog.stream.source_monitor import SourceEnd
+from dm.sourcelog.stream.transaction import MemoryItems, SourceTransaction, StatementItem
+from dm.sourcelog.stream.watermark import Watermark
 from dm.syncer.apply.completion import Mark
 from dm.syncer.order.merge_turn import LOOK_SECONDS, MergeTurn, OwnSide
-from dm.syncer.stream.source_monitor import SourceEnd
-from dm.syncer.stream.transaction import MemoryItems, SourceTransaction, StatementItem
-from dm.syncer.stream.watermark import Watermark
 from tests.testbed.fake_clock import FakeClock
 
 PLACE = Position("u", "bin.000001", 100)

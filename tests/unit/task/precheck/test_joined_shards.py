@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from dm.ident import TableName
-from dm.schema.parse import parse_create_table
-from dm.schema.table import TableSchema
-from dm.sql.context import SourceContext
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.context import SourceContext
 from dm.task.precheck.context import Answers
-from dm.task.precheck.joined_shards import JoiningShard, joined_shards
 from dm.task.precheck.result import CheckResult
+from dm.task.precheck.shards import JoiningShard, joined_shards
 
 TARGET = TableName("db", "t")
 CONTEXT = SourceContext("mysql", 80036, "db")

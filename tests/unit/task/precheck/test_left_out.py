@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dm.ident import TableName
-from dm.schema.parse import parse_create_table
-from dm.schema.table import TableSchema
-from dm.sql.context import SourceContext
-from dm.task.precheck.left_out import left_out
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.context import SourceContext
+from dm.task.precheck.takeable import left_out
 
 MYSQL = SourceContext("mysql", 90704, "s")
 SOURCE = parse_create_table(

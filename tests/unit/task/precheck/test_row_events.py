@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from dm.task.precheck.access import privilege
 from dm.task.precheck.context import Answers
-from dm.task.precheck.row_events import privilege
 
 
 def test_a_sql_mode_of_the_session_keeps_them_back() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm.task.precheck.session import without_effect
+from dm.task.precheck.access import without_effect
 
 ASKED = ("tidb_skip_utf8_check", "tidb_batch_insert")
 

@@ -7,12 +7,16 @@ from dataclasses import replace
 import pytest
 
 from dm.flavor import flavor_of
-from dm.sql.server_version import tells_generation_expressions, tells_index_expressions, version_number
+from dm.mysql.sql.context import tells_generation_expressions, tells_index_expressions, version_number
+from dm.sourcelog.upstream.facts import ServerFacts
+from dm.sourcelog.upstream.privilege import Grants
+from dm.sourcelog.upstream.snapshot import gtids_are_committed
 from dm.task.precheck.access import global_lock
 from dm.task.precheck.context import Answers
 from dm.task.precheck.not_migrated import seeing_routines, sees_all_routines
-from dm.task.precheck.run import ITEMS, OF_A_STANDBY
-from dm.task.precheck.versions import (
+from dm.task.precheck.run import (
+    ITEMS,
+    OF_A_STANDBY,
     never_tried,
     of_source,
     of_target,
@@ -20,10 +24,7 @@ from dm.task.precheck.versions import (
     target_findings,
     too_old_a_target,
 )
-from dm.upstream.facts import ServerFacts
-from dm.upstream.privilege import Grants
-from dm.upstream.snapshot import gtids_are_committed
-from tests.unit.upstream.test_address import MYSQL
+from tests.unit.sourcelog.upstream.test_address import MYSQL
 
 
 def server(text: str) -> ServerFacts:

@@ -10,7 +10,7 @@ import pytest
 from dm.progress.tables import SubtaskKey
 from dm.task.precheck.context import Context
 from dm.task.precheck.way_back import _Returned
-from tests.unit.syncer.stream.test_assembler import Stream
+from tests.unit.sourcelog.stream.test_assembler import Stream
 
 PROGRESS = "back_syncer_checkpoint"
 

@@ -7,19 +7,18 @@ from typing import cast
 
 import pytest
 
-from dm.binlog.query import Query, QuerySession
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
+from dm.mysql.binlog.query import Query, QuerySession
+from dm.mysql.schema.table import Column, TableSchema
+from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.split import split
 from dm.position import Position
-from dm.schema.table import Column, TableSchema
-from dm.schema.tracker import SchemaTracker
-from dm.sql.context import SourceContext
-from dm.sql.piece import Piece
-from dm.sql.split import split
-from dm.syncer.ddl.checked_step import CheckedStep, DdlSource, DdlTarget
 from dm.syncer.ddl.checks.names import creates_shard, refuse_missing_target, refuse_renaming
-from dm.syncer.ddl.step import Execute
+from dm.syncer.ddl.step import CheckedStep, DdlSource, DdlTarget, Execute
 from tests.unit.rules.subtasks import routed
 
 RULES = routed(

@@ -1,0 +1,114 @@
+"""Cuts a file's bytes into events, and verifies checksums; parses no event.
+
+The relay and the file reader use this on every byte they move, so it does nothing else.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Final, Protocol
+
+from dm.accelerator.native import Native
+from dm.accelerator.switch import Pair
+from dm.errors import DMError
+from dm.mysql.binlog.event import CheckedEvent
+from dm.mysql.binlog.header import (
+    CHECKSUM_SIZE,
+    HEADER,
+    HEADER_SIZE,
+    LOG_EVENT_BINLOG_IN_USE_F,
+    EventHeader,
+    EventType,
+    new_header,
+)
+
+MAGIC: Final = b"\xfebin"
+_FLAGS_AT: Final = 17
+_TYPE, _SIZE, _END = 1, 3, 4  # of a header's fields
+_FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
+_checked: Final[Callable[[tuple[EventHeader, bytes]], CheckedEvent]] = partial(tuple.__new__, CheckedEvent)
+
+# The CRC-32 of any bytes followed by their own CRC-32 is this number, so one call verifies an event.
+CRC_RESIDUE: Final = 0x2144DF1C
+
+_NOWHERE: Final = -1  # no place of a file
+
+
+def frames(buf: bytes | bytearray | memoryview, at: int, end: int) -> Iterator[tuple[int, EventHeader]]:
+    """Yield (offset, header) of every complete event of buf[at:end]; stops before an incomplete event.
+
+    A caller that knows that `end` ends the data compares it with the last event's end: leftover bytes mean a torn
+    event.
+    """
+    unpack = HEADER.unpack_from
+    while at + HEADER_SIZE <= end:
+        header = new_header(unpack(buf, at))
+        if header.size < HEADER_SIZE:
+            raise DMError("event-corrupt", event=header.type, end=header.end, what=f"its size is {header.size}")
+        if at + header.size > end:
+            return
+        yield at, header
+        at += header.size
+
+
+def checked_events(
+    data: bytes, at: int, end: int, checksum: bool, place: int | None = None
+) -> tuple[Sequence[CheckedEvent], int]:
+    """The complete events of data[at:end] whose checksums, if there are any, are right; and their end.
+
+    It stops before an event that needs a closer check: one that is incomplete or damaged; one that states another end,
+    if data[0] is at a `place` of a file; and a format description, which may turn checksums on or off.
+    """
+    return _TWINS()(data, at, end, checksum, _NOWHERE if place is None else place)
+
+
+class _Frames(Protocol):
+    """The loop over a piece of a file."""
+
+    def __call__(
+        self, data: bytes, at: int, end: int, checksum: bool, place: int, /
+    ) -> tuple[Sequence[CheckedEvent], int]:
+        """The events, and their end."""
+        ...
+
+
+def _frames(data: bytes, at: int, end: int, checksum: bool, place: int) -> tuple[Sequence[CheckedEvent], int]:
+    found: list[CheckedEvent] = []
+    unpack = HEADER.unpack_from
+    while at + HEADER_SIZE <= end:
+        fields = unpack(data, at)
+        size = fields[_SIZE]
+        stop = at + size
+        if stop > end or size < HEADER_SIZE or fields[_TYPE] == _FORMAT_DESCRIPTION:
+            break
+        if place >= 0 and fields[_END] != (place + stop) & 0xFFFFFFFF:
+            break
+        event = data[at:stop]
+        if checksum and zlib.crc32(event) != CRC_RESIDUE:
+            break
+        found.append(_checked((new_header(fields), event)))
+        at = stop
+    return found, at
+
+
+def _compiled(native: Native) -> _Frames:
+    return native.frames
+
+
+_TWINS: Final[Pair[_Frames]] = Pair(_frames, _compiled)
+
+
+def verify_crc(event: bytes | bytearray | memoryview) -> bool:
+    """Whether the last 4 bytes of the event are the CRC-32 of the bytes before them.
+
+    A format description is summed with its in-use flag off, because the server clears the flag in place when it closes
+    the file (MySQL source, Log_event_footer::event_checksum_test).
+    """
+    if len(event) < HEADER_SIZE + CHECKSUM_SIZE:
+        return False
+    if event[4] == EventType.FORMAT_DESCRIPTION and event[_FLAGS_AT] & LOG_EVENT_BINLOG_IN_USE_F:
+        event = bytearray(event)
+        event[_FLAGS_AT] &= ~LOG_EVENT_BINLOG_IN_USE_F & 0xFF
+    return zlib.crc32(event) == CRC_RESIDUE

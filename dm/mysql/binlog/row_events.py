@@ -1,0 +1,252 @@
+"""Row events made anew, for a server that is handed them by the BINLOG statement.
+
+The images are the source's, byte for byte. Everything around them is made here: so nothing of an event reaches the
+target that nobody has looked at, and the events are in the form of the target's own version, whatever the source's is.
+
+- A format description comes first, once in each session. It names the target's own version, and says that events have
+  no checksum: they come from this process over a session of their own, and are gone afterwards.
+- A table map is cut down to what rows are read by: names (the target's), types, their metadata, and which columns take
+  NULL. What else a source says of a table (signs, character sets, names of columns) no server asks for here.
+- A rows event holds all columns. MySQL has it in version 2 of the format, MariaDB in version 1, as each writes it.
+
+Layouts: MySQL source, libs/mysql/binlog/event (Format_description_event, Table_map_event, Rows_event); MariaDB source,
+sql/log_event.h.
+
+Consecutive events read together: rows events, and whole transactions of rows.
+
+Only the extension does that. Python, the reference, reads one event after another (`dm.mysql.binlog.reader`), so the
+Python twins here find nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from binascii import b2a_base64
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+
+from dm.accelerator.structures import shared
+from dm.accelerator.switch import Pair
+from dm.flavor import Flavor
+from dm.gtid import Gtid
+from dm.ident import TableName
+from dm.mysql.binlog.cursor import ByteCursor, Malformed
+from dm.mysql.binlog.event import RawEvent
+from dm.mysql.binlog.header import CHECKSUM_SIZE, HEADER, HEADER_SIZE, EventType
+from dm.mysql.binlog.rows import NO_FOREIGN_KEY_CHECKS_F, ROWS_TYPES, Rows, RowsForm, RowsKind
+from dm.mysql.binlog.table_map import TABLE_ID_SIZE, TableMap
+from dm.mysql.binlog.transaction import uuid_texts
+
+STMT_END_F: Final = 0x1  # the server closes the table behind the event
+
+_TABLE_ID: Final = (1).to_bytes(TABLE_ID_SIZE, "little")  # one table at a time
+_BIT_LENGTHS_F: Final = 0x1  # the metadata of BIT columns is exact, as it is of every server of today
+_GENERATED_KEY_F: Final = 0x4  # MySQL: the source has made the primary key by itself
+_NO_EXTRA_DATA: Final = struct.pack("<H", 2)  # version 2: its own length
+_VERSION_BYTES: Final = 50
+# Bytes of the fixed part of each event, by type, up to the last that is sent here (MySQL 5.6 and MariaDB 10 agree on
+# them); the server takes a shorter list than its own as one of an older version.
+_FIXED_PARTS: Final = bytes(
+    [56, 13, 0, 8, 0, 0, 0, 0, 4, 0, 4, 0, 0, 0, 92, 0, 4, 26, 8, 0, 0, 0, 8, 8, 8, 2, 0, 0, 0, 10, 10, 10, 42, 42, 0]
+)
+_ROWS: Final[dict[Flavor, dict[RowsKind, EventType]]] = {
+    "mysql": {
+        "insert": EventType.WRITE_ROWS,
+        "update": EventType.UPDATE_ROWS,
+        "delete": EventType.DELETE_ROWS,
+    },
+    "mariadb": {
+        "insert": EventType.WRITE_ROWS_V1,
+        "update": EventType.UPDATE_ROWS_V1,
+        "delete": EventType.DELETE_ROWS_V1,
+    },
+}
+
+
+def _header(code: EventType, size: int) -> bytes:
+    return HEADER.pack(0, code, 0, HEADER_SIZE + size, 0, 0)
+
+
+def format_description(version_text: str) -> bytes:
+    """The format description of a stream of events without checksums, in the name of a server of this version."""
+    version = version_text.encode("ascii", "replace")[: _VERSION_BYTES - 1]
+    body = struct.pack("<H", 4) + version.ljust(_VERSION_BYTES, b"\0") + bytes(4) + bytes([HEADER_SIZE]) + _FIXED_PARTS
+    # The algorithm, then the checksum that this event has in any case.
+    event = HEADER.pack(0, EventType.FORMAT_DESCRIPTION, 0, HEADER_SIZE + len(body) + 1 + CHECKSUM_SIZE, 0, 0)
+    event += body + b"\0"
+    return event + struct.pack("<I", zlib.crc32(event))
+
+
+class RowEvents:
+    """Makes the events of one table's rows under the table's name at the target."""
+
+    def __init__(self, table_map: TableMap, target: TableName) -> None:
+        self._codes = _ROWS[table_map.flavor]
+        count = len(table_map.columns)
+        named = _named(table_map, target)
+        self._table_map = _header(EventType.TABLE_MAP, len(named)) + named
+        self._count = _packed(count)
+        self._bitmap = ((1 << count) - 1).to_bytes((count + 7) // 8, "little")
+        self._extra = _NO_EXTRA_DATA if table_map.flavor == "mysql" else b""
+
+    def pieces(self, kind: RowsKind, images: Sequence[bytes], *, foreign_keys: bool) -> list[bytes]:
+        """The table map and the rows event of these images, an update's before and after by turns, in order."""
+        flags = STMT_END_F | (0 if foreign_keys else NO_FOREIGN_KEY_CHECKS_F)
+        bitmaps = self._bitmap * 2 if kind == "update" else self._bitmap
+        body = _TABLE_ID + struct.pack("<H", flags) + self._extra + self._count + bitmaps
+        header = _header(self._codes[kind], len(body) + sum(map(len, images)))
+        return [self._table_map, header, body, *images]
+
+
+def binlog_statement(pieces: Sequence[bytes]) -> bytes:
+    """The statement that has a server execute the events, which come in pieces."""
+    return _TWINS()(pieces)
+
+
+def _joined(pieces: Sequence[bytes]) -> bytes:
+    return b"BINLOG '" + b2a_base64(b"".join(pieces), newline=False) + b"'"
+
+
+_TWINS: Final[Pair[Callable[[Sequence[bytes]], bytes]]] = Pair(_joined, lambda native: native.binlog_statement)
+
+
+def statement_room(limit: int) -> int:
+    """How many bytes of images a statement of so many bytes may hold."""
+    return max(limit // 4 * 3 - _AROUND_IMAGES, 0)
+
+
+_AROUND_IMAGES: Final = (
+    4096 + 64
+)  # headers and bitmaps; a table map of 4096 columns goes beyond, and so may a statement
+
+
+def _named(table_map: TableMap, target: TableName) -> bytes:
+    """The body of the table map under another name, without what stands behind its columns."""
+    cursor = ByteCursor(table_map.content)
+    kept = _BIT_LENGTHS_F | (_GENERATED_KEY_F if table_map.flavor == "mysql" else 0)
+    flags = cursor.uint(2) & kept
+    for _ in ("schema", "table"):
+        cursor.short_bytes()
+        cursor.nul()
+    start = cursor.at
+    count = cursor.packed()
+    cursor.take(count)
+    cursor.packed_bytes()
+    cursor.take((count + 7) // 8)
+    names = b"".join(_short(name) + b"\0" for name in (target.schema, target.table))
+    return _TABLE_ID + struct.pack("<H", flags) + names + table_map.content[start : cursor.at]
+
+
+def _short(name: str) -> bytes:
+    raw = name.encode()
+    if len(raw) > 255:
+        raise Malformed("a name is longer than its length's byte")
+    return bytes([len(raw)]) + raw
+
+
+def _packed(number: int) -> bytes:
+    """A length-encoded integer (MySQL source documentation, "Basic data types": int<lenenc>)."""
+    return bytes([number]) if number < 0xFB else b"\xfc" + struct.pack("<H", number)
+
+
+PLAIN_ROWS: Final = {code: form for code, form in ROWS_TYPES.items() if not form.compressed}
+"""The types of rows events that are read so."""
+
+_RowsItem = TypeVar("_RowsItem", bound=tuple[TableMap, Rows])
+
+
+@shared
+class StreamState(NamedTuple):
+    """The compiled readers' state of a stream."""
+
+    trailing: int  # bytes after the body of an event
+    bodies: dict[bytes, TableMap]  # the table maps by their bodies, after the table's number
+    wanted: dict[bytes, TableMap]  # of these, those of tables that are wanted under any number
+    maps: dict[int, TableMap | None]  # by their numbers; None: skip the rows
+    forms: dict[int, RowsForm]  # of the types of rows events
+    sessions: Mapping[bytes, object]  # known sessions, by their bytes
+
+
+@shared
+class FoundRows(NamedTuple, Generic[_RowsItem]):
+    """Consecutive rows events."""
+
+    items: list[_RowsItem]
+    rows_size: int  # bytes of the items' events
+    size: int  # bytes of all events read
+    end: int  # the place of the first event not read
+
+
+@shared
+class FoundTransaction(NamedTuple, Generic[_RowsItem]):
+    """A transaction of rows alone, in the terms of its events."""
+
+    source: bytes | int | None  # of its GTID: MySQL's number of the server, MariaDB's domain
+    number: int
+    server_id: int
+    timestamp: int  # of its end
+    items: list[_RowsItem]
+    rows_size: int  # bytes of the items' events
+    size: int  # bytes of the events after the GTID
+    length: int  # bytes of all its events
+
+
+class PlainTransaction(NamedTuple, Generic[_RowsItem]):
+    """A transaction of rows alone."""
+
+    gtid: Gtid | None
+    timestamp: int  # of its end
+    items: list[_RowsItem]
+    rows_size: int  # bytes of the items' events
+    size: int  # bytes of the events after the GTID
+    length: int  # bytes of all its events
+
+
+class RowsOf(Protocol):
+    """The loop over consecutive rows events."""
+
+    def __call__(
+        self, events: Sequence[RawEvent], at: int, state: StreamState, made: type[_RowsItem], /
+    ) -> FoundRows[_RowsItem]:
+        """The events at a place."""
+        ...
+
+
+class TransactionsOf(Protocol):
+    """The loop over transactions."""
+
+    def __call__(
+        self, events: Sequence[RawEvent], at: int, state: StreamState, largest: int, made: type[_RowsItem], /
+    ) -> tuple[list[FoundTransaction[_RowsItem]], int]:
+        """The transactions at a place, and their end."""
+        ...
+
+
+def no_rows(
+    events: Sequence[RawEvent], at: int, state: StreamState | None, made: type[_RowsItem]
+) -> FoundRows[_RowsItem]:
+    """Finds none."""
+    return FoundRows([], 0, 0, at)
+
+
+def _no_transactions(
+    events: Sequence[RawEvent], at: int, state: StreamState, largest: int, made: type[_RowsItem]
+) -> tuple[list[FoundTransaction[_RowsItem]], int]:
+    return [], at
+
+
+ROWS_OF: Final[Pair[RowsOf]] = Pair(no_rows, lambda native: native.rows_of)
+TRANSACTIONS_OF: Final[Pair[TransactionsOf]] = Pair(_no_transactions, lambda native: native.transactions_of)
+
+
+def plain_transaction(found: FoundTransaction[_RowsItem]) -> PlainTransaction[_RowsItem]:
+    """The transaction with its GTID."""
+    source, number, server_id, timestamp, items, rows_size, size, length = found
+    if source is None:
+        gtid = None
+    elif isinstance(source, bytes):
+        gtid = Gtid("mysql", uuid_texts[source], number)
+    else:
+        gtid = Gtid("mariadb", str(source), number, server_id)
+    return PlainTransaction(gtid, timestamp, items, rows_size, size, length)

@@ -1,0 +1,55 @@
+"""Which DEFAULTs give the rows of a table the same values at a server of another kind.
+
+A new column's DEFAULT may be an expression over the row: MySQL since 8.0.13, MariaDB since 10.2. Each server computes
+it by rules of its own: letters that UPPER knows, digits of numbers in texts, what a regular expression matches, weights
+of collations. No document says which functions agree, so only these count as exact here: literals, the time, a column
+as it is, and sums and products of whole numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dm.errors import DMError
+from dm.mysql.schema.normal import computed_default
+from dm.mysql.schema.table import Column, TableSchema
+from dm.mysql.schema.widening import widens
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.token import Token, tokenize
+from dm.type_family import INTEGERS
+
+_PLAIN: Final = SourceContext("mysql", 0, "")
+_TIMES: Final = frozenset(
+    {"CURDATE", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURTIME", "LOCALTIME", "LOCALTIMESTAMP", "NOW",
+     "UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"}
+)  # fmt: skip
+_EXACT: Final = frozenset("+-*()")
+
+
+def exact_default(column: Column, table: TableSchema) -> bool:
+    """Whether the column, once it is added to the table, has the same values on every server."""
+    if column.default is None or not computed_default(column):
+        return True
+    try:
+        tokens = [token for token in tokenize(column.default, _PLAIN) if token.upper not in ("(", ")")]
+    except DMError:
+        return False
+    first = tokens[0] if tokens else None
+    if first is not None and first.upper in _TIMES:
+        return all(token.kind == "number" for token in tokens[1:])
+    there = table.column(first.text) if first is not None and len(tokens) == 1 and _names(first) else None
+    if there is not None:
+        return widens(there, column)
+    return column.base in INTEGERS and all(_whole(token, table) for token in tokens)
+
+
+def _names(token: Token) -> bool:
+    return token.kind in ("name", "word")
+
+
+def _whole(token: Token, table: TableSchema) -> bool:
+    """Whether it is a whole number, a column of such, or what adds, subtracts and multiplies them."""
+    named = table.column(token.text) if _names(token) else None
+    if named is not None:
+        return named.base in INTEGERS
+    return token.text in _EXACT or (token.kind == "number" and token.text.isascii() and token.text.isdecimal())

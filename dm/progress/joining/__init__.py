@@ -1,0 +1,1 @@
+"""Progress of tables that are loaded beside a running stream."""

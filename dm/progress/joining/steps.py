@@ -1,0 +1,388 @@
+"""Tables that are loaded beside a running stream, and join it: who has them at each step, and what a crash finds.
+
+Problem: a table's rows are to be loaded (again) while the task follows its source. No row of it may be lost or applied
+twice, the task's other tables may not wait for the load, and any process may die anywhere.
+
+Two streams of one source read its binlog. *Main* is the task. The *share* is the tables that are loaded: a task of its
+own inside (`SubtaskKey.share`), in mode `all`, with its own progress tables, lanes and epochs, so all of `protocol.py`
+and of `chunks.py` holds for it. At every moment each table is of one of them, and no target table gets rows of both.
+One row per source says how far it is:
+
+    asked      a person asked for it. The tables are main's, or, if they are added, nobody's.
+    out        main has given the tables up, at a place where it had done everything before and nothing behind. That
+               place and their structures are stored as the share's checkpoint.
+    undo       a person took it back: the share begins at that checkpoint, with the rows that are there. No load.
+    emptying   the target tables are being emptied; the share's progress is removed, so nobody writes them.
+    loading    they are empty: dump, load, sync.
+    near       the share has come near main, and goes on.
+    until      main rests at a place M. The share goes on until it is there, or a little further.
+    ready      the share rests at a place C: everything up to C is done, nothing behind it. Main goes on to exactly C.
+    cancelled  tables that were to be added are not: what the load has made is removed.
+
+    (no row)   the tables are main's, with the structures that they have at the place where both rested.
+
+Invariants.
+
+J1  Only main moves `asked` to `out`, `near` to `until`, `ready` back to `loading`, and takes the tables back, each
+    under its control lane's claim (I1) and in one transaction with what that means for its checkpoint.
+J2  Only the share moves to `ready`, under its own claim, behind an orderly end of its run: its lanes are drained, its
+    bound and its tables' own points are passed. It never runs on from `ready` unless the row says so: a run looks at
+    the row once it has ended every older one, which may have been ready a moment ago. Nor does it load anything once
+    it was near: if its checkpoint is gone by then, its tables are main's.
+J3  The tables are taken back where both streams are at one and the same place, and neither has done anything behind it:
+    then what main does next is right for them. Everything that belongs to the share is deleted in the same transaction.
+    Raising its epoch waits for what its sessions have open, and lets none of them commit afterwards (I1).
+J4  A target table is emptied only in `emptying`, by the session that holds the share's lock of this purpose. A new
+    process ends the holder first (`fence.py`), so no late TRUNCATE meets rows that were loaded. In `emptying` no
+    session of the share can write (its progress is gone), so to empty the table twice is harmless. From there a person
+    can't take the reload back, but can have it begin again: then the row says `emptying` once more.
+
+J5  Whatever makes a target table for tables that are added stores its name in the row first (`joining_made.py`). Who
+    cancels has ended the share's statements, and its epoch, before it reads the names and drops these tables.
+
+If a process dies, the next one reads the row and repeats its step: each is idempotent until the transaction that names
+the next one. Main's other tables wait while it rests in `until`. So it calls only a share that runs and is near, and
+waits for it a moment. If the share is not there in time, main goes on. The share rests all the same; if main is further
+by then, it is sent on its way again, and they meet later. `tests/testbed/joining_model.py` walks all steps, crashes and
+late commits of two such streams.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, cast
+
+from dm import faults
+from dm.config.subtask import Share
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.checkpoint import Checkpoint, TablePoint, read_checkpoint, write_global, write_table
+from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
+from dm.progress.tables import SubtaskKey, create_tables, existing_tables, reads
+
+Kind = Literal["reload", "add"]
+Phase = Literal["asked", "out", "undo", "emptying", "loading", "near", "until", "ready", "cancelled"]
+
+EMPTYING: Final = "emptying"  # the lane whose lock is held by who empties target tables
+
+
+@dataclass(frozen=True, slots=True)
+class Joining:
+    """What a source's row says."""
+
+    number: str  # of this time
+    kind: Kind
+    phase: Phase
+    share: Share
+    targets: tuple[TableName, ...] = ()  # reload: what is emptied; add: what the load makes (`joining_made.py`)
+    anew: bool = False  # target tables are dropped, and made again by the load
+    place: Position | None = None  # M in `until`, C in `ready`
+
+    @property
+    def names(self) -> tuple[TableName, ...]:
+        """The tables of a reload."""
+        return tuple(TableName(*each) for each in self.share.tables)
+
+    def has(self, table: TableName) -> bool:
+        """Whether a table of the source is one of a reload."""
+        return (table.schema, table.table) in self.share.tables
+
+
+def create_joinings(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Create what is missing."""
+    create_tables(connection, key)
+
+
+@reads(lambda key: key.joining)
+def read_joining(connection: TargetConnection, key: SubtaskKey, *, lock: bool = False) -> Joining | None:
+    """The row of a source; `lock`: nobody else changes it before the transaction ends. The table has to exist."""
+    rows = connection.query(
+        "SELECT number, kind, phase, share, targets, anew, server_uuid, binlog_name, binlog_pos, binlog_gtid"
+        f" FROM {key.joining.sql} WHERE id = %s{' FOR UPDATE' if lock else ''}",
+        (key.source_id,),
+    )
+    if not rows:
+        return None
+    number, kind, phase, share, targets, anew, *place = rows[0]
+    return Joining(
+        str(number),
+        cast(Kind, str(kind)),
+        cast(Phase, str(phase)),
+        Share.model_validate_json(str(share)),
+        tuple(TableName(*each) for each in json.loads(str(targets))),
+        bool(anew),
+        read_position(*place),
+    )
+
+
+def find_joining(connection: TargetConnection, key: SubtaskKey) -> Joining | None:
+    """The same, safe before the table exists."""
+    return read_joining(connection, key) if key.joining in existing_tables(connection, key) else None
+
+
+def ask(
+    connection: TargetConnection,
+    key: SubtaskKey,
+    kind: Kind,
+    share: Share,
+    targets: Sequence[TableName],
+    *,
+    anew: bool = False,
+) -> Joining:
+    """Store that tables are to be loaded; raises DMError `joining-exists` while others are."""
+    create_joinings(connection, key)
+    asked = Joining(uuid.uuid4().hex, kind, "asked", share, tuple(targets), anew)
+    connection.begin()
+    affected = connection.execute(
+        f"INSERT IGNORE INTO {key.joining.sql} (id, number, kind, phase, share, targets, anew, binlog_gtid)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, '')",
+        (
+            key.source_id, asked.number, kind, "asked", share.model_dump_json(), json.dumps(asked.targets), int(anew),
+        ),
+    )  # fmt: skip
+    connection.commit()
+    if affected != 1:
+        raise DMError("joining-exists", task=key.task, source=key.source_id)
+    return asked
+
+
+def ask_again(connection: TargetConnection, key: SubtaskKey, joining: Joining, *, anew: bool) -> bool:
+    """The same is asked for, and main still has the tables: only `anew` may differ. False where it has begun."""
+
+    def act() -> bool:
+        asked = move(connection, key, joining, ["asked"], "asked")
+        if asked:
+            _set_anew(connection, key, anew=anew)
+        return asked
+
+    return in_transaction(connection, act)
+
+
+def move(
+    connection: TargetConnection,
+    key: SubtaskKey,
+    joining: Joining,
+    before: Iterable[Phase],
+    phase: Phase,
+    place: Position | None = None,
+) -> bool:
+    """Inside the open transaction: move on from one of the phases; False where the row says something else by now."""
+    found = read_joining(connection, key, lock=True)
+    if found is None or found.number != joining.number or found.phase not in set(before):
+        return False
+    file, offset, gtids, server = position_columns(place)
+    connection.execute(
+        f"UPDATE {key.joining.sql} SET phase = %s, server_uuid = %s, binlog_name = %s, binlog_pos = %s,"
+        " binlog_gtid = %s WHERE id = %s",
+        (phase, server, file, offset, gtids, key.source_id),
+    )
+    return True
+
+
+def _set_anew(connection: TargetConnection, key: SubtaskKey, *, anew: bool) -> None:
+    connection.execute(f"UPDATE {key.joining.sql} SET anew = %s WHERE id = %s", (int(anew), key.source_id))
+
+
+def forget_joining(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Inside the open transaction: there is nothing to load any more."""
+    connection.execute(f"DELETE FROM {key.joining.sql} WHERE id = %s", (key.source_id,))
+
+
+# -- Main's steps
+
+
+def give_up(connection: TargetConnection, main: LaneClaim, joining: Joining, checkpoint: Checkpoint) -> bool:
+    """Main is at its checkpoint with nothing done behind it: its tables are the share's. Raises DMError."""
+    key = main.key
+    create_tables(connection, key.share)
+    with claimed(connection, main):
+        if not move(connection, key, joining, ["asked"], "out"):
+            return False
+        _remove_share(connection, key.share)
+        if joining.kind == "reload":
+            write_global(connection, key.share, checkpoint.position, None, checkpoint.birth)
+            for table, point in checkpoint.tables.items():
+                if joining.has(table):
+                    write_table(connection, key.share, table, TablePoint(point.schema))
+                    _remove_table(connection, key, table)
+    faults.hit("join.given_up")
+    return True
+
+
+def call(connection: TargetConnection, main: LaneClaim, joining: Joining, place: Position) -> None:
+    """Main rests at this place: the share, which is near, is to come there. Raises DMError."""
+    with claimed(connection, main):
+        move(connection, main.key, joining, ["near"], "until", place)
+    faults.hit("join.called")
+
+
+def let_go(connection: TargetConnection, main: LaneClaim, joining: Joining) -> None:
+    """Main is beyond the place where the share rests: they meet later. Raises DMError."""
+    with claimed(connection, main):
+        move(connection, main.key, joining, ["ready"], "loading")
+
+
+def take_back(connection: TargetConnection, main: LaneClaim, joining: Joining, checkpoint: Checkpoint) -> bool:
+    """Main rests at its checkpoint, and so does the share: its tables are main's. Raises DMError.
+
+    False where the share is not there any more.
+    """
+    key = main.key
+    faults.hit("join.before_return")
+    with claimed(connection, main):
+        found = read_joining(connection, key, lock=True)
+        if found is None or found.number != joining.number or found.phase != "ready":
+            return False
+        _end_share(connection, key.share)
+        share = read_checkpoint(connection, key.share)
+        if share is None or not same_place(share.position, checkpoint.position):
+            raise DMError("checkpoint-damaged", table=str(key.share.checkpoint), source=key.source_id)
+        for table in checkpoint.tables:
+            if found.has(table):
+                _remove_table(connection, key, table)
+        for table, point in share.tables.items():
+            if point.schema is not None:
+                write_table(connection, key, table, TablePoint(point.schema))
+        names = "ghost_schema, ghost_table, ddls"
+        connection.execute(
+            f"REPLACE INTO {key.online.sql} (id, {names}) SELECT id, {names} FROM {key.share.online.sql} WHERE id = %s",
+            (key.source_id,),
+        )
+        _remove_share(connection, key.share)
+        forget_joining(connection, key)
+    faults.hit("join.returned")
+    return True
+
+
+def same_place(one: Position, other: Position) -> bool:
+    """Whether two streams are behind the same transaction of one server."""
+    return one.same_files(other) and one.order == other.order
+
+
+# -- The share's steps
+
+
+def begin_emptying(
+    connection: TargetConnection,
+    key: SubtaskKey,
+    joining: Joining,
+    before: Sequence[Phase],
+    *,
+    anew: bool | None = None,
+) -> bool:
+    """Nothing writes the target tables from here on; False where a person has decided otherwise. Raises DMError.
+
+    `anew` is stored with it: who empties the tables must not find the one without the other.
+    """
+
+    def act() -> bool:
+        moved = move(connection, key, joining, before, "emptying")
+        if moved:
+            _remove_share(connection, key.share)
+        if moved and anew is not None:
+            _set_anew(connection, key, anew=anew)
+        return moved
+
+    return in_transaction(connection, act)
+
+
+def begin_loading(connection: TargetConnection, key: SubtaskKey, joining: Joining) -> bool:
+    """The target tables are as the load is to find them; False where a person has decided otherwise. Raises DMError."""
+
+    def act() -> bool:
+        found = read_joining(connection, key, lock=True)
+        as_asked = found is not None and found.anew == joining.anew
+        return as_asked and move(connection, key, joining, ["emptying"], "loading")
+
+    moved = in_transaction(connection, act)
+    faults.hit("join.loading")
+    return moved
+
+
+def in_transaction(connection: TargetConnection, act: Callable[[], bool]) -> bool:
+    """Commit what it does, or roll back where it fails; raises DMError."""
+    try:
+        connection.begin()
+        done = act()
+        connection.commit()
+    except DMError:
+        connection.rollback()
+        raise
+    return done
+
+
+def be_near(connection: TargetConnection, main: SubtaskKey, joining: Joining) -> None:
+    """Inside a transaction under the share's claim: it is about where main is. Raises DMError."""
+    move(connection, main, joining, ["loading", "undo"], "near")
+
+
+def be_ready(connection: TargetConnection, share: LaneClaim, main: SubtaskKey, joining: Joining, at: Position) -> bool:
+    """The share rests at its checkpoint; False where main, or a person, has decided otherwise. Raises DMError."""
+    faults.hit("join.before_ready")
+    with claimed(connection, share):
+        moved = move(connection, main, joining, ["until"], "ready", at)
+    faults.hit("join.ready")
+    return moved
+
+
+def end_share(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Remove the share's progress; none of its sessions can commit afterwards. Raises DMError."""
+    create_tables(connection, key.share)
+
+    def act() -> bool:
+        _remove_share(connection, key.share)
+        return True
+
+    in_transaction(connection, act)
+
+
+def take_away(connection: TargetConnection, key: SubtaskKey) -> None:
+    """There is nothing to load any more; raises DMError."""
+
+    def act() -> bool:
+        forget_joining(connection, key)
+        return True
+
+    in_transaction(connection, act)
+
+
+def _end_share(connection: TargetConnection, share: SubtaskKey) -> None:
+    """Inside the open transaction: wait for what the share's sessions have open; none can commit afterwards.
+
+    The rows stay, for their epochs: a later share must not have those of an earlier one.
+    """
+    connection.execute(
+        f"UPDATE {share.worker.sql} SET epoch = epoch + 1, binlog_name = '', binlog_pos = 0, binlog_gtid = '',"
+        " server_uuid = '' WHERE id = %s",
+        (share.source_id,),
+    )
+
+
+def _remove_share(connection: TargetConnection, share: SubtaskKey) -> None:
+    """Inside the open transaction: remove all its progress; none of its sessions can commit afterwards."""
+    _end_share(connection, share)
+    for table in existing_tables(connection, share):
+        if table not in (share.joining, share.deferral, share.worker):
+            connection.execute(f"DELETE FROM {table.sql} WHERE id = %s", (share.source_id,))
+
+
+def _remove_table(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
+    connection.execute(
+        f"DELETE FROM {key.checkpoint.sql} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
+        (key.source_id, table.schema, table.table),
+    )
+
+
+def read_place(connection: TargetConnection, key: SubtaskKey) -> Position | None:
+    """L, without the structures."""
+    rows = connection.query(
+        "SELECT server_uuid, binlog_name, binlog_pos, binlog_gtid"
+        f" FROM {key.checkpoint.sql} WHERE id = %s AND is_global",
+        (key.source_id,),
+    )
+    return read_position(*rows[0]) if rows else None

@@ -1,0 +1,1 @@
+"""Progress of a shard merge: groups, held shards, numbered DDLs, structures."""

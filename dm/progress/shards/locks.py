@@ -1,0 +1,180 @@
+"""What waits in the groups of a task that merges shards, and what a person decides about it.
+
+DM calls a DDL that is not executed yet a lock. A decision is one transaction under the group's latch: it says that
+nobody waits for some shards at this DDL (`waived`), or that nobody executes it (`skipped`). What the shards do then is
+their own business: whoever is there executes, whoever comes late finds it executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from dm import faults
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.shards.group import Group, Member
+from dm.progress.shards.groups import ShardGroups
+from dm.progress.shards.sources import remove_source, remove_table, waiting_tables
+from dm.progress.shards.tables import ShardTables, lock_id
+from dm.progress.tables import SubtaskKey, reads, texts
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A shard of a lock."""
+
+    member: Member
+    arrived: bool
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A DDL of a target table that is not executed yet."""
+
+    task: str
+    target: TableName
+    number: int
+    statements: tuple[str, ...]
+    owner: str  # the source that came first
+    since: datetime
+    shards: tuple[Waiting, ...]
+    absent: tuple[str, ...]  # sources that have not said yet which shards they have
+
+    @property
+    def id(self) -> str:
+        """As DM names it."""
+        return lock_id(self.task, self.target)
+
+    @property
+    def synced(self) -> tuple[str, ...]:
+        """The sources of which all shards have arrived."""
+        return tuple(sorted({each.member.source_id for each in self.shards} - set(self.unsynced)))
+
+    @property
+    def unsynced(self) -> tuple[str, ...]:
+        """The other sources."""
+        missing = {each.member.source_id for each in self.shards if not each.arrived}
+        return tuple(sorted(missing | set(self.absent)))
+
+
+@reads(lambda key: ShardTables.of(key).ddl)
+def read_locks(connection: TargetConnection, key: SubtaskKey) -> list[Lock]:
+    """All locks of a task; raises DMError."""
+    tables = ShardTables.of(key)
+    rows = connection.query(
+        "SELECT d.t_schema, d.t_table, d.number, d.statements, d.owner, UNIX_TIMESTAMP(d.create_time)"
+        f" FROM {tables.ddl.sql} d JOIN {tables.group.sql} g ON g.t_schema = d.t_schema AND g.t_table = d.t_table"
+        " WHERE d.number > g.executed ORDER BY d.t_schema, d.t_table"
+    )
+    absent = tuple(
+        str(row[0]) for row in connection.query(f"SELECT id FROM {tables.source.sql} WHERE NOT joined ORDER BY id")
+    )
+    locks = []
+    for schema, table, number, statements, owner, since in rows:
+        target = TableName(str(schema), str(table))
+        group, moments = ShardGroups(key).group(connection, target), _moments(connection, tables, target)
+        shards = [
+            Waiting(each, each.ready >= int(number), moments[each.source_id, each.table])
+            for each in group.members
+            if (each.source_id, each.table) in moments
+        ]
+        locks.append(
+            Lock(
+                key.task, target, int(number), texts(statements), str(owner).partition(" ")[0],
+                _moment(since), tuple(shards), absent,
+            )
+        )  # fmt: skip
+    return locks
+
+
+def _moments(
+    connection: TargetConnection, tables: ShardTables, target: TableName
+) -> dict[tuple[str, TableName], datetime]:
+    rows = connection.query(
+        f"SELECT id, s_schema, s_table, UNIX_TIMESTAMP(since) FROM {tables.table.sql}"
+        " WHERE t_schema = %s AND t_table = %s",
+        tuple(target),
+    )
+    return {(str(row[0]), TableName(str(row[1]), str(row[2]))): _moment(row[3]) for row in rows}
+
+
+def _moment(seconds: object) -> datetime:
+    return datetime.fromtimestamp(float(str(seconds)), UTC)
+
+
+@reads(lambda key: ShardTables.of(key).group)
+def find_target(connection: TargetConnection, key: SubtaskKey, wanted: str) -> TableName | None:
+    """The target table of a lock's ID, whether anything waits there or not."""
+    rows = connection.query(f"SELECT t_schema, t_table FROM {ShardTables.of(key).group.sql}")
+    targets = (TableName(str(row[0]), str(row[1])) for row in rows)
+    return next((target for target in targets if lock_id(key.task, target) == wanted), None)
+
+
+def unlock(
+    connection: TargetConnection, key: SubtaskKey, target: TableName, chosen: Callable[[Member], bool], *, skip: bool
+) -> Group:
+    """Wait for these shards no more at the DDL that is open, and do not execute it with `skip`; raises DMError.
+
+    Gives the group as it is then.
+    """
+    tables, groups = ShardTables.of(key), ShardGroups(key)
+    with _transaction(connection):
+        executed = groups.latched(connection, target)
+        number = executed + 1
+        rows = connection.query(
+            f"SELECT state FROM {tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
+            (*target, number),
+        )
+        if not rows:
+            raise DMError("shard-lock-not-found", lock=lock_id(key.task, target))
+        if skip and str(rows[0][0]) in ("begun", "executing"):
+            raise DMError("shard-lock-resolving", lock=lock_id(key.task, target))
+        for member in groups.group(connection, target, executed).missing(number):
+            if chosen(member):
+                connection.execute(
+                    f"UPDATE {tables.table.sql} SET waived = %s, since = since"
+                    " WHERE id = %s AND s_schema = %s AND s_table = %s",
+                    (number, member.source_id, *member.table),
+                )
+        if skip:
+            connection.execute(
+                f"UPDATE {tables.ddl.sql} SET skipped = 1 WHERE t_schema = %s AND t_table = %s AND number = %s",
+                (*target, number),
+            )
+        group = groups.group(connection, target, executed)
+        faults.hit("unlock.stored")
+    faults.hit("unlock.committed")
+    return group
+
+
+def give_up(
+    connection: TargetConnection, key: SubtaskKey, table: TableName | None = None
+) -> list[tuple[TableName, Position]]:
+    """Take a source out of all groups, or one of its tables; gives which waiting rows go with that, and from where."""
+    with _transaction(connection):
+        lost = waiting_tables(connection, key)
+        if table is None:
+            remove_source(connection, key)
+        else:
+            remove_table(connection, key, table)
+        faults.hit("unlock.given_up")
+    faults.hit("unlock.committed")
+    return [each for each in lost if table in (None, each[0])]
+
+
+@contextmanager
+def _transaction(connection: TargetConnection) -> Iterator[None]:
+    """Rolled back if something fails."""
+    try:
+        connection.begin()
+        yield
+        connection.commit()
+    except DMError:
+        connection.rollback()
+        raise

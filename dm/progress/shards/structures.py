@@ -1,0 +1,322 @@
+"""Shard merge, optimistic: which structure each shard has, and what the target's table keeps for some of them.
+
+`tests/testbed/optimistic_model.py` checks it exhaustively, `shard_members_model.py` beside it checks O7. The rules of
+`shard_groups` hold as well: statements that need all shards are numbered there. For the others
+(`dm.syncer.ddl.shard_policy`):
+
+O1  That a shard has another structure commits with the L behind its event. A restart reads the event again with the
+    structure before it.
+O2  Whoever decides holds the turn of the target table until that is committed. What it executes brings the target to
+    a state, so doing it twice is harmless, and no intent is needed.
+O3  Each decision counts the group's `revision`, in a transaction under the latch that reads the structures and sees
+    that the turn is still there. A structure is stored under the same revision only. So a session that lost its turn
+    unnoticed stores nothing that another decision has not seen.
+O4  A table that must be able to take rows without a column (`loose`) is said to be so before the column is made so.
+O5  Which columns hold old values of a shard (`kept`) is stored with its structure. So are those of others whose
+    DEFAULT is changed while it lacks them. What the target has no more is forgotten for all shards by the next
+    decision, before anything is executed.
+O6  Nothing is decided before every source has joined, and the structure of every shard is known.
+O7  A shard that is already as a DDL leaves the others (`dm.mysql.schema.shard_change`) is not waited for. Where that is
+true
+    of all others, the DDL is executed like one that passes, and has no number. It may be true of a shard that comes to
+    the DDL later: then it is true of all others for that one. Where some are waited for, it is asked again in the turn,
+    in which no structure changes, and counted with `executed`: the shard's next DDL has the next number. A shard that
+    comes to another DDL stays there, so it may be counted at once. It may also come there before any shard is at the
+    one that it is beyond (`dm.progress.shards.ddl_numbers`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.mysql.schema.serial import schema_from_json, schema_to_json
+from dm.mysql.schema.shard_change import undergone
+from dm.mysql.schema.shard_column import filling
+from dm.mysql.schema.table import TableSchema
+from dm.progress.shards.group import EARLY, WITH_THE_HELD, Shard
+from dm.progress.shards.tables import ShardTables
+from dm.progress.tables import SubtaskKey, reading, reads_own, texts
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A shard with its structure, as the others have to take it."""
+
+    source_id: str
+    table: TableName
+    schema: TableSchema | None  # None: not known yet
+    kept: frozenset[str]
+    early: bool = False  # its CREATE TABLE waits: the target has no row of it, and need not have its columns
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.source_id} {self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A group at the moment of a decision."""
+
+    revision: int
+    ready: bool  # every source has joined, and each structure is known
+    others: tuple[Known, ...]
+    loose: frozenset[str]
+    kept: frozenset[str]  # of the shard at hand
+    gated: bool  # the shard waits for all others, or comes to a statement for which another one does
+
+
+class ShardStructures:
+    """What one source stores. Each method works inside the caller's open transaction, under its claim."""
+
+    def __init__(self, key: SubtaskKey) -> None:
+        self.key = key  # of the source, not of a second pass
+        self._tables = ShardTables.of(key)
+
+    @reads_own(lambda key: ShardTables.of(key).table)
+    def survey(self, connection: TargetConnection, shard: Shard, form: str, there: Iterable[str]) -> Survey:
+        """Begin a decision; `there` are the columns that the target has now, seen in its turn."""
+        group, table = self._tables.group.sql, self._tables.table.sql
+        stored = connection.query(
+            f"SELECT executed, revision, loose FROM {group} WHERE t_schema = %s AND t_table = %s FOR UPDATE",
+            tuple(shard.target),
+        )
+        with reading(self._tables.group, self.key.source_id):
+            executed, revision, loose = int(stored[0][0]), int(stored[0][1]), _names(stored[0][2])
+        connection.execute(
+            f"UPDATE {group} SET revision = revision + 1 WHERE t_schema = %s AND t_table = %s", tuple(shard.target)
+        )
+        rows = connection.query(
+            "SELECT id, s_schema, s_table, passed, ready, structure, structure_after, kept, early,"
+            f" waived < ready FROM {table} WHERE t_schema = %s AND t_table = %s"
+            " ORDER BY id, s_schema, s_table",
+            tuple(shard.target),
+        )
+        columns, others = {name.lower() for name in there}, list[Known]()
+        mine, passed, waits = frozenset[str](), executed, False
+        for source_id, s_schema, s_table, behind, ready, structure, after, kept, early, waited_for in rows:
+            name = TableName(str(s_schema), str(s_table))
+            # A statement that all have come to, and that is executed, is behind this one, too; not behind a waived one.
+            text = after if int(behind) < min(executed, int(ready)) else structure
+            still = self._still_kept(connection, str(source_id), name, _names(kept), columns)
+            if (str(source_id), name) == (self.key.source_id, shard.table):
+                mine, passed, waits = still, int(behind), int(ready) > int(behind)
+            else:
+                schema = schema_from_json(str(text)) if text else None
+                waits_early = int(early) == WITH_THE_HELD or (int(early) == EARLY and bool(waited_for))
+                others.append(Known(str(source_id), name, schema, still, waits_early))
+        known = all(other.schema is not None for other in others)
+        return Survey(
+            revision + 1,
+            known and self._joined(connection),
+            tuple(others),
+            loose,
+            mine,
+            waits or self._open(connection, shard, passed + 1, form),
+        )
+
+    def loosen(self, connection: TargetConnection, target: TableName, loose: frozenset[str]) -> None:
+        """Say which columns have a default for shards that lack them only, before they get it."""
+        connection.execute(
+            f"UPDATE {self._tables.group.sql} SET loose = %s WHERE t_schema = %s AND t_table = %s",
+            (json.dumps(sorted(loose)), *target),
+        )
+
+    def store(
+        self,
+        connection: TargetConnection,
+        shard: Shard,
+        schema: TableSchema,
+        survey: Survey,
+        *,
+        kept: frozenset[str],
+        loose: frozenset[str],
+    ) -> None:
+        """The shard has this structure from here on; in the transaction that stores L. Raises DMError."""
+        self.narrowed(connection, shard.target, survey, loose)
+        self._set(connection, shard.table, structure=schema_to_json(schema), kept=json.dumps(sorted(kept)))
+
+    @reads_own(lambda key: ShardTables.of(key).group)
+    def narrowed(self, connection: TargetConnection, target: TableName, survey: Survey, loose: frozenset[str]) -> None:
+        """What was decided is executed; in the transaction that stores L. Raises DMError."""
+        found = connection.query(
+            f"SELECT revision FROM {self._tables.group.sql} WHERE t_schema = %s AND t_table = %s FOR UPDATE",
+            tuple(target),
+        )
+        if int(found[0][0]) != survey.revision:
+            raise DMError("shard-ddl-out-of-turn", target=target, number=survey.revision)
+        self.loosen(connection, target, loose)
+
+    def arrived(
+        self, connection: TargetConnection, shard: Shard, after: TableSchema | None, target: TableSchema | None
+    ) -> None:
+        """The shard waits for all others, and will have this structure behind its statement.
+
+        `target` has the keys that find the rows of all (`undergone`). They change for all at once, so any shard tells.
+        """
+        if target is not None:
+            connection.execute(
+                f"UPDATE {self._tables.group.sql} SET target = %s WHERE t_schema = %s AND t_table = %s",
+                (schema_to_json(target), *shard.target),
+            )
+        self._set(connection, shard.table, structure_after=None if after is None else schema_to_json(after))
+
+    def passed(self, connection: TargetConnection, shard: Shard, schema: TableSchema | None) -> None:
+        """The shard is behind a statement that all had come to; in the transaction that stores L behind it."""
+        self._set(
+            connection,
+            shard.table,
+            structure=None if schema is None else schema_to_json(schema),
+            structure_after=None,
+        )
+
+    @reads_own(lambda key: ShardTables.of(key).table)
+    def learn(self, connection: TargetConnection, schemas: Iterable[TableSchema]) -> None:
+        """The structures that shards of this source have at L, where what is stored differs or is missing."""
+        rows = connection.query(
+            f"SELECT s_schema, s_table, structure FROM {self._tables.table.sql} WHERE id = %s", (self.key.source_id,)
+        )
+        stored = {TableName(str(row[0]), str(row[1])): row[2] for row in rows}
+        for schema in schemas:
+            text = stored.get(schema.name, "")
+            if text is None or (text and schema_from_json(str(text)) != schema):
+                self._set(connection, schema.name, structure=schema_to_json(schema))
+
+    @reads_own(lambda key: ShardTables.of(key).table)
+    def executed(self, connection: TargetConnection, shard: Shard) -> None:
+        """A statement that all had come to is executed; in the transaction that counts it, in the target's turn.
+
+        Where it changes a DEFAULT, rows of a waived shard that lacks the column have the old one.
+        """
+        table, of_target = self._tables.table.sql, "t_schema = %s AND t_table = %s"
+        rows = connection.query(
+            "SELECT id, s_schema, s_table, structure, COALESCE(structure_after, structure), kept"
+            f" FROM {table} WHERE {of_target} AND structure IS NOT NULL",
+            tuple(shard.target),
+        )
+        found = {(str(row[0]), TableName(str(row[1]), str(row[2]))): row[3:] for row in rows}
+        own = found.pop((self.key.source_id, shard.table), None)
+        if own is None:
+            return
+        before, after = (schema_from_json(str(text)) for text in own[:2])
+        changed = {
+            column.name.lower()
+            for column in after.columns
+            if (old := before.column(column.name)) is not None and filling(old) != filling(column)
+        }
+        for (source_id, name), (_, theirs, kept) in found.items():
+            schema = schema_from_json(str(theirs))
+            lacking = frozenset(column for column in changed if schema.column(column) is None)
+            if lacking - _names(kept):
+                # A decision that has seen less stores nothing (O3).
+                connection.execute(
+                    f"UPDATE {self._tables.group.sql} SET revision = revision + 1 WHERE {of_target}",
+                    tuple(shard.target),
+                )
+                connection.execute(
+                    f"UPDATE {table} SET kept = %s, since = since WHERE id = %s AND s_schema = %s AND s_table = %s",
+                    (json.dumps(sorted(lacking | _names(kept))), source_id, *name),
+                )
+
+    def told(self, connection: TargetConnection, shard: Shard, schema: TableSchema) -> None:
+        """A person says what the shard is like; in the transaction that stores it at the checkpoint.
+
+        The caller's claim is that no run of the source exists. Another source's decision that is under way stores
+        nothing then: it has seen the shard's old structure.
+        """
+        connection.execute(
+            f"UPDATE {self._tables.group.sql} SET revision = revision + 1 WHERE t_schema = %s AND t_table = %s",
+            tuple(shard.target),
+        )
+        self._set(connection, shard.table, structure=schema_to_json(schema))
+
+    def learn_early(self, connection: TargetConnection, created: TableSchema) -> None:
+        """A new table that waits at its CREATE TABLE is like this, and is so behind what it waits for."""
+        text = schema_to_json(created)
+        self._set(connection, created.name, structure=text, structure_after=text)
+
+    @reads_own(lambda key: ShardTables.of(key).table)
+    def others_have(self, connection: TargetConnection, shard: Shard, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Which of these columns other shards have, or may have, since what they are like is not known."""
+        rows = connection.query(
+            f"SELECT id, s_schema, s_table, structure, structure_after FROM {self._tables.table.sql}"
+            " WHERE t_schema = %s AND t_table = %s",
+            tuple(shard.target),
+        )
+        theirs = set[str]()
+        for source_id, s_schema, s_table, *structures in rows:
+            if (str(source_id), TableName(str(s_schema), str(s_table))) == (self.key.source_id, shard.table):
+                continue
+            if structures[0] is None:
+                return columns
+            known = (schema_from_json(str(text)) for text in structures if text)
+            theirs |= {column.name.lower() for schema in known for column in schema.columns}
+        return tuple(name for name in columns if name.lower() in theirs)
+
+    # -- Inside
+
+    def _set(self, connection: TargetConnection, table: TableName, **values: str | None) -> None:
+        assigned = ", ".join(f"{name} = %s" for name in values)
+        connection.execute(
+            f"UPDATE {self._tables.table.sql} SET {assigned} WHERE id = %s AND s_schema = %s AND s_table = %s",
+            (*values.values(), self.key.source_id, *table),
+        )
+
+    def _still_kept(
+        self, connection: TargetConnection, source_id: str, table: TableName, kept: frozenset[str], there: set[str]
+    ) -> frozenset[str]:
+        still = kept & there
+        if still != kept:
+            connection.execute(
+                f"UPDATE {self._tables.table.sql} SET kept = %s WHERE id = %s AND s_schema = %s AND s_table = %s",
+                (json.dumps(sorted(still)), source_id, *table),
+            )
+        return still
+
+    def _joined(self, connection: TargetConnection) -> bool:
+        late = connection.query(f"SELECT COUNT(*) FROM {self._tables.source.sql} WHERE NOT joined")
+        return int(late[0][0]) == 0
+
+    def _open(self, connection: TargetConnection, shard: Shard, number: int, form: str) -> bool:
+        rows = connection.query(
+            f"SELECT form FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
+            (*shard.target, number),
+        )
+        return bool(rows) and str(rows[0][0]) == form
+
+
+def beyond(
+    connection: TargetConnection, tables: ShardTables, target: TableName, executed: int
+) -> set[tuple[str, TableName]]:
+    """The shards that are already as the open DDL leaves those that have come to it (O7)."""
+    rows = connection.query(
+        f"SELECT id, s_schema, s_table, passed, ready, early, structure, structure_after FROM {tables.table.sql}"
+        " WHERE t_schema = %s AND t_table = %s AND structure IS NOT NULL",
+        tuple(target),
+    )
+    there, others = list[tuple[TableSchema, TableSchema]](), dict[tuple[str, TableName], TableSchema]()
+    for source_id, schema, table, passed, ready, early, structure, after in rows:
+        if int(passed) == executed and int(ready) <= executed:  # it is in the middle of nothing
+            others[str(source_id), TableName(str(schema), str(table))] = schema_from_json(str(structure))
+        elif int(passed) == executed and not early and after is not None:
+            there.append((schema_from_json(str(structure)), schema_from_json(str(after))))
+    if not there:
+        return set()
+    found = connection.query(
+        f"SELECT target FROM {tables.group.sql} WHERE t_schema = %s AND t_table = %s", tuple(target)
+    )
+    table = schema_from_json(str(found[0][0])) if found and found[0][0] else None
+    return {
+        name
+        for name, schema in others.items()
+        if all(undergone(before, after, schema, table) for before, after in there)
+    }
+
+
+def _names(text: object) -> frozenset[str]:
+    return frozenset(texts(text)) if text else frozenset()

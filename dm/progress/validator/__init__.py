@@ -1,0 +1,1 @@
+"""What validators have stored at the target."""

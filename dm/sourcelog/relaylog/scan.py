@@ -1,0 +1,126 @@
+"""Reading a relay file from its last index on, event by event, to find out what it proves.
+
+A scan stops at the first bad byte: a torn write, half a transaction, damage. Everything up to the end of the last
+complete transaction is proven. The caller judges the rest: at the end of a growing file it is normal, in the middle of
+a closed file it is not.
+
+If the source writes no checksums, events alone prove nothing. Then only the CRCs of an index do, and a scan ends where
+they end, unless the caller has nothing better and trusts the bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from zlib import crc32
+
+from dm.errors import DMError
+from dm.flavor import Flavor
+from dm.mysql.binlog.frame import CRC_RESIDUE
+from dm.mysql.binlog.gtid_history import GtidHistory, format_has_checksum
+from dm.mysql.binlog.header import EventType
+from dm.sourcelog.relaylog.block_crcs import BlockCrcs
+from dm.sourcelog.relaylog.event_file import EventFile
+from dm.sourcelog.relaylog.index import BLOCK, FileIndex, IndexBuilder, read_index
+
+
+@dataclass(slots=True)
+class Scan:
+    """What a file proves."""
+
+    index: FileIndex
+    stopped: int  # the place of the first bad event; the file's end if all are good
+    what: str = ""  # what is wrong there; empty at the end of the bytes
+    last_kind: int = 0  # type of the last good event that was read
+    bytes_read: int = 0
+
+
+def scan(path: Path, idx: Path | None, flavor: Flavor, *, upto: int | None = None, trust: bool = False) -> Scan | None:
+    """Read a file up to its last complete transaction, from its index on if given, at most to `upto`.
+
+    None when it has no format description yet.
+    """
+    with EventFile(path) as file:
+        size = file.size if upto is None else min(upto, file.size)
+        first = _beginning(file)
+        if first is None:
+            return None
+        created = int.from_bytes(first[:4], "little")
+        index = None if idx is None else read_index(idx, size, created)
+        if index is None:
+            index = FileIndex(flavor=flavor, created=created, checksum=format_has_checksum(first))
+            if not index.checksum and not trust:
+                index.complete = 4 + len(first)
+                index.block_crcs = _block_crcs(file, index.complete)
+                return Scan(index, index.complete, "there is no proof of what follows", first[4], file.bytes_read)
+        elif not index.checksum and not trust:
+            return Scan(index, index.complete, bytes_read=file.bytes_read)
+        found = _read_on(file, index, size)
+        if not index.checksum:
+            index.block_crcs = _block_crcs(file, index.complete)
+        found.bytes_read = file.bytes_read
+        return found
+
+
+def created_at(path: Path) -> int | None:
+    """The creation time in a file's format description; None when it can't be read."""
+    with EventFile(path) as file:
+        first = _beginning(file)
+    return None if first is None else int.from_bytes(first[:4], "little")
+
+
+def _beginning(file: EventFile) -> bytes | None:
+    """The format description, if there is one; a torn one counts as none."""
+    try:
+        first = file.first_event() if file.has_magic() else None
+    except DMError as error:
+        if error.name != "relay-file-corrupt":
+            raise
+        return None
+    if first is None or first[4] != EventType.FORMAT_DESCRIPTION or crc32(first) != CRC_RESIDUE:
+        return None
+    return first
+
+
+def _read_on(file: EventFile, index: FileIndex, size: int) -> Scan:
+    history = GtidHistory(index.gtids)
+    history.boundary.checksum = index.checksum
+    builder = IndexBuilder(index, history)
+    found = Scan(index, index.complete)
+    try:
+        while events := file.read(found.stopped, upto=size):
+            for event in events:
+                end = found.stopped + len(event)
+                if fault := wrong(event, end, index.checksum):
+                    found.what = fault
+                    return found
+                builder.feed(event, end)
+                found.stopped = end
+                found.last_kind = event[4]
+    except DMError as error:
+        if error.name not in ("relay-file-corrupt", "event-corrupt"):
+            raise
+        found.what = str(error.details["what"])
+    else:
+        if found.stopped < size:
+            found.what = "an event is not all there"
+    finally:
+        builder.settled()
+    return found
+
+
+def wrong(event: bytes, end: int, checksum: bool) -> str:
+    """Evidence that these bytes are not the source's event ending here; empty if there is none."""
+    # A format description has a checksum even if no other event has one.
+    if (checksum or event[4] == EventType.FORMAT_DESCRIPTION) and crc32(event) != CRC_RESIDUE:
+        return "its checksum is wrong"
+    if int.from_bytes(event[13:17], "little") != end & 0xFFFFFFFF:
+        return f"it says that it ends at {int.from_bytes(event[13:17], 'little')}"
+    return ""
+
+
+def _block_crcs(file: EventFile, size: int) -> list[int]:
+    blocks = BlockCrcs()
+    for at in range(0, size, BLOCK):
+        blocks.add(file.raw(at, min(BLOCK, size - at)))
+    return blocks.upto(size, file.raw)

@@ -1,0 +1,104 @@
+"""Whether a transaction of the source was brought there from this very target, by a task in the other direction.
+
+After a cut-over the way back writes into the old source. If the first task goes on from its checkpoint, it reads these
+changes as new ones and applies them to the server that they came from: rows without a key come twice. However the task
+came to read them (a start, a resume after months, a start time, the daemon's own restart), it reads them here. So the
+rule is kept here: a transaction with rows of the task and with progress of a task that reads the target ends the run
+before any of it is applied. The precheck `way_back` finds the usual case earlier, and may stop looking when it takes
+long.
+
+Each transaction that a task commits has its progress row in it, and the table of that row tells the task. Where that
+task reads is in its checkpoint table beside it, which is asked once for each table of progress: a task applies nothing
+before its checkpoint says where it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import closing
+
+from dm.config import Endpoint
+from dm.errors import DMError
+from dm.flavor import is_tidb
+from dm.gtid import GtidFormatError, GtidSet
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.tables import SubtaskKey
+from dm.sourcelog.upstream.connection import Connection, connect, fetch
+from dm.sourcelog.upstream.facts import ServerFacts, executed_gtids, read_facts
+
+CHECKPOINT = SubtaskKey("", "", "").checkpoint.table
+"""The end of the name of each task's checkpoint table."""
+
+_OF_NO_TASK = SubtaskKey("", "", "")
+# What is written together with rows: by a stream, by a load, by a replay.
+_BESIDE_ROWS = tuple(
+    table.table for table in (_OF_NO_TASK.worker, _OF_NO_TASK.table("loader_checkpoint"), _OF_NO_TASK.replay)
+)
+
+
+class BroughtBack:
+    """Judges the transactions of one run."""
+
+    def __init__(self, reads_target: Callable[[TableName], bool]) -> None:
+        self._reads_target = reads_target  # a task with this checkpoint table
+        self._asked: dict[TableName, bool] = {}
+
+    def demand_none(self, progress: TableName, tables: Iterable[TableName], position: Position) -> None:
+        """Raise DMError where a transaction with this progress and rows of these tables came from the target."""
+        table = next((each for each in tables if not is_progress(each)), None)
+        if table is None:
+            return
+        if progress not in self._asked:
+            self._asked[progress] = self._reads_target(TableName(progress.schema, task_of(progress) + CHECKPOINT))
+        if self._asked[progress]:
+            raise DMError("brought-back", table=table, task=task_of(progress), position=position)
+
+
+def is_progress(table: TableName) -> bool:
+    """Whether the name is that of a table of progress that is written together with rows."""
+    return table.table.lower().endswith(_BESIDE_ROWS)
+
+
+def task_of(progress: TableName) -> str:
+    """The task whose progress a table has; what it loads beside its stream is its own."""
+    end = next(end for end in _BESIDE_ROWS if progress.table.lower().endswith(end))
+    return SubtaskKey("", progress.table[: -len(end)], "").main.task
+
+
+def asking(source: Callable[[], Connection], target: Endpoint) -> BroughtBack:
+    """One that asks the servers when it has to; `source` opens a connection."""
+
+    def reads_target(checkpoint: TableName) -> bool:
+        with closing(source()) as there, closing(connect(target, role="target")) as connection:
+            return reads_server(there, checkpoint, connection, read_facts(connection))
+
+    return BroughtBack(reads_target)
+
+
+def reads_server(source: Connection, checkpoint: TableName, server: Connection, facts: ServerFacts) -> bool:
+    """Whether a source's checkpoint table is of a task that reads this server, or one whose transactions it has."""
+    if is_tidb(facts.version_text):
+        return False  # it has no binlog
+    columns = fetch(
+        source,
+        "SELECT 1 FROM information_schema.columns WHERE table_schema = %s AND table_name = %s"
+        " AND column_name = 'server_uuid'",
+        (*checkpoint,),
+    )
+    if not columns:
+        return False  # gone, hidden from this account, or of DM itself, which does not say which server it reads
+    places = fetch(source, f"SELECT server_uuid, binlog_gtid FROM {checkpoint.sql} WHERE is_global", None)
+    return any(_is_server(server, facts, str(uuid), str(gtids or "")) for uuid, gtids in places)
+
+
+def _is_server(server: Connection, facts: ServerFacts, uuid: str, gtids: str) -> bool:
+    if uuid == facts.server_uuid:
+        return True
+    if facts.flavor == "mariadb" or not gtids:
+        return False  # its numbers count from 1 on every server
+    try:
+        read = GtidSet.parse(gtids, "mysql").named
+    except GtidFormatError:
+        return False
+    return bool(read) and executed_gtids(server, facts) >= read

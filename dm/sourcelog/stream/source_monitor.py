@@ -1,0 +1,183 @@
+"""What the source has that we lack: its binlog end and its clock, and so whether we are synced and how far behind.
+
+`synced` answers only with an end that was read after the question. Lag is the source's clock minus the time of the last
+applied transaction. It is 0 only if everything up to a just-read end is applied, never for lack of knowledge: while the
+source does not answer, the lag is unknown. It may have rested since, or not.
+
+If the end is before a position that was already applied when the question was sent, the source's binlog was reset. Such
+a server sends nothing and reports nothing until it has written as much again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from dm.clock import Clock
+from dm.errors import DMError
+from dm.position import Position
+from dm.sourcelog.upstream.address import Opened, SourceAddresses
+from dm.sourcelog.upstream.connection import Connection, fetch
+from dm.sourcelog.upstream.facts import ServerFacts, binlog_end
+
+INTERVAL_SECONDS = 2.0
+FRESH_SECONDS = 3 * INTERVAL_SECONDS  # an older end proves nothing about now
+
+BEHIND = 2  # readings that prove it: between two files a server may name the one that it has just closed
+
+_NOWHERE: Final = Position("", "")
+
+Look = Callable[[Connection, ServerFacts, float], None]  # asks more at each reading, made at the source's time
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEnd:
+    """The end of the source's binlog, and the source's clock at that moment."""
+
+    position: Position
+    source_time: float
+    read_at: float  # our monotonic clock, before the question was sent
+    is_behind: bool = False  # what was applied before the question is beyond it
+
+    def is_covered_by(self, applied: Position) -> bool:
+        """Whether everything up to here is applied; raises DMError when that can't be known."""
+        end = self.position
+        # Across a switch of servers without GTIDs positions can't be compared, so nothing is claimed.
+        if self.is_behind or (applied.server_uuid != end.server_uuid and not applied.gtid_set):
+            return False
+        if applied.covers(end):
+            return True
+        # After a switch to MariaDB, our position may be after the last transaction, with events outside transactions
+        # after it. Texts are compared: sets are equal whichever server assigned a number, and strict mode assigns each
+        # only once.
+        return end.flavor == "mariadb" and bool(end.gtid_set) and str(applied.gtid_set) == str(end.gtid_set)
+
+
+class SourceMonitor:
+    """Reads the source's end every two seconds, and at once when asked."""
+
+    def __init__(
+        self,
+        addresses: SourceAddresses,
+        clock: Clock,
+        look: Look = lambda *_: None,
+        *,
+        applied: Callable[[], Position] = lambda: _NOWHERE,
+        reset: Callable[[DMError], None] = lambda _: None,
+        interval: float = INTERVAL_SECONDS,
+    ) -> None:
+        self._interval = interval
+        self._addresses = addresses
+        self._clock = clock
+        self._look = look
+        self._applied = applied
+        self._reset = reset
+        self._behind = 0  # consecutive readings
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._changed = threading.Condition()
+        self._end: SourceEnd | None = None
+        self._tried_at = 0.0
+        self._asked_at = 0.0
+        self._answered_at = 0.0
+        self.trouble: DMError | None = None
+        self._thread = threading.Thread(target=self._run, name="source-monitor", daemon=True)
+
+    @property
+    def address(self) -> str:
+        """The address of the source that is in use."""
+        return self._addresses.current.address
+
+    @property
+    def on_standby(self) -> bool:
+        """Whether that is the standby."""
+        return self._addresses.on_standby
+
+    @property
+    def end(self) -> SourceEnd | None:
+        """The last end read; None before the first."""
+        return self._end
+
+    @property
+    def answered(self) -> bool:
+        """Whether the last end was read after the last question, and recently."""
+        end = self._end
+        return end is not None and end.read_at >= self._asked_at and self._fresh
+
+    @property
+    def _fresh(self) -> bool:
+        return self._clock.monotonic() - self._answered_at <= FRESH_SECONDS
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def refresh(self, timeout: float) -> None:
+        """Return when a reading begun after this call is over, or after the timeout."""
+        asked = self._asked_at = self._clock.monotonic()
+        self._wake.set()
+        with self._changed:
+            self._changed.wait_for(lambda: self._tried_at >= asked or self._stop.is_set(), timeout)
+
+    def _run(self) -> None:
+        opened: Opened | None = None
+        while not self._stop.is_set():
+            self._wake.clear()
+            began = self._clock.monotonic()
+            try:
+                if opened is not None and not self._addresses.is_read(opened[1]):
+                    opened[0].close()
+                    opened = None
+                if opened is None:
+                    opened = self._addresses.open()  # may be another server than before
+                connection, facts = opened
+                applied = self._applied()
+                position = binlog_end(connection, facts)
+                source_time = float(str(fetch(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]))
+                self._end = SourceEnd(position, source_time, began, self._compare(applied, position))
+                self._answered_at = self._clock.monotonic()
+                self._look(connection, facts, source_time)
+                self.trouble = None
+            except DMError as error:
+                # Not the unit's end: the reader meets the same trouble and reports it. The status shows it meanwhile.
+                self.trouble = error
+                if opened is not None:
+                    opened[0].close()
+                    opened = None
+            with self._changed:
+                self._tried_at = began
+                self._changed.notify_all()
+            self._clock.wait(self._wake, self._interval)
+        if opened is not None:
+            opened[0].close()
+
+    def _compare(self, applied: Position, end: Position) -> bool:
+        """Whether the end is before what was applied already."""
+        if not applied.same_files(end) or applied.order <= end.order:
+            self._behind = 0
+            return False
+        self._behind += 1
+        if self._behind == BEHIND:
+            what = f"its binlog ends at {end}, and {applied} was applied before"
+            self._reset(DMError("source-reset", what=what, position=applied))
+        return True
+
+    def lag(self, applied: Position, timestamp: int, synced: Callable[[Position], bool]) -> float | None:
+        """Seconds behind the source; None until its end is known, and while it does not answer."""
+        end = self._end
+        if end is None or self.trouble is not None or not self._fresh:
+            return None
+        if synced(applied):
+            return 0.0
+        if not timestamp:
+            return None
+        return max(0.0, end.source_time + self._clock.monotonic() - end.read_at - timestamp)

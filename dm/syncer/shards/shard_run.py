@@ -1,0 +1,324 @@
+"""What one reading of a source's binlog does beside the ordinary run, where the task merges shards.
+
+Main, the source's stream, ends when a held table may go on, behind what it was given; then a second pass begins. A pass
+ends at main's place and gives its tables back. `dm.progress.shards.holds` says what is stored at each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from dm import faults
+from dm.clock import Clock
+from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.ident import TableName
+from dm.mysql.schema.table import TableSchema
+from dm.position import Position
+from dm.progress.checkpoint import has_checkpoint, read_checkpoint
+from dm.progress.lane_rows import CONTROL, LaneClaim, claimed
+from dm.progress.shards.group import READ_AGAIN, Group, Shard, Standing
+from dm.progress.shards.groups import ShardGroups
+from dm.progress.shards.holds import HeldTable, begin_second, earliest, read_held, return_second, undecided_before
+from dm.progress.shards.sources import expect_sources
+from dm.progress.shards.structures import ShardStructures
+from dm.progress.shards.tables import create_shard_tables, lock_id
+from dm.progress.tables import SubtaskKey
+from dm.progress.takeover import Takeover
+from dm.rules.owned_tables import OwnedTables
+from dm.sourcelog.stream.origin import Origin
+from dm.sourcelog.stream.prepared import PreparedTransactions
+from dm.syncer.apply.target_sessions import TargetSessions
+from dm.syncer.beside import BesideWatch
+from dm.syncer.ddl.shard_gate import ShardReading
+from dm.syncer.parts import Parts
+from dm.syncer.shards.pass_end import PassEnd
+from dm.syncer.state_found import StateFound
+from dm.unit import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A group that a held table waits for."""
+
+    source_id: str
+    table: TableName
+    target: TableName
+    statements: tuple[str, ...]
+    since: datetime
+    place: Position
+    group: Group
+    optimistic: bool
+
+    def to_json(self) -> dict[str, JSON]:
+        """As DM shows it, with what the other sources lack beside."""
+        members = self.group.members
+        number = next((each.ready for each in members if (each.source_id, each.table) == self._own), 0)
+        missing = self.group.missing(number)
+        own = [each for each in members if each.source_id == self.source_id]
+        executed = self.group.executed >= number
+        unknown: list[JSON] = [
+            f"{each.source_id} {each.table.sql}" for each in members if not (self.statements or each.known)
+        ]
+        return {
+            "target": self.target.sql,
+            "DDLs": list[JSON](self.statements),
+            "firstLocation": str(self.place),
+            "synced": [each.table.sql for each in own if each not in missing],
+            "unsynced": [each.table.sql for each in own if each in missing],
+            "othersUnsynced": [f"{each.source_id} {each.table.sql}" for each in missing if each not in own],
+            "sourcesMissing": not self.group.joined,
+            "since": self.since.isoformat(sep=" ", timespec="seconds"),
+            "executed": executed,
+            **({"structuresUnknown": unknown} if unknown and self.optimistic else {}),
+        }
+
+    @property
+    def _own(self) -> tuple[str, TableName]:
+        return self.source_id, self.table
+
+
+class ShardRun:
+    """One reading; `main` is None for main, its claim for a second pass, which has an `end`."""
+
+    def __init__(self, subtask: SubtaskConfig, main: LaneClaim | None = None, end: PassEnd | None = None) -> None:
+        self._subtask = subtask
+        self._main = main
+        self._end = end
+        self._own = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
+        self.key = self._own if main is None else self._own.second
+        self._groups = ShardGroups(self._own, optimistic=subtask.shard_mode == "optimistic")
+        self._structures = ShardStructures(self._own) if subtask.shard_mode == "optimistic" else None
+        self.held: dict[TableName, HeldTable] = {}
+        self.rules = OwnedTables(subtask)
+        self.claim: LaneClaim | None = None
+        self.prepared: PreparedTransactions | None = None  # of the unit
+        self.due = False  # of main: a second pass is stored
+        self.place: Position | None = None  # where main waits
+        self.returned = False  # of a second pass: its tables are main's again
+        self._watch: BesideWatch | None = None
+        self._unresolved: tuple[Unresolved, ...] = ()
+        self._finish: Callable[[], None] = lambda: None
+        self._log = structlog.get_logger()
+
+    @property
+    def source_key(self) -> SubtaskKey:
+        """Whose progress the source's stream has."""
+        return self._own
+
+    @property
+    def second(self) -> bool:
+        """Whether this is a second pass."""
+        return self._main is not None
+
+    @property
+    def optimistic(self) -> bool:
+        """Whether structures are stored."""
+        return self._structures is not None
+
+    def create_tables(self, connection: TargetConnection) -> None:
+        """Create the tables of shard merge."""
+        create_shard_tables(connection, self._own)
+
+    def begin(self, control: TargetConnection, taken: Takeover) -> bool:
+        """Read what is held; False where main has to wait for a second pass. Raises DMError."""
+        self.claim = taken.claims[CONTROL]
+        if self._main is None:
+            with claimed(control, self.claim):
+                expect_sources(control, self._own, self._subtask.shard_sources)
+        if self._main is None and has_checkpoint(control, self._own.second):
+            assert taken.checkpoint is not None
+            self.due, self.place = True, taken.checkpoint.position
+            return False
+        self.held = {each.table: each for each in read_held(control, self._own)}
+        if self._main is None:
+            self.rules = OwnedTables(self._subtask, held=self.held)
+        else:
+            stored = read_checkpoint(control, self.key)
+            self.rules = OwnedTables(self._subtask, only=() if stored is None else stored.tables)
+        return True
+
+    def join(self, control: TargetConnection, state: StateFound, origin: Origin, clock: Clock) -> None:
+        """Say which shards the source has, if that is not said, and what they are like; raises DMError."""
+        if self._main is not None:
+            if self._end is not None:
+                self._end.settle(origin, state.start)
+            if self.prepared is not None:
+                xids = undecided_before(control, self._own)
+                self.prepared.begin_without(xids, state.start, int(clock.time()))
+            self._learn(control, state)
+            return
+        stored, present = state.checkpoint.tables, origin.tables(self.rules.wanted)
+        shards = [Shard(each, self.rules.route(each)) for each in {*stored, *present} if self.rules.wanted(each)]
+        structures: Callable[[TableName], TableSchema | None] = (
+            (lambda _: None) if self.optimistic else state.tracker.get
+        )
+        # One that the source has now, and that is not stored, may be created or get its name behind L.
+        there = [each for each in shards if each.table in stored and each.table not in self.held]
+        known = [each for each in there if stored[each.table].schema is not None]
+        # A structure that nobody knows would keep the optimistic mode from deciding anything.
+        unknown = [] if self.optimistic else [each for each in there if each not in known and each.table in present]
+        self._groups.ensure(control, (shard.target for shard in shards))
+        with claimed(control, state.claims[CONTROL]):
+            self._groups.join(control, shards, structures)
+            self._groups.join_later(control, known, unknown, structures)
+        self._learn(control, state)
+        faults.hit("shard.joined")
+
+    def _learn(self, control: TargetConnection, state: StateFound) -> None:
+        """The structures at L: of a source that has just joined, or that a person has set."""
+        schemas = [
+            point.schema
+            for table, point in state.checkpoint.tables.items()
+            if point.schema is not None and self.rules.wanted(table) and self.rules.owned(table)
+        ]
+        if self._structures is not None and schemas:
+            with claimed(control, state.claims[CONTROL]):
+                self._learned(control, schemas)
+
+    def learning(self, schema: TableSchema) -> Callable[[TargetConnection], None]:
+        """What stores a structure that rows have shown, under the claim of this reading."""
+        return lambda connection: self._learned(connection, [schema])
+
+    def _learned(self, connection: TargetConnection, schemas: Iterable[TableSchema]) -> None:
+        if self._structures is not None:
+            if self._main is not None:
+                self._main.advance(connection, None)
+            self._structures.learn(connection, schemas)
+
+    def others_have(self, connection: TargetConnection, table: TableName, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Which of these columns other shards of a table's target have, or may have."""
+        if self._structures is None:
+            return ()
+        return self._structures.others_have(connection, Shard(table, self.rules.route(table)), columns)
+
+    def reading(self) -> ShardReading:
+        """For the gate."""
+        strict = self._subtask.strict_optimistic
+        return ShardReading(
+            self._groups,
+            self.rules,
+            self._main,
+            self.held,
+            self._holding,
+            self._undecided,
+            self._structures,
+            strict,
+        )
+
+    def bound(self, found: Position | None) -> Position | None:
+        """What runs may have done beyond the checkpoint: nothing behind the end of a pass, which all of its had."""
+        return found if found is None or self._end is None else self._end.bound(found)
+
+    def _undecided(self, position: Position) -> tuple[str, ...]:
+        return () if self.prepared is None else self.prepared.undecided_at(position)
+
+    def floor(self, position: Position) -> Position:
+        """From where on the binlog is needed, with this checkpoint."""
+        return earliest([position, *(each.place for each in list(self.held.values()))])
+
+    def _holding(self) -> None:
+        """A table is held from now on."""
+        if self._watch is not None:
+            self._watch.wake()
+        elif not self.rules.left:
+            self._finish()  # the pass has nothing left to do
+
+    def waiting(self) -> dict[str, JSON]:
+        """DM's fields of the status: which groups wait, for which statements of which tables."""
+        groups = self._unresolved
+        return {
+            "unresolvedGroups": [group.to_json() for group in groups],
+            "blockingDDLs": [text for group in groups for text in group.statements],
+            "unresolvedDDLLockID": lock_id(self._own.task, groups[0].target) if groups else "",
+        }
+
+    def _read_waiting(self, connection: TargetConnection) -> None:
+        found = dict[TableName, Unresolved]()
+        for table, held in sorted(self.held.items()):
+            target = self.rules.route(table)
+            if target not in found:
+                statements, since, group = self._groups.waits_for(connection, Shard(table, target))
+                found[target] = Unresolved(
+                    self._own.source_id, table, target, statements, since, held.place, group, self.optimistic
+                )
+        self._unresolved = tuple(found.values())
+
+    # -- Around the run
+
+    def follow(
+        self,
+        parts: Parts,
+        state: StateFound,
+        sessions: TargetSessions,
+        failed: Callable[[BaseException], None],
+        clock: Clock,
+        run: Callable[[], None],
+    ) -> None:
+        """Run, then give tables to a second pass or back to main; raises DMError."""
+        control = state.writer.connection
+        if self._main is not None:
+            queue = parts.reader.queue
+            self._finish = queue.break_off  # nothing is left to be done up to its end, whatever runs may have done
+            if not self.rules.left:
+                self._finish()
+            run()
+            if (queue.exhausted or queue.broken_off) and parts.completions.under_way == 0:
+                self._return(control, state.claims[CONTROL])
+            return
+
+        if self._caught_up(state, parts.progress.stored) and self._going(control, self.held):
+            self._begin(control, state.claims[CONTROL], parts.progress.stored)
+            return  # what main would come to may be what the last run has failed at
+
+        def look(connection: TargetConnection) -> bool:
+            self._read_waiting(connection)
+            mark = parts.completions.mark.position
+            return self._caught_up(state, mark) and bool(self._going(connection, dict(self.held)))
+
+        watch = self._watch = BesideWatch(sessions.open, look, parts.reader.queue.break_off, failed, clock)
+        watch.start()
+        if self.held:
+            watch.wake()
+        try:
+            run()
+        finally:
+            watch.stop()
+        if parts.completions.under_way == 0 and self._caught_up(state, parts.progress.stored):
+            self._begin(control, state.claims[CONTROL], parts.progress.stored)
+
+    def _going(self, connection: TargetConnection, held: Mapping[TableName, HeldTable]) -> list[HeldTable]:
+        """The held tables whose group has come to their DDL, or comes to it no more; raises DMError."""
+
+        def standing(table: TableName) -> Standing:
+            return self._groups.look(connection, Shard(table, self.rules.route(table)))
+
+        return [each for table, each in held.items() if standing(table) in READ_AGAIN]
+
+    @staticmethod
+    def _caught_up(state: StateFound, position: Position) -> bool:
+        """Whether main is behind all that any run did: what its lanes had done says nothing about held tables."""
+        done = (state.checkpoint.bound, state.done.keyless, state.ordered.reached, state.ordered.done)
+        return all(other is None or position.covers(other) for other in done)
+
+    def _begin(self, control: TargetConnection, claim: LaneClaim, place: Position) -> None:
+        able = self._going(control, self.held)
+        if not able:
+            return
+        faults.hit("shard.before_pass")
+        begin_second(control, claim, able, self.rules.online.real)
+        self.due, self.place = True, place
+        faults.hit("shard.pass_begun")
+        self._log.info("a second pass begins", tables=[str(each.table) for each in able], until=str(place))
+
+    def _return(self, control: TargetConnection, claim: LaneClaim) -> None:
+        assert self._main is not None
+        faults.hit("shard.before_return")
+        return_second(control, self._main, claim, self.rules.online.real)
+        self.returned = True
+        faults.hit("shard.returned")
+        self._log.info("the second pass is over")

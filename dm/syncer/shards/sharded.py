@@ -1,0 +1,118 @@
+"""The sync unit of a task that merges shards: the source's stream, and second passes over parts of it, in turns."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from dm.clock import Clock, SystemClock
+from dm.config.subtask import SubtaskConfig
+from dm.errors import DMError
+from dm.sourcelog.relaylog.hold import Hold
+from dm.sourcelog.stream.until import Until
+from dm.syncer.joining.joined import JoinedSync
+from dm.syncer.shards.pass_end import PassEnd
+from dm.syncer.shards.shard_run import ShardRun
+from dm.syncer.unit import ASK_SECONDS, LOOK_SECONDS, SyncUnit
+from dm.unit import JSON, Unit, UnitName
+
+Make = Callable[[Path, Until | None], SyncUnit]
+
+
+class ShardedSync:
+    """Runs one reading after the other; each is a sync unit of its own, which begins where the last one has stored."""
+
+    name: UnitName = "Sync"
+
+    def __init__(
+        self,
+        subtask: SubtaskConfig,
+        make: Make,
+        work_directory: Path,
+        until: Until | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._subtask = subtask
+        self._make = make
+        self._work_directory = work_directory
+        self._clock = clock or SystemClock()
+        self._until = until
+        self._ended = threading.Event()
+        self._unit, self._run = self._reading(None)
+
+    def _reading(self, main: ShardRun | None) -> tuple[SyncUnit, ShardRun]:
+        """Main, or the second pass that main waits for."""
+        work, until = self._work_directory, self._until
+        if main is None:
+            run = ShardRun(self._subtask)
+        else:
+            assert main.place is not None
+            end = PassEnd(main.place)
+            run = ShardRun(self._subtask, main.claim, end)
+            work, until = work / "second", end
+        unit = self._make(work, until)
+        unit.attend(run)
+        return unit, run
+
+    # -- Unit
+
+    def status(self) -> Mapping[str, JSON]:
+        """DM's fields of the sync unit."""
+        status = self._unit.status()
+        if self._run.second or self._run.held:
+            return {**status, "synced": False, **self._run.waiting()}
+        return status
+
+    def refresh(self, timeout: float) -> None:
+        """Read the source's end now."""
+        self._unit.refresh(timeout)
+
+    def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
+        """What the present reading is asked, or the next one where it is just ending; raises DMError."""
+        until = self._clock.monotonic() + ASK_SECONDS
+        while True:
+            try:
+                return self._unit.ask(question, arguments)
+            except DMError as error:
+                gone = error.name == "unit-not-there" and self._clock.monotonic() < until
+                if not gone or self._clock.wait(self._ended, LOOK_SECONDS):
+                    raise
+
+    def run(self, stop: threading.Event) -> None:
+        """Follow the binlog until stopped; raises DMError."""
+        try:
+            self._run_in_turns(stop)
+        finally:
+            self._ended.set()
+
+    def _run_in_turns(self, stop: threading.Event) -> None:
+        while True:
+            self._unit.run(stop)
+            run = self._run
+            if stop.is_set() or not (run.due or run.returned):
+                return
+            if run.returned:
+                # Its list of XA transactions says nothing about the next pass, whose tables are others.
+                shutil.rmtree(self._work_directory / "second", ignore_errors=True)
+            self._unit, self._run = self._reading(run if run.due else None)
+
+
+def sync_unit(
+    subtask: SubtaskConfig,
+    *,
+    relay_directory: Path | None,
+    work_directory: Path,
+    hold: Hold | None = None,
+    until: Until | None = None,
+) -> Unit:
+    """The sync unit that the task file asks for."""
+
+    def make(work: Path, end: Until | None) -> SyncUnit:
+        return SyncUnit(subtask, relay_directory=relay_directory, work_directory=work, hold=hold, until=end)
+
+    if subtask.shard_mode:
+        return ShardedSync(subtask, make, work_directory, until)
+    return JoinedSync(subtask, partial(make, work_directory), until)

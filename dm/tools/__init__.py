@@ -1,0 +1,1 @@
+"""Tools beside the units: comparison, validation, flashback, replay, change feed, lake."""

@@ -1,0 +1,335 @@
+"""The statements that make the target's rows those of the sources; nothing here executes them.
+
+    row of a keyed table      only at the target    DELETE by its key
+                              only at a source      INSERT
+                              on both sides         UPDATE by its key, of the columns that differ
+    row of another table      counted: DELETE by the hash of its text, as the comparison computes it, so that exactly
+                              one of several equal rows goes; and INSERT
+
+A target that computes values in the session that writes a row computes them at UTC here. Where the source's server is
+elsewhere, such a row gets no statement, but the reason.
+
+Columns that are not compared keep what they have: those that only the target has, and those that a person has left out
+(`--ignore-columns`). What can't be exact then gets no statement, but the reason: a row that is only at a source, where
+the sources have values for columns that were not read; and any row without a key.
+
+Values of unique keys may have changed places, and no order of UPDATEs gives them back. So where the target has unique
+keys besides the primary one, and rows are compared whole, rows are written by REPLACE. Whoever loses a value by that is
+among the differences, and written, too. With `--where` it may not be: there REPLACE is never written, and a collision
+stops the statement. foreign_key_checks = 0 of the session keeps rows that refer to a replaced one.
+
+All deletions of some rows come before the rest, since a row that is too much may hold a unique value that a row which
+is missing needs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dm.atomic_file import create_new
+from dm.changes.statement import lenient_script
+from dm.dumpfiles.json_types import typed_tree
+from dm.errors import DMError
+from dm.ident import Ident, TableName
+from dm.mysql.binlog.value import Value
+from dm.mysql.equality.checksum import has_text
+from dm.mysql.equality.values import Part
+from dm.mysql.sql.json_expression import NOTHING, json_expression
+from dm.mysql.sql.literal import encode, equal_members
+from dm.session.state import CLIENT_HEAD
+from dm.tools.diff.table import ComparedTable, TableAt, quoted_columns
+from dm.type_family import FLOATS, INTEGERS, MEMBERED
+
+Values = tuple[bytes | None, ...]
+
+
+_NOT_WHOLE = "columns are left out that the sources have, so a row that is only there can't be written whole"
+_NOT_KNOWN = "not all columns are compared, and without a key that is compared they are all that tells rows apart"
+_FILTERED = "with --where, a row without a key that only one side shows may be another one that has changed"
+_NO_TEXT = "no server can compute what its rows are known by, and it has no key"
+_COMPUTED = "only columns differ that the target computes by itself"
+_ZONED = (
+    "the target computes columns, keys or CHECKs of it in the time zone of the session that writes the row, and the"
+    " source's is not UTC, in which these statements are executed"
+)
+_NAMESAKES = "a TiDB takes no member for the one with an empty name, and the row is not compared whole"
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """What one difference needs; each statement without its end."""
+
+    deletions: tuple[bytes, ...] = ()
+    updates: tuple[bytes, ...] = ()
+    insertions: tuple[bytes, ...] = ()
+    impossible: str = ""  # why there is no statement
+
+    @property
+    def statements(self) -> tuple[bytes, ...]:
+        """All of them, in their order."""
+        return in_order([self])
+
+
+def in_order(fixes: Sequence[Fix]) -> tuple[bytes, ...]:
+    """The statements of several: what takes rows and values away comes first."""
+    kinds = ((fix.deletions for fix in fixes), (fix.updates for fix in fixes), (fix.insertions for fix in fixes))
+    return tuple(statement for kind in kinds for statements in kind for statement in statements)
+
+
+def fix_of(
+    table: ComparedTable,
+    ours: tuple[TableAt, Values] | None,
+    theirs: Values | None,
+    missing: Counter[bytes],
+    extra: Counter[bytes],
+) -> Fix:
+    """The statements for one row: as it is at a source, at the target, and how many times it is missing or too much."""
+    fix = _fix_of(table, ours, theirs, missing, extra)
+    return Fix(impossible=_ZONED) if table.zoned and (fix.updates or fix.insertions) else fix
+
+
+def _fix_of(
+    table: ComparedTable,
+    ours: tuple[TableAt, Values] | None,
+    theirs: Values | None,
+    missing: Counter[bytes],
+    extra: Counter[bytes],
+) -> Fix:
+    try:
+        if not table.keyed:
+            return _counted(table, ours, missing, extra)
+        if ours is None:
+            return Fix() if theirs is None else Fix(deletions=(_deletion(table, theirs),))
+        if theirs is not None:
+            return _changed(table, *ours, theirs)
+        return Fix(impossible=_NOT_WHOLE) if table.unread else Fix(insertions=(_insertion(table, *ours),))
+    except DMError as error:
+        return Fix(impossible=str(error))
+
+
+def _counted(
+    table: ComparedTable, ours: tuple[TableAt, Values] | None, missing: Counter[bytes], extra: Counter[bytes]
+) -> Fix:
+    if table.filtered or not table.whole:
+        return Fix(impossible=_FILTERED if table.filtered else _NOT_KNOWN)
+    deletions = list[bytes]()
+    if extra:
+        text = table.target.text
+        if text is None:
+            return Fix(impossible=_NO_TEXT)
+        condition = f"{has_text(text, next(iter(extra)))} LIMIT {extra.total()}"
+        deletions.append(f"DELETE FROM {table.target.name.sql} WHERE {condition}".encode())
+    insertions = [] if ours is None else [_insertion(table, *ours)] * missing.total()
+    return Fix(deletions=tuple(deletions), insertions=tuple(insertions))
+
+
+def _changed(table: ComparedTable, side: TableAt, ours: Values, theirs: Values) -> Fix:
+    if table.replaces:
+        return Fix(insertions=(_insertion(table, side, ours),))
+    names = _columns(table.target)
+    differing = [at for at in range(len(names)) if not _same(table, side, at, ours, theirs)]
+    if table.tidb and any(side.row[at].base == "enum" and b"0" in (ours[at], theirs[at]) for at in differing):
+        # It compares such values by their names, and would leave the column as it is.
+        if not table.whole:
+            return Fix(impossible=_NAMESAKES)
+        return Fix(deletions=(_deletion(table, theirs),), insertions=(_insertion(table, side, ours),))
+    written = _written(table, side, ours, frozenset(names[at] for at in differing))
+    if not written.columns:
+        return Fix(impossible=_COMPUTED)
+    # An UPDATE would give these the time at which it is executed.
+    own = [f"{Ident(name).sql} = {Ident(name).sql}".encode() for name in table.stamped if name not in written.columns]
+    assignments = [
+        Ident(name).sql.encode() + b" = " + literal
+        for name, literal in zip(written.columns, written.literals, strict=True)
+    ]
+    update = _update(table, theirs, [*assignments, *own])
+    sql = update if written.strict else lenient_script(table.flavor, update, tidb=table.tidb)
+    values = [at for at, name in enumerate(names) if side.row[at].base and name in written.columns]
+    if all(side.row[at].base == "json" and _may_be_equal(ours[at], theirs[at]) for at in values):
+        # A server that compares documents by value would leave the row as it is (`dm.changes.equal_documents`).
+        quoted = [Ident(name).sql for name in written.columns]
+        others = [f"{name} = JSON_ARRAY({name})".encode() for name in quoted]
+        sql = _update(table, theirs, [*others, *own]) + b";\n" + sql
+    return Fix(updates=(sql,))
+
+
+def _same(table: ComparedTable, side: TableAt, at: int, ours: Values, theirs: Values) -> bool:
+    return side.row[at].canonical(ours[at]) == table.target.row[at].canonical(theirs[at])
+
+
+def _may_be_equal(one: bytes | None, other: bytes | None) -> bool:
+    """Whether two documents may be equal by value, of whatever types their numbers are."""
+    if one is None or other is None:
+        return False
+    try:
+        return bool(json.loads(one, parse_int=float) == json.loads(other, parse_int=float))
+    except ValueError:
+        return True  # a number that is none here
+
+
+def _columns(side: TableAt) -> list[str]:
+    """Of each part the column: what counts besides a value stands behind it."""
+    found = list[str]()
+    for part in side.row:
+        name = found[-1] if found else ""
+        beside = name and part.label in (f"{name} (number)", f"{name} (types)", f"{name} (a member)")
+        found.append(name if beside else part.label)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """Columns with their literals."""
+
+    columns: tuple[str, ...]
+    literals: tuple[bytes, ...]
+    strict: bool  # whether a strict mode takes them: it refuses an ENUM's error value
+
+
+def _written(table: ComparedTable, side: TableAt, values: Values, wanted: frozenset[str]) -> _Written:
+    columns, literals, strict = [], [], True
+    for at, (part, column) in enumerate(zip(side.row, _columns(table.target), strict=True)):
+        if not part.base or column not in wanted or column in table.generated:
+            continue
+        columns.append(column)
+        strict = strict and not (part.base == "enum" and values[at] == b"0")
+        literals.append(_document(side, at, values) if part.base == "json" else _literal(part, values[at]))
+    return _Written(tuple(columns), tuple(literals), strict)
+
+
+def _insertion(table: ComparedTable, side: TableAt, values: Values) -> bytes:
+    written = _written(table, side, values, frozenset(_columns(table.target)))
+    verb = "REPLACE" if table.replaces else "INSERT"
+    start = f"{verb} INTO {table.target.name.sql} ({quoted_columns(written.columns)}) VALUES ("
+    sql = start.encode() + b", ".join(written.literals) + b")"
+    return sql if written.strict else lenient_script(table.flavor, sql, tidb=table.tidb)
+
+
+def _update(table: ComparedTable, values: Values, assignments: Sequence[bytes]) -> bytes:
+    start = f"UPDATE {table.target.name.sql} SET ".encode()
+    return start + b", ".join(assignments) + b" WHERE " + _by_key(table, values)
+
+
+def _deletion(table: ComparedTable, values: Values) -> bytes:
+    return f"DELETE FROM {table.target.name.sql} WHERE ".encode() + _by_key(table, values)
+
+
+def _by_key(table: ComparedTable, values: Values) -> bytes:
+    """The condition that finds a row of the target."""
+    target, names, conditions = table.target, _columns(table.target), []
+    for at in target.key:
+        part = target.row[at]
+        if not part.base:
+            continue
+        name, literal = Ident(names[at]).sql.encode(), _literal(part, values[at])
+        if not part.trimmed:
+            conditions.append(equal_members(name, literal) if part.base in MEMBERED else name + b" = " + literal)
+        if (part.trimmed or part.base == "varchar") and part.text is not None:
+            # Another spelling is another row, which an earlier statement may have put into this one's place.
+            conditions.append(part.text.encode() + b" = " + literal)
+    return b" AND ".join(conditions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    base: str
+    charset: str | None
+
+
+def _literal(part: Part, value: bytes | None) -> bytes:
+    """What was read as a literal."""
+    return encode(None if value is None else _value(part.base, value), _Column(part.base, part.charset))
+
+
+def _value(base: str, value: bytes) -> Value:
+    if base in INTEGERS or base in MEMBERED:
+        return int(value)
+    if base in FLOATS:
+        return float(value)
+    return value if base in ("varchar", "blob") else value.decode()
+
+
+def _document(side: TableAt, at: int, values: Values) -> bytes:
+    """A document, with the types that its text leaves out where they were read."""
+    text = values[at]
+    following = side.row[at + 1] if at + 1 < len(side.row) else None
+    listed = following is not None and following.label.endswith(" (types)")
+    types = side.row[at + 1].canonical(values[at + 1]) if listed else None
+    if text is None or types is None or types == NOTHING:
+        return _literal(side.row[at], text)
+    return json_expression(typed_tree(text, types), side.row[at].label)
+
+
+# The files of `--fix-sql`, one for each table with differences; a directory belongs to one comparison at a time.
+
+
+class FixFiles:
+    """All of them."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._begun: set[Path] = set()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other comparisons from writing there meanwhile; raises DMError where one does."""
+        directory = self._directory
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise _unwritable(directory, error) from error
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise DMError("diff-fix-busy", directory=directory) from error
+            yield
+        finally:
+            os.close(descriptor)  # the kernel does it for a process that is killed
+
+    def begin(self, tables: Iterable[TableName]) -> None:
+        """Remove what an earlier comparison has said of these tables: it may be wrong by now. Raises DMError."""
+        for table in tables:
+            path = self._path(table)
+            self._begun.discard(path)
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise _unwritable(path, error) from error
+
+    def write(self, table: TableName, fixes: Sequence[Fix]) -> str:
+        """Add statements, deletions first; gives the file, and nothing where there are none. Raises DMError."""
+        statements = in_order(fixes)
+        path = self._path(table)
+        if statements:
+            begun = path in self._begun
+            try:
+                if not begun:
+                    path.unlink(missing_ok=True)
+                with path.open("ab") if begun else os.fdopen(create_new(path), "wb") as file:
+                    file.write(b"" if begun else CLIENT_HEAD)
+                    file.writelines(part for each in statements for part in (each, b";\n"))
+            except OSError as error:
+                raise _unwritable(path, error) from error
+            self._begun.add(path)
+        return str(path) if path in self._begun else ""
+
+    def _path(self, table: TableName) -> Path:
+        return self._directory / f"{_file_name(table)}.sql"
+
+
+def _unwritable(path: Path, error: OSError) -> DMError:
+    return DMError("diff-fix-unwritable", file=path, cause=error.strerror or str(error))
+
+
+def _file_name(table: TableName) -> str:
+    """A name for a file: what has a meaning for a file system is written as its code."""
+    return "".join(char if char.isalnum() or char in "_-." else f"%{ord(char):04x}" for char in str(table))

@@ -1,0 +1,373 @@
+"""What is compared: the tables of the target with those that are routed into them, their structures, their chunks.
+
+How the shards of an optimistic merge may differ from their target's table: no difference, but worth a line.
+
+Problem: in optimistic mode each shard is altered at its own pace, and the target's table accepts the rows of all of
+them as they are. So while shards differ, each of them differs from the target, and nothing is wrong.
+
+Allowed is what `dm.syncer.ddl.shard_policy` leads to, and nothing else: a column that other shards have, a type that
+holds all values of the shard's, NULL, the default that rows without a column need, an index that is no key and that not
+all shards have, comments of other shards, and any order of columns. The target is then compared with the shard as if
+it had these as the shard has them.
+
+Values of a column that a shard lacks are not compared, in rows of any shard: the target has them in one table, and
+those of rows that came without the column are the target's own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from decimal import Decimal, InvalidOperation
+
+from dm.changes.computing import UTC
+from dm.config.endpoint import Endpoint
+from dm.config.subtask import SubtaskConfig
+from dm.dumpfiles.chunk_plan import KeyWalk, WalkedKey, conditions, find_bounds, rows_per_chunk, walked_key
+from dm.errors import DMError
+from dm.flavor import Flavor, flavor_of, is_tidb
+from dm.ident import TableName
+from dm.mysql.equality import structure
+from dm.mysql.equality.structure import ColumnFacts, Structure
+from dm.mysql.schema.expressions import depends_on_zone
+from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.shard_column import fits
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.context import SourceContext, version_number
+from dm.mysql.sql.json_expression import tells_types
+from dm.mysql.sql.literal import quoted
+from dm.mysql.sql.zone_offsets import offsets_of, offsets_question
+from dm.rules import TableRules
+from dm.rules.folded_names import PresentNames
+from dm.rules.table_rules import RowEvent
+from dm.sourcelog.upstream.connection import Connection, fetch, read_source_settings
+from dm.sourcelog.upstream.facts import list_tables, read_structure
+from dm.sourcelog.upstream.row_session import question_session, row_session
+from dm.tools.diff.chunk import Chunk
+from dm.tools.diff.options import DiffOptions
+from dm.tools.diff.snapshot import TARGET_WORD, Reading, Snapshots
+from dm.tools.diff.table import TARGET, ComparedTable, Origin, compared_table, role_at, shape_of, sorted_alike
+
+_EVENTS: tuple[RowEvent, ...] = ("insert", "update", "delete")
+
+
+@dataclass
+class PlannedTable:
+    """A table of the target before its rows are compared."""
+
+    name: TableName
+    structure: list[str] = field(default_factory=list)  # how the structures differ
+    allowed: list[str] = field(default_factory=list)  # and how optimistic shards may, which is no difference
+    skipped: str = ""  # why its rows can't be compared
+    compared: ComparedTable | None = None
+    conditions: list[str] = field(default_factory=list)  # of its chunks
+    estimated_rows: int = 0
+
+    def chunks(self, number: int) -> list[Chunk]:
+        """Its chunks, in the order of the key."""
+        return [Chunk(number, at, condition) for at, condition in enumerate(self.conditions)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    place: int
+    session: Connection
+    flavor: Flavor
+    tidb: bool
+    version: int
+    folding: int  # lower_case_table_names
+
+
+class Planner:
+    """Plans the comparison of the subtasks of a task."""
+
+    def __init__(self, subtasks: Sequence[SubtaskConfig], options: DiffOptions, stop: threading.Event) -> None:
+        self._subtasks = subtasks
+        self._rules = [TableRules(subtask) for subtask in subtasks]
+        self._options = options
+        self._stop = stop
+        self.endpoints: dict[int, Endpoint] = {TARGET: subtasks[0].target}
+        self.endpoints |= {place: subtask.source.endpoint for place, subtask in enumerate(subtasks)}
+        places = {TARGET_WORD: TARGET} | {subtask.source_id: place for place, subtask in enumerate(subtasks)}
+        self.snapshots = Snapshots.of(options.snapshots, places)
+        self.readings: dict[int, Reading] = {}
+
+    def plan(self, only: frozenset[TableName] | None = None) -> list[PlannedTable]:
+        """Every table that the rules lead to; only these where they are given."""
+        with ExitStack() as stack:
+            servers = {place: self._open(stack, place) for place in self.endpoints}
+            present = PresentNames(list_tables(servers[TARGET].session), servers[TARGET].folding)
+            origins: dict[TableName, list[tuple[int, TableName]]] = {}
+            for place, rules in enumerate(self._rules):
+                for table in list_tables(servers[place].session):
+                    if rules.wanted(table):
+                        origins.setdefault(present.spelled(rules.route(table)), []).append((place, table))
+            wanted = {name.lower() for name in self._options.tables}
+            unknown = wanted - {str(name).lower() for name in origins}
+            if unknown:
+                raise DMError("diff-table-unknown", tables=", ".join(sorted(unknown)))
+            chosen = [
+                name
+                for name in sorted(origins)
+                if (not wanted or str(name).lower() in wanted) and (only is None or name in only)
+            ]
+            planned = []
+            for name in chosen:
+                if self._stop.is_set():
+                    break
+                planned.append(self._table(servers, name, origins[name], present))
+            return planned
+
+    def moments(self) -> dict[int, Reading]:
+        """What sessions say from now on, where `now` is meant; raises DMError."""
+        with ExitStack() as stack:
+            for place in self.snapshots.asked:
+                self._open(stack, place)
+        return dict(self.readings)
+
+    def _open(self, stack: ExitStack, place: int) -> _Server:
+        session = question_session(self.endpoints[place], role=role_at(place))
+        stack.callback(session.close)
+        asked = "SELECT VERSION(), @@lower_case_table_names"
+        text, folding = (str(each) for each in fetch(session, asked, role=role_at(place))[0])
+        self.readings[place] = self.snapshots.reading(place, session, tidb=is_tidb(text))
+        if self.readings[place].once:  # the structures, too, are those of that time
+            fetch(session, self.readings[place].once, role=role_at(place))
+        return _Server(place, session, flavor_of(text), is_tidb(text), version_number(text), int(folding))
+
+    def _table(
+        self,
+        servers: dict[int, _Server],
+        name: TableName,
+        origins: list[tuple[int, TableName]],
+        present: PresentNames,
+    ) -> PlannedTable:
+        planned = PlannedTable(name)
+        if name not in present:
+            planned.structure.append("the target has no such table")
+            return planned
+        target = servers[TARGET]
+        shape = shape_of(target.session, name)  # before the structure: an ALTER between them is noticed
+        found = structure.read(target.session, target.flavor, name, lambda parent: parent)
+        read = [self._origin(servers[place], table) for place, table in origins]
+        for origin in read:
+            seen = found
+            if self._subtasks[origin.place].shard_mode == "optimistic":
+                seen = self._allowed(planned, origin, found, servers, [each.structure for each in read])
+            planned.structure += self._structure(origin, seen, target)
+        planned.skipped = next(filter(None, (self._why_not(place, table) for place, table in origins)), "")
+        if planned.skipped:
+            return planned
+        exact = all(subtask.spark.json_types != "text" for subtask in self._subtasks)
+        all_tell = all(
+            server.flavor == "mysql" and not server.tidb and tells_types(server.version) for server in servers.values()
+        )
+        ignored = frozenset(column.lower() for column in self._options.ignore_columns)
+        planned.compared = compared_table(
+            name, found, target.flavor, read, ignored, json_types=exact and all_tell, tidb=target.tidb, shape=shape
+        )
+        if not planned.compared.target.row:
+            planned.skipped, planned.compared = "no column is on all sides", None
+            return planned
+        self._cut(servers, planned, origins)
+        return planned
+
+    def _origin(self, server: _Server, table: TableName) -> Origin:
+        rules = self._rules[server.place]
+        shape = shape_of(server.session, table)
+        found = structure.read(server.session, server.flavor, table, rules.route)
+        constants = {
+            each.column.lower(): f"_utf8mb4 {quoted(each.value.encode()).decode()}" for each in rules.extracted(table)
+        }
+        return Origin(server.place, table, found, server.flavor, constants, server.tidb, shape)
+
+    def _allowed(
+        self,
+        planned: PlannedTable,
+        origin: Origin,
+        target: Structure,
+        servers: dict[int, _Server],
+        shards: Sequence[Structure],
+    ) -> Structure:
+        """The target's table as an optimistic shard is compared with it; how it may differ is noted."""
+        schema, there = self._schema(servers[origin.place], origin.name), self._schema(servers[TARGET], planned.name)
+        view = as_shard_sees((origin.structure, schema), (target, there), shards)
+        planned.allowed += [f"{self._named(origin)}: {word}" for word in view.allowed]
+        return view.target
+
+    def _named(self, origin: Origin) -> str:
+        return f"{origin.name} of {self._subtasks[origin.place].source_id}"
+
+    def _structure(self, origin: Origin, target: Structure, server: _Server) -> list[str]:
+        """How the structures differ but for ignored columns, and those that hold parts of the source's names.
+
+        A table with such columns was made by a person, who has put them into its keys.
+        """
+        left_out = {name.lower() for name in self._options.ignore_columns} | origin.constants.keys()
+        ours, theirs = (
+            Structure(
+                tuple(column for column in each.columns if column.name.lower() not in left_out),
+                each.primary_key,
+                frozenset() if origin.constants else each.indexes,
+                frozenset() if origin.constants else each.foreign_keys,
+            )
+            for each in (origin.structure, target)
+        )
+        words = structure.differences(ours, theirs, same_flavor=origin.flavor == server.flavor, tidb=server.tidb)
+        return [f"{self._named(origin)}: {word}" for word in words]
+
+    def _why_not(self, place: int, table: TableName) -> str:
+        """Why the rows of a source's table need not be those of the target."""
+        rules = self._rules[place]
+        if rules.filters_rows(table):
+            return f"an expression filter leaves out rows of {table}"
+        ignored = [event for event in _EVENTS if rules.row_event(table, event) == "ignore"]
+        return f"an event filter leaves out changes of {table} ({', '.join(ignored)})" if ignored else ""
+
+    def _cut(self, servers: dict[int, _Server], planned: PlannedTable, origins: list[tuple[int, TableName]]) -> None:
+        """Cut the table where the target's rows are; the ends are open, so no row of a source is left out."""
+        planned.conditions = ["1"]
+        schemas = [self._schema(servers[TARGET], planned.name)]
+        schemas += [self._schema(servers[place], table) for place, table in origins]
+        key = walked_key(schemas[0])
+        size = fetch(
+            servers[TARGET].session,
+            "SELECT table_rows, avg_row_length FROM information_schema.tables"
+            " WHERE table_schema = %s AND table_name = %s",
+            planned.name,
+        )
+        planned.estimated_rows, row_bytes = (int(each or 0) for each in size[0])
+        assert planned.compared is not None
+        zoned = depends_on_zone(schemas[0]) and not all(
+            _in_utc(servers[place], self._subtasks[place].application_zone) for place, _ in origins
+        )
+        planned.compared = replace(
+            planned.compared, row_bytes=row_bytes, filtered=bool(self._options.where), zoned=zoned
+        )
+        one_flavor = len({(server.flavor, server.tidb) for server in servers.values()}) == 1
+        if key is None or not self._cuttable(key, schemas, one_flavor=one_flavor):
+            return
+        ordered = len(origins) == 1 and not any(server.tidb for server in servers.values())
+        planned.compared = replace(planned.compared, ordered=ordered)
+        rows = rows_per_chunk(self._options.rows, 64 << 20, row_bytes)
+        session = row_session(self.endpoints[TARGET], role=role_at(TARGET))
+        try:
+            if self.readings[TARGET].once:
+                fetch(session, self.readings[TARGET].once, role=role_at(TARGET))
+            walk = KeyWalk(planned.name, key, rows, planned.estimated_rows)
+            found = find_bounds(session, walk, self._stop.is_set)
+        finally:
+            session.close()
+        bounds = found.bounds or ()
+        if found.counted:  # the server's number may be of a time before the load, when there were none
+            planned.estimated_rows = max(planned.estimated_rows, rows * len(bounds))
+        planned.conditions = conditions(key if bounds else None, bounds)
+
+    def _cuttable(self, key: WalkedKey, schemas: Sequence[TableSchema], *, one_flavor: bool) -> bool:
+        return sorted_alike(schemas, [column.name for column in key.columns], one_flavor=one_flavor)
+
+    def _schema(self, server: _Server, table: TableName) -> TableSchema:
+        context = SourceContext(server.flavor, server.version, table.schema)
+        return parse_create_table(read_structure(server.session, table), context)
+
+
+def _in_utc(server: _Server, applications: str) -> bool:
+    """Whether the source's sessions are at UTC, as those are that a file of statements is executed in."""
+    if not applications:
+        return read_source_settings(server.session).offsets == UTC
+    question = offsets_question(quoted(applications.encode()).decode())
+    return offsets_of(fetch(server.session, question)) == UTC
+
+
+@dataclass(frozen=True, slots=True)
+class ShardView:
+    """The target's table, as one shard is compared with it."""
+
+    target: Structure
+    allowed: tuple[str, ...]  # in what the shard may differ and does, in words
+
+
+def as_shard_sees(
+    shard: tuple[Structure, TableSchema], target: tuple[Structure, TableSchema], shards: Sequence[Structure]
+) -> ShardView:
+    """The target's table with all that a shard may differ in as the shard has it; `shards` are those of all sources."""
+    (ours, schema), (theirs, target_schema) = shard, target
+    allowed = list[str]()
+    there = {column.name: column for column in theirs.columns}
+    held = {column.name for each in shards for column in each.columns}
+    columns = list[ColumnFacts]()
+    for column in ours.columns:
+        other = there.pop(column.name, None)
+        if other is None:
+            continue
+        source, into = schema.column(column.name), target_schema.column(column.name)
+        wider = source is not None and into is not None and fits(source, into)
+        lacked = any(not _has(each, column.name) for each in shards)
+        view = _as_allowed(column, other, shards, wider=wider, lacked=lacked)
+        allowed += _words(other, view)
+        columns.append(view)
+    kept = [column for column in there.values() if column.name not in held]
+    for name in (name for name in there if name in held):
+        allowed.append(f"it lacks column {name}, which other shards have: values of the column are not compared")
+    if [column.name for column in theirs.columns if column.name not in there] != [each.name for each in columns]:
+        allowed.append("its columns are in another order")
+    indexes = _of_some(ours.indexes ^ theirs.indexes, shards)
+    allowed += [f"not all shards have {text}" for text in sorted(indexes)]
+    seen = replace(
+        theirs,
+        columns=(*columns, *kept),
+        indexes=(theirs.indexes - indexes) | (ours.indexes & indexes),
+    )
+    return ShardView(seen, tuple(allowed))
+
+
+def _has(structure: Structure, name: str) -> bool:
+    return any(column.name == name for column in structure.columns)
+
+
+def _as_allowed(
+    ours: ColumnFacts, theirs: ColumnFacts, shards: Sequence[Structure], *, wider: bool, lacked: bool
+) -> ColumnFacts:
+    """The target's column, with all that is allowed as the shard has it."""
+    changes = dict[str, object]()
+    if wider and theirs.type != ours.type:
+        changes["type"] = ours.type
+        if _same_number(ours.default, theirs.default):
+            changes["default"] = ours.default
+    if theirs.nullable and not ours.nullable:
+        changes["nullable"] = False
+    if lacked and ours.default is None and not ours.nullable:
+        changes["default"] = None
+    if any(column.comment == theirs.comment for each in shards for column in each.columns if column.name == ours.name):
+        changes["comment"] = ours.comment
+    return replace(theirs, **changes)  # type: ignore[arg-type]  # each is of its field's type
+
+
+def _same_number(one: str | None, other: str | None) -> bool:
+    if one is None or other is None:
+        return False
+    try:
+        return Decimal(one) == Decimal(other)
+    except InvalidOperation:
+        return False
+
+
+def _words(target: ColumnFacts, view: ColumnFacts) -> list[str]:
+    fields = ("type", "nullable", "default", "comment")
+    pairs = ((field, getattr(view, field), getattr(target, field)) for field in fields)
+    return [
+        f"column {target.name}: {field} is {ours!r} in the shard, {theirs!r} at the target"
+        for field, ours, theirs in pairs
+        if ours != theirs
+    ]
+
+
+def _of_some(indexes: frozenset[str], shards: Sequence[Structure]) -> frozenset[str]:
+    """Of these indexes those that are no keys, and that some shards have and some have not."""
+    return frozenset(
+        text
+        for text in indexes
+        if not text.startswith("UNIQUE ") and len({text in each.indexes for each in shards}) > 1
+    )

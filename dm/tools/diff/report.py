@@ -1,0 +1,178 @@
+"""What a comparison has found, as JSON.
+
+What was found different, over several looks: rows of chunks, and structures of tables.
+
+While a syncer applies changes, a look sees rows that only are on their way. Between two looks the target is waited for,
+until it is past what the sources had at the one before. So what differs at both in the same way is different, or it has
+changed and changed back: a flag that is set and cleared, a row without a key of which an equal one comes and goes. Two
+looks can't tell. Where the sources' binlogs have not moved since the target was waited for, nothing is on its way, and
+that look says it all. Where they have, it has to be seen in the same way four times in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Generic, Literal, TypeVar, cast
+
+from dm.ident import TableName
+from dm.tools.diff.chunk import Chunk, ChunkOutcome
+from dm.tools.diff.versions import Difference
+from dm.unit import JSON
+
+Verdict = Literal["equal", "different", "not compared"]
+
+
+@dataclass
+class TableReport:
+    """One table of the target."""
+
+    name: TableName
+    structure: list[str] = field(default_factory=list)
+    allowed: list[str] = field(default_factory=list)  # how optimistic shards differ, which is no difference
+    not_compared: str = ""  # why
+    source_rows: int = 0
+    target_rows: int = 0
+    chunks: int = 0
+    done: int = 0
+    differing: int = 0  # rows
+    shown: list[Difference] = field(default_factory=list)
+    unsettled: int = 0  # rows that differed each time they were looked at, but changed in between
+    undecided: int = 0  # rows that differed, before the target was waited for in vain
+    undecided_keys: list[str] = field(default_factory=list)  # of some of them
+    undecided_why: str = ""
+    not_fixed: list[str] = field(default_factory=list)  # why some difference has no statement
+    fix_file: str = ""
+
+    def forget(self) -> None:
+        """All that was found about its rows."""
+        self.source_rows = self.target_rows = self.done = self.differing = self.unsettled = self.undecided = 0
+        self.shown, self.not_fixed, self.fix_file = [], [], ""
+        self.undecided_keys, self.undecided_why = [], ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """What is known."""
+        if self.structure or self.differing:
+            return "different"
+        return "not compared" if self.not_compared or self.unsettled or self.undecided else "equal"
+
+    def to_json(self) -> dict[str, JSON]:
+        """For `--output json`."""
+        rows = [
+            {
+                "key": each.key, "columns": list(each.columns), "source": each.source, "target": each.target,
+                "timesAtSource": each.sources, "timesAtTarget": each.targets,
+            }
+            for each in self.shown
+        ]  # fmt: skip
+        return cast(
+            "dict[str, JSON]",
+            {
+                "table": str(self.name), "verdict": self.verdict, "structure": self.structure,
+                "allowedStructure": self.allowed,
+                "notCompared": self.not_compared, "sourceRows": self.source_rows, "targetRows": self.target_rows,
+                "differingRows": self.differing, "unsettledRows": self.unsettled, "rows": rows,
+                "undecidedRows": self.undecided, "undecidedKeys": self.undecided_keys,
+                "undecidedWhy": self.undecided_why,
+                "fixSql": self.fix_file, "withoutFix": self.not_fixed,
+            },
+        )  # fmt: skip
+
+
+@dataclass
+class Report:
+    """All of it, also while it is under way."""
+
+    phase: str = "reading structures"
+    tables: list[TableReport] = field(default_factory=list)
+    seconds: float = 0.0
+    over: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """Different if a table is; equal only if all are."""
+        verdicts = {table.verdict for table in self.tables}
+        if "different" in verdicts:
+            return "different"
+        return "equal" if verdicts == {"equal"} else "not compared"
+
+    def status(self) -> Mapping[str, JSON]:
+        """What a person who waits may know."""
+        done, chunks = (sum(getattr(table, name) for table in self.tables) for name in ("done", "chunks"))
+        left = self.seconds / done * (chunks - done) if done else None
+        return {
+            "phase": self.phase, "doneChunks": done, "totalChunks": chunks, "tables": len(self.tables),
+            "rows": sum(table.target_rows for table in self.tables), "seconds": round(self.seconds, 1),
+            "secondsLeft": None if left is None else round(left, 1), "over": self.over,
+            "verdict": self.verdict if self.over else "",
+            "report": [table.to_json() for table in self.tables] if self.over else [],
+        }  # fmt: skip
+
+
+Place = TypeVar("Place")  # a chunk, or a table
+Told = TypeVar("Told")
+
+SAME_LOOKS: Final = 4  # in a row, while the sources are written to
+
+
+@dataclass
+class Found:
+    """What one look has found."""
+
+    different: dict[Chunk, dict[str, Difference]] = field(default_factory=dict)  # by what a row and both versions are
+    cut: dict[Chunk, tuple[Chunk, ...]] = field(default_factory=dict)  # what differs too much, and its slices
+    changed: dict[int, str] = field(default_factory=dict)  # tables that are not what was planned, in a server's words
+    kept: int = 0  # the most rows that were kept at a time
+    size: int = 0  # bytes that the differences take, roughly
+
+    def hear(self, outcome: ChunkOutcome) -> None:
+        """What was found about a chunk."""
+        self.kept = max(self.kept, outcome.kept)
+        if outcome.changed:
+            self.changed[outcome.chunk.table] = outcome.changed
+        elif outcome.slices:
+            self.cut[outcome.chunk] = tuple(replace(outcome.chunk, slice=some) for some in outcome.slices)
+        elif outcome.differences:
+            self.different[outcome.chunk] = {each.identity: each for each in outcome.differences}
+            self.size += sum(each.size for each in outcome.differences)
+
+
+class Suspects(Generic[Place, Told]):
+    """What differed at the last look, by what it was, and what of it is different."""
+
+    def __init__(self, first: Mapping[Place, Mapping[str, Told]]) -> None:
+        self._looks = {place: dict.fromkeys(found, 1) for place, found in first.items()}
+        self._confirmed = dict[Place, dict[str, Told]]()
+
+    @property
+    def open(self) -> list[Place]:
+        """Those to be looked at again."""
+        return [place for place, looks in self._looks.items() if looks]
+
+    def look(
+        self, found: Mapping[Place, Mapping[str, Told]], *, rests: bool, at: Container[Place] | None = None
+    ) -> None:
+        """Another look at what is open, or only at those; `rests`: all that was written by then, the target has."""
+        for place in self.open:
+            if at is not None and place not in at:
+                continue
+            known = self._confirmed.setdefault(place, {})
+            seen = {identity: each for identity, each in found.get(place, {}).items() if identity not in known}
+            looks = {identity: self._looks[place].get(identity, 0) + 1 for identity in seen}
+            known |= {identity: each for identity, each in seen.items() if rests or looks[identity] >= SAME_LOOKS}
+            self._looks[place] = {identity: number for identity, number in looks.items() if identity not in known}
+
+    def forget(self, places: Iterable[Place]) -> None:
+        """These begin anew elsewhere; what was found of them is found again."""
+        for place in places:
+            self._looks.pop(place, None)
+            self._confirmed.pop(place, None)
+
+    def confirmed(self) -> Iterable[tuple[Place, list[Told]]]:
+        """What is different."""
+        return [(place, list(found.values())) for place, found in self._confirmed.items() if found]
+
+    def unsettled(self) -> Iterable[tuple[Place, list[str]]]:
+        """What did not come to rest, or was not looked at often enough, by what it is."""
+        return [(place, list(looks)) for place, looks in self._looks.items() if looks]

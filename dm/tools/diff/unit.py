@@ -1,0 +1,335 @@
+"""The comparison of a task's sources with its target.
+
+Chunks are compared as Spark jobs. While a syncer applies changes, rows differ that only are on their way: what was
+found different is looked at again once the target is past the source's position of the first look.
+`dm.tools.diff.report` says when a row counts as different. What never comes to rest is told as that, and what was not
+looked at often enough, since the target did not get that far in time, as not decided.
+
+Nothing is locked, and nothing is written to any server.
+
+Differences are kept here until they are told. When they are as many as fit into the memory that rows may take, no more
+chunks are compared until these are settled and written down. A chunk of which so much differs only when it is looked at
+again is cut then, and its slices begin with a first look.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+
+from dm.clock import Clock, SystemClock
+from dm.config.subtask import SubtaskConfig
+from dm.ident import TableName
+from dm.spark.job import MOST_WEIGHT, grouped, run_tasks
+from dm.spark.session import SparkProvider
+from dm.tools.diff.chunk import WORDED, Chunk, ChunkComparer, ChunkOutcome
+from dm.tools.diff.done_chunks import DoneChunks, chunk_name
+from dm.tools.diff.fix import FixFiles
+from dm.tools.diff.options import DiffOptions
+from dm.tools.diff.planner import PlannedTable, Planner
+from dm.tools.diff.report import Found, Report, Suspects, TableReport
+from dm.tools.diff.snapshot import Lag, TargetProgress
+from dm.tools.diff.versions import Difference
+from dm.unit import JSON, UnitName
+
+_LOOKS = 7  # at rows that differ while changes are applied
+_PLANS = 4  # of a table whose structure changes meanwhile
+# Each Spark task opens its own sessions. Where there is much to do, it takes as much as four full chunks at a time, and
+# leaves to each thread eight tasks or more, so that they end at the same time.
+_TOGETHER = 4.0
+_TASKS_OF_A_THREAD = 8
+
+
+class _Enough(threading.Event):
+    """Set when so much is found that it has to be settled, and when the comparison is stopped."""
+
+    def __init__(self, stop: threading.Event) -> None:
+        super().__init__()
+        self._stop = stop
+        self.reached = False
+
+    def is_set(self) -> bool:
+        return self.reached or self._stop.is_set()
+
+
+@dataclass
+class _Open:
+    """What is known of rows that are not decided in the end."""
+
+    lag: Lag | None = None  # why; None: they came to no rest
+    keys: dict[str, str] = field(default_factory=dict)  # of those that were told in words, by what a row is
+
+    def name(self, found: Found) -> None:
+        """Keep the keys of what a look has found."""
+        rows = chain.from_iterable(each.values() for each in found.different.values())
+        self.keys.update((each.identity, each.key) for each in rows if each.key)
+
+
+class DiffUnit:
+    """One run of `dmctl diff`."""
+
+    name: UnitName = "Diff"
+
+    def __init__(
+        self,
+        subtasks: Sequence[SubtaskConfig],
+        options: DiffOptions,
+        spark: SparkProvider,
+        *,
+        directory: Path | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._subtasks = subtasks
+        self._options = options
+        self._spark = spark
+        self._clock = clock or SystemClock()
+        self.report = Report()
+        self._began = 0.0
+        self._directory = directory
+        self._done = DoneChunks(None, options.asked, resume=False)
+        self._fixes = FixFiles(Path(options.fix_sql)) if options.fix_sql else None
+        self.most_kept = (0, 0)  # rows that a task kept at a time, and bytes of differences that were kept here
+
+    def status(self) -> Mapping[str, JSON]:
+        """How far it is; at the end also what was found."""
+        return self.report.status()
+
+    def run(self, stop: threading.Event) -> None:
+        """Compare everything, or until stopped."""
+        self._began = self._clock.monotonic()
+        with nullcontext() if self._fixes is None else self._fixes.held():
+            self._done = DoneChunks(self._directory, self._options.asked, resume=self._options.resume)
+            try:
+                self._run(stop)
+            finally:
+                self._done.close(over=self.report.over)
+
+    def _run(self, stop: threading.Event) -> None:
+        planner = Planner(self._subtasks, self._options, stop)
+        tables = {planned.name: planned for planned in self._settled(planner, planner.plan(), stop)}
+        reports = {name: TableReport(name) for name in tables}
+        self.report.tables = list(reports.values())
+        left = frozenset(tables)
+        for attempt in range(_PLANS):
+            planned = [tables[name] for name in sorted(left)]
+            changed = self._compare(planner, planned, reports, stop)
+            if stop.is_set() or not changed:
+                break
+            if attempt == _PLANS - 1:
+                self._forget(changed, reports)
+                for name, words in changed.items():
+                    reports[name].not_compared = f"its structure changed while it was compared: {words}"
+                break
+            tables = {each.name: each for each in self._settled(planner, planner.plan(frozenset(changed)), stop)}
+            left = frozenset(tables)
+            gone = changed.keys() - left  # from the sources, by now
+            self.report.tables = [each for each in self.report.tables if each.name not in gone]
+        self.report.seconds = self._clock.monotonic() - self._began
+        self.report.over = not stop.is_set()
+        self.report.phase = "finished"
+
+    def _settled(self, planner: Planner, planned: list[PlannedTable], stop: threading.Event) -> list[PlannedTable]:
+        """The same tables; structures differ only if several looks say so, as rows do.
+
+        A statement that was executed at a source is on its way to the target.
+        """
+        if not self._options.follows or planner.snapshots.past:
+            return planned
+
+        def told() -> dict[TableName, dict[str, list[str]]]:
+            return {each.name: {"\n".join(each.structure): each.structure} for each in planned if each.structure}
+
+        suspects = Suspects(told())
+        with closing(self._progress()) as progress:
+            for _ in range(_LOOKS):
+                open_ones = frozenset(suspects.open)
+                if stop.is_set() or not open_ones or not progress.wait_past(stop):
+                    break
+                again = {each.name: each for each in planner.plan(open_ones)}
+                there = [each for each in planned if each.name not in open_ones or each.name in again]
+                planned = [again.get(each.name, each) for each in there]
+                suspects.look(told(), rests=progress.rests())
+        why = "its structure came to no rest while it was looked at"
+        if progress.lag is not None:
+            why = f"its structure is not decided, {progress.lag}; it differed in this"
+        moving = {name for name, _ in suspects.unsettled()}
+        for each in planned:
+            if each.name in moving and each.structure:
+                each.skipped = f"{why}: {each.structure[0]}"
+                each.structure, each.compared, each.conditions = [], None, []
+        return planned
+
+    def _progress(self) -> TargetProgress:
+        followed = [each for each in self._subtasks if each.source_id in self._options.follows]
+        return TargetProgress(followed, self._clock)
+
+    def _compare(
+        self,
+        planner: Planner,
+        planned: Sequence[PlannedTable],
+        reports: Mapping[TableName, TableReport],
+        stop: threading.Event,
+    ) -> dict[TableName, str]:
+        """Compare these tables; gives those that changed meanwhile."""
+        self._forget([each.name for each in planned], reports)
+        for each in planned:
+            report = reports[each.name]
+            report.structure, report.allowed = each.structure, each.allowed
+            report.not_compared, report.chunks = each.skipped, len(each.conditions)
+        tables = tuple(each.compared for each in planned if each.compared is not None)
+        with_rows = [each for each in planned if each.compared is not None]
+        chunks = [chunk for number, each in enumerate(with_rows) for chunk in each.chunks(number)]
+        where, load = self._options.where, self._options.max_load
+        comparer = ChunkComparer(
+            planner.endpoints, tables, where, load, dict(planner.readings), self._options.kept_bytes,
+            words=max(WORDED, self._options.shown), fixes=self._fixes is not None,
+        )  # fmt: skip
+        names = [each.name for each in with_rows]
+
+        def count(outcome: ChunkOutcome) -> None:
+            report = reports[names[outcome.chunk.table]]
+            report.done += 1
+            report.source_rows += outcome.source_rows
+            report.target_rows += outcome.target_rows
+            if outcome.equal and outcome.chunk.slice is None:
+                self._done.add(chunk_names[outcome.chunk], outcome.source_rows, outcome.target_rows)
+            self.report.seconds = self._clock.monotonic() - self._began
+
+        asked = self._options.snapshots if planner.snapshots.past else ()
+        chunk_names = {
+            chunk: chunk_name(planner.endpoints, tables[chunk.table], chunk.condition, where, asked) for chunk in chunks
+        }
+        chunks = [chunk for chunk in chunks if not self._is_done(reports[names[chunk.table]], chunk_names[chunk])]
+        changed = dict[int, str]()
+        left: Sequence[Chunk] = chunks
+        while left and not stop.is_set():
+            self.report.phase = "comparing rows"
+            first, left = self._look(comparer, left, with_rows, stop, count)
+            suspects, open_ones = self._look_again(planner, comparer, first, with_rows, stop)
+            changed |= first.changed
+            for chunk, differences in suspects.confirmed():
+                if chunk.table not in changed:
+                    self._tell(reports[names[chunk.table]], differences)
+            for chunk, identities in suspects.unsettled():
+                self._leave_open(reports[names[chunk.table]], identities, open_ones)
+            slices = list(chain.from_iterable(first.cut.values()))
+            for chunk in slices:
+                reports[names[chunk.table]].chunks += 1
+            left = [chunk for chunk in (*left, *slices) if chunk.table not in changed]
+        return {names[number]: words for number, words in changed.items()}
+
+    def _forget(self, names: Collection[TableName], reports: Mapping[TableName, TableReport]) -> None:
+        """What was told of these tables was told of another structure."""
+        for name in names:
+            reports[name].forget()
+        if self._fixes is not None:
+            self._fixes.begin(names)
+
+    def _is_done(self, report: TableReport, chunk: str) -> bool:
+        """Whether an unfinished comparison has found the chunk equal; then it counts as done."""
+        known = self._done.known(chunk)
+        if known is None:
+            return False
+        report.done += 1
+        report.source_rows += known[0]
+        report.target_rows += known[1]
+        return True
+
+    def _look(
+        self,
+        comparer: ChunkComparer,
+        chunks: Sequence[Chunk],
+        planned: Sequence[PlannedTable],
+        stop: threading.Event,
+        count: Callable[[ChunkOutcome], None] = lambda _: None,
+    ) -> tuple[Found, list[Chunk]]:
+        """What was found, and what was not looked at since it was enough."""
+        found, enough = Found(), _Enough(stop)
+        left = dict.fromkeys(chunks)
+
+        def done(outcomes: tuple[ChunkOutcome, ...]) -> None:
+            for outcome in outcomes:
+                if enough.reached:
+                    return  # these are compared again; what is kept stays bounded
+                del left[outcome.chunk]
+                found.hear(outcome)
+                count(outcome)
+                enough.reached = found.size >= self._options.kept_bytes
+
+        def weight(chunk: Chunk) -> float:
+            if chunk.slice is not None:
+                return _TOGETHER  # alone: it takes all the memory that a thread may have
+            table = planned[chunk.table]
+            return min(1.0, table.estimated_rows / len(table.conditions) / self._options.rows)
+
+        description = f"{self._subtasks[0].task}: compare"
+        while left and not enough.is_set():
+            weighed = [(chunk, weight(chunk)) for chunk in left]
+            share = sum(each for _, each in weighed) / (_TASKS_OF_A_THREAD * self._options.threads)
+            groups = grouped(weighed, most=max(MOST_WEIGHT, min(_TOGETHER, share)))
+            run_tasks(self._spark.context(), comparer, groups, enough, done, description, at_once=self._options.threads)
+        rows, size = self.most_kept
+        self.most_kept = max(rows, found.kept), max(size, found.size)
+        return found, list(left)
+
+    def _look_again(
+        self,
+        planner: Planner,
+        comparer: ChunkComparer,
+        first: Found,
+        planned: Sequence[PlannedTable],
+        stop: threading.Event,
+    ) -> tuple[Suspects[Chunk, Difference], _Open]:
+        """What stays different, or is not decided; what changed or was cut meanwhile is added to the first."""
+        suspects, open_ones = Suspects(first.different), _Open()
+        if not suspects.open:
+            return suspects, open_ones
+        if not self._options.follows or planner.snapshots.past:
+            suspects.look(first.different, rests=True)  # what differs as of a moment that stays differs
+            return suspects, open_ones
+        open_ones.name(first)
+        first.different.clear()  # a later look finds again what is different
+        with closing(self._progress()) as progress:
+            for _ in range(_LOOKS):
+                self.report.phase = "waiting until the target is past the last look"
+                if stop.is_set() or not suspects.open or not progress.wait_past(stop):
+                    break
+                self.report.phase = "looking again at what differed"
+                renewed = replace(comparer, readings=planner.moments())
+                left: Sequence[Chunk] = suspects.open
+                while left and not stop.is_set():
+                    again, later = self._look(renewed, left, planned, stop)
+                    open_ones.name(again)
+                    first.changed.update(again.changed)
+                    first.cut.update(again.cut)
+                    suspects.forget(again.cut)
+                    if not stop.is_set():
+                        looked = frozenset(left).difference(later)
+                        suspects.look(again.different, rests=progress.rests(), at=looked)
+                    left = later
+        open_ones.lag = progress.lag
+        return suspects, open_ones
+
+    def _leave_open(self, report: TableReport, identities: Sequence[str], open_ones: _Open) -> None:
+        if open_ones.lag is None:
+            report.unsettled += len(identities)
+            return
+        report.undecided += len(identities)
+        report.undecided_why = str(open_ones.lag)
+        keys = [open_ones.keys[identity] for identity in identities if identity in open_ones.keys]
+        report.undecided_keys += keys[: self._options.shown - len(report.undecided_keys)]
+
+    def _tell(self, report: TableReport, differences: Sequence[Difference]) -> None:
+        unique = {each.identity: each for each in differences}
+        report.differing += len(unique)
+        for each in unique.values():
+            if each.worded and len(report.shown) < self._options.shown:
+                report.shown.append(each)
+            if each.fix.impossible and each.fix.impossible not in report.not_fixed:
+                report.not_fixed.append(each.fix.impossible)
+        if self._fixes is not None:
+            report.fix_file = self._fixes.write(report.name, [each.fix for each in unique.values()])

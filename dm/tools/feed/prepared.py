@@ -1,0 +1,114 @@
+"""XA transactions that are prepared and decided apart: those without rows of the table pass, others are refused.
+
+The place of a decision does not tell what was prepared. Where the PREPARE lies before the part that is read, the relay
+is asked for it, from there backwards, a file at a time: mostly it is in the same file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from dm.errors import DMError
+from dm.gtid import Gtid, GtidSet
+from dm.ident import TableName
+from dm.position import MAGIC_SIZE, Position
+from dm.sourcelog.relaylog.layout import RelayDirectory
+from dm.sourcelog.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.stream.prepared import PreparedRows, PreparedTransactions, Wanted
+from dm.sourcelog.stream.prepared_list import HeldXa, TransactionEnd
+from dm.sourcelog.stream.transaction import TransactionItems
+from dm.tools.feed.options import FeedOptions
+from dm.tools.feed.transactions import transactions
+
+
+class SeenPrepared(PreparedTransactions):
+    """Remembers of each xid whether it is undecided at the end of what was read, without rows of the table."""
+
+    def __init__(self) -> None:
+        self.empty: dict[str, bool] = {}
+
+    def hold(
+        self,
+        xid: str,
+        items: TransactionItems,
+        *,
+        end: Position,
+        gtid: Gtid | None,
+        timestamp: int,
+        left_out: frozenset[TableName] = frozenset(),
+    ) -> None:
+        self.empty[xid] = not len(items)
+
+    def commit(self, xid: str, *, end: Position, gtid: Gtid | None, wanted: Wanted) -> PreparedRows:
+        self.empty[xid] = False
+        return PreparedRows(Path(), HeldXa(0, xid, TransactionEnd.of(end, gtid), 0), wanted)
+
+    def rollback(self, xid: str, *, end: Position, gtid: Gtid | None) -> None:
+        self.empty[xid] = False
+
+
+class EmptyPrepared(SeenPrepared):
+    """Refuses rows whose verdict comes later, and a verdict on what is not known to be without rows."""
+
+    def __init__(self, options: FeedOptions, start: Position) -> None:
+        super().__init__()
+        self._earlier = _earlier(options, start)
+
+    def hold(
+        self,
+        xid: str,
+        items: TransactionItems,
+        *,
+        end: Position,
+        gtid: Gtid | None,
+        timestamp: int,
+        left_out: frozenset[TableName] = frozenset(),
+    ) -> None:
+        if len(items):
+            raise DMError("feed-xa", xid=xid, place=end)
+        super().hold(xid, items, end=end, gtid=gtid, timestamp=timestamp, left_out=left_out)
+
+    def commit(self, xid: str, *, end: Position, gtid: Gtid | None, wanted: Wanted) -> PreparedRows:
+        if not self._was_empty(xid):
+            raise DMError("feed-xa", xid=xid, place=end)
+        return super().commit(xid, end=end, gtid=gtid, wanted=wanted)
+
+    def _was_empty(self, xid: str) -> bool:
+        while xid not in self.empty:
+            found = next(self._earlier, None)
+            if found is None:
+                return False
+            self.empty = found | self.empty  # the later word counts
+        return self.empty[xid]
+
+
+def _earlier(options: FeedOptions, start: Position) -> Iterator[dict[str, bool]]:
+    """What each file of the relay says up to `start`, the latest first."""
+    source = RelayEventSource(options.relay, options.flavor)
+    for server_uuid, file in _files_up_to(options.relay, start):
+        begin = source.complete(Position(server_uuid, file, MAGIC_SIZE, GtidSet.empty(options.flavor)))
+        seen = SeenPrepared()
+        try:
+            if not begin.reaches(start):
+                for transaction in transactions(options, begin, seen):
+                    end = transaction.end
+                    if (end.server_uuid, end.file) != (server_uuid, file) or end.reaches(start):
+                        break
+        except DMError as error:
+            if error.name != "source-switched":  # else the file is the last one of its server
+                raise
+        yield seen.empty
+
+
+def _files_up_to(relay: Path, start: Position) -> Iterator[tuple[str, str]]:
+    met = False
+    for sub in reversed(RelayDirectory(relay).sub_directories()):
+        files = sub.files()
+        if not met:
+            if sub.server_uuid != start.server_uuid or start.file not in files:
+                continue
+            met = True
+            files = files[: files.index(start.file) + 1]
+        for file in reversed(files):
+            yield sub.server_uuid, file

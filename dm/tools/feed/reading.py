@@ -1,0 +1,219 @@
+"""Batches of the feed: where one ends, how it is divided into tasks, and the rows of a part of the relay.
+
+A position of the feed is the end of a transaction, so a part of the relay between two positions always has the same
+rows, whoever reads it and how often. That is what makes a restart exact: Spark stores both ends of a batch before it
+reads, and after a crash the same part is read again.
+
+Within a batch, the names of the files and the offsets are the order of the changes: a batch ends where the source is
+another server, and where names begin anew.
+
+A batch ends before what the feed can't deliver, so everything before it is delivered. The next batch then fails and
+says so. It may be a statement that changes the table's columns, a row image that lacks columns, or an XA transaction
+(`prepared.py`): its rows lie before the place where it is decided, perhaps in another batch.
+
+Values of row images as a dump's files hold them: the bytes that the server would send.
+
+So the expressions that give a dump's columns their types (`dm.tools.lake`) give them to the feed's, and both have the
+same types and the same meaning by construction. Members of ENUM and SET are numbers, as in a dump whose members' texts
+don't tell which they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from ipaddress import IPv4Address, IPv6Address
+from typing import Final, NoReturn
+from uuid import UUID
+
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.mysql.binlog.check import mismatch
+from dm.mysql.binlog.decode import RowDecoder
+from dm.mysql.binlog.rows import Rows
+from dm.mysql.binlog.table_map import TableMap
+from dm.mysql.binlog.value import ABSENT, Row, Value
+from dm.mysql.schema.table import Column, TableSchema, wire_columns
+from dm.position import Position
+from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
+from dm.tools.feed.known_table import KnownTable
+from dm.tools.feed.options import FeedOptions
+from dm.tools.feed.prepared import EmptyPrepared
+from dm.tools.feed.transactions import transactions
+
+Image = dict[str, bytes | None] | None
+Change = tuple[str, str, int, int, str, datetime, str, str, str, Image, Image]
+
+# What ends a stream. A batch ends before it, so everything before it is delivered; the next batch begins with it.
+_ENDS: Final = frozenset({"feed-ddl", "feed-xa", "feed-partial-image", "feed-source-switched", "structure-mismatch"})
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A part of the relay, cut into pieces for tasks: each begins where the one before ends."""
+
+    end: Position
+    cuts: tuple[Position, ...] = ()
+
+
+@dataclass(slots=True)
+class _Table:
+    table_map: TableMap
+    schema: TableSchema
+    wire: tuple[Column, ...]
+    decoder: RowDecoder = field(init=False)
+    _needed: int = field(init=False)  # a bit for each column that images have
+
+    def __post_init__(self) -> None:
+        self.decoder = RowDecoder(self.table_map, self.wire)
+        self._needed = sum(1 << at for at, column in enumerate(self.wire) if column.generated is None)
+
+    def refuse_partial(self, rows: Rows) -> None:
+        """Raise DMError where a row lacks a column; an UPDATE's second image may, since the first one has it."""
+        lacking = self._needed & ~int.from_bytes(rows.present, "little")
+        if lacking:
+            first = (lacking & -lacking).bit_length() - 1
+            raise DMError("feed-partial-image", table=self.schema.name, column=self.wire[first].name)
+
+
+class FeedReading:
+    """Reads parts of one relay."""
+
+    def __init__(self, options: FeedOptions) -> None:
+        self._options = options
+        self._known: dict[int, _Table] = {}
+        self._table = KnownTable(options)
+
+    def _transactions(self, start: Position) -> Iterator[SourceTransaction]:
+        try:
+            yield from transactions(self._options, start, EmptyPrepared(self._options, start))
+        except DMError as error:
+            if error.name != "source-switched":
+                raise
+            raise DMError("feed-source-switched", now=error.details["now"], before=error.details["before"]) from error
+
+    def batch(self, start: Position, size: int | None, limit: Position | None = None) -> Batch:
+        """What comes behind `start`: at most about `size` bytes, and nothing that ends behind `limit`."""
+        end, cuts, read, of_task = start, [], 0, 0
+        try:
+            for transaction in self._transactions(start):
+                if limit is not None and transaction.end.same_files(limit) and transaction.end.order > limit.order:
+                    break
+                self._examine(transaction)
+                if end != start and not _sorts_behind(transaction.end, end):
+                    break
+                if size is not None and read and read + transaction.size > size:
+                    break
+                if of_task and of_task + transaction.size > self._options.task_bytes:
+                    cuts.append(end)
+                    of_task = 0
+                end = transaction.end
+                read += transaction.size
+                of_task += transaction.size
+        except DMError as error:
+            if error.name not in _ENDS or end == start:
+                raise
+        return Batch(end, tuple(cuts))
+
+    def _examine(self, transaction: SourceTransaction) -> None:
+        """Raise DMError where the feed can't deliver the transaction."""
+        for item in transaction.items:
+            if isinstance(item, RowsItem):
+                self._table.has_rows()
+                self._table_of(item, transaction.end).refuse_partial(item.rows)
+            elif not self._table.stays(item, transaction.end):
+                self._refuse(transaction, item)
+
+    @staticmethod
+    def _refuse(transaction: SourceTransaction, item: StatementItem) -> NoReturn:
+        end = transaction.end
+        text = " ".join(item.query.readable.split())[:300]
+        raise DMError(
+            "feed-ddl", place=f"({end.file}, {item.start})", statement=text, behind=f"{end.file}:{end.offset}"
+        )
+
+    def changes(self, start: Position, end: Position) -> Iterator[Change]:
+        """The rows of the part between two positions, in the relay's order; raises DMError."""
+        if start == end:
+            return
+        there = start
+        for transaction in self._transactions(start):
+            there = transaction.end
+            self._examine(transaction)
+            yield from self._of_transaction(transaction)
+            if there.covers(end):
+                return
+        raise DMError("feed-relay-short", there=there, wanted=end)
+
+    def _of_transaction(self, transaction: SourceTransaction) -> Iterator[Change]:
+        number, end = 0, transaction.end
+        gtid = "" if transaction.gtid is None else str(transaction.gtid)
+        committed = datetime.fromtimestamp(transaction.timestamp, UTC)
+        for item in transaction.items:
+            if not isinstance(item, RowsItem):
+                continue
+            table = self._table_of(item, end)
+            name, kind = table.schema.name, item.rows.kind
+            for pair in table.decoder.decode(item.rows):
+                before, after = (
+                    None if row is None else image_of(table.schema, table.wire, row) for row in merged(*pair)
+                )
+                number += 1
+                place = (end.server_uuid, end.file, end.offset, number, gtid, committed)
+                yield (*place, name.schema, name.table, kind, before, after)
+
+    def _table_of(self, item: RowsItem, end: Position) -> _Table:
+        return self._known.get(id(item.table_map)) or self._learn(item.table_map, end)
+
+    def _learn(self, table_map: TableMap, end: Position) -> _Table:
+        schema = self._options.structures[TableName(table_map.schema, table_map.table)]
+        wire = tuple(wire_columns(schema, self._options.flavor))
+        why = mismatch(table_map, wire)
+        if why is not None:
+            raise DMError("structure-mismatch", table=str(schema.name), why=why, position=end)
+        self._known[id(table_map)] = table = _Table(table_map, schema, wire)
+        return table
+
+
+def _sorts_behind(place: Position, before: Position) -> bool:
+    """Whether whoever orders changes by file and offset, with names as texts, has the two in their order."""
+    return place.server_uuid == before.server_uuid and place.file >= before.file
+
+
+_ADDRESSES: Final[dict[str, Callable[[bytes], str]]] = {
+    "uuid": lambda raw: str(UUID(bytes=raw.ljust(16, b"\0"))),
+    "inet6": lambda raw: str(IPv6Address(raw.ljust(16, b"\0"))),
+    "inet4": lambda raw: str(IPv4Address(raw.ljust(4, b"\0"))),
+}
+
+
+def image_of(schema: TableSchema, columns: Sequence[Column], row: Row) -> dict[str, bytes | None]:
+    """A row by the names of its columns; generated ones are left out, as in a dump. Raises DMError."""
+    found: dict[str, bytes | None] = {}
+    for column, value in zip(columns, row, strict=True):
+        if column.generated is not None:
+            continue
+        if value is ABSENT:
+            raise DMError("feed-partial-image", table=schema.name, column=column.name)
+        found[column.name] = _bytes(column, value)
+    return found
+
+
+def _bytes(column: Column, value: Value) -> bytes | None:
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        address = _ADDRESSES.get(column.base)
+        return value if address is None else address(value).encode()
+    if column.base == "bit":
+        assert isinstance(value, int)
+        return value.to_bytes(((column.length or 1) + 7) // 8, "big")
+    return (repr(value) if isinstance(value, float) else str(value)).encode()
+
+
+def merged(before: Row | None, after: Row | None) -> tuple[Row | None, Row | None]:
+    """An UPDATE's after image with the columns that it lacks since they are as before (MariaDB's FULL_NODUP)."""
+    if before is None or after is None:
+        return before, after
+    return before, tuple(old if new is ABSENT else new for old, new in zip(before, after, strict=True))

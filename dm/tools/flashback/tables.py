@@ -1,0 +1,165 @@
+"""From row events to the statements that take them back, by the task's rules.
+
+The statement that takes back one row change, from what the change left behind to what was there before.
+
+    INSERT    a DELETE of the row
+    DELETE    an INSERT of the row
+    UPDATE    an UPDATE of the row that is there now to the row before (two of them where `equal_documents` says so)
+
+Rows are found as the syncer finds them: by the key of the target, or by all columns where there is no key, and then
+only one row goes. If an image lacks a column that the statement needs, there is no statement: a value is never guessed.
+So an UPDATE needs the old value of each column that it wrote. `binlog_row_image = FULL` has them all, and so has
+MariaDB's FULL_NODUP; MINIMAL has none but those of the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dm.changes.column_map import MappedColumn, constant_columns, with_constants
+from dm.changes.equal_documents import equal_documents, in_arrays, make_others
+from dm.changes.namesakes import exchanges
+from dm.changes.plan import PlanOptions, TablePlan, build_plan
+from dm.changes.row_keys import TargetTable
+from dm.changes.statement import delete_row, has_zero_enum, insert_row, lenient_script, update_row
+from dm.errors import DMError
+from dm.flavor import Flavor
+from dm.ident import TableName
+from dm.mysql.binlog.check import mismatch
+from dm.mysql.binlog.decode import RowDecoder
+from dm.mysql.binlog.table_map import TableMap
+from dm.mysql.binlog.value import ABSENT, Row
+from dm.mysql.schema.table import Column, TableSchema, wire_columns
+from dm.position import Position
+from dm.rules.row_filter import RowFilter
+from dm.rules.server_condition import Judges
+from dm.rules.table_rules import RowEvent, TableRules
+from dm.sourcelog.stream.transaction import RowsItem
+from dm.tools.flashback.survey import parents
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStructures:
+    """The source's tables as they are at the checkpoint."""
+
+    flavor: Flavor
+    tables: Mapping[TableName, TableSchema]
+    logs_cascades: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSide:
+    """What is asked of the target."""
+
+    table: Callable[[TableName], TargetTable | None]
+    options: PlanOptions
+    judges: Judges
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    table_map: TableMap  # kept alive: its identity is the key
+    wire: tuple[Column, ...]
+    decoder: RowDecoder
+    plan: TablePlan
+    row_filter: RowFilter | None
+    acting: frozenset[int]  # columns whose changes have changed other tables without a trace; any DELETE has
+
+
+class UndoneTables:
+    """Knows each table of the stretch by its table map; structures do not change in between (`survey.py`)."""
+
+    def __init__(self, rules: TableRules, source: SourceStructures, target: TargetSide) -> None:
+        self._rules = rules
+        self._source = source
+        self._target = target
+        self._parents = {} if source.logs_cascades else parents(source.tables.values())
+        self._known: dict[int, _Table] = {}
+
+    def statements(self, item: RowsItem, end: Position) -> Iterator[tuple[TableName, bytes]]:
+        """The target's table and the statement for each change of an event, in the event's order; raises DMError."""
+        name = TableName(item.table_map.schema, item.table_map.table)
+        kind: RowEvent = item.rows.kind
+        if self._rules.row_event(name, kind) != "do":
+            return
+        try:
+            table = self._known.get(id(item.table_map)) or self._learn(name, item.table_map, end)
+            pairs = table.decoder.decode(item.rows)
+            if table.plan.constants:
+                pairs = with_constants(pairs, table.plan.constants)
+            skipped = [False] * len(pairs)
+            if table.row_filter is not None:
+                skipped = table.row_filter.skipped(kind, pairs, item.rows.timestamp)
+            for (before, after), left_out in zip(pairs, skipped, strict=True):
+                if not left_out:
+                    self._refuse_lost(table, before, after)
+                    yield table.plan.target, undo(table.plan, before, after)
+        except DMError as error:
+            error.position = error.position or str(end)
+            raise
+
+    def _learn(self, name: TableName, table_map: TableMap, end: Position) -> _Table:
+        schema = self._source.tables.get(name)
+        if schema is None:
+            raise DMError("structure-unknown", table=str(name), why="the checkpoint has none", position=end)
+        wire = tuple(wire_columns(schema, self._source.flavor))
+        why = mismatch(table_map, wire)
+        if why is not None:
+            raise DMError("structure-mismatch", table=str(name), why=why, position=end)
+        target = self._target.table(self._rules.route(name))
+        if target is None:
+            raise DMError("target-table-missing", table=str(self._rules.route(name)), unread="", position=end)
+        constants = constant_columns(name, [column.name for column in wire], target.schema, self._rules.extracted(name))
+        plan = build_plan(schema, wire, target, self._target.options, constants)
+        row_filter = self._rules.row_filter(schema, wire, self._target.judges)
+        names = self._parents.get(name, frozenset())
+        acting = frozenset(at for at, column in enumerate(wire) if column.name.lower() in names)
+        table = _Table(table_map, wire, RowDecoder(table_map, wire), plan, row_filter, acting)
+        self._known[id(table_map)] = table
+        return table
+
+    @staticmethod
+    def _refuse_lost(table: _Table, before: Row | None, after: Row | None) -> None:
+        if not table.acting or before is None:
+            return
+        if after is None or any(after[at] is not ABSENT and after[at] != before[at] for at in table.acting):
+            raise DMError("flashback-cascade", table=str(table.plan.source))
+
+
+def undo(plan: TablePlan, before: Row | None, after: Row | None) -> bytes:
+    """The statement, or two of them, without the end; raises DMError if the images do not tell what was there."""
+    if after is None:
+        assert before is not None
+        _require(plan, before, plan.columns)
+        return _lenient(plan, before, insert_row(plan, before))
+    finding = plan.row_key + plan.identity if plan.keyed else plan.columns
+    if before is None:
+        _require(plan, after, finding)
+        return delete_row(plan, after)
+    there = tuple(old if new is ABSENT else new for old, new in zip(before, after, strict=True))
+    _require(plan, there, finding)
+    _require(plan, before, [column for column in plan.columns if after[column.at] is not ABSENT])
+    old = tuple(ABSENT if new is ABSENT else old for old, new in zip(before, after, strict=True))
+    exchanged = tuple(exchanges(plan, there, old))  # a TiDB would leave them as they are
+    if exchanged:
+        _require(plan, before, plan.columns)
+        if plan.upsert:  # the target has columns that no image has
+            raise DMError("member-missing", column=exchanged[0].target.name, label="")
+        return delete_row(plan, there) + b";\n" + _lenient(plan, before, insert_row(plan, before))
+    documents = equal_documents(plan, there, old)
+    if not documents:
+        return _lenient(plan, old, update_row(plan, there, old))
+    found = there if plan.keyed else in_arrays(documents, there)
+    return make_others(plan, documents, there) + b";\n" + _lenient(plan, old, update_row(plan, found, old))
+
+
+def _lenient(plan: TablePlan, row: Row, sql: bytes) -> bytes:
+    """An ENUM's error value is refused in a strict mode."""
+    return lenient_script(plan.flavor, sql, tidb=plan.tidb) if has_zero_enum(plan, row) else sql
+
+
+def _require(plan: TablePlan, row: Row, columns: Sequence[MappedColumn]) -> None:
+    for column in columns:
+        if row[column.at] is ABSENT:
+            raise DMError("flashback-partial-image", table=plan.source, column=column.source.name)

@@ -1,0 +1,113 @@
+"""The net effects of one piece on disk, between the task that reads the piece and those that apply it.
+
+A file has *rounds*: what was reduced up to a limit of memory, in order. Each round is cut by bucket, and by whether its
+rows need the order of removals before writes. Its end says where each section begins. It is written under another name
+and then renamed, so one that is there is complete.
+
+The files are pickled, and only this program's own, in the task's directory, are read.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from dm.atomic_file import sync_directory
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.mysql.binlog.table_map import TableMap
+from dm.tools.replay.reduction import Net
+
+_END: Final = struct.Struct("<QQ")  # place and size of the index
+
+
+@dataclass(frozen=True, slots=True)
+class SpilledTable:
+    """The rows of one source table in one section."""
+
+    source: TableName
+    table_map: TableMap
+    nets: Sequence[Net]
+
+
+Section = tuple[int, bool]
+"""A bucket, and whether removals have to come first in its tables."""
+_Index = list[Mapping[Section, tuple[int, int]]]
+
+
+class SpillWriter:
+    """Writes the file of one piece."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._index: _Index = []
+        self._at = 0
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Executors in two containers may have the same number of a process.
+            self._unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+            self._file = self._unfinished.open("xb")
+        except OSError as error:
+            raise _failed(path) from error
+
+    def round(self, sections: Mapping[Section, Sequence[SpilledTable]]) -> None:
+        """Append one round; raises DMError."""
+        places: dict[Section, tuple[int, int]] = {}
+        for section, tables in sections.items():
+            data = pickle.dumps([(t.source, t.table_map, [*map(tuple, t.nets)]) for t in tables], protocol=5)
+            places[section] = self._at, len(data)
+            self._append(data)
+        self._index.append(places)
+
+    def _append(self, data: bytes) -> None:
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise _failed(self._path) from error
+        self._at += len(data)
+
+    def finish(self) -> None:
+        """Give the file its name, once it is on the disk: the plan outlives a power cut. Raises DMError."""
+        index, at = pickle.dumps(self._index, protocol=5), self._at
+        self._append(index + _END.pack(at, len(index)))
+        try:
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+            self._unfinished.replace(self._path)
+            sync_directory(self._path.parent)
+        except OSError as error:
+            raise _failed(self._path) from error
+
+    def close(self) -> None:
+        """Leave nothing of a file that is not finished."""
+        self._file.close()
+        self._unfinished.unlink(missing_ok=True)
+
+
+def spilled(path: Path, section: Section) -> Iterator[SpilledTable]:
+    """The tables of a section, in the file's order; raises DMError."""
+    try:
+        with path.open("rb") as file:
+            file.seek(-_END.size, os.SEEK_END)
+            at, size = _END.unpack(file.read(_END.size))
+            file.seek(at)
+            index: _Index = pickle.loads(file.read(size))  # noqa: S301 - our own file
+            for places in index:
+                if section in places:
+                    start, length = places[section]
+                    file.seek(start)
+                    for source, table_map, nets in pickle.loads(file.read(length)):  # noqa: S301 - our own file
+                        yield SpilledTable(source, table_map, [Net(*net) for net in nets])
+    except (OSError, struct.error, pickle.UnpicklingError, EOFError) as error:
+        raise DMError("replay-file-lost", file=path, why=error) from error
+
+
+def _failed(path: Path) -> DMError:
+    return DMError("spool-not-written", file=path)

@@ -1,0 +1,60 @@
+"""Which statements leave rows that were written before them as they were."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.ident import TableName
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.rows_before import effect_of
+
+CONTEXT = SourceContext("mysql", 80400, "shop")
+ORDERS, ITEMS = TableName("shop", "orders"), TableName("shop", "items")
+
+
+def stands_before(text: str) -> list[TableName]:
+    return effect_of(text, CONTEXT, lambda _: True).stands_before((ORDERS, ITEMS))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE orders ADD INDEX (v), COMMENT 'x'",
+        "CREATE INDEX i ON orders (v)",
+        "ALTER TABLE orders FORCE",
+        "ALTER TABLE orders ALTER COLUMN v SET DEFAULT 3",
+        "CREATE TABLE IF NOT EXISTS orders (id INT)",
+        "CREATE TABLE copy LIKE orders",
+        "CREATE TABLE other (id INT)",
+        "CREATE DATABASE shop2",
+        "ALTER DATABASE shop CHARACTER SET latin1",
+        "DROP TABLE other",
+        "ANALYZE TABLE orders",
+        "GRANT SELECT ON shop.orders TO dm",
+    ],
+)
+def test_rows_mean_the_same_behind_it(text: str) -> None:
+    assert stands_before(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "tables"),
+    [
+        ("ALTER TABLE orders ADD COLUMN w INT", [ORDERS]),
+        ("ALTER TABLE orders ADD INDEX (v), RENAME COLUMN v TO w", [ORDERS]),
+        ("ALTER TABLE orders MODIFY v BIGINT", [ORDERS]),
+        ("ALTER TABLE orders CONVERT TO CHARACTER SET latin1", [ORDERS]),
+        ("ALTER TABLE orders DROP PARTITION p0", [ORDERS]),
+        ("ALTER TABLE orders EXCHANGE PARTITION p0 WITH TABLE items", [ORDERS, ITEMS]),
+        ("TRUNCATE TABLE items", [ITEMS]),
+        ("DROP TABLE items, orders", [ORDERS, ITEMS]),
+        ("RENAME TABLE orders TO old, items TO orders", [ORDERS, ITEMS]),
+        ("CREATE TABLE orders (id INT)", [ORDERS]),
+        ("DROP DATABASE shop", [ORDERS, ITEMS]),
+        ("ALTER TABLE orders FROBNICATE", [ORDERS]),
+        ("FROBNICATE EVERYTHING", [ORDERS, ITEMS]),
+        ("UPDATE orders SET v = 1", [ORDERS]),
+    ],
+)
+def test_rows_before_it_are_refused(text: str, tables: list[TableName]) -> None:
+    assert stands_before(text) == tables

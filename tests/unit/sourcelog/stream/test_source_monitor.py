@@ -1,0 +1,114 @@
+"""Nothing is claimed of a source that does not answer: neither that everything is applied, nor that there is no lag."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from dm.clock import SystemClock
+from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.position import Position
+from dm.sourcelog.stream import source_monitor
+from dm.sourcelog.stream.source_monitor import FRESH_SECONDS, SourceEnd, SourceMonitor
+from dm.sourcelog.upstream.address import SourceAddresses
+
+END = Position("u", "binlog.000001", 400)
+
+
+class Later(SystemClock):
+    """A clock that can be put forward."""
+
+    ahead = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
+
+class Addresses:
+    """Leads to a server that answers while it is up."""
+
+    up = True
+
+    def open(self) -> tuple[Any, Any]:
+        return self, None
+
+    def is_read(self, facts: object) -> bool:
+        return True
+
+    def close(self) -> None:
+        pass
+
+
+def test_an_answer_from_before_the_question_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    addresses, clock = Addresses(), Later()
+
+    def binlog_end(*_: object) -> Position:
+        if not addresses.up:
+            raise DMError("connection-lost", role="upstream", address="u")
+        return END
+
+    monkeypatch.setattr(source_monitor, "binlog_end", binlog_end)
+    monkeypatch.setattr(source_monitor, "fetch", lambda *_: (("5000.0",),))
+    monitor = SourceMonitor(cast(SourceAddresses, addresses), clock)
+
+    def lag(applied: Position) -> float | None:
+        return monitor.lag(applied, 4990, lambda position: position.covers(END))
+
+    assert lag(END) is None
+    monitor.start()
+    try:
+        monitor.refresh(10)
+        answers = [monitor.answered]
+        assert lag(END) == 0
+        behind = lag(Position("u", "binlog.000001", 300))
+        assert behind is not None
+        assert 10 <= behind < 60
+        addresses.up = False
+        monitor.refresh(10)
+        assert monitor.trouble is not None
+        answers.append(monitor.answered)
+        assert (lag(END), lag(Position("u", "binlog.000001", 300))) == (None, None), "nobody knows it"
+        addresses.up = True
+        monitor.refresh(10)
+        assert lag(END) == 0
+        clock.ahead = 5 * FRESH_SECONDS  # as of a server that is frozen: no error comes
+        assert lag(END) is None
+        monitor.refresh(10)
+        assert [*answers, monitor.answered] == [True, False, True]
+        assert lag(END) == 0
+    finally:
+        monitor.stop()
+
+
+def test_an_end_before_what_was_applied_is_that_of_a_source_that_was_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    applied, resets = [END], list[DMError]()
+    monkeypatch.setattr(source_monitor, "binlog_end", lambda *_: END)
+    monkeypatch.setattr(source_monitor, "fetch", lambda *_: (("5000.0",),))
+    monitor = SourceMonitor(
+        cast(SourceAddresses, Addresses()), SystemClock(), applied=lambda: applied[0], reset=resets.append
+    )
+
+    def covered() -> bool:
+        monitor.refresh(10)
+        assert monitor.end is not None
+        return monitor.end.is_covered_by(Position("u", "binlog.000001", 500))  # it has moved on since
+
+    monitor.start()
+    try:
+        assert covered()
+        applied[0] = Position("u", "binlog.000001", 500)
+        assert not covered()
+        assert not covered()
+        assert [(error.name, error.retryable) for error in resets] == [("source-reset", False)]
+        applied[0] = Position("v", "binlog.000001", 500)  # another server's places have no order with these
+        assert covered()
+    finally:
+        monitor.stop()
+
+
+@pytest.mark.parametrize(("ours", "covered"), [("0-11-30", True), ("0-11-29", False), ("0-12-30", False), ("", False)])
+def test_an_equal_set_of_mariadb_counts_where_only_the_place_is_behind(ours: str, covered: bool) -> None:
+    end = SourceEnd(Position("0-12", "binlog.000002", 700, GtidSet.parse("0-11-30", "mariadb")), 5000.0, 0.0)
+    assert end.is_covered_by(Position("0-12", "binlog.000002", 600, GtidSet.parse(ours, "mariadb"))) is covered
