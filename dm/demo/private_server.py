@@ -167,6 +167,7 @@ class PrivateServer(ABC):
         }
         connection = ServerConnection(**settings)
         connection.answer_left = None  # it is ours, and may have a lot to say
+        connection.query(f"SET NAMES {settings['charset']}")  # with the collation that a user's client would get
         return connection
 
     def execute(self, *statements: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.mysql.schema.normal import computed_default
 from dm.mysql.schema.table import Column, TableSchema
@@ -52,4 +53,4 @@ def _whole(token: Token, table: TableSchema) -> bool:
     named = table.column(token.text) if _names(token) else None
     if named is not None:
         return named.base in INTEGERS
-    return token.text in _EXACT or (token.kind == "number" and token.text.isascii() and token.text.isdecimal())
+    return token.text in _EXACT or (token.kind == "number" and is_decimal(token.text))

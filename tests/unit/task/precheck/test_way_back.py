@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from dm.config.syncer import SyncerConfig
 from dm.progress.tables import SubtaskKey
 from dm.task.precheck.context import Context
 from dm.task.precheck.way_back import _Returned
@@ -18,7 +19,9 @@ PROGRESS = "back_syncer_checkpoint"
 @pytest.mark.parametrize("named", [True, False])  # MySQL 5.6 announces no transaction that has no GTID
 def test_progress_and_rows_of_two_transactions_are_no_proof(named: bool) -> None:
     rules = SimpleNamespace(wanted=lambda table: table.table == "t")
-    returned = _Returned(cast(Context, SimpleNamespace(rules=rules)), (SubtaskKey("db", "back", ""),))
+    config = SimpleNamespace(syncer=SyncerConfig())
+    context = cast(Context, SimpleNamespace(rules=rules, config=config))
+    returned = _Returned(context, (SubtaskKey("db", "back", ""),))
     stream, numbers = Stream(), iter(range(1, 9))
 
     def found(*tables: str) -> bool:
