@@ -47,6 +47,35 @@ from dm.unit import JSON
 
 NAME_LIMIT = 38  # the longest name of a meta table is the task's name and 25 characters more, and 64 are possible
 
+_ZONE_OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
+_ZONE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")
+_ZONE_EXPECTED = "an IANA name such as `Europe/Berlin`, or an offset from `-12:59` to `+14:00`"
+
+
+@lru_cache(maxsize=1)
+def _known_zones() -> frozenset[str]:
+    return frozenset(zoneinfo.available_timezones())
+
+
+def _zone(text: str) -> None:
+    if not text:
+        return
+    problem = wrong("config-time-zone", _ZONE_EXPECTED, value=repr(text[:60]))
+    offset = _ZONE_OFFSET.fullmatch(text)
+    if offset is not None:
+        minutes = int(offset[2]) * 60 + int(offset[3])
+        if int(offset[3]) > 59 or minutes > (14 * 60 if offset[1] == "+" else 12 * 60 + 59):
+            raise problem
+        return
+    # `Local` and `SYSTEM` mean another zone on every machine; a system without a zone database accepts any name's form.
+    if text.lower() in ("local", "system") or not _ZONE_NAME.fullmatch(text):
+        raise problem
+    if _known_zones() and text not in _known_zones():
+        raise wrong("config-time-zone", _ZONE_EXPECTED, did_you_mean(text, _known_zones()), value=repr(text[:60]))
+
+
+TimeZoneText = Annotated[str, checked(_zone)]  # a zone of the IANA database or an offset
+
 _TASK_NAME = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9_.-]{{0,{NAME_LIMIT - 1}}}")
 
 
@@ -367,35 +396,3 @@ def _filters(task: TaskConfig, names: tuple[str, ...], source: SourceConfig) -> 
     for number, rule in enumerate(source.filters):
         rules.append(rule.model_copy(update={"name": f"filters[{number}] of source {source.source_id}"}))
     return tuple(rules)
-
-
-# `timezone` of a task: a zone of the IANA database or an offset.
-
-_OFFSET = re.compile(r"([+-])([0-9]{2}):([0-9]{2})")
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+){0,2}")
-_EXPECTED = "an IANA name such as `Europe/Berlin`, or an offset from `-12:59` to `+14:00`"
-
-
-@lru_cache(maxsize=1)
-def _known() -> frozenset[str]:
-    return frozenset(zoneinfo.available_timezones())
-
-
-def _check(text: str) -> None:
-    if not text:
-        return
-    problem = wrong("config-time-zone", _EXPECTED, value=repr(text[:60]))
-    offset = _OFFSET.fullmatch(text)
-    if offset is not None:
-        minutes = int(offset[2]) * 60 + int(offset[3])
-        if int(offset[3]) > 59 or minutes > (14 * 60 if offset[1] == "+" else 12 * 60 + 59):
-            raise problem
-        return
-    # `Local` and `SYSTEM` mean another zone on every machine; a system without a zone database accepts any name's form.
-    if text.lower() in ("local", "system") or not _NAME.fullmatch(text):
-        raise problem
-    if _known() and text not in _known():
-        raise wrong("config-time-zone", _EXPECTED, did_you_mean(text, _known()), value=repr(text[:60]))
-
-
-TimeZoneText = Annotated[str, checked(_check)]

@@ -28,7 +28,15 @@ def _kept(native: ModuleType) -> Iterator[None]:
 
 def every_structure() -> dict[str, type]:
     """Those of all packages that have any."""
-    for package in ("mysql.binlog", "changes", "mysql.sql", "dumpfiles", "sourcelog.relaylog", "loader", "sourcelog.stream"):
+    for package in (
+        "mysql.binlog",
+        "changes",
+        "mysql.sql",
+        "dumpfiles",
+        "sourcelog.relaylog",
+        "loader",
+        "sourcelog.stream",
+    ):
         where = importlib.import_module(f"{dm.__name__}.{package}")
         for module in pkgutil.iter_modules(where.__path__, f"{where.__name__}."):
             importlib.import_module(module.name)

@@ -52,7 +52,7 @@ def test_the_layers_are_those_that_the_linter_enforces() -> None:
     project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contract = next(one for one in project["tool"]["importlinter"]["contracts"] if one["type"] == "layers")
     (picture,) = blocks(section(TEXT, "Layers"))
-    shown = [re.findall(r"dm\.\w+", re.split(r"\s{2,}", line)[0]) for line in picture.text.splitlines()]
+    shown = [re.findall(r"dm\.[\w.]+", re.split(r"\s{2,}", line)[0]) for line in picture.text.splitlines()]
     enforced = [layer.split(" | ") for layer in contract["layers"]]
     vocabulary = {name for layer in enforced[len(shown) - 1 :] for name in layer}
     assert shown[:-1] == enforced[: len(shown) - 1]
