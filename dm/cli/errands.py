@@ -12,7 +12,7 @@ from dm.cli import output as printer
 from dm.cli.caller import Answer, Caller, runs
 from dm.cli.client import read_config_file
 from dm.cli.invocation import is_file
-from dm.cli.replay_text import replay_progress
+from dm.cli.status_text import replay_progress
 from dm.plural import counted
 from dm.verbs.errands import Diff, Flashback, Replay, RunStatus, StopRun
 

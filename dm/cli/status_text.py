@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dm.cli.replay_text import replay_progress
 from dm.plural import counted
 
 Answer = Mapping[str, Any]
@@ -360,3 +359,14 @@ def _remarks(subject: str, result: Answer | None, resume: str) -> list[str]:
     if result["isCanceled"]:
         lines.append(f"{subject}: paused by the user; go on with `{resume}`")
     return lines
+
+
+def replay_progress(answer: dict[str, Any]) -> str:
+    """One line."""
+    phase = str(answer.get("phase", "starting"))
+    if phase == "reading":
+        size = answer["doneBytes"] / (1 << 20)
+        return f"reading: {size:.0f} of {answer['bytes'] / (1 << 20):.0f} MB, {counted(answer['changes'], 'change')}"
+    if phase in ("removing", "writing"):
+        return f"{phase}: {answer['doneBuckets']} of {answer['buckets']} parts, {counted(answer['applied'], 'change')}"
+    return phase

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dm.cli.errands import replay_lines
-from dm.cli.replay_text import replay_progress
+from dm.cli.status_text import replay_progress
 
 REPORT: dict[str, Any] = {
     "source": "a", "phase": "done", "over": True, "from": "(b.000001, 4)", "to": "(b.000002, 9)", "endsBefore": "",
