@@ -41,6 +41,19 @@ def section(text: str, title: str) -> str:
     return text.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
 
 
+def walk(title: str) -> list[str]:
+    """The files that a walk of ARCHITECTURE.md lists: `dm/folder/  module module`, or `dm/folder/module.py`."""
+    (picture,) = blocks(section(ARCHITECTURE.read_text(encoding="utf-8"), title))
+    found: list[str] = []
+    for line in picture.text.splitlines():
+        words = line.split()
+        for at, word in enumerate(words):
+            if word.startswith("dm/"):
+                folder = word
+                found += [folder] if folder.endswith(".py") else [f"{folder}{name}.py" for name in words[at + 1 :]]
+    return found
+
+
 def code(text: str) -> list[str]:
     """Everything that is set as code: commands of blocks, and words in backquotes."""
     commands = [command for block in blocks(text) for command in block.commands]
