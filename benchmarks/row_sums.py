@@ -32,7 +32,7 @@ from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident, TableName
 from dm.mysql.equality import structure
 from dm.mysql.equality.checksum import checksum_query, sequence_queries
-from dm.mysql.equality.values import Part, Side, parts, row_text
+from dm.mysql.equality.values import ComparedValue, Side, parts, row_text
 
 _ROWS: Final = 200_000
 _ROUNDS: Final = 3
@@ -82,7 +82,7 @@ def _sums(hashed: str, table: str) -> dict[str, str]:
     }
 
 
-def _text_before(row: Sequence[Part]) -> str:
+def _text_before(row: Sequence[ComparedValue]) -> str:
     """The same text as it was computed before."""
     pieces = []
     for part in row:
@@ -97,7 +97,7 @@ def _text_before(row: Sequence[Part]) -> str:
     return f"CONCAT({joined})"
 
 
-def _questions(table: TableName, row: Sequence[Part], names: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _questions(table: TableName, row: Sequence[ComparedValue], names: Sequence[str]) -> Iterator[tuple[str, str]]:
     text = row_text(row)
     framed = row_text([replace(part, form="framed") if part.form == "whole" else part for part in row])
     assert text is not None

@@ -66,8 +66,8 @@
     S(FOUND_TRANSACTION, FoundTransaction) S(ROW_STEP, RowStep) S(PROOF_STEP, ProofStep) S(LITERAL_STEP, LiteralStep) \
     S(DIRECT_TABLE, DirectTable) S(KEY_SOURCE, KeySource) S(KEY_VALUE, KeyValue) S(MADE_CHANGES, MadeChanges) \
     S(ROOM, Room) S(CUT, Cut) S(TAKEN_ROWS, TakenRows) S(COLUMN_BUFFERS, ColumnBuffers) S(ARROW_COLUMN, ArrowColumn) \
-    S(ROW_CHANGE, RowChange) S(GROUP, Group) S(CHANGE_KIND, ChangeKind) S(ROW_STEP_KIND, RowStepKind) S(TEXT_BYTES, TextBytes) \
-    S(USUAL, Usual) S(VERB, Verb) S(WAY, Way)
+    S(ROW_CHANGE, RowChange) S(GROUP, StatementGroup) S(CHANGE_KIND, ChangeKind) S(ROW_STEP_KIND, RowStepKind) S(TEXT_BYTES, TextBytes) \
+    S(USUAL, Usual) S(VERB, StatementVerb) S(WAY, EventTreatment)
 
 #define AS_PLACE(structure, field) structure##_##field,
 #define AS_VALUE(structure, value) value,

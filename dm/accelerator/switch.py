@@ -1,6 +1,6 @@
 """Which of two twins runs: the one place that looks at the environment and for the extension.
 
-Who has a quick twin makes a `Pair` of the two, and asks it for the one that is in force. Where nothing else is to be
+Who has a quick twin makes a `Twins` of the two, and asks it for the one that is in force. Where nothing else is to be
 chosen (an extension that goes to other machines) `extension` says what there is.
 """
 
@@ -92,7 +92,7 @@ def using(chosen: Native | None) -> Iterator[None]:
         _extension, _state = before
 
 
-class Pair(Generic[Twin]):
+class Twins(Generic[Twin]):
     """Two that do the same: the reference in Python, and what makes the quick one of the extension."""
 
     def __init__(self, reference: Twin, quick: Callable[[Native], Twin]) -> None:

@@ -27,7 +27,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from dm.accelerator.native import Native
-from dm.accelerator.switch import Pair
+from dm.accelerator.switch import Twins
 from dm.changes.keys import WILD, Key, keys_of
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
@@ -61,7 +61,7 @@ def _compiled(native: Native) -> _Compact:
     return compact
 
 
-_TWINS: Final[Pair[_Compact]] = Pair(_compact, _compiled)
+_TWINS: Final[Twins[_Compact]] = Twins(_compact, _compiled)
 
 
 class _Compactor:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from dm.accelerator.native import Native
-from dm.accelerator.switch import Pair
+from dm.accelerator.switch import Twins
 from dm.changes.event_form import EventForm, read_all
 from dm.changes.grouped import grouped
 from dm.changes.keys import WILD, Key, keys_of
@@ -89,7 +89,7 @@ def arranged(changes: Sequence[RowChange], *, limit: int) -> list[ApplyStatement
         return _statements(groups, room)
     if all(change.raw_before is None and change.raw_after is None for change in changes):
         return grouped(changes, limit=limit)
-    batch = _Batch(limit)
+    batch = _ArrangedBatch(limit)
     for change in changes:
         batch.add(change)
     batch.end_stretch()
@@ -105,7 +105,7 @@ class _Groups(Protocol):
 
 
 def _any_batch(changes: Sequence[RowChange], room: int) -> Sequence[EventGroup] | None:
-    return None  # `_Batch` takes them all
+    return None  # `_ArrangedBatch` takes them all
 
 
 def _compiled(native: Native) -> _Groups:
@@ -116,7 +116,7 @@ def _compiled(native: Native) -> _Groups:
     return groups
 
 
-_TWINS: Final[Pair[_Groups]] = Pair(_any_batch, _compiled)
+_TWINS: Final[Twins[_Groups]] = Twins(_any_batch, _compiled)
 
 
 def _group_of(changes: list[RowChange], images: list[bytes], size: int) -> EventGroup:
@@ -125,7 +125,7 @@ def _group_of(changes: list[RowChange], images: list[bytes], size: int) -> Event
     return group
 
 
-class _Batch:
+class _ArrangedBatch:
     """What is done so far, in order, and the stretch under way."""
 
     def __init__(self, limit: int) -> None:

@@ -38,7 +38,7 @@ _OLD_TIMES: Final = frozenset({WireCode.TIMESTAMP, WireCode.DATETIME, WireCode.T
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class RoutedTable:
     """A source table and the table that its rows go to."""
 
     table_map: TableMap
@@ -55,39 +55,39 @@ class Pair:
         return zip(self.wire, there, strict=True)
 
 
-Rule = Callable[[Pair], str]
+Rule = Callable[[RoutedTable], str]
 """Why the table's rows go as SQL; empty where this is no reason."""
 
 
-def _session(pair: Pair) -> str:
+def _session(pair: RoutedTable) -> str:
     return pair.options.no_events
 
 
-def _filtered(pair: Pair) -> str:
+def _filtered(pair: RoutedTable) -> str:
     return "an expression filter reads its rows" if pair.filtered else ""
 
 
-def extracted(pair: Pair) -> str:
+def extracted(pair: RoutedTable) -> str:
     """Columns of the target that a route fills."""
     return "a route adds columns" if pair.plan.constants else ""
 
 
-def unseen_triggers(pair: Pair) -> str:
+def unseen_triggers(pair: RoutedTable) -> str:
     """A server hides a table's triggers from an account without TRIGGER, as if there were none."""
     seen = pair.options.sees_triggers(pair.target.schema.name)
     return "" if seen else "the account may not see the target's triggers (it lacks TRIGGER)"
 
 
-def _triggers(pair: Pair) -> str:
+def _triggers(pair: RoutedTable) -> str:
     return "the target's table has triggers, which row events do not fire" if pair.target.triggers else ""
 
 
-def _checks(pair: Pair) -> str:
+def _checks(pair: RoutedTable) -> str:
     """MySQL asks them of row events as of SQL; MariaDB 10.11 passes over them, and stores what they forbid."""
     return "the target's table has a CHECK, of which row events are not asked" if pair.target.checks else ""
 
 
-def _lost_values(pair: Pair) -> str:
+def _lost_values(pair: RoutedTable) -> str:
     """MySQL finds rows of a table without a key by the hash of their values, from images in the same place.
 
     Where a long value becomes another one of the same length, the new one may overwrite the old before the two are
@@ -99,14 +99,14 @@ def _lost_values(pair: Pair) -> str:
     return f"without a key MySQL may lose a change of column {long[0]}" if long else ""
 
 
-def settings(pair: Pair) -> str:
+def settings(pair: RoutedTable) -> str:
     """What a person wants done otherwise."""
     if pair.options.insert_mode != "insert":
         return "insert-mode is replace"
     return "missing-row is count" if pair.options.missing_row != "pause" else ""
 
 
-def differing(pair: Pair) -> str:
+def differing(pair: RoutedTable) -> str:
     """Other columns, or another order of them."""
     there = wire_columns(pair.target.schema, pair.options.flavor)
     if [column.name.lower() for column in pair.wire] != [column.name.lower() for column in there]:
@@ -135,7 +135,7 @@ def _column(source: Column, target: Column) -> str:
     return "what is generated" if source.generated != target.generated else ""
 
 
-def json_checks(pair: Pair) -> str:
+def json_checks(pair: RoutedTable) -> str:
     """What the source asks too holds of each of its rows."""
     for source, target in pair.columns:
         if target.json_checked and not source.json_checked:
@@ -143,7 +143,7 @@ def json_checks(pair: Pair) -> str:
     return ""
 
 
-def _expressions(pair: Pair) -> str:
+def _expressions(pair: RoutedTable) -> str:
     """SQL has the target compute its columns; MariaDB stores what the source has computed.
 
     MySQL 9.7 computes them in either case. But by what another expression gave it finds no row of a keyless table.
@@ -154,7 +154,7 @@ def _expressions(pair: Pair) -> str:
     return ""
 
 
-def _compared(pair: Pair) -> str:
+def _compared(pair: RoutedTable) -> str:
     """What the source has computed for a STORED column depends on how it compares texts, not only on the expression."""
     stored = pair.options.flavor == "mariadb" and any(target.generated == "stored" for _, target in pair.columns)
     for source, target in pair.columns if stored else ():
@@ -168,7 +168,7 @@ def _same_collation(source: Column, target: Column) -> bool:
     return bool(one and other) and utf8mb3_name(str(one)) == utf8mb3_name(str(other))
 
 
-def types(pair: Pair) -> str:
+def types(pair: RoutedTable) -> str:
     """Columns of one name that are not alike."""
     for source, target in pair.columns:
         difference = _column(source, target)
@@ -177,20 +177,20 @@ def types(pair: Pair) -> str:
     return ""
 
 
-def _bytes(pair: Pair) -> str:
+def _bytes(pair: RoutedTable) -> str:
     """What the binlog says of the columns, held against the target's."""
     why = mismatch(pair.table_map, [target for _, target in pair.columns])
     return "" if why is None else f"the binlog does not fit the target's table: {why}"
 
 
-def _nulls(pair: Pair) -> str:
+def _nulls(pair: RoutedTable) -> str:
     for (source, _), nullable in zip(pair.columns, pair.table_map.nullable, strict=True):
         if source.nullable != nullable and not source.name.startswith("!hidden!"):
             return f"column {source.name} differs in NULL"
     return ""
 
 
-def _provable(pair: Pair) -> str:
+def _provable(pair: RoutedTable) -> str:
     for wire, column in zip(pair.table_map.columns, pair.wire, strict=True):
         if wire.code in _OLD_TIMES:
             return f"column {column.name} has the format of times of an old version"
@@ -220,12 +220,12 @@ RULES: Final[tuple[Rule, ...]] = (
 """In the order in which they are asked: each may rely on those before it."""
 
 
-def hindrance(pair: Pair) -> str:
+def hindrance(pair: RoutedTable) -> str:
     """Why the rows go as SQL; empty where they may go as events."""
     return next((why for rule in RULES if (why := rule(pair))), "")
 
 
-def event_form(pair: Pair, decoder: RowDecoder) -> EventForm:
+def event_form(pair: RoutedTable, decoder: RowDecoder) -> EventForm:
     """The form of a table that nothing stands in the way of; the decoder gives raw images from now on."""
     plan = pair.plan
     keys = plan.key_columns | {part.at for function in plan.key_functions for part in function.parts or ()}
@@ -245,7 +245,7 @@ def event_form(pair: Pair, decoder: RowDecoder) -> EventForm:
     )
 
 
-def _proofs(pair: Pair, read: frozenset[int]) -> list[ProofStep]:
+def _proofs(pair: RoutedTable, read: frozenset[int]) -> list[ProofStep]:
     proofs = []
     for at, (wire, column) in enumerate(zip(pair.table_map.columns, pair.wire, strict=True)):
         proof = proof_of(wire, column, nullable=pair.table_map.nullable[at])
@@ -254,7 +254,7 @@ def _proofs(pair: Pair, read: frozenset[int]) -> list[ProofStep]:
     return proofs
 
 
-def image_reader(pair: Pair) -> Callable[[bytes], Row]:
+def image_reader(pair: RoutedTable) -> Callable[[bytes], Row]:
     """What reads one raw image; any thread may."""
     count = len(pair.wire)
     present = ((1 << count) - 1).to_bytes((count + 7) // 8, "little")

@@ -37,7 +37,7 @@ from typing import Final, Protocol
 
 from dm.accelerator.native import Native
 from dm.accelerator.structures import shared
-from dm.accelerator.switch import Pair
+from dm.accelerator.switch import Twins
 from dm.changes.column_map import MappedColumn
 from dm.changes.comparison import listed
 from dm.changes.keys import WILD, Key, keys_of, table_key
@@ -65,7 +65,7 @@ _ONE_ROW: Final = b" LIMIT 1"
 
 
 @shared
-class Verb(IntEnum):
+class StatementVerb(IntEnum):
     """What a group's statement does."""
 
     INSERT = 0
@@ -77,10 +77,10 @@ class Verb(IntEnum):
 
 @shared
 @dataclass(slots=True, eq=False)
-class Group:
+class StatementGroup:
     """An unfinished statement."""
 
-    verb: Verb
+    verb: StatementVerb
     plan: TablePlan
     safe: bool
     changes: list[RowChange]
@@ -89,13 +89,13 @@ class Group:
     size: int
 
 
-class _Batch:
+class _StatementBatch:
     """The statements of one batch, in order, and which of them touched a key last."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self.done: list[Group | list[ApplyStatement]] = []
-        self._open: dict[tuple[int, Verb, bool], int] = {}
+        self.done: list[StatementGroup | list[ApplyStatement]] = []
+        self._open: dict[tuple[int, StatementVerb, bool], int] = {}
         self._last: dict[Key, int] = {}
         self._floor = -1  # nothing may join a statement at or before this one
         self._safe: bool | None = None
@@ -116,7 +116,9 @@ class _Batch:
         elif change.before is None:
             self._insert(change, keys)
         elif change.kind is ChangeKind.NOTHING:
-            self._join(Verb.NOTHING, change, change.before, _listed(plan, plan.key_values, change.before), keys)
+            self._join(
+                StatementVerb.NOTHING, change, change.before, _listed(plan, plan.key_values, change.before), keys
+            )
         elif change.after is None:
             self._delete(change, change.before, keys)
         else:
@@ -130,14 +132,14 @@ class _Batch:
             self._append(_alone(change), keys)
             return
         replaces = (change.safe and plan.keyed) or plan.insert_replaces
-        self._join(Verb.REPLACE if replaces else Verb.INSERT, change, after, rendered, keys)
+        self._join(StatementVerb.REPLACE if replaces else StatementVerb.INSERT, change, after, rendered, keys)
 
     def _delete(self, change: RowChange, before: Row, keys: tuple[Key, ...]) -> None:
         plan = change.plan
         if not plan.keyed or (not change.safe and any(before[column.at] is None for column in plan.verified)):
             self._append(_alone(change), keys)
             return
-        self._join(Verb.DELETE, change, before, _listed(plan, plan.key_values, before), keys)
+        self._join(StatementVerb.DELETE, change, before, _listed(plan, plan.key_values, before), keys)
 
     def _update(self, change: RowChange, before: Row, after: Row, keys: tuple[Key, ...]) -> None:
         plan = change.plan
@@ -149,25 +151,25 @@ class _Batch:
         if rendered is None:
             self._append(_alone(change), keys)
         elif by_insert:
-            self._join(Verb.UPDATE, change, after, rendered, keys)
+            self._join(StatementVerb.UPDATE, change, after, rendered, keys)
         else:
             if key_changed(plan, before, after):
-                self._join(Verb.DELETE, change, before, _listed(plan, plan.key_values, before), keys)
-            self._join(Verb.REPLACE, change, after, rendered, keys)
+                self._join(StatementVerb.DELETE, change, before, _listed(plan, plan.key_values, before), keys)
+            self._join(StatementVerb.REPLACE, change, after, rendered, keys)
 
-    def _join(self, verb: Verb, change: RowChange, image: Row, rendered: bytes, keys: tuple[Key, ...]) -> None:
+    def _join(self, verb: StatementVerb, change: RowChange, image: Row, rendered: bytes, keys: tuple[Key, ...]) -> None:
         last, plan = self._last, change.plan
         after = self._floor
         for key in keys:
             at = last.get(key, -1)
             after = at if at > after else after
-        if verb is Verb.INSERT and not plan.keyed:
+        if verb is StatementVerb.INSERT and not plan.keyed:
             after -= 1  # rows of a keyless table stay in order inside one INSERT, too
         signature = (id(plan), verb, change.safe)
         at = self._open.get(signature, -1)
         if at > after and at > self._floor:
             group = self.done[at]
-            assert isinstance(group, Group)
+            assert isinstance(group, StatementGroup)
             if group.size + len(rendered) < self._limit and len(group.rows) < plan.statement_rows:
                 group.changes.append(change)
                 group.rows.append(rendered)
@@ -176,7 +178,7 @@ class _Batch:
                 for key in keys:
                     last[key] = at
                 return
-        self.done.append(Group(verb, plan, change.safe, [change], [rendered], [image], len(rendered)))
+        self.done.append(StatementGroup(verb, plan, change.safe, [change], [rendered], [image], len(rendered)))
         at = len(self.done) - 1
         self._open[signature] = at
         for key in keys:
@@ -195,7 +197,7 @@ def grouped(changes: Sequence[RowChange], *, limit: int = DEFAULT_BYTES) -> list
     """The changes in as few statements as the rule allows, none much longer than `limit` bytes."""
     result: list[ApplyStatement] = []
     for item in _TWINS()(changes, limit):
-        if isinstance(item, Group):
+        if isinstance(item, StatementGroup):
             statement = _statement(item)
             result.append(without_constraints(statement) if item.plan.unconstrained else statement)
         else:
@@ -206,47 +208,47 @@ def grouped(changes: Sequence[RowChange], *, limit: int = DEFAULT_BYTES) -> list
 class _GroupChanges(Protocol):
     """Groups the changes of a batch."""
 
-    def __call__(self, changes: Sequence[RowChange], limit: int, /) -> Sequence[Group | list[ApplyStatement]]:
+    def __call__(self, changes: Sequence[RowChange], limit: int, /) -> Sequence[StatementGroup | list[ApplyStatement]]:
         """The groups in order; the statements of a change without a group."""
         ...
 
 
-def _group(changes: Sequence[RowChange], limit: int) -> Sequence[Group | list[ApplyStatement]]:
-    batch = _Batch(limit)
+def _group(changes: Sequence[RowChange], limit: int) -> Sequence[StatementGroup | list[ApplyStatement]]:
+    batch = _StatementBatch(limit)
     for change in changes:
         batch.add(change)
     return batch.done
 
 
 def _compiled(native: Native) -> _GroupChanges:
-    def group(changes: Sequence[RowChange], limit: int) -> Sequence[Group | list[ApplyStatement]]:
+    def group(changes: Sequence[RowChange], limit: int) -> Sequence[StatementGroup | list[ApplyStatement]]:
         found = native.grouped(changes, limit, keys_of, _alone, ABSENT, WILD)
         return _group(changes, limit) if found is None else found
 
     return group
 
 
-_TWINS: Final[Pair[_GroupChanges]] = Pair(_group, _compiled)
+_TWINS: Final[Twins[_GroupChanges]] = Twins(_group, _compiled)
 
 
-def _statement(group: Group) -> ApplyStatement:
+def _statement(group: StatementGroup) -> ApplyStatement:
     plan, changes, count = group.plan, tuple(group.changes), len(group.rows)
-    if group.verb is Verb.NOTHING:
+    if group.verb is StatementVerb.NOTHING:
         return ApplyStatement(_delete(group, plan.row_key), Expected(affected=0), changes)
-    if group.verb is Verb.DELETE:
+    if group.verb is StatementVerb.DELETE:
         expected = ANY if group.safe else Expected(affected=count)
         columns = plan.row_key + (plan.identity if group.safe else plan.verified)
         return ApplyStatement(_delete(group, columns), expected, changes)
-    head = insert_head(plan, b"REPLACE" if group.verb is Verb.REPLACE else b"INSERT", plan.columns)
+    head = insert_head(plan, b"REPLACE" if group.verb is StatementVerb.REPLACE else b"INSERT", plan.columns)
     sql = head + b",".join(group.rows)
-    if group.verb is Verb.UPDATE:
+    if group.verb is StatementVerb.UPDATE:
         return ApplyStatement(sql + _on_duplicate(plan), Expected(affected=2 * count), changes)
-    if group.verb is Verb.REPLACE and (group.safe or plan.unique_indexes == 1):
+    if group.verb is StatementVerb.REPLACE and (group.safe or plan.unique_indexes == 1):
         return ApplyStatement(sql, ANY, changes)
     return ApplyStatement(sql, Expected(affected=count), changes)
 
 
-def _delete(group: Group, columns: tuple[MappedColumn, ...]) -> bytes:
+def _delete(group: StatementGroup, columns: tuple[MappedColumn, ...]) -> bytes:
     """DELETE of the rows that have the images' values in these columns, the row key's first."""
     plan = group.plan
     if len(group.images) == 1:

@@ -11,40 +11,40 @@ from collections.abc import Callable
 from typing import Final
 
 from dm.changes.computing import PLAIN
-from dm.changes.event_rules import Pair, differing, extracted, json_checks, settings, types, unseen_triggers
+from dm.changes.event_rules import RoutedTable, differing, extracted, json_checks, settings, types, unseen_triggers
 from dm.changes.row_hash import RowHash, hashable
 
-Rule = Callable[[Pair], str]
+Rule = Callable[[RoutedTable], str]
 """Why the table's rows are found one by one; empty where this is no reason."""
 
 
-def _server(pair: Pair) -> str:
+def _server(pair: RoutedTable) -> str:
     """A MySQL reads the table once for a row event of many rows, and its DELETE does not tell which rows it found."""
     return "" if pair.options.flavor == "mariadb" else "the target is no MariaDB"
 
 
-def _index(pair: Pair) -> str:
+def _index(pair: RoutedTable) -> str:
     """By an index each row is found without reading the others."""
     return "the target's table has an index" if pair.target.schema.indexes else ""
 
 
-def _grouping(pair: Pair) -> str:
+def _grouping(pair: RoutedTable) -> str:
     """What triggers and checked foreign keys forbid, or a person."""
     alone = pair.plan.statement_rows == 1 or not pair.plan.groupable
     return "rows share no statements" if alone else ""
 
 
-def _others(pair: Pair) -> str:
+def _others(pair: RoutedTable) -> str:
     """Rows of other sources may have columns that these do not know yet."""
     return pair.options.others_alter
 
 
-def _settings(pair: Pair) -> str:
+def _settings(pair: RoutedTable) -> str:
     """Texts of TIMESTAMPs, which the hash is made of, are those of the session's zone."""
     return "" if pair.plan.settings == PLAIN else "the target's table is written in the source's time zone or mode"
 
 
-def _columns(pair: Pair) -> str:
+def _columns(pair: RoutedTable) -> str:
     for column in pair.target.schema.columns:
         if column.generated is not None:
             return f"the target computes column {column.name}"
@@ -69,7 +69,7 @@ RULES: Final[tuple[Rule, ...]] = (
 """In the order in which they are asked: each may rely on those before it."""
 
 
-def row_hash(pair: Pair) -> RowHash | None:
+def row_hash(pair: RoutedTable) -> RowHash | None:
     """How the table's rows are found together; None where a rule says that they are not."""
     if any(rule(pair) for rule in RULES):
         return None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from dm.accelerator.structures import shared
-from dm.accelerator.switch import Pair
+from dm.accelerator.switch import Twins
 from dm.changes.keys import Key, KeyValue
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
@@ -67,7 +67,7 @@ class Room(NamedTuple):
     most: int  # how many changes may be given
 
 
-class ChangeMaker(Protocol):
+class CompiledLoop(Protocol):
     """The compiled loop."""
 
     def __call__(
@@ -90,16 +90,16 @@ class ChangeMaker(Protocol):
         ...
 
 
-def change_maker(factor: int, each: int) -> ChangeMaker | None:
+def change_maker(factor: int, each: int) -> CompiledLoop | None:
     """The loop, which counts memory by the bytes of an event and by change; None without the accelerator."""
     return _TWINS()(factor, each)
 
 
-def _row_by_row(factor: int, each: int) -> ChangeMaker | None:
+def _row_by_row(factor: int, each: int) -> CompiledLoop | None:
     return None  # `dm.syncer.apply.row_placing` makes the changes of one event after the other
 
 
-_TWINS: Final[Pair[Callable[[int, int], ChangeMaker | None]]] = Pair(_row_by_row, lambda native: native.ChangeMaker)
+_TWINS: Final[Twins[Callable[[int, int], CompiledLoop | None]]] = Twins(_row_by_row, lambda native: native.ChangeMaker)
 
 
 def direct_table(

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from dm.accelerator.native import Native
-from dm.accelerator.switch import Pair
+from dm.accelerator.switch import Twins
 from dm.changes.column_map import MappedColumn
 from dm.mysql.binlog.value import Row
 from dm.mysql.schema.table import Column
@@ -150,7 +150,7 @@ def _compiled(native: Native) -> _Maker:
     return made
 
 
-_TWINS: Final[Pair[_Maker]] = Pair(_interpreted, _compiled)
+_TWINS: Final[Twins[_Maker]] = Twins(_interpreted, _compiled)
 
 
 def listed_text(columns: Sequence[MappedColumn]) -> RowText:

@@ -22,7 +22,7 @@ from dm.cli.client import Client, read_config_file
 from dm.cli.exit_status import OK, errors_end_with
 from dm.cli.invocation import client_of, is_file
 from dm.errors import DMError
-from dm.verbs.declaration import Reading, Verb
+from dm.verbs.declaration import Verb, WordForm
 from dm.verbs.tasks import NameOfTask
 
 Answer = dict[str, Any]
@@ -61,16 +61,16 @@ class Caller:
             **{
                 each.name: self._value(getattr(asked, each.name), each.word.reading)
                 for each in asked.parameters()
-                if each.word is not None and each.word.reading is not Reading.AS_IT_IS
+                if each.word is not None and each.word.reading is not WordForm.AS_IT_IS
             }
         )
 
-    def _value(self, word: Any, reading: Reading) -> object:
+    def _value(self, word: Any, reading: WordForm) -> object:
         if isinstance(word, tuple):
             return tuple(self._value(one, reading) for one in word)
-        if reading is Reading.FILE:
+        if reading is WordForm.FILE:
             return read_config_file(word)
-        if reading is Reading.TASK:
+        if reading is WordForm.TASK:
             return self.ask(NameOfTask(file=read_config_file(word)))["taskName"] if is_file(word) else word
         return str(Path(word).absolute()) if word else ""
 

@@ -46,7 +46,7 @@ Answer = dict[str, Any]
 Say = Callable[[str], None]
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The daemon said no."""
 
     def __init__(self, report: ErrorReport, answer: Answer) -> None:
@@ -138,7 +138,7 @@ class Client:
         if answer["result"]:
             return answer
         if "error" in answer:
-            raise Refused(cast(ErrorReport, answer["error"]), answer)
+            raise RequestRefused(cast(ErrorReport, answer["error"]), answer)
         raise DMError("bad-answer", address=self._where, status=status, cause=str(answer.get("msg")))
 
     def _start_daemon(self) -> None:

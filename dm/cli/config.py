@@ -10,7 +10,7 @@ from typing import Any
 
 from dm.cli import output as printer
 from dm.cli.caller import Answer, Caller, runs, shows
-from dm.cli.client import Refused, read_config_file
+from dm.cli.client import RequestRefused, read_config_file
 from dm.cli.exit_status import FAILED, OK
 from dm.errors import DMError
 from dm.verbs import config as declared
@@ -119,7 +119,7 @@ def _start(caller: Caller, file: Path, done: list[tuple[str, str, str]]) -> bool
     """Start one task of several: the next ones are started although it can't be."""
     try:
         answer = caller.ask(StartTask(file=read_config_file(str(file))))
-    except Refused as refused:
+    except RequestRefused as refused:
         printer.print_error(refused.report)
         done.append(("task", file.stem, f"not started: error {refused.report['ErrCode']}"))
         return False

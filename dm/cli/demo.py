@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from dm.cli import output
-from dm.cli.client import Client, Refused, read_config_file
+from dm.cli.client import Client, RequestRefused, read_config_file
 from dm.clock import SystemClock
-from dm.demo.compare import Report, compare, pair_tables
+from dm.demo.compare import ComparisonReport, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.demo.shop import Shop, load_all
-from dm.demo.workload import Patience, Tally, Writer, sight_of
+from dm.demo.workload import WaitLimit, Writer, WriterCounts, sight_of
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
@@ -54,11 +54,11 @@ class Summary:
     sync_seconds: float = 0.0
     catch_up_seconds: float = 0.0
     compare_seconds: float = 0.0
-    tallies: list[Tally] = field(default_factory=list)
-    report: Report | None = None
+    tallies: list[WriterCounts] = field(default_factory=list)
+    report: ComparisonReport | None = None
 
 
-class Demo:
+class DemoRun:
     """One run of the demo."""
 
     def __init__(self, directory: Path, *, flavor: Flavor, rows: int, rate: float, seed: int, seconds: float) -> None:
@@ -173,7 +173,7 @@ class Demo:
 
     def _follow(self, until: Callable[[Mapping[str, Any]], bool], what: str) -> Mapping[str, Any]:
         """Show the progress until the condition holds; raises DMError for an error that only a person can mend."""
-        patience = Patience(PATIENCE_SECONDS, SystemClock())
+        patience = WaitLimit(PATIENCE_SECONDS, SystemClock())
         while True:
             status = self._status()
             patience.see(sight_of(status))
@@ -318,7 +318,7 @@ def main(arguments: Sequence[str]) -> int:
     began = time.monotonic()
     directory = Path(tempfile.mkdtemp(prefix="dm-demo-"))
     try:
-        demo = Demo(
+        demo = DemoRun(
             directory,
             flavor=options.flavor,
             rows=options.rows,
@@ -337,7 +337,7 @@ def main(arguments: Sequence[str]) -> int:
             demo.leave_running()
             running = True
         return 1 if failed else 0
-    except Refused as refused:
+    except RequestRefused as refused:
         failed = True
         output.print_error(refused.report)
         return 1

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 
 from dm.cli import output as printer
-from dm.cli.client import Refused
+from dm.cli.client import RequestRefused
 from dm.cli.completion import be_ready
 from dm.cli.exit_status import BAD_USAGE, FAILED, OK, PRECHECK_FAILED, EndedWithError
 from dm.cli.invocation import AddrOption, OutputOption, RpcTimeoutOption, settings
-from dm.cli.older_verbs import Verbs
+from dm.cli.older_verbs import DmctlVerbs
 from dm.cli.output import Format
 from dm.cli.shell import Shell
 from dm.cli.verbs import LISTED
@@ -23,7 +23,7 @@ _PRECHECK_CODES = (26005, 26007)
 
 app = typer.Typer(
     name="dmctl",
-    cls=Verbs,
+    cls=DmctlVerbs,
     help="Controls dm: sources are upstream servers, tasks migrate from sources into a target.",
     add_completion=False,
     no_args_is_help=False,
@@ -78,12 +78,12 @@ def execute(arguments: Sequence[str]) -> int:
     except EndedWithError as ended:
         _say(ended.error, wants_json=wants_json)
         return ended.status
-    except (Refused, DMError) as error:
+    except (RequestRefused, DMError) as error:
         return _exit_status(_say(error, wants_json=wants_json))
     return OK
 
 
-def _say(error: Refused | DMError, *, wants_json: bool) -> ErrorReport:
+def _say(error: RequestRefused | DMError, *, wants_json: bool) -> ErrorReport:
     """Print it, as JSON too where that is wanted."""
     if isinstance(error, DMError):
         if wants_json:

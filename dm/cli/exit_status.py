@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from dm.cli.client import Refused
+from dm.cli.client import RequestRefused
 from dm.errors import DMError
 
 OK: Final = 0
@@ -16,7 +16,7 @@ PRECHECK_FAILED: Final = 3
 class EndedWithError(Exception):
     """An error of a verb that has an exit status of its own for errors."""
 
-    def __init__(self, error: Refused | DMError, status: int) -> None:
+    def __init__(self, error: RequestRefused | DMError, status: int) -> None:
         super().__init__(str(error))
         self.error = error
         self.status = status
@@ -27,5 +27,5 @@ def errors_end_with(status: int) -> Iterator[None]:
     """Have every error within end `dmctl` with this status."""
     try:
         yield
-    except (Refused, DMError) as error:
+    except (RequestRefused, DMError) as error:
         raise EndedWithError(error, status) from error

@@ -32,7 +32,7 @@ _LISTEN: Final = "0A"  # TCP_LISTEN
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class _Row(NamedTuple):
+class _SocketRow(NamedTuple):
     """One socket."""
 
     local: tuple[Address, int]
@@ -69,7 +69,7 @@ def _trusted(environment: Mapping[str, str]) -> set[int]:
     return trusted
 
 
-def _listeners(rows: list[_Row], address: Address) -> set[int]:
+def _listeners(rows: list[_SocketRow], address: Address) -> set[int]:
     """The owners of those that a connection to this address comes to."""
     wildcards = [row for row in rows if row.local[0].is_unspecified]
     for found in (
@@ -82,14 +82,14 @@ def _listeners(rows: list[_Row], address: Address) -> set[int]:
     return set()
 
 
-def _rows(table: Path) -> Iterator[_Row]:
+def _rows(table: Path) -> Iterator[_SocketRow]:
     try:
         lines = table.read_text(encoding="ascii").splitlines()[1:]
     except FileNotFoundError:  # a kernel without IPv6
         return
     for line in lines:
         fields = line.split()
-        yield _Row(_place(fields[1]), _place(fields[2]), fields[3] == _LISTEN, int(fields[7]), fields[9] != "0")
+        yield _SocketRow(_place(fields[1]), _place(fields[2]), fields[3] == _LISTEN, int(fields[7]), fields[9] != "0")
 
 
 def _place(text: str) -> tuple[Address, int]:

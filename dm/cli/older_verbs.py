@@ -79,7 +79,7 @@ IDLE: Final[Mapping[str, tuple[Idle, ...]]] = {
 """By verb: DM's options that have no effect."""
 
 
-class Verbs(ListedGroup):
+class DmctlVerbs(ListedGroup):
     """The verbs of `dmctl`, with DM's other names for them."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:

@@ -13,11 +13,11 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 
 from dm.cli.caller import Caller, carry_out
-from dm.cli.client import Refused
+from dm.cli.client import RequestRefused
 from dm.cli.invocation import AddrOption, OutputOption, as_json, client_of
 from dm.cli.output import Format
 from dm.errors import DMError
-from dm.verbs.declaration import MISSING, Parameter, Reading, Verb, Word
+from dm.verbs.declaration import MISSING, Parameter, Verb, Word, WordForm
 from dm.verbs.parameters import ConfigFile
 from dm.verbs.tasks import ListTasks
 
@@ -90,7 +90,7 @@ def _value(word: Any) -> object:
 def _for_typer(word: Word) -> Any:
     if word.flags:
         return typer.Option(*word.flags, help=word.help, min=word.least)
-    return typer.Argument(help=word.help, autocompletion=task_names if word.reading is Reading.TASK else None)
+    return typer.Argument(help=word.help, autocompletion=task_names if word.reading is WordForm.TASK else None)
 
 
 def task_names(incomplete: str) -> Sequence[str]:
@@ -100,7 +100,7 @@ def task_names(incomplete: str) -> Sequence[str]:
         known = client.ask(ListTasks())["tasks"] if client.running() else []
     except (
         DMError,
-        Refused,
+        RequestRefused,
     ):  # the shell then offers files; a message would stand in the middle of the line being typed
         return []
     return [str(task["taskName"]) for task in known if str(task["taskName"]).startswith(incomplete)]

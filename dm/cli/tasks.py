@@ -12,7 +12,7 @@ import typer
 from dm.cli import follow as following
 from dm.cli import output as printer
 from dm.cli.caller import Answer, Caller, runs, shows
-from dm.cli.client import Refused
+from dm.cli.client import RequestRefused
 from dm.cli.exit_status import FAILED, OK, PRECHECK_FAILED
 from dm.cli.log_files import LEVELS, LogReader, Showing, show
 from dm.cli.status_text import in_error, progress_lines, remarks_of
@@ -81,7 +81,7 @@ def _operate_all(asked: declared.OperatedTask, caller: Caller) -> int:
         there = tuple(source for source in task["sources"] if source in asked.sources)
         try:
             answers.append(caller.ask(asked.but(task=str(task["taskName"]), sources=there)))
-        except Refused as refused:
+        except RequestRefused as refused:
             answers.append({**refused.answer, "taskName": task["taskName"]})
     done = all(one["result"] for answer in answers for one in (answer, *answer.get("sources", ())))
     if caller.json:

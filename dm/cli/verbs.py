@@ -13,13 +13,13 @@ from typer.main import get_group
 
 from dm.cli.parsing import command_of
 from dm.cli.plain_values import PlainGroup, plain
-from dm.verbs.declaration import Group, Verb, first_sentence
+from dm.verbs.declaration import Verb, VerbGroup, first_sentence
 from dm.verbs.every import GROUPS, VERBS
 
 if TYPE_CHECKING:
     from typer._click import Command, Context
 
-LISTED: Final[dict[str, type[Verb] | Group]] = {
+LISTED: Final[dict[str, type[Verb] | VerbGroup]] = {
     **{verb.name: verb for verb in VERBS if verb.name and " " not in verb.name},
     **{group.name: group for group in GROUPS},
 }
@@ -30,7 +30,7 @@ def built(name: str) -> Command:
     """A verb, or a group with its verbs, with options and arguments."""
     alone = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     found = LISTED[name]
-    if isinstance(found, Group):
+    if isinstance(found, VerbGroup):
         alone.add_typer(_group(found), name=name)
     else:
         settings = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -41,7 +41,7 @@ def built(name: str) -> Command:
     return get_group(alone).commands[name]
 
 
-def _group(group: Group) -> typer.Typer:
+def _group(group: VerbGroup) -> typer.Typer:
     kind = type(group.name, (PlainGroup,), {"default": group.default})
     made = typer.Typer(cls=kind, help=group.help, no_args_is_help=not group.default, rich_markup_mode=None)
     for verb in VERBS:
@@ -57,7 +57,7 @@ class ListedGroup(PlainGroup):
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         for name, found in LISTED.items():
-            text = found.help if isinstance(found, Group) else found.__doc__
+            text = found.help if isinstance(found, VerbGroup) else found.__doc__
             self.add_command(TyperCommand(name, help=first_sentence(text), rich_markup_mode=None))
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Any, list[str]]:

@@ -2,7 +2,7 @@
 
 from dm.config.endpoint import Endpoint
 from dm.config.load import load_source, load_task, read_source, read_task
-from dm.config.problem import ConfigErrors, Mark, Problem
+from dm.config.problem import ConfigErrors, Problem, TextPlace
 from dm.config.references import StartPoint
 from dm.config.secret import referenced_variables
 from dm.config.security import Security
@@ -13,13 +13,13 @@ from dm.config.task import TaskConfig, resolve
 __all__ = [
     "ConfigErrors",
     "Endpoint",
-    "Mark",
     "Problem",
     "Security",
     "SourceConfig",
     "StartPoint",
     "SubtaskConfig",
     "TaskConfig",
+    "TextPlace",
     "load_source",
     "load_task",
     "read_source",

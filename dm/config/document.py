@@ -36,7 +36,7 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
-from dm.config.problem import Mark, Report
+from dm.config.problem import ProblemReport, TextPlace
 
 SIZE_LIMIT = 1 << 20  # bytes of a file
 DEPTH_LIMIT = 32  # a task file needs 6
@@ -53,7 +53,7 @@ class Scalar:
 
     text: str
     plain: bool  # written without quotes
-    mark: Mark
+    mark: TextPlace
     path: str
 
     @property
@@ -65,13 +65,13 @@ class Scalar:
 class YamlMap(dict[str, Any]):
     """A mapping, with the places of its keys."""
 
-    def __init__(self, mark: Mark, path: str) -> None:
+    def __init__(self, mark: TextPlace, path: str) -> None:
         super().__init__()
         self.mark = mark
         self.path = path
-        self.key_marks: dict[str, Mark] = {}
+        self.key_marks: dict[str, TextPlace] = {}
 
-    def mark_of(self, key: str) -> Mark:
+    def mark_of(self, key: str) -> TextPlace:
         """Where a key stands; the mapping's own place when it has no such key."""
         return self.key_marks.get(key, self.mark)
 
@@ -90,7 +90,7 @@ class YamlMap(dict[str, Any]):
 class YamlList(list[Any]):
     """A list, with its place."""
 
-    def __init__(self, mark: Mark, path: str) -> None:
+    def __init__(self, mark: TextPlace, path: str) -> None:
         super().__init__()
         self.mark = mark
         self.path = path
@@ -104,7 +104,7 @@ def is_tree(value: object) -> TypeGuard[Tree]:
     return isinstance(value, Scalar | YamlMap | YamlList)
 
 
-def marks_of(tree: Tree) -> dict[str, Mark]:
+def marks_of(tree: Tree) -> dict[str, TextPlace]:
     """The places of all values, by their paths."""
     found = {tree.path: tree.mark}
     for value in tree.values() if isinstance(tree, YamlMap) else tree if isinstance(tree, YamlList) else ():
@@ -120,7 +120,7 @@ def shown_key(key: str) -> str:
     return word if word == key else f"{word}…"
 
 
-def parse(content: bytes | str, report: Report) -> YamlMap | None:
+def parse(content: bytes | str, report: ProblemReport) -> YamlMap | None:
     """Read a file's content; records what is wrong, and returns None when there is no tree to go on with."""
     text = _decode(content, report)
     if text is None:
@@ -135,10 +135,10 @@ def parse(content: bytes | str, report: Report) -> YamlMap | None:
         report.add("config-not-yaml", found_slip.mark, "", why=found_slip.why, suggestion=found_slip.advice)
         return None
     except YAMLError:
-        report.add("config-not-yaml", Mark(1, 1), "", why="it holds characters that YAML does not allow")
+        report.add("config-not-yaml", TextPlace(1, 1), "", why="it holds characters that YAML does not allow")
         return None
     if tree is None or (isinstance(tree, Scalar) and tree.null):
-        report.add("config-not-yaml", Mark(1, 1), "", why="the file is empty")
+        report.add("config-not-yaml", TextPlace(1, 1), "", why="the file is empty")
         return None
     if not isinstance(tree, YamlMap):
         report.add("config-wrong-type", tree.mark, "", found=found(tree), expected="`key: value` lines")
@@ -157,23 +157,23 @@ def found(value: object) -> str:
     return "single value"
 
 
-def _decode(content: bytes | str, report: Report) -> str | None:
+def _decode(content: bytes | str, report: ProblemReport) -> str | None:
     size = len(content) if isinstance(content, bytes) else len(content.encode("utf-8", "surrogatepass"))
     if size > SIZE_LIMIT:
-        report.add("config-too-big", Mark(1, 1), "", limit=SIZE_LIMIT)
+        report.add("config-too-big", TextPlace(1, 1), "", limit=SIZE_LIMIT)
         return None
     if isinstance(content, bytes):
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
-            report.add("config-not-text", Mark(line, 1), "", why=f"byte {error.start} is not UTF-8")
+            report.add("config-not-text", TextPlace(line, 1), "", why=f"byte {error.start} is not UTF-8")
             return None
     else:
         text = content.removeprefix("\ufeff")
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        report.add("config-not-text", Mark(line, 1), "", why="it holds zero bytes")
+        report.add("config-not-text", TextPlace(line, 1), "", why="it holds zero bytes")
         return None
     return text
 
@@ -184,7 +184,7 @@ class _UnusableError(Exception):
 
 @dataclass(slots=True)
 class _Builder:
-    report: Report
+    report: ProblemReport
     anchors: dict[str, tuple[Tree, int]] = field(default_factory=dict)
     building: set[str] = field(default_factory=set)
     values: int = 0
@@ -289,8 +289,8 @@ class _Builder:
         return _UnusableError()
 
 
-def _mark(event: Any) -> Mark:
-    return Mark(event.start_mark.line + 1, event.start_mark.column + 1)
+def _mark(event: Any) -> TextPlace:
+    return TextPlace(event.start_mark.line + 1, event.start_mark.column + 1)
 
 
 _QUOTES: Final = "put a value with special characters in quotes"
@@ -300,14 +300,14 @@ _SAME_COLUMN: Final = "lines of one section begin in the same column"
 class Slip(NamedTuple):
     """Where it is, what it is, and what to do about it."""
 
-    mark: Mark
+    mark: TextPlace
     why: str
     advice: str
 
 
 def slip(error: MarkedYAMLError, text: str) -> Slip:
     """The slip behind an error of the parser."""
-    at = _mark_of_problem(error.problem_mark) or _mark_of_problem(error.context_mark) or Mark(1, 1)
+    at = _mark_of_problem(error.problem_mark) or _mark_of_problem(error.context_mark) or TextPlace(1, 1)
     begun = _mark_of_problem(error.context_mark) or at
     lines = text.splitlines()
     problem, context = error.problem or "", error.context or ""
@@ -333,21 +333,21 @@ def slip(error: MarkedYAMLError, text: str) -> Slip:
     return Slip(at, "this does not follow YAML's grammar", _QUOTES)
 
 
-def _mark_of_problem(mark: object) -> Mark | None:
+def _mark_of_problem(mark: object) -> TextPlace | None:
     line, column = getattr(mark, "line", None), getattr(mark, "column", None)
-    return Mark(line + 1, column + 1) if isinstance(line, int) and isinstance(column, int) else None
+    return TextPlace(line + 1, column + 1) if isinstance(line, int) and isinstance(column, int) else None
 
 
-def _tab(lines: list[str], at: Mark) -> Mark | None:
+def _tab(lines: list[str], at: TextPlace) -> TextPlace | None:
     """Where a tab is in the indentation of the line, or is what the parser stumbled over."""
     line = _line(lines, at)
     indentation = line[: len(line) - len(line.lstrip())]
     if "\t" in indentation:
-        return Mark(at.line, indentation.index("\t") + 1)
+        return TextPlace(at.line, indentation.index("\t") + 1)
     return at if line[at.column - 1 : at.column] == "\t" else None
 
 
-def _outside(problem: str, at: Mark, begun: Mark) -> Slip:
+def _outside(problem: str, at: TextPlace, begun: TextPlace) -> Slip:
     """Something that is no part of the section before it."""
     if "<scalar>" in problem:
         return Slip(at, "something stands behind a value in quotes", "put the whole value in one pair of quotes")
@@ -357,19 +357,19 @@ def _outside(problem: str, at: Mark, begun: Mark) -> Slip:
     return Slip(at, "the indentation of this line fits no section above it", _SAME_COLUMN)
 
 
-def _second_colon(lines: list[str], at: Mark) -> Slip:
+def _second_colon(lines: list[str], at: TextPlace) -> Slip:
     line = _line(lines, at)
     if ": " in line[: at.column - 1]:
         return Slip(at, "a second `: ` stands in this line", _QUOTES)
     before = next((number for number in range(at.line - 1, 0, -1) if _content(lines[number - 1])), None)
     if before is not None and not _is_entry(lines[before - 1]):
         words = lines[before - 1]
-        return _no_colon(lines, Mark(before, len(words) - len(words.lstrip()) + 1))
-    first = Mark(at.line, len(line) - len(line.lstrip()) + 1)
+        return _no_colon(lines, TextPlace(before, len(words) - len(words.lstrip()) + 1))
+    first = TextPlace(at.line, len(line) - len(line.lstrip()) + 1)
     return Slip(first, "this line is indented below one that has a value already", _SAME_COLUMN)
 
 
-def _no_colon(lines: list[str], begun: Mark) -> Slip:
+def _no_colon(lines: list[str], begun: TextPlace) -> Slip:
     if ":" in _line(lines, begun):
         return Slip(begun, "no blank stands behind the colon", "write `key: value`")
     return Slip(begun, "this line has no colon", "write `key: value`")
@@ -384,5 +384,5 @@ def _is_entry(line: str) -> bool:
     return ": " in line or _content(line).endswith(":")
 
 
-def _line(lines: list[str], at: Mark) -> str:
+def _line(lines: list[str], at: TextPlace) -> str:
     return lines[at.line - 1] if at.line <= len(lines) else ""

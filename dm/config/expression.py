@@ -131,7 +131,7 @@ def parse_expression(text: str) -> Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ParsedExpression:
     """An expression in both of its readings; at least one is there."""
 
     here: Node | None
@@ -148,7 +148,7 @@ class Reading:
 
 
 @lru_cache(maxsize=1024)
-def read_expression(text: str) -> Reading:
+def read_expression(text: str) -> ParsedExpression:
     """What is computed here, and what a server is asked; raises ExpressionError where it can be neither."""
     here: Node | None = None
     server: ServerExpression | None = None
@@ -163,7 +163,7 @@ def read_expression(text: str) -> Reading:
         why_not_server = str(error)
     if here is None and server is None:
         raise ExpressionError(why_not_server)
-    return Reading(here, why_not_here, server, why_not_server)
+    return ParsedExpression(here, why_not_here, server, why_not_server)
 
 
 # Everything of a tree must be understood: sqlglot keeps much in arguments (`negate` of LIKE, `symmetric` of BETWEEN).

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from dm.config.document import SIZE_LIMIT, YamlMap, marks_of, parse
-from dm.config.problem import Mark, Report
+from dm.config.problem import ProblemReport, TextPlace
 from dm.config.references import check_references, check_start_points
 from dm.config.rule_sets import check_rule_sets
 from dm.config.section import LoadContext, read_section, warnings_of
@@ -79,7 +79,7 @@ def read_task(
     return task
 
 
-def _tree(content: str | bytes, kind: Kind, report: Report) -> YamlMap | None:
+def _tree(content: str | bytes, kind: Kind, report: ProblemReport) -> YamlMap | None:
     tree = parse(content, report)
     return None if tree is None or is_other(tree, kind, report) else tree
 
@@ -87,11 +87,11 @@ def _tree(content: str | bytes, kind: Kind, report: Report) -> YamlMap | None:
 def _context(
     file: str, directory: Path | None, environ: Mapping[str, str] | None, key_file: Path | None
 ) -> LoadContext:
-    return LoadContext(Report(file), os.environ if environ is None else environ, directory or Path(), key_file)
+    return LoadContext(ProblemReport(file), os.environ if environ is None else environ, directory or Path(), key_file)
 
 
 def _content(path: str | Path) -> bytes:
-    report = Report(str(path))
+    report = ProblemReport(str(path))
     why = ""
     content = b""
     try:
@@ -105,7 +105,7 @@ def _content(path: str | Path) -> bytes:
     except ValueError:  # a zero byte in the path
         why = "it is not a path"
     if why:
-        report.add("config-unreadable", Mark(1, 1), "", why=why)
+        report.add("config-unreadable", TextPlace(1, 1), "", why=why)
     report.raise_if_any()
     return content
 
@@ -124,13 +124,13 @@ _VERBS: Final[dict[Kind, str]] = {
 }
 
 
-def is_other(tree: YamlMap, wanted: Kind, report: Report) -> bool:
+def is_other(tree: YamlMap, wanted: Kind, report: ProblemReport) -> bool:
     """Whether the file is clearly of the other kind; that is reported."""
     other: Kind = "task" if wanted == "source" else "source"
     if _KEYS[wanted] & tree.keys() or len(_KEYS[other] & tree.keys()) < 2:
         return False
     report.add(
-        "config-other-file", Mark(1, 1), "", which=other, expected=f"a {wanted} file",
+        "config-other-file", TextPlace(1, 1), "", which=other, expected=f"a {wanted} file",
         suggestion=f"{other} files are for {_VERBS[other]}",
     )  # fmt: skip
     return True

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from dm.errors import CATALOGUE, DMError
 
 
-class Mark(NamedTuple):
+class TextPlace(NamedTuple):
     """A place in a text, both numbers counted from 1."""
 
     line: int
@@ -59,7 +59,7 @@ class ConfigErrors(DMError):
 
 
 @dataclass(slots=True)
-class Report:
+class ProblemReport:
     """Collects the problems and warnings of one file."""
 
     file: str
@@ -70,7 +70,7 @@ class Report:
     def add(
         self,
         kind: str,
-        mark: Mark,
+        mark: TextPlace,
         path: str,
         *,
         expected: str = "",

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
 
 from dm.config.document import Scalar, YamlList, YamlMap, shown_key
-from dm.config.problem import Report, did_you_mean, one_of_text
+from dm.config.problem import ProblemReport, did_you_mean, one_of_text
 from dm.config.scalar import Text, whole
 from dm.config.section import Section
 from dm.config.source import GtidText, SourceConfig
@@ -50,7 +50,7 @@ class _Used:
     names: dict[str, set[str]] = field(default_factory=lambda: {kind.section: set() for kind in _KINDS})
 
 
-def check_references(task: YamlMap, sources: Mapping[str, SourceConfig] | None, report: Report) -> None:
+def check_references(task: YamlMap, sources: Mapping[str, SourceConfig] | None, report: ProblemReport) -> None:
     """Record unknown, repeated and unreferenced names; without `sources`, source names are taken as they are."""
     instances = task.get("mysql-instances")
     if not isinstance(instances, YamlList):
@@ -91,7 +91,7 @@ def _defined(task: YamlMap, section: str) -> YamlMap | None:
 
 
 def _check_source(
-    instance: YamlMap, seen: set[str], sources: Mapping[str, SourceConfig] | None, report: Report
+    instance: YamlMap, seen: set[str], sources: Mapping[str, SourceConfig] | None, report: ProblemReport
 ) -> None:
     named = instance.get("source-id")
     if not isinstance(named, Scalar) or named.null:
@@ -108,7 +108,7 @@ def _check_source(
         )
 
 
-def _check_names(instance: YamlMap, kind: _Kind, section: YamlMap | None, used: _Used, report: Report) -> None:
+def _check_names(instance: YamlMap, kind: _Kind, section: YamlMap | None, used: _Used, report: ProblemReport) -> None:
     known = [] if section is None else list(section)
     for key in kind.keys:
         seen: set[str] = set()
@@ -149,7 +149,7 @@ class StartPoint(Section):
     binlog_gtid: GtidText = ""
 
 
-def check_start_points(task: YamlMap, sources: Mapping[str, SourceConfig] | None, report: Report) -> None:
+def check_start_points(task: YamlMap, sources: Mapping[str, SourceConfig] | None, report: ProblemReport) -> None:
     """Record a start point of the wrong kind, and warn of one that is never used."""
     instances = task.get("mysql-instances")
     mode = task.get("task-mode")
@@ -170,7 +170,7 @@ def check_start_points(task: YamlMap, sources: Mapping[str, SourceConfig] | None
             )
 
 
-def _check(meta: YamlMap, instance: YamlMap, sources: Mapping[str, SourceConfig], report: Report) -> None:
+def _check(meta: YamlMap, instance: YamlMap, sources: Mapping[str, SourceConfig], report: ProblemReport) -> None:
     """A position needs a file, or it must be a GTID set, whichever its source goes by."""
     name = meta.get("binlog-name")
     if isinstance(name, Scalar) and name.text and ("/" in name.text or not is_decimal(name.text.rpartition(".")[2])):

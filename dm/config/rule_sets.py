@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from dm.config.document import Scalar, YamlList, YamlMap, shown_key
-from dm.config.problem import Report
+from dm.config.problem import ProblemReport
 from dm.config.source import SourceConfig
 
 _REGEX_SIGNS = re.compile(r"\.[*+]|\\[dDwWsSb]|^\^|\$$|\(.*[|)]|\]\+")
@@ -26,7 +26,7 @@ _ROUTE = "config-route"
 _PLAIN = "config-plain-pattern"
 
 
-def check_rule_sets(tree: YamlMap, report: Report, sources: Mapping[str, SourceConfig] | None = None) -> None:
+def check_rule_sets(tree: YamlMap, report: ProblemReport, sources: Mapping[str, SourceConfig] | None = None) -> None:
     """Record every rule whose pattern another rule of the same instance (or source) has."""
     instances = tree.get("mysql-instances")
     filters, routes = tree.get("filters"), tree.get("routes")
@@ -94,7 +94,11 @@ def _named(names: object, section: object) -> Iterable[tuple[str, YamlMap]]:
 
 
 def _check(
-    rules: Iterable[tuple[str, YamlMap]], kind: str, sensitive: bool, report: Report, taken: dict[tuple[str, str], str]
+    rules: Iterable[tuple[str, YamlMap]],
+    kind: str,
+    sensitive: bool,
+    report: ProblemReport,
+    taken: dict[tuple[str, str], str],
 ) -> None:
     seen = dict(taken)
     for name, rule in rules:

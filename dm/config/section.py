@@ -29,7 +29,7 @@ from pydantic import (
 )
 
 from dm.config.document import Scalar, YamlList, YamlMap, found, is_tree, shown_key
-from dm.config.problem import Mark, Problem, Report, closest, did_you_mean, one_of_text
+from dm.config.problem import Problem, ProblemReport, TextPlace, closest, did_you_mean, one_of_text
 from dm.config.scalar import Text
 from dm.errors import CATALOGUE
 
@@ -50,7 +50,7 @@ def _key_of(attribute: str) -> str:
 class LoadContext:
     """What reading a file needs besides its text."""
 
-    report: Report
+    report: ProblemReport
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     directory: Path = field(default_factory=Path)
     key_file: Path | None = None  # holds the key of passwords that DM has encrypted; it need not be there
@@ -132,7 +132,7 @@ class Section(BaseModel):
             )
         return section
 
-    def _issues(self, report: Report) -> Iterator[Issue]:
+    def _issues(self, report: ProblemReport) -> Iterator[Issue]:
         """What `check` finds, up to where it needs a key that has a problem of its own, here or further in."""
         try:
             yield from self.check()
@@ -160,7 +160,7 @@ class Section(BaseModel):
         return section
 
     @classmethod
-    def _warn_of_no_effect(cls, data: YamlMap, report: Report) -> None:
+    def _warn_of_no_effect(cls, data: YamlMap, report: ProblemReport) -> None:
         for key, why in cls.without_effect.items():
             if key in data and not cls._idle(key, data[key]):
                 report.add("config-no-effect", data.mark_of(key), data.path_of(key), key=key, why=why, warning=True)
@@ -173,7 +173,7 @@ class Section(BaseModel):
         return isinstance(value, YamlMap | YamlList) and not value
 
     @classmethod
-    def _known(cls, data: YamlMap, report: Report) -> YamlMap:
+    def _known(cls, data: YamlMap, report: ProblemReport) -> YamlMap:
         fields = cls.file_keys()
         kept = data.subset(set(fields))
         for key in data:
@@ -242,7 +242,7 @@ def _home(key: str) -> str:
     return f"it belongs {' or '.join(places)}" if places else ""
 
 
-def _record(report: Report, entry: Any, root: YamlMap) -> None:
+def _record(report: ProblemReport, entry: Any, root: YamlMap) -> None:
     node = entry["input"]
     mark, path = (node.mark, node.path) if is_tree(node) else (root.mark, root.path)
     ctx = entry.get("ctx", {})
@@ -264,7 +264,7 @@ def _record(report: Report, entry: Any, root: YamlMap) -> None:
         report.add("config-wrong-type", mark, path, found=found(node), expected=str(kind).replace("_", " "))
 
 
-def _value_mark(data: YamlMap, key: str) -> Mark:
+def _value_mark(data: YamlMap, key: str) -> TextPlace:
     value = data.get(key)
     return value.mark if isinstance(value, Scalar) else data.mark_of(key)
 

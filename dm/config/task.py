@@ -16,7 +16,7 @@ from dm.config.event_filter import FilterRule
 from dm.config.expression import ExpressionFilter
 from dm.config.loader import LoaderConfig
 from dm.config.name_map import CollationMap, EngineMap, charset_changes
-from dm.config.problem import Mark, Problem, did_you_mean
+from dm.config.problem import Problem, TextPlace, did_you_mean
 from dm.config.references import StartPoint
 from dm.config.regex import RegexError, compile_regex
 from dm.config.route import RouteRule
@@ -220,7 +220,7 @@ class TaskConfig(Section):
     spark: SparkConfig = SparkConfig()
 
     _warnings: tuple[Problem, ...] = PrivateAttr(default=())
-    _marks: Mapping[str, Mark] = PrivateAttr(default_factory=dict)
+    _marks: Mapping[str, TextPlace] = PrivateAttr(default_factory=dict)
     _sources: Mapping[str, SourceConfig] = PrivateAttr(default_factory=dict)
 
     def check(self) -> Iterator[Issue]:

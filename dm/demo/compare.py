@@ -28,7 +28,7 @@ from dm.ident import TableName
 from dm.mysql.equality import structure
 from dm.mysql.equality.checksum import Checksum
 from dm.mysql.equality.structure import Structure
-from dm.mysql.equality.values import Part, Side, parts, text_of
+from dm.mysql.equality.values import ComparedValue, Side, parts, text_of
 
 Values = tuple[bytes | None, ...]
 
@@ -36,7 +36,7 @@ _BUCKETS = 4096
 _EXAMINED_BUCKETS = 16
 
 
-class Server(Protocol):
+class ComparedServer(Protocol):
     """What is needed of a server."""
 
     flavor: Flavor
@@ -48,10 +48,10 @@ class Server(Protocol):
 
 
 @dataclass(frozen=True)
-class Origin:
+class UpstreamTable:
     """One upstream table."""
 
-    server: Server
+    server: ComparedServer
     table: TableName
 
 
@@ -60,7 +60,7 @@ class TablePair:
     """One target table and the upstream tables that are routed into it."""
 
     target: TableName
-    origins: tuple[Origin, ...]
+    origins: tuple[UpstreamTable, ...]
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class RowDifference:
 
 
 @dataclass
-class TableReport:
+class TableComparison:
     """What was found out about one target table."""
 
     target: TableName
@@ -115,10 +115,10 @@ class TableReport:
 
 
 @dataclass
-class Report:
+class ComparisonReport:
     """The verdict on all tables."""
 
-    tables: list[TableReport]
+    tables: list[TableComparison]
     unexpected: list[TableName]  # tables of the target that no source table is routed into
 
     @property
@@ -137,7 +137,7 @@ class Report:
         return "\n".join(lines)
 
 
-class _Sessions:
+class _ComparisonSessions:
     """Two sessions per server for one comparison: one to ask about structures, one to stream raw rows."""
 
     def __init__(self) -> None:
@@ -151,14 +151,14 @@ class _Sessions:
         for connection in [*self._plain.values(), *self._raw.values()]:
             connection.close()
 
-    def plain(self, server: Server) -> Connection[Cursor]:
+    def plain(self, server: ComparedServer) -> Connection[Cursor]:
         if id(server) not in self._plain:
             self._plain[id(server)] = connection = server.connect()
             with connection.cursor() as cursor:  # in which SHOW CREATE TABLE says the same on both sides
                 cursor.execute("SET SESSION time_zone = '+00:00', sql_mode = ''")
         return self._plain[id(server)]
 
-    def raw(self, server: Server) -> Connection[Cursor]:
+    def raw(self, server: ComparedServer) -> Connection[Cursor]:
         if id(server) not in self._raw:
             connection = server.connect(use_unicode=False, conv={}, cursorclass=SSCursor, autocommit=True)
             self._raw[id(server)] = connection
@@ -169,42 +169,46 @@ class _Sessions:
         return self._raw[id(server)]
 
 
-Route = Callable[[Server, TableName], TableName | None]  # None: the table is not migrated
+Route = Callable[[ComparedServer, TableName], TableName | None]  # None: the table is not migrated
 
 
-def pair_tables(sources: Sequence[Server], schemas: Sequence[str], route: Route | None = None) -> list[TablePair]:
+def pair_tables(
+    sources: Sequence[ComparedServer], schemas: Sequence[str], route: Route | None = None
+) -> list[TablePair]:
     """Pair every table of the schemas on all sources with the table it is routed to; itself where no route is given."""
-    origins: dict[TableName, list[Origin]] = {}
-    with _Sessions() as sessions:
+    origins: dict[TableName, list[UpstreamTable]] = {}
+    with _ComparisonSessions() as sessions:
         for server in sources:
             for schema in schemas:
                 for table in structure.tables(sessions.plain(server), schema):
                     routed = table if route is None else route(server, table)
                     if routed is not None:
-                        origins.setdefault(routed, []).append(Origin(server, table))
+                        origins.setdefault(routed, []).append(UpstreamTable(server, table))
     return [TablePair(target, tuple(tables)) for target, tables in sorted(origins.items())]
 
 
-def compare(pairs: Sequence[TablePair], target: Server, *, limit: int = 10, structures: bool = True) -> Report:
+def compare(
+    pairs: Sequence[TablePair], target: ComparedServer, *, limit: int = 10, structures: bool = True
+) -> ComparisonReport:
     """Compare all pairs, naming up to `limit` differing rows per table; nobody may write meanwhile."""
     routes = {(id(origin.server), origin.table): pair.target for pair in pairs for origin in pair.origins}
     expected = {pair.target for pair in pairs}
     schemas = sorted({table.schema for table in expected})
-    with _Sessions() as sessions:
+    with _ComparisonSessions() as sessions:
         reports = [_compare_pair(sessions, pair, target, routes, limit, structures) for pair in pairs]
         present = [table for schema in schemas for table in structure.tables(sessions.plain(target), schema)]
-    return Report(reports, [table for table in present if table not in expected])
+    return ComparisonReport(reports, [table for table in present if table not in expected])
 
 
 def _compare_pair(
-    sessions: _Sessions,
+    sessions: _ComparisonSessions,
     pair: TablePair,
-    target: Server,
+    target: ComparedServer,
     routes: Mapping[tuple[int, TableName], TableName],
     limit: int,
     structures: bool,
-) -> TableReport:
-    report = TableReport(pair.target)
+) -> TableComparison:
+    report = TableComparison(pair.target)
     target_structure = _structure(sessions, target, pair.target, {})
     if not target_structure.columns:
         report.structure.append("the target has no such table")
@@ -250,14 +254,16 @@ def _has_virtual_columns(found: Structure) -> bool:
 
 
 def _structure(
-    sessions: _Sessions, server: Server, table: TableName, routes: Mapping[TableName, TableName]
+    sessions: _ComparisonSessions, server: ComparedServer, table: TableName, routes: Mapping[TableName, TableName]
 ) -> Structure:
     return structure.read(sessions.plain(server), server.flavor, table, lambda parent: routes.get(parent, parent))
 
 
-def _parts(tables: Sequence[tuple[Server, TableName, Structure]], names: Sequence[str]) -> list[list[Part]]:
+def _parts(
+    tables: Sequence[tuple[ComparedServer, TableName, Structure]], names: Sequence[str]
+) -> list[list[ComparedValue]]:
     """What is compared of a row, for each of the tables."""
-    found: list[list[Part]] = [[] for _ in tables]
+    found: list[list[ComparedValue]] = [[] for _ in tables]
     for name in names:
         sides = [
             Side(structure.column(name), table, server.flavor, tidb=server.tidb) for server, table, structure in tables
@@ -271,7 +277,12 @@ class _Reader:
     """Streams the rows of one table as raw bytes, in no order."""
 
     def __init__(
-        self, sessions: _Sessions, server: Server, table: TableName, found: Structure, row: Sequence[Part]
+        self,
+        sessions: _ComparisonSessions,
+        server: ComparedServer,
+        table: TableName,
+        found: Structure,
+        row: Sequence[ComparedValue],
     ) -> None:
         self._connection = sessions.raw(server)
         self.row = row
@@ -376,7 +387,9 @@ def _checksum(connection: Connection[Cursor], table: TableName) -> int:
         return int(row[1])
 
 
-def _checksum_difference(sessions: _Sessions, origin: Origin, table: TableName, target: Server) -> str:
+def _checksum_difference(
+    sessions: _ComparisonSessions, origin: UpstreamTable, table: TableName, target: ComparedServer
+) -> str:
     if origin.server.flavor != target.flavor or target.tidb:
         return ""
     ours = _checksum(sessions.plain(origin.server), origin.table)

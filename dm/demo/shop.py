@@ -53,7 +53,7 @@ _NOTES = (
 _CHANNELS = ("web", "app", "phone")
 
 
-class Server(Protocol):
+class ShopServer(Protocol):
     """What is needed of a server."""
 
     def connect(self, **arguments: Any) -> Connection[Cursor]:
@@ -134,7 +134,7 @@ class Shop:
             " seconds FLOAT NOT NULL, session VARBINARY(16), KEY by_customer (customer_id))",
         )
 
-    def load(self, server: Server, seed: int) -> int:
+    def load(self, server: ShopServer, seed: int) -> int:
         """Fill the empty tables in big multi-row inserts; says how many rows."""
         chance = random.Random(seed)
         connection = server.connect(autocommit=False, binary_prefix=True)
@@ -376,10 +376,10 @@ def _batches(rows: Iterator[tuple[object, ...]]) -> Iterator[list[tuple[object, 
         yield batch
 
 
-def load_all(shops: Sequence[tuple[Server, Shop]], seed: int) -> int:
+def load_all(shops: Sequence[tuple[ShopServer, Shop]], seed: int) -> int:
     """Create and fill shops on several servers at the same time; says how many rows there are in all."""
 
-    def fill(server: Server, shop: Shop, number: int) -> int:
+    def fill(server: ShopServer, shop: Shop, number: int) -> int:
         connection = server.connect()
         try:
             with connection.cursor() as cursor:

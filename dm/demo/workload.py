@@ -46,7 +46,7 @@ _GONE = frozenset(
 _ROLLBACKS = 0.03  # the share of transactions that change their mind
 
 
-class Server(Protocol):
+class WorkloadServer(Protocol):
     """What is needed of a server."""
 
     def connect(self, **arguments: Any) -> Connection[Cursor]:
@@ -55,7 +55,7 @@ class Server(Protocol):
 
 
 @dataclass
-class Tally:
+class WriterCounts:
     """What a writer did so far."""
 
     transactions: int = 0  # committed
@@ -76,9 +76,9 @@ class _Alter:
 class Writer:
     """Plays one scene on one server in a thread of its own."""
 
-    def __init__(self, server: Server, scene: Scene, *, seed: int, rate: float | None = None) -> None:
+    def __init__(self, server: WorkloadServer, scene: Scene, *, seed: int, rate: float | None = None) -> None:
         self.seed = seed
-        self.tally = Tally()
+        self.tally = WriterCounts()
         self._server = server
         self._scene = scene
         self._chance = random.Random(seed)
@@ -97,7 +97,7 @@ class Writer:
         self._thread.start()
         return self
 
-    def stop(self) -> Tally:
+    def stop(self) -> WriterCounts:
         """Finish the current transaction and end; raises what ended the writer before."""
         self._stop.set()
         self._go.set()
@@ -231,7 +231,7 @@ _MARKS: Final = ("finishedBytes", "finishedRows", "totalRows", "completedTables"
 """Fields of a unit's status that move on with its work, and do not with time alone."""
 
 
-class Patience:
+class WaitLimit:
     """Of one wait."""
 
     def __init__(self, seconds: float, clock: Clock) -> None:

@@ -39,7 +39,7 @@ from dm.changes.row_bag import BagChange, Planned, planned
 from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of, row_of
-from dm.downstream.connection import BEGIN, ROW_EVENTS, Outcome, TargetConnection
+from dm.downstream.connection import BEGIN, ROW_EVENTS, StatementResult, TargetConnection
 from dm.downstream.lenient import as_it_asks, run_exactly
 from dm.downstream.rows_by_hash import Lacking, NotByHash, carry_out
 from dm.downstream.source_computing import TableSession
@@ -56,7 +56,7 @@ _KEY: Final = re.compile(r"for key '(?:[^']*\.)?([^'.]+)'")
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class BatchResult:
     """How a batch went."""
 
     changes: int
@@ -81,7 +81,7 @@ class _OneLessByHash(Exception):
     """A table's rows are found otherwise from now on: the attempt may begin again."""
 
 
-class Opening(Protocol):
+class FirstStatement(Protocol):
     """The first statement of every transaction."""
 
     def statement(self) -> bytes:
@@ -95,10 +95,10 @@ def apply_batch(
     connection: TargetConnection,
     changes: Sequence[RowChange],
     *,
-    first: Opening | None = None,
+    first: FirstStatement | None = None,
     last: Callable[[], None] | None = None,
     failed: Callable[[RowChange], None] | None = None,
-) -> Applied:
+) -> BatchResult:
     """Apply the changes in one transaction; `first` is its first act (again after a roll-back), `last` its last.
 
     Raises DMError with the transaction rolled back, except for `commit-outcome-unknown`; `failed` is told which change
@@ -128,16 +128,16 @@ def apply_batch(
         read_all(changes)
         count = _transaction(connection, one_by_one, first, last, guessed=False)
         _blame(unexpected)
-        return Applied(len(changes), count, True, serial.missing)
+        return BatchResult(len(changes), count, True, serial.missing)
 
 
 def apply_parts(
     connection: TargetConnection,
     parts: Callable[[], Iterable[Sequence[RowChange]]],
     *,
-    first: Opening | None = None,
+    first: FirstStatement | None = None,
     last: Callable[[], None] | None = None,
-) -> Applied:
+) -> BatchResult:
     """Apply changes that are too many to be held at once in one transaction; `parts` gives them, again if need be."""
     counts = _Counts()
     limit = connection.statement_bytes
@@ -171,7 +171,7 @@ def apply_parts(
     except _Unexpected as unexpected:
         statements = _transaction(connection, one_by_one, first, last, guessed=False)
         _blame(unexpected)
-        return Applied(serial.changes, statements, True, serial.missing)
+        return BatchResult(serial.changes, statements, True, serial.missing)
 
 
 @dataclass(slots=True)
@@ -193,9 +193,9 @@ class _Counts:
             elif step.sql.startswith(ROW_EVENTS):
                 self.as_events += len(step.changes)
 
-    def applied(self, statements: int) -> Applied:
+    def applied(self, statements: int) -> BatchResult:
         """The attempt has gone well."""
-        return Applied(
+        return BatchResult(
             self.changes,
             statements,
             row_by_row=False,
@@ -303,7 +303,7 @@ class _Serial:
             count += self._run(follow)
         return count
 
-    def _check(self, statement: ApplyStatement, outcome: Outcome) -> None:
+    def _check(self, statement: ApplyStatement, outcome: StatementResult) -> None:
         expected, change = statement.expected, statement.changes[0]
         found = expected.matched in (None, outcome.matched) and expected.affected in (None, outcome.affected)
         if not found and change.plan.counts_missing:
@@ -331,10 +331,13 @@ class _Exchange:
         self._connection = connection
         self._guessed = guessed  # it is a grouped attempt: errors of statements are not those of the changes
         self.session = TableSession(connection)
-        self._waiting: list[tuple[bytes, Callable[[Outcome], None] | None, ApplyStatement | None]] = []
+        self._waiting: list[tuple[bytes, Callable[[StatementResult], None] | None, ApplyStatement | None]] = []
 
     def add(
-        self, sql: bytes, answered: Callable[[Outcome], None] | None = None, statement: ApplyStatement | None = None
+        self,
+        sql: bytes,
+        answered: Callable[[StatementResult], None] | None = None,
+        statement: ApplyStatement | None = None,
     ) -> None:
         """Send a statement with the others."""
         self._waiting.append((sql, answered, statement))
@@ -406,7 +409,7 @@ class _Exchange:
     def flush(self) -> None:
         """Have everything run, and look at the answers."""
         waiting, self._waiting = self._waiting, []
-        outcomes: list[Outcome] = []
+        outcomes: list[StatementResult] = []
         try:
             self._connection.run_all([sql for sql, _, _ in waiting], outcomes)
         except DMError as error:
@@ -421,7 +424,7 @@ class _Exchange:
         self._connection.check_foreign_keys(not statement.changes[0].unchecked)
         matched = 0
 
-        def answered(outcome: Outcome) -> None:
+        def answered(outcome: StatementResult) -> None:
             nonlocal matched
             _expect(statement, outcome)
             matched = outcome.matched
@@ -433,7 +436,7 @@ class _Exchange:
             self._alone(follow)
 
 
-def _expect(statement: ApplyStatement, outcome: Outcome) -> None:
+def _expect(statement: ApplyStatement, outcome: StatementResult) -> None:
     expected = statement.expected
     if (
         (expected.affected is not None and outcome.affected != expected.affected)
@@ -443,7 +446,7 @@ def _expect(statement: ApplyStatement, outcome: Outcome) -> None:
         raise _Unexpected(statement, "the target answered otherwise than expected")
 
 
-def _warned(statement: ApplyStatement, outcome: Outcome) -> bool:
+def _warned(statement: ApplyStatement, outcome: StatementResult) -> bool:
     """Whether the warnings are as expected; an UPDATE that found no row wrote nothing, and others follow it."""
     wrote_nothing = bool(statement.not_found) and not outcome.matched
     return wrote_nothing or statement.expected.warnings in (None, outcome.warnings)
@@ -452,7 +455,7 @@ def _warned(statement: ApplyStatement, outcome: Outcome) -> bool:
 def _grouped(
     connection: TargetConnection,
     attempt: Callable[[_Exchange], int],
-    first: Opening | None,
+    first: FirstStatement | None,
     last: Callable[[], None] | None,
 ) -> int:
     """Make a grouped attempt, again with one table less that is found by hash where that is all that fails."""
@@ -466,7 +469,7 @@ def _grouped(
 def _transaction(
     connection: TargetConnection,
     body: Callable[[_Exchange], int],
-    first: Opening | None,
+    first: FirstStatement | None,
     last: Callable[[], None] | None,
     *,
     guessed: bool,

@@ -68,7 +68,7 @@ Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class StatementResult:
     """What the server reported of one statement."""
 
     affected: int
@@ -91,7 +91,7 @@ class DataOutcome:
     warnings: int
 
 
-class _Rows(list[Row]):
+class _AnswerRows(list[Row]):
     """The rows of an answer; a question that must have one is answered wrongly where there is none."""
 
     def __init__(self, address: str, rows: Iterable[Row]) -> None:
@@ -229,14 +229,14 @@ class TargetConnection:
         """Run one statement; gives the affected rows."""
         return self.run(sql, params).affected
 
-    def run(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None = None) -> Outcome:
+    def run(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None = None) -> StatementResult:
         """Run one statement; gives all the server reported."""
         data = self.rendered(sql, params)
         self._have_time_go(data)
         self._send(data)
         return _outcome(self._connection)
 
-    def run_all(self, statements: Sequence[bytes], outcomes: list[Outcome]) -> None:
+    def run_all(self, statements: Sequence[bytes], outcomes: list[StatementResult]) -> None:
         """Run statements, in as few round trips as the session allows; the first that fails is the last that is run.
 
         What the server reported of those before it stands in `outcomes`.
@@ -254,7 +254,7 @@ class TargetConnection:
         if part:
             self._run_together(part, outcomes)
 
-    def _run_together(self, statements: list[bytes], outcomes: list[Outcome]) -> None:
+    def _run_together(self, statements: list[bytes], outcomes: list[StatementResult]) -> None:
         connection, ahead = self._connection, self._ahead_of(statements)
         sent = [*ahead, *statements]
         self._stopped = self._stopped or (self.time_stops and sent[-1].startswith(ROW_EVENTS))
@@ -283,7 +283,7 @@ class TargetConnection:
         self._have_time_go(data)
         self._send(data)
         result = self._connection._result
-        return _Rows(self.address, (result.rows or ()) if result is not None else ())
+        return _AnswerRows(self.address, (result.rows or ()) if result is not None else ())
 
     def query_patiently(self, sql: bytes) -> list[Row]:
         """The rows of a statement that may compute for long before it has one to give."""
@@ -464,7 +464,7 @@ class TargetConnection:
             return nobody()
 
 
-def _outcome(connection: Any) -> Outcome:
+def _outcome(connection: Any) -> StatementResult:
     result = connection._result
     assert result is not None
     affected = int(result.affected_rows or 0)
@@ -476,7 +476,7 @@ def _outcome(connection: Any) -> Outcome:
         number = _NUMBER.search(text, int(text[0] == len(text) - 1))
         if number is not None:
             told = int(number[0])
-    return Outcome(affected, told, int(result.warning_count or 0))
+    return StatementResult(affected, told, int(result.warning_count or 0))
 
 
 _PLACE: Final = re.compile(rb"%[%s]")

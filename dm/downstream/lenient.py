@@ -30,7 +30,7 @@ from typing import Final
 from dm.changes.keys import completed
 from dm.changes.row_change import RowChange
 from dm.changes.statement import ApplyStatement, find
-from dm.downstream.connection import Outcome, TargetConnection
+from dm.downstream.connection import StatementResult, TargetConnection
 from dm.errors import DMError
 from dm.mysql.binlog.value import ABSENT, Row
 from dm.session import state
@@ -50,7 +50,7 @@ def as_it_asks(connection: TargetConnection, statement: ApplyStatement) -> Abstr
 _OF_STRICT_MODES: Final = frozenset({1264, 1265, 1292, 1365, 1406, 1441})
 
 
-def run_exactly(connection: TargetConnection, statement: ApplyStatement) -> Outcome:
+def run_exactly(connection: TargetConnection, statement: ApplyStatement) -> StatementResult:
     """Run one statement of a change; raises DMError where the target can't hold exactly what the source holds."""
     try:
         with as_it_asks(connection, statement):
@@ -66,7 +66,7 @@ def run_exactly(connection: TargetConnection, statement: ApplyStatement) -> Outc
         return outcome
 
 
-def _leniently(connection: TargetConnection, statement: ApplyStatement) -> tuple[Outcome, list[int]]:
+def _leniently(connection: TargetConnection, statement: ApplyStatement) -> tuple[StatementResult, list[int]]:
     """Run a statement without the strict modes; gives the numbers of its warnings as well."""
     with lenient(connection):
         outcome = connection.run(statement.sql)

@@ -20,7 +20,7 @@ from typing import Final
 from dm.changes.plan import STATEMENT_ROWS
 from dm.changes.row_bag import LEAST, BagChange
 from dm.changes.statement import insert_head
-from dm.downstream.connection import Outcome, TargetConnection
+from dm.downstream.connection import StatementResult, TargetConnection
 from dm.downstream.target_schema import has_triggers, read_schema
 from dm.mysql.sql.literal import statements
 
@@ -116,7 +116,7 @@ def _demand_same_columns(connection: TargetConnection, bag: BagChange) -> None:
 
 def _write(connection: TargetConnection, bag: BagChange, rows: Counter[bytes]) -> int:
     head = insert_head(bag.plan, b"INSERT", bag.plan.columns)
-    outcomes: list[Outcome] = []
+    outcomes: list[StatementResult] = []
     for sql, _ in statements(head, rows.elements(), b"", connection.statement_bytes, most=STATEMENT_ROWS):
         connection.run_all([sql], outcomes)  # one at a time: all the rows may be many
     if sum(outcome.affected for outcome in outcomes) != rows.total():

@@ -23,7 +23,7 @@ from pyarrow import parquet
 from dm.dumpfiles.dump_files import FOOTER_KEY, ChunkFooter
 from dm.dumpfiles.literals import HEADER, LENIENT, SqlTrailer, error_values, row_literals, shown_row
 from dm.dumpfiles.storage import NewFile
-from dm.dumpfiles.text_rows import Batch
+from dm.dumpfiles.text_rows import ColumnBatch
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.schema.table import Column
@@ -72,7 +72,7 @@ class HashedFile(io.RawIOBase):
 class ChunkFile(Protocol):
     """A chunk that is being written."""
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: ColumnBatch) -> None:
         """Append rows."""
         ...
 
@@ -104,7 +104,7 @@ class _ParquetFile:
     writer: parquet.ParquetWriter
     schema: pyarrow.Schema
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: ColumnBatch) -> None:
         self.writer.write_table(pyarrow.Table.from_arrays(batch.columns[: len(self.schema)], schema=self.schema))
 
     def end(self, footer: ChunkFooter) -> None:
@@ -125,7 +125,7 @@ class _SqlFile:
     def __post_init__(self) -> None:
         self.file.write(HEADER)
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: ColumnBatch) -> None:
         columns = self.form.columns
         rows = pyarrow.record_batch(batch.columns[: len(columns)], names=[column.name for column in columns])
         self._demand_plain_documents(batch, rows)
@@ -140,7 +140,7 @@ class _SqlFile:
         for statement, _ in statements(head, values, b";\n", self.form.statement_size, separator=b",\n"):
             self.file.write(statement)
 
-    def _demand_plain_documents(self, batch: Batch, rows: pyarrow.RecordBatch) -> None:
+    def _demand_plain_documents(self, batch: ColumnBatch, rows: pyarrow.RecordBatch) -> None:
         """Refuse JSON documents whose text does not say everything: other tools read nothing but text."""
         columns = self.form.columns
         documents = [column.name for column in columns if column.base == "json"]

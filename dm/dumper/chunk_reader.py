@@ -33,7 +33,7 @@ from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_files import ChunkFooter, read_footer
 from dm.dumpfiles.json_types import types_column
 from dm.dumpfiles.storage import DumpStorage
-from dm.dumpfiles.text_rows import Batch, Limits, read_all, read_batches
+from dm.dumpfiles.text_rows import ColumnBatch, Limits, read_all, read_batches
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident, TableName
 from dm.mysql.schema.show import normal_structure
@@ -223,7 +223,7 @@ class ChunkReader:
         if self.sink is not None:
             self.sink.close()
 
-    def _batches(self, task: ChunkTask, connection: Connection, limits: Iterator[Limits]) -> Iterator[Batch]:
+    def _batches(self, task: ChunkTask, connection: Connection, limits: Iterator[Limits]) -> Iterator[ColumnBatch]:
         return demanded_whole(read_batches(connection, self._query(task), limits), task.columns, task.table)
 
     def _query(self, task: ChunkTask) -> str:
@@ -265,7 +265,7 @@ class ChunkReader:
     def _stream(self, task: ChunkTask, destination: Destination, connection: Connection) -> ChunkResult:
         assert self.sink is not None
 
-        def batches() -> Iterator[Batch]:
+        def batches() -> Iterator[ColumnBatch]:
             rows = size = 0
             for batch in self._batches(task, connection, repeat(_STREAMED)):
                 yield batch
@@ -298,7 +298,7 @@ class ChunkReader:
         return ChunkResult(task.table, task.generation, task.chunk, rows, size, point=point)
 
 
-def demanded_whole(batches: Iterable[Batch], columns: Sequence[str], table: TableName) -> Iterator[Batch]:
+def demanded_whole(batches: Iterable[ColumnBatch], columns: Sequence[str], table: TableName) -> Iterator[ColumnBatch]:
     """The batches, with no types (NULL) for documents whose text says everything. Raises DMError where one was cut."""
     places = {name: at for at, name in enumerate(columns)}
     pairs = [(name, places[name], places[types_column(name)]) for name in columns if types_column(name) in places]

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 
 from dm.clock import Clock
 from dm.ident import TableName
-from dm.spark.pace import Pace
+from dm.spark.pace import ProgressRate
 from dm.unit import JSON
 
 _MOST_TABLES = 20  # in a status: those that are being read
 
 
 @dataclass
-class _Table:
+class _DumpedTable:
     """What is known of one table."""
 
     missing: int  # chunks that are still to be read
     estimate: int
-    rows_pace: Pace
-    size_pace: Pace
+    rows_pace: ProgressRate
+    size_pace: ProgressRate
     rows: int = 0
     size: int = 0
     under_way: tuple[int, int] = (0, 0)  # rows and bytes of chunks that are being read
@@ -65,17 +65,19 @@ class DumpProgress:
     finished: bool = False
     streamed: bool = False  # rows go into the target without files: no load follows that takes time
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _tables: dict[TableName, _Table] = field(default_factory=dict)
+    _tables: dict[TableName, _DumpedTable] = field(default_factory=dict)
     _reading: bool = False
     _waiting: str = ""
 
     def __post_init__(self) -> None:
-        self._rows_pace, self._size_pace = Pace(self.clock), Pace(self.clock)
+        self._rows_pace, self._size_pace = ProgressRate(self.clock), ProgressRate(self.clock)
 
     def plan(self, table: TableName, chunks: int, estimated_rows: int) -> None:
         """A table enters, or starts anew."""
         with self._lock:
-            self._tables[table] = _Table(chunks, estimated_rows, Pace(self.clock), Pace(self.clock))
+            self._tables[table] = _DumpedTable(
+                chunks, estimated_rows, ProgressRate(self.clock), ProgressRate(self.clock)
+            )
 
     def forget(self, table: TableName) -> None:
         """A table is gone."""
@@ -146,7 +148,7 @@ class DumpProgress:
             }
 
 
-def _table_status(name: TableName, table: _Table) -> JSON:
+def _table_status(name: TableName, table: _DumpedTable) -> JSON:
     rows, size = table.seen
     eta = table.rows_pace.eta(rows, table.total)
     return {

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
-from dm.dumpfiles.text_rows import Batch
+from dm.dumpfiles.text_rows import ColumnBatch
 from dm.ident import TableName
 
 
@@ -21,7 +21,7 @@ class ChunkSink(Protocol):
     """Writes chunks on an executor, one after the other; it is pickled with everything it needs."""
 
     def write(
-        self, table: TableName, generation: int, chunk: int, destination: Destination, batches: Iterable[Batch]
+        self, table: TableName, generation: int, chunk: int, destination: Destination, batches: Iterable[ColumnBatch]
     ) -> tuple[int, int]:
         """Put the rows into the target, once; rows and bytes. `batches` are read only if the chunk is not there."""
         ...

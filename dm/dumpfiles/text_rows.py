@@ -30,7 +30,7 @@ from pymysql.err import raise_mysql_exception
 
 from dm.accelerator.native import Native
 from dm.accelerator.structures import shared
-from dm.accelerator.switch import Pair
+from dm.accelerator.switch import Twins
 from dm.sourcelog.upstream.connection import Connection, grantee, server_error
 
 _BLOCK = 1 << 18
@@ -40,7 +40,7 @@ _EOF, _ERROR, _NULL = 0xFE, 0xFF, 0xFB
 
 
 @dataclass(slots=True)
-class Batch:
+class ColumnBatch:
     """Some rows in a row, turned into columns."""
 
     columns: list[pyarrow.Array]  # of bytes
@@ -177,7 +177,7 @@ def row_columns(width: int) -> RowColumns:
     return _TWINS()(width)
 
 
-_TWINS: Final[Pair[Callable[[int], RowColumns]]] = Pair(ColumnLists, lambda native: partial(CompiledColumns, native))
+_TWINS: Final[Twins[Callable[[int], RowColumns]]] = Twins(ColumnLists, lambda native: partial(CompiledColumns, native))
 
 
 def _is_word(first: int, length: int) -> bool:
@@ -217,7 +217,7 @@ def split_row(buffer: bytes, at: int, appends: list[Callable[[bytes | None], Non
     return at
 
 
-def read_batches(connection: Connection, sql: str, limits: Iterable[Limits]) -> Iterator[Batch]:
+def read_batches(connection: Connection, sql: str, limits: Iterable[Limits]) -> Iterator[ColumnBatch]:
     """Run the query and give its rows in batches, each within its limits; `limits` has no end."""
     try:
         width = _send(connection, sql)
@@ -245,7 +245,7 @@ def _send(connection: Connection, sql: str) -> int:
     return int(width)
 
 
-def _batches(source: BufferedIncoming, width: int, limits: Iterable[Limits]) -> Iterator[Batch]:
+def _batches(source: BufferedIncoming, width: int, limits: Iterable[Limits]) -> Iterator[ColumnBatch]:
     columns = row_columns(width)
     # Beginning with what was read together with the columns' definitions. From then on the buffer is passed by: its
     # `readinto1` would wait for more, however much it has already.
@@ -296,7 +296,7 @@ def _batches(source: BufferedIncoming, width: int, limits: Iterable[Limits]) -> 
                         raise _malformed()
                     raise_mysql_exception(bytes(buffer[at + _HEAD : at + _HEAD + length]))
                 if rows:
-                    yield Batch(columns.arrays(rows), rows, size)
+                    yield ColumnBatch(columns.arrays(rows), rows, size)
                 return
             if length < _LARGEST_PACKET and known < _HEAD + length:
                 continue  # the run has ended for want of bytes
@@ -313,5 +313,5 @@ def _batches(source: BufferedIncoming, width: int, limits: Iterable[Limits]) -> 
                 raise _malformed()
             rows += 1
             size += len(row)
-        yield Batch(columns.arrays(rows), rows, size)
+        yield ColumnBatch(columns.arrays(rows), rows, size)
     raise ValueError("limits with an end would leave out rows")

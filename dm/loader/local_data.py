@@ -28,7 +28,7 @@ from pyarrow import compute
 
 from dm.accelerator.native import Native
 from dm.accelerator.structures import shared
-from dm.accelerator.switch import Pair
+from dm.accelerator.switch import Twins
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.chunk_plan import counted
 from dm.dumpfiles.literals import sliced
@@ -167,4 +167,4 @@ def _fields(values: pyarrow.Array, column: Column) -> pyarrow.Array:
     return compute.fill_null(values, pyarrow.scalar(b"\\N", pyarrow.binary()))
 
 
-_TWINS: Final[Pair[_Lines]] = Pair(_joined, _compiled)
+_TWINS: Final[Twins[_Lines]] = Twins(_joined, _compiled)

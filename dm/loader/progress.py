@@ -11,17 +11,17 @@ from dm.ident import TableName
 from dm.plural import counted
 from dm.position import Position
 from dm.progress.load_parts import NO_DUPLICATES, Duplicates
-from dm.spark.pace import Pace
+from dm.spark.pace import ProgressRate
 from dm.unit import JSON
 
 _MOST_TABLES = 20  # in a status: those that are being loaded
 
 
 @dataclass
-class _Table:
+class _LoadedTable:
     """What is known of one source table."""
 
-    pace: Pace  # of bytes
+    pace: ProgressRate  # of bytes
     rows: int = 0
     size: int = 0
     total_rows: int = 0
@@ -36,7 +36,7 @@ class LoadProgress:
     clock: Clock
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _position: Position | None = None
-    _tables: dict[TableName, _Table] = field(default_factory=dict)
+    _tables: dict[TableName, _LoadedTable] = field(default_factory=dict)
     _loading: bool = False
     _finished: bool = False
     _left_out: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class LoadProgress:
     _waiting: str = ""
 
     def __post_init__(self) -> None:
-        self._pace, self._rows_pace = Pace(self.clock), Pace(self.clock)
+        self._pace, self._rows_pace = ProgressRate(self.clock), ProgressRate(self.clock)
 
     def begin(self, position: Position) -> None:
         """The dump is known."""
@@ -60,7 +60,7 @@ class LoadProgress:
     def expect(self, table: TableName, rows: int, size: int) -> None:
         """A part that the dump consists of."""
         with self._lock:
-            known = self._tables.setdefault(table, _Table(Pace(self.clock)))
+            known = self._tables.setdefault(table, _LoadedTable(ProgressRate(self.clock)))
             known.total_rows += rows
             known.total_size += size
             known.parts += 1
@@ -142,7 +142,7 @@ class LoadProgress:
             }
 
 
-def _table_status(name: TableName, table: _Table) -> JSON:
+def _table_status(name: TableName, table: _LoadedTable) -> JSON:
     return {
         "table": str(name),
         "finishedRows": str(table.rows),

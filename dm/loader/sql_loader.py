@@ -48,7 +48,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.part_writer import statement_frame, without_checks
 from dm.loader.sql_source import SqlSource, SqlText, opened
-from dm.loader.sql_statement import NotUnderstood, Rows, Setting, understand
+from dm.loader.sql_statement import InsertStatement, NotUnderstood, Setting, understand
 from dm.loader.tally import OnDuplicate, Tally
 from dm.mysql.binlog.charset import decoder_of
 from dm.mysql.schema.table import Column
@@ -105,13 +105,13 @@ class FileResult:
 
 
 @dataclass
-class _Part:
+class _PendingStatements:
     """Statements of one transaction."""
 
-    rows: list[tuple[Rows, int]] = field(default_factory=list)  # each with its offset
+    rows: list[tuple[InsertStatement, int]] = field(default_factory=list)  # each with its offset
     size: int = 0
 
-    def add(self, statement: Rows, offset: int) -> None:
+    def add(self, statement: InsertStatement, offset: int) -> None:
         self.rows.append((statement, offset))
         self.size += len(statement.text)
 
@@ -169,7 +169,7 @@ class FileLoader:
         shown = self.storage.shown(task.file)
         sender = _Sender(tally, task, shown, largest)
         number = 0
-        part = _Part()
+        part = _PendingStatements()
         with opened(self.storage, task.file) as read:
             for text in SqlSource(read, shown, largest):
                 rows = sender.take(text)
@@ -178,12 +178,19 @@ class FileLoader:
                 part.add(rows, text.offset)
                 if part.size >= _PART_BYTES:
                     self._commit(connection, task, number, part, sender, end=False)
-                    number, part = number + 1, _Part()
+                    number, part = number + 1, _PendingStatements()
         self._commit(connection, task, number, part, sender, end=True)
         return tally
 
     def _commit(
-        self, connection: TargetConnection, task: FileTask, number: int, part: _Part, sender: _Sender, *, end: bool
+        self,
+        connection: TargetConnection,
+        task: FileTask,
+        number: int,
+        part: _PendingStatements,
+        sender: _Sender,
+        *,
+        end: bool,
     ) -> None:
         if task.done.get(number, part.size) != part.size:
             why = f"an earlier run has loaded {task.done[number]} bytes of it that are now {part.size}"
@@ -203,7 +210,14 @@ class FileLoader:
                 tally.rows, tally.warnings, tally.duplicates = before.rows, before.warnings, before.duplicates
 
     def _write(
-        self, connection: TargetConnection, task: FileTask, number: int, part: _Part, sender: _Sender, *, end: bool
+        self,
+        connection: TargetConnection,
+        task: FileTask,
+        number: int,
+        part: _PendingStatements,
+        sender: _Sender,
+        *,
+        end: bool,
     ) -> None:
         connection.begin()
         fresh = claim_part(connection, self.run, task.part(number), 0, part.size, task.destination.target)
@@ -234,10 +248,10 @@ class _Sender:
     _gathered: bool = False  # rows have been taken
     _frames: dict[tuple[str, ...], tuple[bytes, bytes]] = field(default_factory=dict)
 
-    def take(self, text: SqlText) -> Rows | None:
+    def take(self, text: SqlText) -> InsertStatement | None:
         """Rows to send; settings are made at once."""
         found = understand(text.text, self.task.table)
-        if isinstance(found, Rows):
+        if isinstance(found, InsertStatement):
             named = TableName(found.schema or self.task.table.schema, found.table)
             if named == self.task.table:
                 if not (self._gathered or self._stored or self.task.ours) and self.task.recoded:
@@ -257,7 +271,7 @@ class _Sender:
                 self.tally.connection.execute(found.sql)
         return None
 
-    def send(self, rows: Rows, offset: int) -> None:
+    def send(self, rows: InsertStatement, offset: int) -> None:
         """Execute one statement; raises DMError with the place in the file where the target refuses it."""
         head, tail = self._frame(rows.columns)
         statement = head + self._values(rows) + tail
@@ -269,7 +283,7 @@ class _Sender:
             place = f"statement at byte {offset} of {self.shown}"
             raise error.restated(position=place) from error
 
-    def _values(self, rows: Rows) -> bytes:
+    def _values(self, rows: InsertStatement) -> bytes:
         values = rows.text[rows.rows_at :]
         if not self.tally.connection.tidb or self.charset not in ("binary", CHARSET):
             return values

@@ -62,7 +62,7 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class InsertStatement:
     """An INSERT: what it names, and where its first row begins."""
 
     schema: str  # "" where it names none
@@ -79,7 +79,7 @@ class NotUnderstood:
     why: str
 
 
-def understand(text: bytes, table: TableName) -> Setting | Rows | NotUnderstood | None:
+def understand(text: bytes, table: TableName) -> Setting | InsertStatement | NotUnderstood | None:
     """What a statement of a file of the table wants; None when there is only white space and comments."""
     text = without_comments(text)
     if not text:
@@ -91,7 +91,7 @@ def understand(text: bytes, table: TableName) -> Setting | Rows | NotUnderstood 
         named = tuple(_name(name) for name in _NAMES.findall(insert["columns"] or b""))
         schema = "" if insert["schema"] is None else _name(insert["schema"])
         why = not_literal(code, insert.end())
-        return NotUnderstood(why) if why else Rows(schema, _name(insert["table"]), named, insert.end(), code)
+        return NotUnderstood(why) if why else InsertStatement(schema, _name(insert["table"]), named, insert.end(), code)
     use = _USE.fullmatch(code)
     if use is not None:
         found = _name(use["schema"])

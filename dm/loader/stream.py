@@ -48,7 +48,7 @@ from dm.downstream.source_computing import with_settings
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan
 from dm.dumpfiles.json_types import types_column
-from dm.dumpfiles.text_rows import Batch
+from dm.dumpfiles.text_rows import ColumnBatch
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.destinations import Destinations, DumpedStructures
@@ -97,7 +97,7 @@ class ChunkWriter:
     _connection: TargetConnection | None = field(default=None, init=False)
 
     def write(
-        self, table: TableName, generation: int, chunk: int, destination: Destination, batches: Iterable[Batch]
+        self, table: TableName, generation: int, chunk: int, destination: Destination, batches: Iterable[ColumnBatch]
     ) -> tuple[int, int]:
         """Put the rows into the target, once; rows and bytes."""
         part = PartKey(table, generation, chunk, 0)
@@ -134,7 +134,7 @@ class ChunkWriter:
         return connection
 
     def _fill(
-        self, connection: TargetConnection, part: PartKey, destination: Destination, batches: Iterable[Batch]
+        self, connection: TargetConnection, part: PartKey, destination: Destination, batches: Iterable[ColumnBatch]
     ) -> tuple[int, int]:
         writer = PartWriter(connection, self.run, self.on_duplicate, part.table, destination, self.source)
         rows = size = 0
@@ -151,7 +151,7 @@ class ChunkWriter:
         return rows, size
 
 
-def _rows(batch: Batch, destination: Destination) -> _BatchRows:
+def _rows(batch: ColumnBatch, destination: Destination) -> _BatchRows:
     names = [column.name for column in destination.columns]
     types = [types_column(column.name) for column in destination.columns if column.base == "json"]
     # The types of documents come behind the columns, if they were asked for.

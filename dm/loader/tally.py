@@ -24,7 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from dm.downstream.connection import DataOutcome, Outcome, TargetConnection
+from dm.downstream.connection import DataOutcome, StatementResult, TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.load_parts import NO_DUPLICATES, Duplicates, LoadRun, tables_loaded_into
@@ -107,7 +107,7 @@ class Tally:
         self.rows += rows
         self.duplicates += Duplicates(replaced=outcome.deleted)
 
-    def _count(self, outcome: Outcome, rows: int) -> None:
+    def _count(self, outcome: StatementResult, rows: int) -> None:
         # REPLACE counts a row that had to go besides the new one; a row that is left as it was does not count.
         more = outcome.affected - rows
         if more > 0 and self.unique and self.on_duplicate == "replace":

@@ -26,7 +26,7 @@ from dm.progress.tables import SubtaskKey, reads
 Structures = Mapping[TableName, TableSchema | None]  # None: the table does not exist
 
 
-class Outcome(Enum):
+class PieceOutcome(Enum):
     """What a restart finds of an announced piece."""
 
     DONE = "done"
@@ -53,19 +53,19 @@ class Intent:
         different = [table for table in named if self.before[table] != self.after.get(table)]
         return tuple(different or named)
 
-    def outcome(self, now: Structures) -> Outcome:
+    def outcome(self, now: Structures) -> PieceOutcome:
         """Compare what the target has now with *before* and *after*."""
         if _same(self.before, self.after):
-            return Outcome.UNCLEAR if not _same(now, self.before) else Outcome.NOT_DONE
+            return PieceOutcome.UNCLEAR if not _same(now, self.before) else PieceOutcome.NOT_DONE
         if _same(now, self.after):
-            return Outcome.DONE
+            return PieceOutcome.DONE
         if _same(now, self.before):
-            return Outcome.NOT_DONE
+            return PieceOutcome.NOT_DONE
         for json_as_text in (False, True):
             before, after, found = (_outlines(each, json_as_text) for each in (self.before, self.after, now))
             if before != after and found in (before, after):
-                return Outcome.DONE if found == after else Outcome.NOT_DONE
-        return Outcome.UNCLEAR
+                return PieceOutcome.DONE if found == after else PieceOutcome.NOT_DONE
+        return PieceOutcome.UNCLEAR
 
 
 def _same(left: Structures, right: Structures) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dm.downstream.connection import BEGIN, Outcome, TargetConnection
+from dm.downstream.connection import BEGIN, StatementResult, TargetConnection
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
@@ -152,7 +152,7 @@ def claimed(connection: TargetConnection, claim: LaneClaim, statements: Sequence
     The claim and the statements are one round trip where the session allows it. So statements have run by the time
     that the claim's answer is read, and what one of them met may be the newer run's doing: `fenced` is told first.
     """
-    outcomes: list[Outcome] = []
+    outcomes: list[StatementResult] = []
     try:
         try:
             connection.run_all([BEGIN, claim.advancing(connection, None), *statements], outcomes)

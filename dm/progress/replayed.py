@@ -67,7 +67,7 @@ def lane_of(number: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RelayRange:
     """A part of one relay file, from the end of a transaction to the end of another."""
 
     file: str
@@ -76,7 +76,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReplayPart:
     """What one transaction of a replay applies."""
 
     phase: int
@@ -92,7 +92,7 @@ class StoredReplay:
     epoch: int  # of the run that stored it last
     start: Position  # L
     end: Position  # E
-    pieces: tuple[Piece, ...]
+    pieces: tuple[RelayRange, ...]
     buckets: int
     again: bool  # earlier runs may have done any of it
     removals: bool = False  # some tables need those first
@@ -120,7 +120,7 @@ class StoredReplay:
             found["epoch"],
             _position(found["start"]),
             _position(found["end"]),
-            tuple(Piece(*each) for each in found["pieces"]),
+            tuple(RelayRange(*each) for each in found["pieces"]),
             found["buckets"],
             found["again"],
             found["removals"],
@@ -198,7 +198,7 @@ def done_parts(connection: TargetConnection, key: SubtaskKey, phase: int, bucket
     return {int(part): int(changes) for part, changes in rows}
 
 
-def record_part(connection: TargetConnection, key: SubtaskKey, part: Part, changes: int) -> None:
+def record_part(connection: TargetConnection, key: SubtaskKey, part: ReplayPart, changes: int) -> None:
     """R3: inside the part's transaction, behind its changes; raises DMError where another one has it."""
     connection.execute(
         f"INSERT INTO {key.replay.sql} (id, phase, bucket, part, changes, plan) VALUES (%s, %s, %s, %s, %s, '')",

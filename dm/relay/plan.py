@@ -65,7 +65,7 @@ def begin_anew(directory: RelayDirectory) -> bool:
     return True
 
 
-class Planner:
+class PullPlanner:
     """Plans one pull."""
 
     def __init__(

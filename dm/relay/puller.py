@@ -24,7 +24,7 @@ from dm.errors import DMError
 from dm.mysql.binlog.event_end import with_end
 from dm.mysql.binlog.header import EventType
 from dm.position import MAGIC_SIZE, Position
-from dm.relay.plan import Plan, Planner
+from dm.relay.plan import Plan, PullPlanner
 from dm.relay.refetch import Refetch
 from dm.sourcelog.relaylog import damage
 from dm.sourcelog.relaylog.layout import RelayDirectory
@@ -171,7 +171,7 @@ class Puller:
             raise DMError("binlog-disabled", address=self._endpoint.address)
         self._directory.mend()
         Refetch(self._directory, connection, facts, self._open, self._clock).everything()
-        plan = Planner(self._directory, connection, facts, self._settings.start, self._located).plan()
+        plan = PullPlanner(self._directory, connection, facts, self._settings.start, self._located).plan()
         self.stored, self.recovery_bytes = plan.stored, plan.bytes_read
         return plan
 

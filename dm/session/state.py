@@ -183,7 +183,7 @@ LATER: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Opening:
+class SessionSetup:
     """How a session begins."""
 
     statements: tuple[str, ...]
@@ -212,7 +212,7 @@ def opening(
     *,
     foreign_key_checks: bool = False,
     expressions: Mapping[str, str] = MappingProxyType({}),
-) -> Opening:
+) -> SessionSetup:
     """What a session begins with; `greeting` is what the server has called its version, `block` the user's.
 
     `expressions`: the source's values of what a target's expressions depend on, where they are not the usual ones.
@@ -241,7 +241,7 @@ def opening(
         statements.append("SET " + ", ".join(f"SESSION {name} = {value}" for name, value in users.items()))
     statements.append(f"SET SESSION TRANSACTION ISOLATION LEVEL {_ISOLATION[purpose]}, READ WRITE")
     values = {name: value.strip("'") for name, value in settings.items()} | {"sql_mode": mode}
-    return Opening(tuple(statements), values | {name: block[name] for name in users})
+    return SessionSetup(tuple(statements), values | {name: block[name] for name in users})
 
 
 def _at_tidb(greeting: str) -> bool:

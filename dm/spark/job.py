@@ -164,7 +164,7 @@ def _local(context: SparkContext) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[ResultT]):
+class ItemOutcome(Generic[ResultT]):
     """What one item came to: a result, or the error that stopped it."""
 
     result: ResultT | None
@@ -179,15 +179,15 @@ class _Worker(Generic[ItemT, ResultT]):
         self.run = run
         self.armed = armed
 
-    def __call__(self, item: ItemT) -> Outcome[ResultT]:
+    def __call__(self, item: ItemT) -> ItemOutcome[ResultT]:
         _arm(self.run, self.armed)
         try:
-            return Outcome(self.function(item))
+            return ItemOutcome(self.function(item))
         except DMError as error:
-            return Outcome(None, TaskFailure.of(error))
+            return ItemOutcome(None, TaskFailure.of(error))
         except Exception as error:
             trace = "".join(traceback.format_exception(error))
-            return Outcome(
+            return ItemOutcome(
                 None, TaskFailure("internal-error", {"what": f"a Spark task failed: {error!r}"}, None, trace, 0)
             )
 
@@ -208,7 +208,7 @@ class _Submission(Generic[ItemT, ResultT]):
         self._context = context
         self._worker = worker
         self._description = description
-        self._outcomes: Accumulator[list[Outcome[ResultT]]] = _accumulator(context)
+        self._outcomes: Accumulator[list[ItemOutcome[ResultT]]] = _accumulator(context)
         lanes, per_job = _lanes(context, len(items), at_once)
         self._jobs = iter([items[at : at + per_job] for at in range(0, len(items), per_job)])
         self._taking, self._over = threading.Lock(), threading.Event()
@@ -234,7 +234,7 @@ class _Submission(Generic[ItemT, ResultT]):
                 return
 
     @property
-    def outcomes(self) -> list[Outcome[ResultT]]:
+    def outcomes(self) -> list[ItemOutcome[ResultT]]:
         """Of the items that are done, in the order in which they were heard of."""
         return self._outcomes.value
 
@@ -289,7 +289,7 @@ def run_tasks(
             running = submission.running
             arrived = submission.outcomes
             while seen < len(arrived):
-                outcome, arrived[seen] = arrived[seen], Outcome(None)  # what was heard need not be kept
+                outcome, arrived[seen] = arrived[seen], ItemOutcome(None)  # what was heard need not be kept
                 seen += 1
                 watch.runs()
                 if outcome.failure is not None:
@@ -321,17 +321,17 @@ def run_tasks(
     return True
 
 
-def _accumulator(context: SparkContext) -> Accumulator[list[Outcome[ResultT]]]:
+def _accumulator(context: SparkContext) -> Accumulator[list[ItemOutcome[ResultT]]]:
     """What carries the outcomes to the driver while the job runs."""
     from pyspark.accumulators import AccumulatorParam
 
-    class Outcomes(AccumulatorParam[list[Outcome[ResultT]]]):
-        def zero(self, value: list[Outcome[ResultT]]) -> list[Outcome[ResultT]]:
+    class Outcomes(AccumulatorParam[list[ItemOutcome[ResultT]]]):
+        def zero(self, value: list[ItemOutcome[ResultT]]) -> list[ItemOutcome[ResultT]]:
             return []
 
         def addInPlace(  # noqa: N802 - pyspark's name
-            self, value1: list[Outcome[ResultT]], value2: list[Outcome[ResultT]]
-        ) -> list[Outcome[ResultT]]:
+            self, value1: list[ItemOutcome[ResultT]], value2: list[ItemOutcome[ResultT]]
+        ) -> list[ItemOutcome[ResultT]]:
             value1.extend(value2)
             return value1
 

@@ -24,7 +24,7 @@ _ALMOST = 99.99
 
 
 @dataclass
-class Pace:
+class ProgressRate:
     """The pace of one counter; its owner takes care that one thread at a time asks."""
 
     clock: Clock

@@ -22,7 +22,7 @@ from dm.progress.takeover import Takeover
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.origin import Origin
 from dm.syncer.apply.target_sessions import TargetSessions
-from dm.syncer.parts import Parts
+from dm.syncer.parts import RunParts
 from dm.syncer.state_found import StateFound
 
 
@@ -57,7 +57,7 @@ class Beside(Protocol):
 
     def follow(
         self,
-        parts: Parts,
+        parts: RunParts,
         state: StateFound,
         sessions: TargetSessions,
         failed: Callable[[BaseException], None],

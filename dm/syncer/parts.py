@@ -31,7 +31,7 @@ from dm.syncer.order.merge_turn import MergeTurn
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class RunParts:
     """The parts of one run."""
 
     source: EventSource

@@ -20,7 +20,7 @@ from typing import Final
 from dm.accelerator import switch
 from dm.clock import Clock
 from dm.position import Position
-from dm.syncer.parts import Parts
+from dm.syncer.parts import RunParts
 from dm.unit import JSON
 
 RECENT_SECONDS = 10.0
@@ -29,7 +29,7 @@ RECENT_SECONDS = 10.0
 LONG_SECONDS = 3.0
 
 
-def _waits(parts: Parts) -> str:
+def _waits(parts: RunParts) -> str:
     """An external obstacle that the run waits for."""
     trouble = parts.source.trouble or parts.monitor.trouble
     if trouble is not None:
@@ -43,7 +43,7 @@ def _waits(parts: Parts) -> str:
     return f"target {target} has not answered for {seconds:.0f} s" if seconds >= LONG_SECONDS else ""
 
 
-def _ddl(parts: Parts, now: float) -> dict[str, JSON]:
+def _ddl(parts: RunParts, now: float) -> dict[str, JSON]:
     """The statement under way: DM's list, and since when."""
     running = parts.ddl.execution.running
     if running is None:
@@ -51,7 +51,7 @@ def _ddl(parts: Parts, now: float) -> dict[str, JSON]:
     return {"blockingDDLs": [running.text], "blockingDDLSeconds": int(now - running.since)}
 
 
-def _doing(parts: Parts) -> dict[str, float]:
+def _doing(parts: RunParts) -> dict[str, float]:
     """What each part of the run does now."""
     reader, lanes = parts.reader, parts.lanes
     for_memory = parts.reading.waited_for
@@ -70,7 +70,7 @@ def _doing(parts: Parts) -> dict[str, float]:
     }
 
 
-def _at_rest(parts: Parts) -> bool:
+def _at_rest(parts: RunParts) -> bool:
     """Whether the run is idle; checked in the order in which work moves, so that nothing slips past."""
     reader, lanes = parts.reader, parts.lanes
     if reader.busy or len(reader.queue) or not reader.queue.empty_handed or parts.ddl.execution.running:
@@ -84,7 +84,7 @@ class SyncStatus:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._began = clock.monotonic()
-        self._parts: Parts | None = None
+        self._parts: RunParts | None = None
         self._waiting = ""
         self.target_session: Mapping[str, str] = {}  # a lane's variables, as the server has them
         self._samples: deque[tuple[float, ...]] = deque()  # time, transactions, rows, bytes
@@ -94,7 +94,7 @@ class SyncStatus:
         """The run waits for something before it can start."""
         self._waiting = what
 
-    def attach(self, parts: Parts) -> None:
+    def attach(self, parts: RunParts) -> None:
         """The run has started with these parts."""
         self._parts = parts
         self._waiting = ""

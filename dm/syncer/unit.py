@@ -40,7 +40,7 @@ from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.undone_changes import undone_changes
 from dm.syncer.beside import Beside
-from dm.syncer.parts import Parts
+from dm.syncer.parts import RunParts
 from dm.syncer.resources import Resources
 from dm.syncer.shards.shard_run import ShardRun
 from dm.syncer.state_found import FirstCheckpoint, find_state
@@ -80,7 +80,7 @@ class SyncUnit:
         self._ending = threading.Event()  # a part failed, a stop was requested, or the run is over
         self._ended = threading.Event()  # the run is over
         self._claim: LaneClaim | None = None  # of the control lane, once we hold it
-        self._parts: Parts | None = None  # once they are wired
+        self._parts: RunParts | None = None  # once they are wired
         self._wired = threading.Event()  # they are, or never will be
 
     def attend(self, beside: Beside) -> None:
@@ -114,7 +114,7 @@ class SyncUnit:
         request = Request.from_json(arguments)
         return report(parts.change_operators(request), request.task)
 
-    def _has_passed(self, parts: Parts, place: EventPlace) -> bool:
+    def _has_passed(self, parts: RunParts, place: EventPlace) -> bool:
         """Whether everything up to an event's end is applied; False if it is still being applied after a while."""
         start = Position(place.server_uuid, place.file, place.offset)
         clock = self._resources.clock
@@ -246,7 +246,7 @@ class SyncUnit:
         finally:
             sessions.close()
 
-    def _follow(self, parts: Parts) -> None:
+    def _follow(self, parts: RunParts) -> None:
         follow(parts, lambda: self._failure is not None)
 
     def _take_over(self, stop: threading.Event) -> tuple[Mapping[str, TargetConnection], Takeover]:
@@ -281,7 +281,7 @@ class SyncUnit:
 STOP_SECONDS: Final = 8.0  # of the 10 s in which a unit must stop
 
 
-def follow(parts: Parts, failing: Callable[[], bool]) -> None:
+def follow(parts: RunParts, failing: Callable[[], bool]) -> None:
     """Run until the queue is closed; raises DMError, or Stopped. `failing`: whether a part has failed."""
     lanes, reader, dispatcher, turn = parts.lanes, parts.reader, parts.dispatcher, parts.turn
     queue = reader.queue
@@ -321,14 +321,14 @@ def follow(parts: Parts, failing: Callable[[], bool]) -> None:
         _end(parts)
 
 
-def _settle(parts: Parts) -> None:
+def _settle(parts: RunParts) -> None:
     """Commit and store everything given to the lanes."""
     parts.lanes.drain_within(STOP_SECONDS)
     parts.progress.stop()
     parts.progress.write()
 
 
-def _demand_cut(parts: Parts) -> None:
+def _demand_cut(parts: RunParts) -> None:
     """Raise DMError where the run is at the end that was asked for, and an earlier one has gone further."""
     if not parts.reader.queue.exhausted:
         return
@@ -338,7 +338,7 @@ def _demand_cut(parts: Parts) -> None:
         raise DMError("until-passed", place=place, checkpoint=bound)
 
 
-def _end(parts: Parts) -> None:
+def _end(parts: RunParts) -> None:
     """End all threads; store which changes given to the lanes are surely not done."""
     parts.reader.stop()
     parts.ahead.close()

@@ -45,20 +45,20 @@ from dm.sourcelog.upstream.connection import Connection
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_end
 from dm.syncer.apply.apply_lane import ApplyLane, LaneSession, LaneSurroundings
 from dm.syncer.apply.completion import CompletionTracker, Ticket
-from dm.syncer.apply.lane import ChangeQueue, Gate
+from dm.syncer.apply.lane import ChangeQueue, SharedLock
 from dm.syncer.apply.lanes import BatchSizes, Lanes
 from dm.syncer.apply.learned_tables import LearnedTables, SourceSide, TargetSide, plan_options
 from dm.syncer.apply.ordered_tables import OrderedTables
 from dm.syncer.apply.progress_writer import AroundCheckpoints, CheckpointSources, ProgressWriter
 from dm.syncer.apply.row_placing import RowPlacing
-from dm.syncer.apply.safe_mode_window import Replay, SafeModeWindow
-from dm.syncer.apply.structures import Structures, TargetNames
+from dm.syncer.apply.safe_mode_window import SafeModeWindow, WindowReplay
+from dm.syncer.apply.structures import TargetNames, TrackedStructures
 from dm.syncer.apply.table_counters import RowForms
 from dm.syncer.apply.target_sessions import FILTERS
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
 from dm.syncer.ddl.changed_rows import SourceViews
 from dm.syncer.ddl.execution import DdlExecution
-from dm.syncer.ddl.plan import DumpWindow, Known, Source
+from dm.syncer.ddl.plan import DumpWindow, PlanningState, SourceAnswers
 from dm.syncer.ddl.reading_ahead import ReadingAhead, StatementReading
 from dm.syncer.ddl.session import DdlSession
 from dm.syncer.ddl.shard_gate import ShardGate
@@ -67,7 +67,7 @@ from dm.syncer.ddl.temporary_tables import TemporaryTables
 from dm.syncer.ddl.tracking import StructureTracking
 from dm.syncer.dispatcher import Dispatcher
 from dm.syncer.order.merge_turn import MergeTurn, OrderRows, OwnSide
-from dm.syncer.parts import Parts
+from dm.syncer.parts import RunParts
 from dm.syncer.resources import Resources
 from dm.syncer.shards.shard_run import ShardRun
 from dm.syncer.state_found import StateFound
@@ -148,7 +148,7 @@ class Wiring:
             StatementReading(sides.origin.context_of, rules.followed, rules.route, singly=singly, replaces=replaces),
         )
 
-    def parts(self) -> Parts:
+    def parts(self) -> RunParts:
         """All of them; raises DMError."""
         lanes = self._lanes()
         rows = self._row_placing(lanes)
@@ -166,7 +166,7 @@ class Wiring:
             self._resources.clock,
             case_sensitive=self._subtask.case_sensitive,
         )
-        return Parts(
+        return RunParts(
             source=self._origin.event_source(),
             reader=reader,
             dispatcher=Dispatcher(rows, ddl, self._operators, self._completions, lanes, lambda: reader.queue.closed),
@@ -236,7 +236,7 @@ class Wiring:
         batch, largest = settings.batches
         around = LaneSurroundings(
             self._completions,
-            Gate(),
+            SharedLock(),
             resources.changes,
             resources.missing,
             resources.writers,
@@ -285,10 +285,12 @@ class Wiring:
         judges = Judges(self._weights, self._filters, zone)
         target = TargetSide(self._schemas, self._names, self._plan_options(), judges, self._others_have)
         tables = LearnedTables(source, target, ordered, self._safe_mode, lanes, self._forms)
-        return RowPlacing(tables, ordered, Replay(self._safe_mode, state.undone), state.done, lanes, atomic=atomic)
+        return RowPlacing(
+            tables, ordered, WindowReplay(self._safe_mode, state.undone), state.done, lanes, atomic=atomic
+        )
 
-    def _structures(self) -> Structures:
-        return Structures(
+    def _structures(self) -> TrackedStructures:
+        return TrackedStructures(
             self._state.tracker,
             self._origin.facts.flavor,
             self._origin.read_structure,
@@ -327,10 +329,12 @@ class Wiring:
         views = SourceViews(origin.has_view)
         cascades_lost = not (checks or origin.facts.logs_cascades)
         singly, replaces = _forms_of(self._connections[DDL])
-        known = Known(
+        known = PlanningState(
             self._rules,
             state.tracker,
-            Source(origin.context_of, views.has, origin.present_table, cascades_lost, singly=singly, replaces=replaces),
+            SourceAnswers(
+                origin.context_of, views.has, origin.present_table, cascades_lost, singly=singly, replaces=replaces
+            ),
             DumpWindow(self._points, state.dumped_until),
             state.online,
             TemporaryTables(),

@@ -81,7 +81,7 @@ class Answering(Protocol):
 
 
 @dataclass
-class _Run:
+class _UnitRun:
     number: int
     thread: threading.Thread
     stop: StopSignal = field(default_factory=StopSignal)
@@ -101,7 +101,7 @@ class Host:
         self._events = events
         self._factories = factories
         self._clock = clock or SystemClock()
-        self._runs: dict[int, _Run] = {}
+        self._runs: dict[int, _UnitRun] = {}
         self._lock = threading.Lock()  # of _runs
         self._writing = threading.Lock()
         self._over = threading.Event()
@@ -125,7 +125,7 @@ class Host:
                     target=self._run, args=(command,), name=f"{command.unit}-{command.run}", daemon=True
                 )
                 with self._lock:
-                    self._runs[command.run] = _Run(command.run, thread)
+                    self._runs[command.run] = _UnitRun(command.run, thread)
                 thread.start()
             case StopUnit(number):
                 with self._lock:
@@ -197,7 +197,7 @@ class Host:
             broken = _broken(command.question, defect)
             self._emit(UnitAnswered(command.run, command.request, None, broken.report()))
 
-    def _report(self, run: _Run, *, last: bool = False) -> bool:
+    def _report(self, run: _UnitRun, *, last: bool = False) -> bool:
         """Tell how the run goes; False when the daemon knows that already."""
         if run.unit is None:
             return False

@@ -38,7 +38,7 @@ from dm.sourcelog.upstream.facts import has_view, read_structure
 from dm.task.operators import plain_context
 from dm.task.progress import key_of, reading_key
 
-Origin = Literal["file", "source", "target"]
+StructureOrigin = Literal["file", "source", "target"]
 _NO_SUCH_TABLE = (1146, 1049)
 
 
@@ -48,7 +48,7 @@ class StructureRequest:
 
     verb: Literal["list", "update", "delete"]
     table: TableName
-    origin: Origin = "file"
+    origin: StructureOrigin = "file"
     text: str = ""  # a CREATE TABLE statement, where it comes from a file
     sync: bool = True  # optimistic shard mode: other sources' statements see it at once, and not when the task goes on
 

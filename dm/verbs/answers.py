@@ -13,7 +13,7 @@ Record = dict[str, Any]  # an object that DM's documentation tells: a status, a 
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class AnswerShape:
     """An object of an answer: its keys with their types; `may` are left out at times, `more` are its unit's."""
 
     name: str
@@ -22,11 +22,11 @@ class Shape:
     more: bool = False
 
 
-def _answer(name: str, *, may: dict[str, Any] | None = None, more: bool = False, **keys: Any) -> Shape:
-    return Shape(name, {"result": bool, "msg": str, **keys}, may or {}, more)
+def _answer(name: str, *, may: dict[str, Any] | None = None, more: bool = False, **keys: Any) -> AnswerShape:
+    return AnswerShape(name, {"result": bool, "msg": str, **keys}, may or {}, more)
 
 
-def _line(name: str, *, may: dict[str, Any] | None = None, more: bool = False, **keys: Any) -> Shape:
+def _line(name: str, *, may: dict[str, Any] | None = None, more: bool = False, **keys: Any) -> AnswerShape:
     """What became of one source."""
     return _answer(name, may=may, more=more, source=str, **keys)
 
@@ -44,11 +44,11 @@ _SUBTASK: Final = _line(
 _RELAY_OF_STOPPED: Final = {
     "removedFiles": int, "removedBytes": str, "left": str, "problem": str, "keptFiles": int, "keptBytes": str
 }  # fmt: skip
-_TASK: Final = Shape("TaskLine", {"taskName": str, "taskStatus": str, "sources": list[str]})
+_TASK: Final = AnswerShape("TaskLine", {"taskName": str, "taskStatus": str, "sources": list[str]})
 _PURGED: Final = _line(
     "PurgedLine", removedFiles=list[str], removedBytes=str, removedDirectories=list[str], keptBack=str
 )
-_LEFT: Final = Shape(
+_LEFT: Final = AnswerShape(
     "LeftLine",
     {"name": str, "where": str, "changed": str},
     may={"files": int, "bytes": str, "tables": int, "sources": list[str]},

@@ -6,12 +6,12 @@ from typing import Annotated, ClassVar, Literal
 
 from dm.errors import DMError
 from dm.verbs import answers
-from dm.verbs.declaration import READS, Group, Verb, argument, option
+from dm.verbs.declaration import READS, Verb, VerbGroup, argument, option
 from dm.verbs.parameters import Sources, Task
 
 GROUPS = (
-    Group("binlog", "Skip or replace single events of the binlog. Made for a DDL that the target refuses."),
-    Group(
+    VerbGroup("binlog", "Skip or replace single events of the binlog. Made for a DDL that the target refuses."),
+    VerbGroup(
         "binlog-schema",
         "Show or replace the structure of a table. The task is paused; the structure is that at its checkpoint.",
     ),

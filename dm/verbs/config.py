@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from dm.verbs import answers
-from dm.verbs.declaration import READS, TASK, Group, Verb, argument, option
+from dm.verbs.declaration import READS, TASK, Verb, VerbGroup, argument, option
 
 GROUPS = (
-    Group(
+    VerbGroup(
         "config", "Show, export and import files and settings. Files are of sources and tasks, settings of dm-worker."
     ),
 )

@@ -24,7 +24,7 @@ from typing import Annotated, Any, ClassVar, Final, Self, dataclass_transform, g
 from urllib.parse import quote, urlencode
 
 from dm.errors import DMError
-from dm.verbs.answers import DONE, Shape
+from dm.verbs.answers import DONE, AnswerShape
 
 MISSING: Final = object()  # the default of a parameter that must be given
 _PLACE: Final = re.compile(r"\{(\w+)\}")
@@ -38,7 +38,7 @@ class Permission(StrEnum):
     CHANGES = "changes"  # brings files, decides what becomes of rows
 
 
-class Reading(Enum):
+class WordForm(Enum):
     """How a word of the command line becomes a value."""
 
     AS_IT_IS = "as it is"
@@ -48,7 +48,7 @@ class Reading(Enum):
 
 
 READS, OPERATES, CHANGES = Permission
-AS_IT_IS, TASK, FILE, DIRECTORY = Reading
+AS_IT_IS, TASK, FILE, DIRECTORY = WordForm
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Word:
     """How a parameter is given at the command line: known by its place, or with flags."""
 
     help: str
-    reading: Reading = AS_IT_IS
+    reading: WordForm = AS_IT_IS
     flags: tuple[str, ...] = ()
     least: int | None = None
     sent: bool = True  # whether it is part of the request
@@ -67,7 +67,7 @@ class Word:
 argument = Word
 
 
-def option(flags: str, help: str, reading: Reading = AS_IT_IS, *, least: int | None = None, sent: bool = True) -> Word:
+def option(flags: str, help: str, reading: WordForm = AS_IT_IS, *, least: int | None = None, sent: bool = True) -> Word:
     """A parameter with flags, as `--source -s`."""
     return Word(help, reading, tuple(flags.split()), least, sent)
 
@@ -88,7 +88,7 @@ class Parameter:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Group:
+class VerbGroup:
     """Verbs that share their first word."""
 
     name: str
@@ -108,7 +108,7 @@ class Verb:
     method: ClassVar[str] = ""
     path: ClassVar[str] = ""
     permission: ClassVar[Permission] = CHANGES
-    answer: ClassVar[Shape] = DONE
+    answer: ClassVar[AnswerShape] = DONE
     asks_daemon: ClassVar[bool] = True
     words_as_they_are: ClassVar[bool] = False  # it reads its words itself, also --help
 
@@ -118,7 +118,7 @@ class Verb:
         name: str = "",
         route: str = "",
         permission: Permission | None = None,
-        answer: Shape | None = None,
+        answer: AnswerShape | None = None,
         asks_daemon: bool = True,
         words_as_they_are: bool = False,
     ) -> None:

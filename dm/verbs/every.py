@@ -17,7 +17,7 @@ from dm.verbs import (
     tasks,
     validation,
 )
-from dm.verbs.declaration import Group, Verb
+from dm.verbs.declaration import Verb, VerbGroup
 
 _SUBJECTS: Final = (
     program, errands, joining, relay, tasks, sources, forgotten, binlog, shard_ddl_lock, config, validation
@@ -48,4 +48,4 @@ VERBS: Final[tuple[type[Verb], ...]] = tuple(
     )
 )
 
-GROUPS: Final[tuple[Group, ...]] = tuple(group for subject in _SUBJECTS for group in getattr(subject, "GROUPS", ()))
+GROUPS: Final[tuple[VerbGroup, ...]] = tuple(group for subject in _SUBJECTS for group in getattr(subject, "GROUPS", ()))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from dm.verbs import answers
-from dm.verbs.declaration import FILE, Group, Verb, argument, option
+from dm.verbs.declaration import FILE, Verb, VerbGroup, argument, option
 from dm.verbs.parameters import ConfigFile
 
-GROUPS = (Group("forgotten", "List and remove what forgotten tasks have left."),)
+GROUPS = (VerbGroup("forgotten", "List and remove what forgotten tasks have left."),)
 
 TargetsOf = Annotated[
     tuple[ConfigFile, ...],

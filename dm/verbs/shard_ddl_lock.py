@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 from dm.errors import DMError
 from dm.verbs import answers
-from dm.verbs.declaration import READS, Group, Verb, argument, option
+from dm.verbs.declaration import READS, Verb, VerbGroup, argument, option
 from dm.verbs.parameters import Sources, Tasks
 
-GROUPS = (Group("shard-ddl-lock", "Show which shards wait at a DDL, and waive one.", default="list"),)
+GROUPS = (VerbGroup("shard-ddl-lock", "Show which shards wait at a DDL, and waive one.", default="list"),)
 
 
 class ListLocks(Verb, name="shard-ddl-lock list", route="GET shard-ddl-locks", permission=READS, answer=answers.LOCKS):

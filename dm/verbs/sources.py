@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from dm.verbs import answers
-from dm.verbs.declaration import FILE, READS, Group, Verb, argument, option
+from dm.verbs.declaration import FILE, READS, Verb, VerbGroup, argument, option
 from dm.verbs.parameters import ConfigFile
 
-GROUPS = (Group("operate-source", "Add, update, stop and show sources."),)
+GROUPS = (VerbGroup("operate-source", "Add, update, stop and show sources."),)
 
 Files = Annotated[tuple[ConfigFile, ...], argument("source files", FILE)]
 

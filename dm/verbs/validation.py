@@ -6,10 +6,10 @@ from typing import Annotated, ClassVar, Literal
 
 from dm.errors import DMError
 from dm.verbs import answers
-from dm.verbs.declaration import OPERATES, READS, TASK, Group, Verb, argument, option
+from dm.verbs.declaration import OPERATES, READS, TASK, Verb, VerbGroup, argument, option
 from dm.verbs.parameters import Sources, Task
 
-GROUPS = (Group("validation", "Validate applied rows, and show those that are wrong."),)
+GROUPS = (VerbGroup("validation", "Validate applied rows, and show those that are wrong."),)
 
 
 class OperatedValidators(Verb, permission=OPERATES):

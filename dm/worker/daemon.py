@@ -39,7 +39,7 @@ from dm.worker.version import installed_version
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class DaemonParts:
     """What a daemon is put together from besides itself; tests bring units of their own."""
 
     servers: Servers
@@ -57,7 +57,7 @@ class Ports:
 
 
 def serve(
-    home: Home, parts: Parts, ports: Ports, stop: threading.Event, settings: Mapping[str, str] | None = None
+    home: Home, parts: DaemonParts, ports: Ports, stop: threading.Event, settings: Mapping[str, str] | None = None
 ) -> None:
     """Be the daemon until `stop` is set; units come to rest before this returns."""
     home.create()
@@ -140,7 +140,7 @@ def loopback(text: str) -> tuple[str, int]:
     raise DMError("listen-refused", address=text)
 
 
-def run(parts: Parts, arguments: Sequence[str] | None = None) -> int:
+def run(parts: DaemonParts, arguments: Sequence[str] | None = None) -> int:
     """The command with its arguments; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="dm-worker", description="Runs migration tasks on this machine; `dmctl` controls it. State: $DM_HOME."
@@ -210,7 +210,7 @@ def main() -> None:
         demand_readable,
         hold_place,
     )
-    sys.exit(run(Parts(servers, first_unit)))
+    sys.exit(run(DaemonParts(servers, first_unit)))
 
 
 if __name__ == "__main__":

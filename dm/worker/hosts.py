@@ -68,7 +68,7 @@ class Listener(Protocol):
 
 
 @dataclass
-class _Run:
+class _ListenedRun:
     listener: Listener
     kill_at: float | None = None  # when a stop was asked for and nothing has come of it
 
@@ -76,7 +76,7 @@ class _Run:
 @dataclass
 class _Host:
     process: HostProcess
-    runs: dict[int, _Run] = field(default_factory=dict)
+    runs: dict[int, _ListenedRun] = field(default_factory=dict)
     kill_at: float | None = None  # when the process was told to end and is still there
     killed: bool = False
 
@@ -113,7 +113,7 @@ class Hosts:
         if host is None:
             host = self._start(name)
         self._last_run += 1
-        host.runs[self._last_run] = _Run(listener)
+        host.runs[self._last_run] = _ListenedRun(listener)
         host.process.send(StartUnit(self._last_run, unit, payload))
         return self._last_run
 

@@ -32,11 +32,11 @@ from dm.worker.verbs.sources import SourceVerbs
 from dm.worker.verbs.tasks import TaskVerbs
 from dm.worker.verbs.updates import UpdateVerbs
 from dm.worker.verbs.validation import ValidationVerbs
-from dm.worker.work import Means, Verbs, Work, work_of
+from dm.worker.work import Means, VerbWork, Work, work_of
 
 C = TypeVar("C")
 
-_OTHERS: Final[tuple[type[Verbs], ...]] = (
+_OTHERS: Final[tuple[type[VerbWork], ...]] = (
     ProgramVerbs, SourceVerbs, RelayVerbs, BinlogVerbs, ShardVerbs, ValidationVerbs, JoinVerbs, ErrandVerbs,
     ReplayVerbs, ForgottenVerbs,
 )  # fmt: skip

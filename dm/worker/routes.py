@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, get_origin
 from fastapi import FastAPI, Path, Query
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 
-from dm.verbs.answers import Shape
+from dm.verbs.answers import AnswerShape
 from dm.verbs.declaration import MISSING, Parameter, Verb
 from dm.verbs.every import VERBS
 from dm.worker.work import Answer, Work
@@ -69,7 +69,7 @@ def add_routes(app: FastAPI, work: Mapping[type[Verb], Work]) -> None:
         )
 
 
-def model_of(shape: Shape) -> type[BaseModel]:
+def model_of(shape: AnswerShape) -> type[BaseModel]:
     """What an answer, or a part of one, has to be."""
     if shape.name not in _MODELS:
         fields: dict[str, Any] = {name: (_with_models(kind), ...) for name, kind in shape.keys.items()}

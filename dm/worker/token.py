@@ -37,7 +37,7 @@ _FEWEST_CHARACTERS: Final = 32  # of a token that a person wrote there
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
+class AccessToken:
     """A token of one daemon and the file that holds it."""
 
     path: Path
@@ -75,19 +75,19 @@ class Token:
 class Tokens:
     """Both tokens of one daemon."""
 
-    full: Token
-    metrics: Token
+    full: AccessToken
+    metrics: AccessToken
 
     @classmethod
     def kept(cls, full: Path, metrics: Path) -> Self:
         """Those in the files, which are made where they are missing; raises DMError."""
-        return cls(Token.kept(full), Token.kept(metrics))
+        return cls(AccessToken.kept(full), AccessToken.kept(metrics))
 
     def allow(self, scope: Scope) -> bool:
         """Whether a request brings a token that is enough for it."""
         return self.full.is_in(scope["headers"]) or (_reads_metrics(scope) and self.metrics.is_in(scope["headers"]))
 
-    def least(self, scope: Scope) -> Token:
+    def least(self, scope: Scope) -> AccessToken:
         """The token that would do."""
         return self.metrics if _reads_metrics(scope) else self.full
 

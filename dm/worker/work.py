@@ -57,7 +57,7 @@ class Means:
     shutdown: Callable[[], None]  # asks the daemon to end
 
 
-class Verbs:
+class VerbWork:
     """Methods that do the work of some verbs."""
 
     def __init__(self, means: Means) -> None:

@@ -21,7 +21,7 @@ from dm.config.route import RouteRule
 from dm.config.selection import BlockAllowList
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
-from dm.demo.compare import Report, compare, pair_tables
+from dm.demo.compare import ComparisonReport, compare, pair_tables
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.unit import DumpUnit
@@ -166,7 +166,7 @@ class FullLoad:
             json.dump(self.subtask().to_wire(), process.stdin)
         return process
 
-    def report(self, *, structures: bool = True) -> Report:
+    def report(self, *, structures: bool = True) -> ComparisonReport:
         """How the copy compares with the original."""
 
         def route(_server: object, table: TableName) -> TableName:

@@ -27,8 +27,7 @@ from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 from ruamel.yaml import YAML
 
-from dm.demo.compare import Origin, TablePair, compare, pair_tables
-from dm.demo.compare import Server as ComparedServer
+from dm.demo.compare import ComparedServer, TablePair, UpstreamTable, compare, pair_tables
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.row_event_session import APPLIER
@@ -263,7 +262,7 @@ class Case:
             assert found == rows, f"{query}: {found}, not {rows}"
 
     def _pairs(self) -> list[TablePair]:
-        origins: dict[TableName, list[Origin]] = {}
+        origins: dict[TableName, list[UpstreamTable]] = {}
         for server in self._sources:
             schemas = self.expectation.schemas or [
                 name for (name,) in server.query("SHOW DATABASES") if name not in _SYSTEM_SCHEMAS

@@ -11,15 +11,15 @@ from dm.demo.private_server import PrivateServer
 from dm.tools.diff.chunk import ChunkComparer, ChunkOutcome
 from dm.tools.diff.fix import in_order
 from dm.tools.diff.options import DiffOptions
-from dm.tools.diff.planner import PlannedTable, Planner
+from dm.tools.diff.planner import DiffPlanner, PlannedTable
 from dm.tools.diff.table import ComparedTable
 from dm.tools.diff.versions import Difference
 from tests.testbed.typed_rows import session
 
 
-def planned(subtask: SubtaskConfig) -> tuple[Planner, PlannedTable, ComparedTable]:
+def planned(subtask: SubtaskConfig) -> tuple[DiffPlanner, PlannedTable, ComparedTable]:
     """The only table of a task, and how it is compared."""
-    planner = Planner([subtask], DiffOptions(), threading.Event())
+    planner = DiffPlanner([subtask], DiffOptions(), threading.Event())
     (table,) = planner.plan()
     assert table.compared is not None
     return planner, table, table.compared
@@ -40,7 +40,7 @@ def differences(subtask: SubtaskConfig, options: DiffOptions | None = None) -> d
 
 
 def _outcomes(subtask: SubtaskConfig, options: DiffOptions) -> list[tuple[str, ChunkOutcome]]:
-    planner = Planner([subtask], options, threading.Event())
+    planner = DiffPlanner([subtask], options, threading.Event())
     found = [each for each in planner.plan() if each.compared is not None]
     tables = tuple(each.compared for each in found if each.compared is not None)
     # Each row is told in words.

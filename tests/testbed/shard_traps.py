@@ -10,7 +10,7 @@ from functools import partial
 from dm.config.route import RouteRule
 from dm.config.scalar import ShardMode
 from dm.config.subtask import SubtaskConfig
-from dm.demo.compare import Server, compare, pair_tables
+from dm.demo.compare import ComparedServer, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
 from tests.testbed.shard_workload import other_places
@@ -267,7 +267,7 @@ class Scene:
             table.structure = [line for line in table.structure if not other_places(line)]
         assert report.identical, str(report)
 
-    def _route(self, _: Server, table: TableName) -> TableName:
+    def _route(self, _: ComparedServer, table: TableName) -> TableName:
         return TableName(self.name, _GROUPS.get(table.table[0], table.table))
 
 

@@ -36,7 +36,7 @@ from pymysql.cursors import Cursor
 
 from dm.config.route import RouteRule
 from dm.config.subtask import SubtaskConfig
-from dm.demo.compare import Origin, TablePair, compare
+from dm.demo.compare import TablePair, UpstreamTable, compare
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
 from tests.testbed.online_ddl_tools import SHADOW, TOOLS, TRASH, OnlineChange
@@ -464,14 +464,14 @@ class ShardWorkload:
         for left in self._remains:
             left.server.execute(*(text for ddl in left.missing for text in ddl.on(left.table.sql)))
         shards = [
-            Origin(self._server(shard.source), TableName(self._schema(shard.source), shard.name))
+            UpstreamTable(self._server(shard.source), TableName(self._schema(shard.source), shard.name))
             for shard in self._shards
             if not shard.left
         ]
-        shards += [Origin(left.server, left.table) for left in self._remains]
+        shards += [UpstreamTable(left.server, left.table) for left in self._remains]
         pairs = [TablePair(TableName(self._name, "t"), tuple(shards))]
         for source in range(self._sources):
-            other = Origin(self._server(source), TableName(self._schema(source), "u"))
+            other = UpstreamTable(self._server(source), TableName(self._schema(source), "u"))
             pairs.append(TablePair(TableName(self._name, f"u{source}"), (other,)))
         report = compare(pairs, self._target)
         if self._mode == "optimistic":

@@ -31,7 +31,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until, until_to_json
 from dm.syncer.joining.joined import JoinedSync
-from dm.syncer.parts import Parts
+from dm.syncer.parts import RunParts
 from dm.syncer.shards.sharded import sync_unit
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON
@@ -120,7 +120,7 @@ class RunningSync(UnitThread):
         super().__init__(unit, "sync-unit")
 
     @property
-    def parts(self) -> Parts | None:
+    def parts(self) -> RunParts | None:
         """Those of the reading that is under way, where no shards are merged."""
         return cast("JoinedSync", self.unit)._unit._parts
 

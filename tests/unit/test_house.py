@@ -54,6 +54,14 @@ def test_no_error_is_its_own_cause() -> None:
     assert found == []
 
 
+def test_a_class_name_stands_once() -> None:
+    places: dict[str, list[str]] = {}
+    for module in MODULES:
+        for made in classes(ast.parse(module.read_text(encoding="utf-8"))):
+            places.setdefault(made.name, []).append(f"{module.relative_to(PACKAGE)}:{made.lineno}")
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
 def arguments_of_constructor(made: ast.ClassDef) -> int:
     """How many things the constructor takes, 0 where the class has none of its own."""
     for node in made.body:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from dm.errors import DMError
 from dm.mysql.binlog.check import WireColumn, mismatch
 from dm.mysql.binlog.cursor import ByteCursor, Malformed
-from dm.mysql.binlog.image import ImageReader, Sized, Step, step_of
+from dm.mysql.binlog.image import ImageReader, SizedColumn, Step, step_of
 from dm.mysql.binlog.image_proof import ImageProof, ProofStep, RawPair
 from dm.mysql.binlog.json_diff import apply_differences
 from dm.mysql.binlog.json_tree import json_tree, json_value, value_of
@@ -160,7 +160,7 @@ class RowDecoder:
         steps = self._present_steps(present)
         for index in self._json:
             if steps[index] is not None:
-                steps[index] = Sized(self._table_map.columns[index].size)
+                steps[index] = SizedColumn(self._table_map.columns[index].size)
         return steps
 
     def _whole_documents(self, raw_before: Row, raw_after: Row, partial: int) -> RowPair:

@@ -25,7 +25,7 @@ from dm.errors import DMError
 from dm.mysql.binlog.event import RawEvent
 from dm.position import Position
 
-Origin = Literal["local", "remote"]
+BinlogType = Literal["local", "remote"]
 
 
 class SourceEvent(NamedTuple):
@@ -58,7 +58,7 @@ class EventSource(Protocol):
     """Where events come from."""
 
     @property
-    def status(self) -> Origin:
+    def status(self) -> BinlogType:
         """DM's `binlogType`: from relay files or from the server itself."""
         ...
 

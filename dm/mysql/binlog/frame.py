@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from dm.accelerator.native import Native
-from dm.accelerator.switch import Pair
+from dm.accelerator.switch import Twins
 from dm.errors import DMError
 from dm.mysql.binlog.event import CheckedEvent
 from dm.mysql.binlog.header import (
@@ -97,7 +97,7 @@ def _compiled(native: Native) -> _Frames:
     return native.frames
 
 
-_TWINS: Final[Pair[_Frames]] = Pair(_frames, _compiled)
+_TWINS: Final[Twins[_Frames]] = Twins(_frames, _compiled)
 
 
 def verify_crc(event: bytes | bytearray | memoryview) -> bool:

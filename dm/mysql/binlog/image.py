@@ -51,7 +51,7 @@ class Fixed(NamedTuple):
         return part if function is None else made
 
 
-class Sized(NamedTuple):
+class SizedColumn(NamedTuple):
     """A column after its length of `width` bytes; `function` makes the value if it is not the bytes."""
 
     width: int
@@ -76,7 +76,7 @@ class Sized(NamedTuple):
         return short if width == 1 and function is None else read
 
 
-Step = Fixed | Sized
+Step = Fixed | SizedColumn
 
 
 def fixed(fields: str, function: Callable[..., Any] | None = None) -> Fixed:
@@ -177,19 +177,19 @@ def step_of(wire: WireType, column: WireColumn) -> Step:
         # Trailing pad characters are not sent; for binary strings these are zero bytes (MySQL source,
         # Field_string::pack).
         padded = size if column.base == "binary" else FIXED_BYTES.get(column.base)
-        return Sized(1 if size <= 255 else 2, _padded(padded) if padded else None)
+        return SizedColumn(1 if size <= 255 else 2, _padded(padded) if padded else None)
     if code == WireCode.VARCHAR:
-        return Sized(1 if size <= 255 else 2)
+        return SizedColumn(1 if size <= 255 else 2)
     if code == WireCode.VARCHAR_COMPRESSED:
-        return Sized(1 if size <= 255 else 2, decompress_column)
+        return SizedColumn(1 if size <= 255 else 2, decompress_column)
     if code == WireCode.BLOB_COMPRESSED:
-        return Sized(size, decompress_column)
+        return SizedColumn(size, decompress_column)
     if code == WireCode.JSON:
-        return Sized(size, json_value)
+        return SizedColumn(size, json_value)
     if code == WireCode.BLOB and column.base == "json":
-        return Sized(size, _mariadb_json)
+        return SizedColumn(size, _mariadb_json)
     if code in (WireCode.BLOB, WireCode.GEOMETRY, WireCode.VECTOR):
-        return Sized(size)
+        return SizedColumn(size)
     raise DMError(
         "event-unsupported",
         event=f"of a row with a {WireCode(code).name} column",

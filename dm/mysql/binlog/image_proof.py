@@ -122,7 +122,8 @@ class ImageProof:
 
     def __init__(self, table_map: TableMap, columns: Sequence[WireColumn], proofs: Sequence[ProofStep]) -> None:
         self._columns = [
-            _Column(wire, column, proof) for wire, column, proof in zip(table_map.columns, columns, proofs, strict=True)
+            _ProvenColumn(wire, column, proof)
+            for wire, column, proof in zip(table_map.columns, columns, proofs, strict=True)
         ]
         self._width = (len(self._columns) + 7) // 8
 
@@ -153,7 +154,7 @@ class ImageProof:
         return cursor.data[start : cursor.at]
 
 
-class _Column:
+class _ProvenColumn:
     """One column: where its bytes end, and what they may be."""
 
     def __init__(self, wire: WireType, column: WireColumn, proof: ProofStep) -> None:

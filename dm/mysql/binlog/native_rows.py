@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from dm.accelerator.native import Native
 from dm.accelerator.structures import shared
-from dm.accelerator.switch import Pair
+from dm.accelerator.switch import Twins
 from dm.mysql.binlog.check import WireColumn
-from dm.mysql.binlog.image import Fixed, Sized, step_of
+from dm.mysql.binlog.image import Fixed, SizedColumn, step_of
 from dm.mysql.binlog.image_proof import ProofStep, RawPair
 from dm.mysql.binlog.json_tree import json_value
 from dm.mysql.binlog.rows import Rows
@@ -101,7 +101,7 @@ def native_step(wire: WireType, column: WireColumn) -> RowStep:
     if code == WireCode.BLOB and column.base == "json":
         return RowStep(RowStepKind.UTF8, width=size)
     step = step_of(wire, column)
-    if isinstance(step, Sized):
+    if isinstance(step, SizedColumn):
         if step.function is None:
             return RowStep(RowStepKind.BYTES, width=step.width)
         if code == WireCode.STRING:  # padded: an empty value has only the padding
@@ -167,7 +167,7 @@ class NativeRows:
         return None if found is None else [(raw_before, raw_after) for _, _, raw_before, raw_after in found]
 
 
-NATIVE_ROWS: Final[Pair[Callable[[TableMap, Sequence[WireColumn]], NativeRows | None]]] = Pair(
+NATIVE_ROWS: Final[Twins[Callable[[TableMap, Sequence[WireColumn]], NativeRows | None]]] = Twins(
     lambda table_map, columns: None, lambda native: partial(NativeRows, native)
 )
 """What reads rows in front of `dm.mysql.binlog.decode`, which is the reference."""

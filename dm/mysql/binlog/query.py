@@ -236,7 +236,7 @@ def parse_session(raw: bytes) -> QuerySession:
     return session
 
 
-class _Sessions(dict[bytes, QuerySession]):
+class _SessionCache(dict[bytes, QuerySession]):
     """Sessions by their bytes."""
 
     def __missing__(self, raw: bytes) -> QuerySession:
@@ -247,7 +247,7 @@ class _Sessions(dict[bytes, QuerySession]):
         return session
 
 
-known_sessions: Final = _Sessions()
+known_sessions: Final = _SessionCache()
 """What was read so far."""
 
 

@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 from zlib import crc32
 
 from dm.accelerator.native import Native
-from dm.accelerator.switch import Pair
+from dm.accelerator.switch import Twins
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.mysql.binlog import compression as payload
@@ -376,7 +376,7 @@ def _nothing_in_front(parser: EventParser) -> dict[int, _Handler]:
     return {}
 
 
-_FRONT: Final[Pair[Callable[[EventParser], dict[int, _Handler]]]] = Pair(
+_FRONT: Final[Twins[Callable[[EventParser], dict[int, _Handler]]]] = Twins(
     _nothing_in_front, lambda native: lambda parser: parser.compiled(native)
 )
 

@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from dm.accelerator.structures import shared
-from dm.accelerator.switch import Pair
+from dm.accelerator.switch import Twins
 from dm.flavor import Flavor
 from dm.gtid import Gtid
 from dm.ident import TableName
@@ -108,7 +108,7 @@ def _joined(pieces: Sequence[bytes]) -> bytes:
     return b"BINLOG '" + b2a_base64(b"".join(pieces), newline=False) + b"'"
 
 
-_TWINS: Final[Pair[Callable[[Sequence[bytes]], bytes]]] = Pair(_joined, lambda native: native.binlog_statement)
+_TWINS: Final[Twins[Callable[[Sequence[bytes]], bytes]]] = Twins(_joined, lambda native: native.binlog_statement)
 
 
 def statement_room(limit: int) -> int:
@@ -236,8 +236,8 @@ def _no_transactions(
     return [], at
 
 
-ROWS_OF: Final[Pair[RowsOf]] = Pair(no_rows, lambda native: native.rows_of)
-TRANSACTIONS_OF: Final[Pair[TransactionsOf]] = Pair(_no_transactions, lambda native: native.transactions_of)
+ROWS_OF: Final[Twins[RowsOf]] = Twins(no_rows, lambda native: native.rows_of)
+TRANSACTIONS_OF: Final[Twins[TransactionsOf]] = Twins(_no_transactions, lambda native: native.transactions_of)
 
 
 def plain_transaction(found: FoundTransaction[_RowsItem]) -> PlainTransaction[_RowsItem]:

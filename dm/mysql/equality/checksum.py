@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dm.mysql.equality.values import BETWEEN, Part, row_text
+from dm.mysql.equality.values import BETWEEN, ComparedValue, row_text
 
 _MASK: Final = (1 << 64) - 1
 _ALL: Final = (1 << 64) - 1  # rows, for LIMIT
@@ -88,7 +88,7 @@ class SequenceSum:
         return cls(rows, text)
 
 
-def sequence_queries(row: Sequence[Part], rows: str) -> tuple[str, str, str]:
+def sequence_queries(row: Sequence[ComparedValue], rows: str) -> tuple[str, str, str]:
     """The statements for the sum of `rows` (what follows FROM) in their order; the servers can compute their text.
 
     The second one answers with counts, the third one with the digest.

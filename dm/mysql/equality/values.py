@@ -108,7 +108,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ComparedValue:
     """One value that takes part in the comparison, as one side computes it."""
 
     label: str
@@ -130,7 +130,7 @@ class Part:
         return None if value is None else self.of(value)
 
 
-def parts(sides: Sequence[Side], *, json_types: bool = False) -> list[list[Part]]:
+def parts(sides: Sequence[Side], *, json_types: bool = False) -> list[list[ComparedValue]]:
     """For each side the parts of its column; the parts of all sides go together one by one.
 
     With `json_types` the types inside MySQL's JSON documents count.
@@ -177,51 +177,51 @@ def _ended(read: str, end: str) -> tuple[str, Canonical]:
     return f"CONCAT({read}, '{end}')", lambda value: value + behind
 
 
-def _exact(side: Side, scale: int) -> Part:
+def _exact(side: Side, scale: int) -> ComparedValue:
     plain = side.base in {"bit", "year"} or "zerofill" in side.column.type
     read = f"{side.name} + 0" if plain else side.name
     text, of = _ended(read, _suffix(side, scale))
     base = "decimal" if side.base == "decimal" else "bigint"
-    return Part(side.column.name, read, text, of, "plain", base, nullable=side.nullable)
+    return ComparedValue(side.column.name, read, text, of, "plain", base, nullable=side.nullable)
 
 
-def _floating(side: Side, *, signed: bool) -> Part:
+def _floating(side: Side, *, signed: bool) -> ComparedValue:
     def bits(value: bytes) -> bytes:
         number = float(value)
         return struct.pack("<d", number if signed else number + 0.0).hex().upper().encode()
 
     number = side.name if signed else f"{side.name} + 0e0"
     text = None if side.tidb else f"SUBSTR(HEX(POINT({number}, 0)), 19, 16)"
-    return Part(side.column.name, f"{side.name} * 1e0", text, bits, "plain", "double", nullable=side.nullable)
+    return ComparedValue(side.column.name, f"{side.name} * 1e0", text, bits, "plain", "double", nullable=side.nullable)
 
 
-def _temporal(side: Side, scale: int, *, plain: bool) -> Part:
+def _temporal(side: Side, scale: int, *, plain: bool) -> ComparedValue:
     midnight = " 00:00:00" if side.base == "date" and not plain else ""
     text, of = _ended(side.name, midnight + _suffix(side, scale))
-    return Part(side.column.name, side.name, text, of, "plain", side.base, nullable=side.nullable)
+    return ComparedValue(side.column.name, side.name, text, of, "plain", side.base, nullable=side.nullable)
 
 
 def _wide_at_tidb(side: Side) -> bool:
     return side.tidb and side.base == "set" and side.members.count("','") >= EXACT_BITS
 
 
-def _members(side: Side, *, same: bool, numbered: bool) -> list[Part]:
+def _members(side: Side, *, same: bool, numbered: bool) -> list[ComparedValue]:
     name = side.column.name
     word = f"CONVERT({side.name} USING utf8mb4)"
     label, beside, nullable = f"CAST({word} AS BINARY)", "" if side.tidb else word, side.nullable
     base = "" if same and numbered else "varchar"
-    found = [Part(name, label, label, _same, base=base, null=side.name, beside=beside, nullable=nullable)]
+    found = [ComparedValue(name, label, label, _same, base=base, null=side.name, beside=beside, nullable=nullable)]
     number = f"{side.name} | 0"  # `+ 0` makes a double of a SET
     if same and numbered:
-        found.append(Part(f"{name} (number)", number, number, _same, "plain", side.base, nullable=nullable))
+        found.append(ComparedValue(f"{name} (number)", number, number, _same, "plain", side.base, nullable=nullable))
     elif side.base == "enum":
         found.append(
-            Part(f"{name} (a member)", f"{number} > 0", f"{number} > 0", _same, "plain", "", nullable=nullable)
+            ComparedValue(f"{name} (a member)", f"{number} > 0", f"{number} > 0", _same, "plain", "", nullable=nullable)
         )
     return found
 
 
-def _documents(sides: Sequence[Side], *, json_types: bool) -> list[list[Part]]:
+def _documents(sides: Sequence[Side], *, json_types: bool) -> list[list[ComparedValue]]:
     if all(side.base == "json" and not side.tidb for side in sides):
         return [_typed_documents(side) if json_types else [_document(side)] for side in sides]
     found = []
@@ -229,25 +229,25 @@ def _documents(sides: Sequence[Side], *, json_types: bool) -> list[list[Part]]:
         read = f"CAST({side.name} AS CHAR)" if side.base == "json" else f"CONVERT({side.name} USING utf8mb4)"
         name = side.column.name
         of = partial(_whole, name, canonical_document) if side.base == "json" else canonical_document
-        found.append([Part(name, read, None, of, "hashed", "json", null=side.name)])
+        found.append([ComparedValue(name, read, None, of, "hashed", "json", null=side.name)])
     return found
 
 
-def _document(side: Side) -> Part:
+def _document(side: Side) -> ComparedValue:
     text = f"CAST({side.name} AS CHAR)"  # which is in utf8mb4, the character set of our sessions
     # A text that is longer than max_allowed_packet is given as an empty one. No document has more than eight bytes of
     # text for one of its own (a control character has six), and to make each text twice costs too much. A MySQL before
     # 5.7.22 can't tell the size, and has each text made twice.
     small = f"/*!50722 JSON_STORAGE_SIZE({side.name}) < @@max_allowed_packet DIV {_TEXT_BYTES} OR */ FALSE"
     whole = f"IF({small}, {text}, NULLIF({text}, ''))"
-    return Part(
+    return ComparedValue(
         side.column.name, text, whole, partial(_whole, side.column.name, _same), "hashed", "json", null=side.name
     )
 
 
-def _typed_documents(side: Side) -> list[Part]:
+def _typed_documents(side: Side) -> list[ComparedValue]:
     types, label = f"CAST({types_expression(side.table, side.column.name)} AS CHAR)", f"{side.column.name} (types)"
-    return [_document(side), Part(label, types, types, _same, "hashed", "", nullable=False)]
+    return [_document(side), ComparedValue(label, types, types, _same, "hashed", "", nullable=False)]
 
 
 def _whole(column: str, canonical: Canonical, text: bytes) -> bytes:
@@ -257,7 +257,7 @@ def _whole(column: str, canonical: Canonical, text: bytes) -> bytes:
     return canonical(text)
 
 
-def _characters(side: Side, sides: Sequence[Side], *, hashed: bool) -> Part:
+def _characters(side: Side, sides: Sequence[Side], *, hashed: bool) -> ComparedValue:
     charsets = {each.column.charset for each in sides}
     padded = len({each.base == "char" for each in sides}) > 1
     # A TiDB keeps texts of all character sets in UTF-8.
@@ -276,22 +276,24 @@ def _characters(side: Side, sides: Sequence[Side], *, hashed: bool) -> Part:
     return replace(part, form="whole") if whole and not hashed else part
 
 
-def _bytes(side: Side, *, hashed: bool, padded: bool) -> Part:
+def _bytes(side: Side, *, hashed: bool, padded: bool) -> ComparedValue:
     text = f"TRIM(TRAILING x'00' FROM {side.name})" if padded else side.name
     return _of_bytes(side, text, "blob", None, hashed=hashed, trimmed=padded)
 
 
-def _of_bytes(side: Side, text: str, base: str, charset: str | None, *, hashed: bool, trimmed: bool = False) -> Part:
+def _of_bytes(
+    side: Side, text: str, base: str, charset: str | None, *, hashed: bool, trimmed: bool = False
+) -> ComparedValue:
     """Bytes of any kind. A hash is of the bytes as they are; CONCAT would convert texts of other character sets."""
     # A TiDB casts a text to as many bytes as it has characters at most.
     computed = text if hashed else f"CONVERT({text} USING binary)" if side.tidb else f"CAST({text} AS BINARY)"
     beside = "" if hashed or side.tidb else text
     form: Form = "hashed" if hashed else "framed"
     name, nullable = side.column.name, side.nullable
-    return Part(name, text, computed, _same, form, base, charset, side.name, beside, nullable, trimmed)
+    return ComparedValue(name, text, computed, _same, form, base, charset, side.name, beside, nullable, trimmed)
 
 
-def _other(side: Side, *, hashed: bool) -> Part:
+def _other(side: Side, *, hashed: bool) -> ComparedValue:
     """Types of different kinds, and those that are bytes: the text that a client would see, in utf8mb4."""
     base, charset = "varchar", "utf8mb4"
     if side.base in TEXTS or side.base in MEMBERED:
@@ -307,7 +309,7 @@ def _other(side: Side, *, hashed: bool) -> Part:
     return _of_bytes(side, text, base, charset, hashed=hashed)
 
 
-def row_text(row: Sequence[Part], before: str = "") -> str | None:
+def row_text(row: Sequence[ComparedValue], before: str = "") -> str | None:
     """SQL of the text of a row, which two rows share only if all their parts are equal; None if a client must.
 
     `before` is SQL of what stands before the first part, a byte FF between them.
@@ -325,7 +327,7 @@ def row_text(row: Sequence[Part], before: str = "") -> str | None:
     return f"CONCAT({_BYTES}, {between.join(pieces)})"
 
 
-def _piece(part: Part, text: str) -> str:
+def _piece(part: ComparedValue, text: str) -> str:
     """What stands in the CONCAT for it."""
     bare = part.beside or text
     if part.form == "whole":
@@ -345,7 +347,7 @@ def _piece(part: Part, text: str) -> str:
     return f"IF({part.null} IS NULL, 'N', {whole})" if part.null else f"IFNULL({whole}, 'N')"
 
 
-def same_text(one: Part, other: Part) -> str | None:
+def same_text(one: ComparedValue, other: ComparedValue) -> str | None:
     """SQL of whether two parts that go together are equal, where one query sees both; None if only a client can tell.
 
     It is false where a text is too long for the server: then a client looks.
@@ -363,12 +365,12 @@ def same_text(one: Part, other: Part) -> str | None:
     return f"IF({null}, {both}, IFNULL({ours} = {theirs}, FALSE))"
 
 
-def text_of(row: Sequence[Part], values: Sequence[bytes | None]) -> bytes:
+def text_of(row: Sequence[ComparedValue], values: Sequence[bytes | None]) -> bytes:
     """The same text of a row that was read. Raises DMError where the server has cut a value."""
     return BETWEEN.join([_read(part, part.canonical(value)) for part, value in zip(row, values, strict=True)])
 
 
-def _read(part: Part, text: bytes | None) -> bytes:
+def _read(part: ComparedValue, text: bytes | None) -> bytes:
     if text is None:
         return _NO_TEXT if part.form == "whole" else b"N"
     if part.form == "hashed":

@@ -14,7 +14,7 @@ from itertools import pairwise
 from dm.mysql.schema.charset import Collated, bytes_per_character
 from dm.mysql.schema.column_definition import Definition, read_default, read_definition, with_implicit_timestamps
 from dm.mysql.schema.column_type import sized
-from dm.mysql.schema.draft import Refused, TableDraft
+from dm.mysql.schema.draft import OperationRefused, TableDraft
 from dm.mysql.schema.index_definition import IndexDefinition, read_foreign_key, read_index
 from dm.mysql.schema.parse import charset_options, check_name, engine_name, options_of, words_of
 from dm.mysql.schema.partition import after_operation
@@ -51,7 +51,7 @@ from dm.type_family import LONG_TEXT_BYTES, WITH_CHARSET
 def _column(draft: TableDraft, name: str) -> Column:
     at = draft.position(name)
     if at is None:
-        raise Refused(f"there is no column {name}")
+        raise OperationRefused(f"there is no column {name}")
     return draft.columns[at]
 
 
@@ -227,7 +227,7 @@ def _table_options(draft: TableDraft, operation: Operation, cursor: Cursor, data
 
 
 def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, database: Collated) -> None:
-    """Apply the operations of one statement; raises `Refused` if the structure does not allow one."""
+    """Apply the operations of one statement; raises `OperationRefused` if the structure does not allow one."""
     again = {operation.column.lower() for operation in operations if isinstance(operation, AddColumn)}
     for kinds in (DropIndex | DropPrimaryKey | DropForeignKey | DropConstraint, DropColumn):
         for operation in operations:
@@ -270,4 +270,4 @@ def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, da
         elif isinstance(operation, RenameTable):
             draft.rename_table(operation.pairs[-1][1])
     if not draft.columns:
-        raise Refused("a table must keep a column")
+        raise OperationRefused("a table must keep a column")

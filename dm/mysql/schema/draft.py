@@ -1,8 +1,8 @@
 """A table structure while operations are applied to it.
 
 Operations act as in the servers, as far as a replicator must know: columns in order, indexes with the names that
-servers choose, what dropping or renaming a column does to indexes. What a server would refuse raises `Refused`; the
-caller says what that means.
+servers choose, what dropping or renaming a column does to indexes. An operation that a server would refuse raises
+`OperationRefused`; the caller says what that means.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dm.mysql.sql.operation import ColumnPlace
 _WITHOUT_FOREIGN_KEYS = frozenset({"myisam", "aria", "memory", "csv", "archive", "blackhole", "mrg_myisam", "rocksdb"})
 
 
-class Refused(Exception):
+class OperationRefused(Exception):
     """An operation that the structure does not allow, in words."""
 
 
@@ -88,7 +88,7 @@ class TableDraft:
     def _refuse(self, why: str) -> None:
         """Refuse for a reason that concerns only indexes and constraints."""
         if not self._lenient:
-            raise Refused(why)
+            raise OperationRefused(why)
 
     @property
     def collated(self) -> Collated:
@@ -103,7 +103,7 @@ class TableDraft:
     def _at(self, name: str) -> int:
         at = self.position(name)
         if at is None:
-            raise Refused(f"there is no column {name}")
+            raise OperationRefused(f"there is no column {name}")
         return at
 
     def _insert(self, column: Column, place: ColumnPlace, default: int) -> None:
@@ -116,7 +116,7 @@ class TableDraft:
     def insert_column(self, column: Column, place: ColumnPlace) -> None:
         """A new column."""
         if self.position(column.name) is not None:
-            raise Refused(f"there is a column {column.name} already")
+            raise OperationRefused(f"there is a column {column.name} already")
         self._insert(column, place, len(self.columns))
 
     def add_attached(self, definition: Definition, flavor: Flavor) -> None:
@@ -153,7 +153,7 @@ class TableDraft:
             return
         at = self._at(name)
         if place.after is not None and place.after.lower() == name.lower():
-            raise Refused(f"column {name} cannot follow itself")
+            raise OperationRefused(f"column {name} cannot follow itself")
         column = self.columns.pop(at)
         self._insert(column, place, at)
 
@@ -167,7 +167,7 @@ class TableDraft:
         for at, (_, new) in zip(places, names, strict=True):
             self.columns[at] = replace(self.columns[at], name=new)
         if len({column.name.lower() for column in self.columns}) != len(self.columns):
-            raise Refused("two columns would have one name")
+            raise OperationRefused("two columns would have one name")
         translation = {old.lower(): new for old, new in names}
 
         def new_name(column: str) -> str:

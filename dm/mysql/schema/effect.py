@@ -14,9 +14,9 @@ from dm.ident import TableName
 from dm.mysql.schema.alteration import index_of
 from dm.mysql.schema.charset import UNKNOWN, Collated
 from dm.mysql.schema.column_definition import Definition, read_definition
-from dm.mysql.schema.draft import Refused, told
+from dm.mysql.schema.draft import OperationRefused, told
 from dm.mysql.schema.index_definition import read_foreign_key
-from dm.mysql.schema.interpretation import Changes, Surroundings, interpret
+from dm.mysql.schema.interpretation import Changes, SchemaState, interpret
 from dm.mysql.schema.normal import index_form, key_form, same_column, same_structure
 from dm.mysql.schema.parse import check_name, read_create
 from dm.mysql.schema.partition import Partitions, after_operation
@@ -77,8 +77,8 @@ def expected_after(tables: Structures, piece: Piece) -> Changes:
     """
     after: Changes = dict(tables)
     try:
-        changes = interpret(piece, Surroundings(tables.get, lambda schema: _database(tables, schema)))
-    except Refused:
+        changes = interpret(piece, SchemaState(tables.get, lambda schema: _database(tables, schema)))
+    except OperationRefused:
         return after
     after.update((name, schema) for name, schema in changes.items() if name in tables)
     return after

@@ -14,7 +14,7 @@ from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.mysql.schema.alteration import alter
 from dm.mysql.schema.charset import Collated
-from dm.mysql.schema.draft import Refused, TableDraft, renamed
+from dm.mysql.schema.draft import OperationRefused, TableDraft, renamed
 from dm.mysql.schema.parse import charset_options, options_of, read_create, server_collation
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.cursor import Clause, Cursor
@@ -35,7 +35,7 @@ Changes = dict[TableName, TableSchema | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SchemaState:
     """The state before a statement: tables (a schema is a table without a name) and the character sets of schemas."""
 
     table: Callable[[TableName], TableSchema | None]
@@ -48,29 +48,29 @@ def database_schema(name: TableName, text: Collated) -> TableSchema:
     return TableSchema(name, (), charset=text.charset, collation=text.collation)
 
 
-def _like(operation: CreateTable, around: Surroundings, flavor: Flavor) -> TableSchema:
+def _like(operation: CreateTable, around: SchemaState, flavor: Flavor) -> TableSchema:
     assert operation.like is not None
     model = around.table(operation.like)
     if model is None:
-        raise Refused(f"the structure of {operation.like} is not known")
+        raise OperationRefused(f"the structure of {operation.like} is not known")
     checks = model.checks
     if flavor == "mysql":  # all get new names (Reference Manual, "CREATE TABLE ... LIKE Statement")
         checks = tuple(f"{operation.table.table}_chk_{number + 1}" for number in range(len(checks)))
     return replace(model, name=operation.table, foreign_keys=(), checks=checks, kept=())
 
 
-def _create(operation: CreateTable, around: Surroundings, cursor: Cursor) -> Changes:
+def _create(operation: CreateTable, around: SchemaState, cursor: Cursor) -> Changes:
     if around.table(operation.table) is not None:
         if operation.if_not_exists:
             return {}
         if not operation.or_replace:
-            raise Refused(f"there is a table {operation.table} already")
+            raise OperationRefused(f"there is a table {operation.table} already")
     if operation.like is not None:
         return {operation.table: _like(operation, around, cursor.context.flavor)}
     return {operation.table: read_create(operation, around.database(operation.table.schema), cursor)}
 
 
-def _rename(operation: RenameTable, around: Surroundings) -> Changes:
+def _rename(operation: RenameTable, around: SchemaState) -> Changes:
     changes: Changes = {}
 
     def now(name: TableName) -> TableSchema | None:
@@ -81,15 +81,15 @@ def _rename(operation: RenameTable, around: Surroundings) -> Changes:
         if schema is None:
             if operation.if_exists:
                 continue
-            raise Refused(f"the structure of {old} is not known")
+            raise OperationRefused(f"the structure of {old} is not known")
         if old != new and now(new) is not None:
-            raise Refused(f"there is a table {new} already")
+            raise OperationRefused(f"there is a table {new} already")
         changes[old] = None
         changes[new] = renamed(schema, new)
     return changes
 
 
-def _database(operation: CreateDatabase | AlterDatabase, around: Surroundings, cursor: Cursor) -> Changes:
+def _database(operation: CreateDatabase | AlterDatabase, around: SchemaState, cursor: Cursor) -> Changes:
     there = around.table(operation.name)
     if isinstance(operation, CreateDatabase):
         if there is not None and operation.if_not_exists:
@@ -105,26 +105,26 @@ def _database(operation: CreateDatabase | AlterDatabase, around: Surroundings, c
     return {operation.name: database_schema(operation.name, charset_options(options, inherited, cursor.context))}
 
 
-def _alter(piece: Piece, operations: tuple[Operation, ...], around: Surroundings, cursor: Cursor) -> Changes:
+def _alter(piece: Piece, operations: tuple[Operation, ...], around: SchemaState, cursor: Cursor) -> Changes:
     name = piece.table
     schema = around.table(name)
     if schema is None:
-        raise Refused(f"the structure of {name} is not known")
+        raise OperationRefused(f"the structure of {name} is not known")
     draft = TableDraft(schema, lenient=around.lenient)
     alter(draft, operations, cursor, around.database(name.schema))
     changed = draft.freeze()
     return {name: changed} if changed.name == name else {name: None, changed.name: changed}
 
 
-def interpret(piece: Piece, around: Surroundings) -> Changes:
-    """The tables that a piece changes, as they are after it; raises `Refused` or DMError."""
+def interpret(piece: Piece, around: SchemaState) -> Changes:
+    """The tables that a piece changes, as they are after it; raises `OperationRefused` or DMError."""
     cursor = Cursor(Clause(piece.text), piece.context).using(piece.table.schema)  # the schema of unqualified parents
     first = piece.operations[0] if piece.operations else None
     if isinstance(first, CreateTable):
         return _create(first, around, cursor)
     if isinstance(first, DropTable):
         if around.table(first.table) is None and not first.if_exists:
-            raise Refused(f"there is no table {first.table}")
+            raise OperationRefused(f"there is no table {first.table}")
         return {first.table: None}
     if isinstance(first, RenameTable) and len(piece.operations) == 1:
         return _rename(first, around)

@@ -7,7 +7,7 @@ from typing import Final
 from dm.errors import DMError
 from dm.mysql.schema.charset import Collated, collated, default_collation
 from dm.mysql.schema.column_definition import read_definition, with_implicit_timestamps
-from dm.mysql.schema.draft import Refused, TableDraft
+from dm.mysql.schema.draft import OperationRefused, TableDraft
 from dm.mysql.schema.index_definition import IndexDefinition, covers, read_foreign_key, read_index
 from dm.mysql.schema.partition import partitions_of
 from dm.mysql.schema.table import TableSchema
@@ -153,7 +153,7 @@ def read_create(operation: CreateTable, inherited: Collated, cursor: Cursor) -> 
     )
     try:
         _fill(draft, operation.body, cursor)
-    except Refused as refusal:
+    except OperationRefused as refusal:
         cursor.fail(str(refusal))
     draft.partitions = partitions_of(partitioning, cursor)
     return draft.freeze()

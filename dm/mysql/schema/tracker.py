@@ -17,8 +17,8 @@ from dataclasses import replace
 from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.mysql.schema.charset import Collated, collated
-from dm.mysql.schema.draft import Refused, renamed
-from dm.mysql.schema.interpretation import Surroundings, interpret, untrackable
+from dm.mysql.schema.draft import OperationRefused, renamed
+from dm.mysql.schema.interpretation import SchemaState, interpret, untrackable
 from dm.mysql.schema.parse import server_collation
 from dm.mysql.schema.serial import schema_from_json, schema_to_json
 from dm.mysql.schema.table import ForeignKey, TableSchema
@@ -169,8 +169,8 @@ class SchemaTracker:
             self._follow_columns(piece)
             return
         try:
-            changes = interpret(piece, Surroundings(self._now, self.database_charset, lenient=True))
-        except Refused as refusal:
+            changes = interpret(piece, SchemaState(self._now, self.database_charset, lenient=True))
+        except OperationRefused as refusal:
             raise untrackable(piece, str(refusal)) from None
         for name, schema in changes.items():
             self._keep(name, schema)

@@ -76,7 +76,7 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ShardGroup:
     """A target table's shards at one moment."""
 
     executed: int

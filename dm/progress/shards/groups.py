@@ -48,9 +48,9 @@ from dm.progress.shards.group import (
     EARLY,
     WITH_ITS_MODEL,
     WITH_THE_HELD,
-    Group,
     GroupDdl,
     Shard,
+    ShardGroup,
     Standing,
     ask_again,
     forget_passed,
@@ -358,7 +358,7 @@ class ShardGroups:
 
     # -- Reading
 
-    def group(self, connection: TargetConnection, target: TableName, executed: int | None = None) -> Group:
+    def group(self, connection: TargetConnection, target: TableName, executed: int | None = None) -> ShardGroup:
         """All shards of a target table."""
         return read_group(connection, self.key, target, executed)
 
@@ -373,7 +373,7 @@ class ShardGroups:
         return [Shard(TableName(str(row[0]), str(row[1])), TableName(str(row[2]), str(row[3]))) for row in rows]
 
     @reads_own(lambda key: ShardTables.of(key).ddl)
-    def waits_for(self, connection: TargetConnection, shard: Shard) -> tuple[tuple[str, ...], datetime, Group]:
+    def waits_for(self, connection: TargetConnection, shard: Shard) -> tuple[tuple[str, ...], datetime, ShardGroup]:
         """The statements that a shard has arrived at, since when it is there, and its group; for people."""
         number = self._number(connection, shard)
         rows = connection.query(

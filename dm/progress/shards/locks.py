@@ -17,7 +17,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.shards.group import Group, Member
+from dm.progress.shards.group import Member, ShardGroup
 from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.sources import remove_source, remove_table, waiting_tables
 from dm.progress.shards.tables import ShardTables, lock_id
@@ -118,7 +118,7 @@ def find_target(connection: TargetConnection, key: SubtaskKey, wanted: str) -> T
 
 def unlock(
     connection: TargetConnection, key: SubtaskKey, target: TableName, chosen: Callable[[Member], bool], *, skip: bool
-) -> Group:
+) -> ShardGroup:
     """Wait for these shards no more at the DDL that is open, and do not execute it with `skip`; raises DMError.
 
     Gives the group as it is then.

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
-from dm.progress.shards.group import ANEW, EARLY, Group, Member
+from dm.progress.shards.group import ANEW, EARLY, Member, ShardGroup
 from dm.progress.shards.structures import beyond
 from dm.progress.shards.tables import ShardTables
 from dm.progress.tables import SubtaskKey, reads
 
 
 @reads(lambda key: ShardTables.of(key).table)
-def read_group(connection: TargetConnection, key: SubtaskKey, target: TableName, executed: int | None = None) -> Group:
+def read_group(
+    connection: TargetConnection, key: SubtaskKey, target: TableName, executed: int | None = None
+) -> ShardGroup:
     """All shards of a target table; `executed` is read as well where it is not known."""
     tables = ShardTables.of(key)
     if executed is None:
@@ -48,4 +50,4 @@ def read_group(connection: TargetConnection, key: SubtaskKey, target: TableName,
         (*target, executed + 1),
     )
     begun = any(str(state) != "open" for (state,) in states)
-    return Group(executed, tuple(members), int(late[0][0]) == 0, begun, bool(states))
+    return ShardGroup(executed, tuple(members), int(late[0][0]) == 0, begun, bool(states))

@@ -44,7 +44,7 @@ from dm.progress.tables import SubtaskKey, reading, reads_own, texts
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class SurveyedShard:
     """A shard with its structure, as the others have to take it."""
 
     source_id: str
@@ -60,12 +60,12 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class GroupSurvey:
     """A group at the moment of a decision."""
 
     revision: int
     ready: bool  # every source has joined, and each structure is known
-    others: tuple[Known, ...]
+    others: tuple[SurveyedShard, ...]
     loose: frozenset[str]
     kept: frozenset[str]  # of the shard at hand
     gated: bool  # the shard waits for all others, or comes to a statement for which another one does
@@ -79,7 +79,7 @@ class ShardStructures:
         self._tables = ShardTables.of(key)
 
     @reads_own(lambda key: ShardTables.of(key).table)
-    def survey(self, connection: TargetConnection, shard: Shard, form: str, there: Iterable[str]) -> Survey:
+    def survey(self, connection: TargetConnection, shard: Shard, form: str, there: Iterable[str]) -> GroupSurvey:
         """Begin a decision; `there` are the columns that the target has now, seen in its turn."""
         group, table = self._tables.group.sql, self._tables.table.sql
         stored = connection.query(
@@ -97,7 +97,7 @@ class ShardStructures:
             " ORDER BY id, s_schema, s_table",
             tuple(shard.target),
         )
-        columns, others = {name.lower() for name in there}, list[Known]()
+        columns, others = {name.lower() for name in there}, list[SurveyedShard]()
         mine, passed, waits = frozenset[str](), executed, False
         for source_id, s_schema, s_table, behind, ready, structure, after, kept, early, waited_for in rows:
             name = TableName(str(s_schema), str(s_table))
@@ -109,9 +109,9 @@ class ShardStructures:
             else:
                 schema = schema_from_json(str(text)) if text else None
                 waits_early = int(early) == WITH_THE_HELD or (int(early) == EARLY and bool(waited_for))
-                others.append(Known(str(source_id), name, schema, still, waits_early))
+                others.append(SurveyedShard(str(source_id), name, schema, still, waits_early))
         known = all(other.schema is not None for other in others)
-        return Survey(
+        return GroupSurvey(
             revision + 1,
             known and self._joined(connection),
             tuple(others),
@@ -132,7 +132,7 @@ class ShardStructures:
         connection: TargetConnection,
         shard: Shard,
         schema: TableSchema,
-        survey: Survey,
+        survey: GroupSurvey,
         *,
         kept: frozenset[str],
         loose: frozenset[str],
@@ -142,7 +142,9 @@ class ShardStructures:
         self._set(connection, shard.table, structure=schema_to_json(schema), kept=json.dumps(sorted(kept)))
 
     @reads_own(lambda key: ShardTables.of(key).group)
-    def narrowed(self, connection: TargetConnection, target: TableName, survey: Survey, loose: frozenset[str]) -> None:
+    def narrowed(
+        self, connection: TargetConnection, target: TableName, survey: GroupSurvey, loose: frozenset[str]
+    ) -> None:
         """What was decided is executed; in the transaction that stores L. Raises DMError."""
         found = connection.query(
             f"SELECT revision FROM {self._tables.group.sql} WHERE t_schema = %s AND t_table = %s FOR UPDATE",

@@ -48,7 +48,7 @@ class StoredRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Structures:
+class StoredStructures:
     """What is known of the source's tables at the position."""
 
     tables: Mapping[TableName, TableSchema] = field(default_factory=dict)
@@ -66,7 +66,7 @@ class Structures:
         )
 
     @classmethod
-    def from_json(cls, text: str) -> Structures:
+    def from_json(cls, text: str) -> StoredStructures:
         """The inverse."""
         found = json.loads(text)
         schemas = [schema_from_json(each) for each in found["tables"]]
@@ -98,7 +98,7 @@ class ValidatorCheckpoint:
 
     position: Position
     processed: Processed
-    structures: Structures
+    structures: StoredStructures
     revision: int
 
 
@@ -134,7 +134,7 @@ class ValidatorProgress:
             if position is None:
                 return None
             processed = Processed(int(row[5]), int(row[6]), int(row[7]))
-            return ValidatorCheckpoint(position, processed, Structures.from_json(str(row[9])), self._revision)
+            return ValidatorCheckpoint(position, processed, StoredStructures.from_json(str(row[9])), self._revision)
 
     def rows(self) -> Iterator[StoredRow]:
         """The rows that were pending at the checkpoint."""
@@ -156,7 +156,7 @@ class ValidatorProgress:
                 return
 
     def write(
-        self, position: Position, processed: Processed, structures: Structures, rows: Iterable[StoredRow]
+        self, position: Position, processed: Processed, structures: StoredStructures, rows: Iterable[StoredRow]
     ) -> None:
         """Store a position and the rows that are pending there; raises DMError `validator-fenced` for an older run."""
         connection, source, revision = self.connection, self._key.source_id, self._revision + 1

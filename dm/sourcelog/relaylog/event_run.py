@@ -22,7 +22,7 @@ from zlib import crc32
 
 from dm.accelerator.native import Native
 from dm.accelerator.structures import shared
-from dm.accelerator.switch import Pair
+from dm.accelerator.switch import Twins
 from dm.mysql.binlog.boundary import INSIDE
 from dm.mysql.binlog.event_end import WITHOUT_END, ending_at
 from dm.mysql.binlog.frame import CRC_RESIDUE
@@ -31,7 +31,7 @@ from dm.sourcelog.relaylog.index import ID, IndexBuilder
 
 
 @shared
-class Way(IntEnum):
+class EventTreatment(IntEnum):
     """How the run treats an event of a type."""
 
     SHOWN = 0  # to the index
@@ -43,12 +43,12 @@ class Way(IntEnum):
 
 _WAYS: Final = bytearray(256)  # of the event types
 for _kind in ROWS_AND_THEIR_TEXT:
-    _WAYS[_kind] = Way.ROWS
-_WAYS[EventType.TABLE_MAP] = Way.TABLE_MAP
+    _WAYS[_kind] = EventTreatment.ROWS
+_WAYS[EventType.TABLE_MAP] = EventTreatment.TABLE_MAP
 for _kind in (EventType.FORMAT_DESCRIPTION, EventType.ROTATE, EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
-    _WAYS[_kind] = Way.UNUSUAL
+    _WAYS[_kind] = EventTreatment.UNUSUAL
 for _kind in WITHOUT_END:
-    _WAYS[_kind] |= Way.WITHOUT_END
+    _WAYS[_kind] |= EventTreatment.WITHOUT_END
 # Length and number of the packet, status; of the event's header its type, size, end and flags.
 _heads = Struct("<IB4xB4xIIH").unpack_from
 _HEADS_SIZE: Final = 5 + HEADER_SIZE
@@ -141,17 +141,20 @@ def _cut(run: EventRun, packets: Packets, builder: IndexBuilder) -> None:
             stop, following = at + 5 + size, run.offset + size
             if head != (sequence << 24) + size + 1 or status or stop > end or size < HEADER_SIZE:
                 break  # not one event in one packet
-            way, unsaid = _WAYS[kind] & ~Way.WITHOUT_END, not log_pos and _WAYS[kind] & Way.WITHOUT_END
+            way, unsaid = (
+                _WAYS[kind] & ~EventTreatment.WITHOUT_END,
+                not log_pos and _WAYS[kind] & EventTreatment.WITHOUT_END,
+            )
             if (log_pos != following & 0xFFFFFFFF and not unsaid) or flags & LOG_EVENT_ARTIFICIAL_F:
                 break  # not from the place of the file
             event = data[at + 5 : stop]
-            if way == Way.UNUSUAL or (boundary.checksum and crc32(event) != CRC_RESIDUE):
+            if way == EventTreatment.UNUSUAL or (boundary.checksum and crc32(event) != CRC_RESIDUE):
                 break
             if unsaid:
                 event = ending_at(event, following, checksum=boundary.checksum)
             events.append(event)
             at, run.offset, sequence = stop, following, sequence + 1 & 0xFF
-            known = way == Way.ROWS or (way == Way.TABLE_MAP and event[ID] in builder.table_ids)
+            known = way == EventTreatment.ROWS or (way == EventTreatment.TABLE_MAP and event[ID] in builder.table_ids)
             if boundary.state != INSIDE or not known:
                 builder.feed(event, run.offset)
     finally:
@@ -160,4 +163,4 @@ def _cut(run: EventRun, packets: Packets, builder: IndexBuilder) -> None:
             run.parts.append(b"".join(events))
 
 
-_TWINS: Final[Pair[_CutRun]] = Pair(_cut, _compiled)
+_TWINS: Final[Twins[_CutRun]] = Twins(_cut, _compiled)

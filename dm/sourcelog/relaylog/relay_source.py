@@ -15,7 +15,7 @@ from pathlib import Path
 from dm.clock import Clock, SystemClock
 from dm.errors import DMError
 from dm.flavor import Flavor
-from dm.mysql.binlog.event_source import Origin, SourceEvent, SourceRun
+from dm.mysql.binlog.event_source import BinlogType, SourceEvent, SourceRun
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.relaylog import damage
 from dm.sourcelog.relaylog.change_watch import ChangeWatch
@@ -30,7 +30,7 @@ _LOOK_SECONDS = 0.2  # between two checks of a relay that has not got as far
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class FileCreation:
     """A file of a server, and the second in which the server began it."""
 
     server_uuid: str
@@ -51,7 +51,7 @@ class RelayEventSource:
         self._trouble: DMError | None = None
 
     @property
-    def status(self) -> Origin:
+    def status(self) -> BinlogType:
         """Always from files."""
         return "local"
 
@@ -70,7 +70,7 @@ class RelayEventSource:
         gtid_set = start.gtid_set or gtids_at(place.sub, place.file, place.offset, self._flavor)
         return replace(start, server_uuid=place.sub.server_uuid, gtid_set=gtid_set)
 
-    def beginning(self, start: Position) -> Beginning | None:
+    def beginning(self, start: Position) -> FileCreation | None:
         """What tells the start's file from another of its name; None until the relay has one."""
         place = self.place(start)
         if place is None:
@@ -78,7 +78,7 @@ class RelayEventSource:
         with CheckedFile(place.sub, place.file, MAGIC_SIZE) as file:
             event = file.first_event()
         created = None if event is None else int.from_bytes(event[:4], "little")
-        return None if created is None else Beginning(place.sub.server_uuid, place.file, created)
+        return None if created is None else FileCreation(place.sub.server_uuid, place.file, created)
 
     def events(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | None]:
         """Everything after `start`, until `stop`; waits until the relay has it."""

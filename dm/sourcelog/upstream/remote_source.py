@@ -27,7 +27,7 @@ from dm.errors import DMError
 from dm.mysql.binlog.boundary import TransactionBoundary
 from dm.mysql.binlog.event import RawEvent
 from dm.mysql.binlog.event_end import has_checksum
-from dm.mysql.binlog.event_source import Origin, SourceEvent, SourceRun
+from dm.mysql.binlog.event_source import BinlogType, SourceEvent, SourceRun
 from dm.mysql.binlog.gtid_history import format_has_checksum
 from dm.mysql.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.position import MAGIC_SIZE, Position
@@ -66,7 +66,7 @@ class RemoteEventSource:
         self._trouble: DMError | None = None
 
     @property
-    def status(self) -> Origin:
+    def status(self) -> BinlogType:
         """Always from the server."""
         return "remote"
 
@@ -118,7 +118,7 @@ class RemoteEventSource:
     def events(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | None]:
         """Everything after `start`, across lost connections, until `stop`."""
         wait = FIRST_WAIT
-        run = _Run(start)
+        run = _Delivered(start)
         while not stop.is_set():
             try:
                 facts, files = self._facts(start)
@@ -146,7 +146,7 @@ class RemoteEventSource:
                 self._clock.wait(stop, wait)
                 wait = min(wait * 2, LONGEST_WAIT)
 
-    def _stream(self, stream: DumpStream, run: _Run, stop: threading.Event) -> Iterator[SourceEvent | None]:
+    def _stream(self, stream: DumpStream, run: _Delivered, stop: threading.Event) -> Iterator[SourceEvent | None]:
         done, returned = threading.Event(), threading.Event()
 
         def probe() -> None:
@@ -176,7 +176,7 @@ class RemoteEventSource:
             done.set()
 
 
-class _Run:
+class _Delivered:
     """What has been delivered, over all connections of one `events` call."""
 
     def __init__(self, start: Position) -> None:

@@ -27,7 +27,7 @@ from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.operators import EventPlace
 from dm.syncer.apply.completion import CompletionTracker, Ticket
 from dm.syncer.apply.key_writers import KeyWriters
-from dm.syncer.apply.lane import ChangeQueue, Gate, LaneJob
+from dm.syncer.apply.lane import ChangeQueue, LaneJob, SharedLock
 from dm.syncer.apply.table_counters import TableCounters
 from dm.unit import JSON
 
@@ -53,7 +53,7 @@ class LaneSurroundings:
     """What all lanes of a run share."""
 
     completions: CompletionTracker
-    gate: Gate
+    gate: SharedLock
     memory: MemoryQuota  # of the changes in the lanes
     missing: MissingRows
     writers: KeyWriters | None

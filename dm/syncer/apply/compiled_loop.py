@@ -6,15 +6,15 @@ changes over lanes; that makes no changes, so there is nothing to count.
 
 from __future__ import annotations
 
-from dm.changes.native_changes import ChangeMaker, change_maker
+from dm.changes.native_changes import CompiledLoop, change_maker
 from dm.sourcelog.stream.memory_quota import CHANGE_COST, DECODED_FACTOR
 
 
-def changes_of_events() -> ChangeMaker | None:
+def changes_of_events() -> CompiledLoop | None:
     """The loop that makes changes; None without the accelerator."""
     return change_maker(DECODED_FACTOR, CHANGE_COST)
 
 
-def spreader() -> ChangeMaker | None:
+def spreader() -> CompiledLoop | None:
     """The loop that only spreads changes over lanes; None without the accelerator."""
     return change_maker(0, 0)

@@ -31,7 +31,7 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class CommittedPoint:
     """Everything up to `position` is committed; `timestamp` is the source's time of its last transaction."""
 
     position: Position
@@ -46,7 +46,7 @@ class CompletionTracker:
         self._lock = threading.Lock()
         self._under_way: deque[Ticket] = deque()
         self._opened = 0
-        self._mark = Mark(start, 0)
+        self._mark = CommittedPoint(start, 0)
         self.transactions = 0
 
     def open(self, end: Position, timestamp: int, begin: Position | None = None, moment: int = 0) -> Ticket:
@@ -80,10 +80,10 @@ class CompletionTracker:
             moment = finished.moment or moment
             self.transactions += 1
         if finished is not None:
-            self._mark = Mark(finished.end, timestamp, moment)
+            self._mark = CommittedPoint(finished.end, timestamp, moment)
 
     @property
-    def mark(self) -> Mark:
+    def mark(self) -> CommittedPoint:
         """The low-water mark."""
         return self._mark
 

@@ -152,7 +152,7 @@ class ChangeQueue:
             self._changed.notify_all()
 
 
-class Gate:
+class SharedLock:
     """A lock that many hold together or one holds alone; a thread that wants it alone precedes newcomers."""
 
     def __init__(self) -> None:

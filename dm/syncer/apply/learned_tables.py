@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from dm.changes.collation import Weights
 from dm.changes.column_map import ConstantColumn, constant_columns
 from dm.changes.computing import SourceSettings
-from dm.changes.event_rules import Pair, event_form, hindrance
+from dm.changes.event_rules import RoutedTable, event_form, hindrance
 from dm.changes.hash_rules import row_hash
 from dm.changes.keys import SharedKeys
 from dm.changes.native_changes import DirectTable
@@ -43,7 +43,7 @@ from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.ordered_tables import OrderedTables
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.source_table import KINDS, SourceTable
-from dm.syncer.apply.structures import Structures, TargetNames
+from dm.syncer.apply.structures import TargetNames, TrackedStructures
 from dm.syncer.apply.table_counters import RowForms
 
 _TABLES_BYTES = 256 << 20  # of what is learned, about
@@ -54,7 +54,7 @@ class SourceSide:
     """What is known of the source's tables."""
 
     rules: TableRules
-    structures: Structures
+    structures: TrackedStructures
     points: dict[TableName, Position]  # of tables that are ahead of L; a DDL changes them
 
 
@@ -149,7 +149,7 @@ class LearnedTables:
         lost_key = schema.has_key and not target.schema.has_key
         mistaken = () if plan.keyed else self._mistaken(schema, target.schema)
         decoder = RowDecoder(table_map, wire)
-        pair = Pair(table_map, wire, target, plan, self._target.options, filtered=row_filter is not None)
+        pair = RoutedTable(table_map, wire, target, plan, self._target.options, filtered=row_filter is not None)
         plan = self._with_forms(pair, decoder)
         apart = None
         if plan.flavor == "mariadb" and target.judged:
@@ -164,7 +164,7 @@ class LearnedTables:
         found = tuple(column.name for column in lacking(schema, target, self._rules.filled(schema.name)))
         return self._target.others_have(schema.name, found) if found else ()
 
-    def _with_forms(self, pair: Pair, decoder: RowDecoder) -> TablePlan:
+    def _with_forms(self, pair: RoutedTable, decoder: RowDecoder) -> TablePlan:
         why = hindrance(pair)
         plan = replace(pair.plan, events=None if why else event_form(pair, decoder), row_hash=row_hash(pair))
         self.forms.learned(plan, why)

@@ -35,7 +35,7 @@ from dm.progress.tables import SubtaskKey
 from dm.progress.undone import TransactionKey, UndoneKeys, store_undone
 from dm.sourcelog.stream.operators import Change, Operators, Request
 from dm.sourcelog.stream.origin import FileBirths
-from dm.syncer.apply.completion import CompletionTracker, Mark
+from dm.syncer.apply.completion import CommittedPoint, CompletionTracker
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.table_counters import TableCounters
 
@@ -267,7 +267,7 @@ class ProgressWriter:
         with self._lock, claimed(self._writer.connection, self._writer.claim):
             act(self._writer.connection)
 
-    def publish(self, act: Callable[[TargetConnection, Mark], None]) -> None:
+    def publish(self, act: Callable[[TargetConnection, CommittedPoint], None]) -> None:
         """Store the mark, and in the same transaction what others may rely on because of it; raises DMError.
 
         Not for a task that merges shards: there the end of a statement has something of its own to store.

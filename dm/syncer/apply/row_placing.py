@@ -25,7 +25,7 @@ from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.learned_tables import LearnedTables
 from dm.syncer.apply.ordered_tables import OrderedTables
-from dm.syncer.apply.safe_mode_window import Repetition, Replay
+from dm.syncer.apply.safe_mode_window import Repetition, WindowReplay
 from dm.syncer.apply.source_table import KINDS, SourceTable
 
 
@@ -44,7 +44,7 @@ class RowPlacing:
         self,
         tables: LearnedTables,
         ordered: OrderedTables,
-        replay: Replay,
+        replay: WindowReplay,
         done: DoneInOrder,
         lanes: Lanes,
         *,

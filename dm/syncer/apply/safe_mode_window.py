@@ -81,7 +81,7 @@ FIRST_TIME: Final = Repetition(safe=False)
 AGAIN: Final = Repetition(safe=True)
 
 
-class Replay:
+class WindowReplay:
     """Asked about each transaction in order; belongs to the dispatcher."""
 
     def __init__(self, safe_mode: SafeModeWindow, undone: Undone) -> None:

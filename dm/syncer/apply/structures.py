@@ -26,7 +26,7 @@ from dm.rules.folded_names import FoldedNames, folded, refuse_alike
 from dm.rules.table_rules import TableRules
 
 
-class Structures:
+class TrackedStructures:
     """The tracked structures of the source's tables, checked against every new table map."""
 
     def __init__(

@@ -16,8 +16,8 @@ from dm import faults
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.schema.draft import Refused, renamed
-from dm.mysql.schema.interpretation import Surroundings, interpret
+from dm.mysql.schema.draft import OperationRefused, renamed
+from dm.mysql.schema.interpretation import SchemaState, interpret
 from dm.mysql.schema.normal import index_form, same_column
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.schema.tracker import SchemaTracker
@@ -32,7 +32,7 @@ from dm.syncer.apply.progress_writer import ProgressWriter, StatementEnd
 from dm.syncer.ddl.changed_rows import SourceViews
 from dm.syncer.ddl.execution import REFUSED_DDL, DdlExecution
 from dm.syncer.ddl.optimistic_gate import Early, NoAnnouncements, Passage, Way
-from dm.syncer.ddl.plan import DdlPlan, Known, StatementEvent, pausing
+from dm.syncer.ddl.plan import DdlPlan, PlanningState, StatementEvent, pausing
 from dm.syncer.ddl.planner import plan, plan_injection
 from dm.syncer.ddl.shard_gate import ShardGate
 from dm.syncer.ddl.step import CutOver, Execute
@@ -60,7 +60,7 @@ class DdlBarrier:
 
     def __init__(
         self,
-        known: Known,
+        known: PlanningState,
         points: dict[TableName, Position],
         intent: Intent | None,
         execution: DdlExecution,
@@ -360,10 +360,10 @@ def prove(step: CutOver, tracker: SchemaTracker, position: Position) -> None:
     tables = {real: renamed(now, real)}
     try:
         for piece in step.pieces:
-            changes = interpret(piece, Surroundings(tables.get, tracker.database_charset, lenient=True))
+            changes = interpret(piece, SchemaState(tables.get, tracker.database_charset, lenient=True))
             tables.update((name, schema) for name, schema in changes.items() if schema is not None)
         why = _difference(tables[real], renamed(aim, real))
-    except Refused as refusal:
+    except OperationRefused as refusal:
         why = str(refusal)
     if why:
         raise DMError(

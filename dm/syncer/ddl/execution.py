@@ -40,7 +40,7 @@ from dm.mysql.sql.operation import DropConstraint, DropForeignKey
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.token import Token, tokenize
 from dm.position import Position
-from dm.progress.intent import Intent, Outcome
+from dm.progress.intent import Intent, PieceOutcome
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.ddl.checks import CHECKS
 from dm.syncer.ddl.checks.names import creates_shard
@@ -138,10 +138,10 @@ class DdlExecution:
             outcome = intent.outcome(self._now(intent.before))
         finally:
             self.running = None
-        if outcome is Outcome.DONE:
+        if outcome is PieceOutcome.DONE:
             return True
         told = all(map(effect.visible, pieces)) or all(map(effect.idempotent, pieces))
-        if outcome is Outcome.UNCLEAR or not told:
+        if outcome is PieceOutcome.UNCLEAR or not told:
             raise DMError("ddl-outcome-unclear", statement=intent.statement, position=intent.position)
         return False
 
@@ -201,14 +201,14 @@ class DdlExecution:
         now = self._structures_of(routed, announced)
         if intent is not None and number == intent.piece and not intent.refused:
             outcome = intent.outcome(now)
-            if outcome is Outcome.DONE:
+            if outcome is PieceOutcome.DONE:
                 return
             visible = effect.visible(step.piece)
-            if outcome is Outcome.UNCLEAR and visible and self._checked(step, routed, now, end).effective:
+            if outcome is PieceOutcome.UNCLEAR and visible and self._checked(step, routed, now, end).effective:
                 # While we were gone, another upstream of the merged table executed this piece and later ones.
                 self.already_effective += 1
                 return
-            if outcome is Outcome.UNCLEAR or (not visible and not effect.idempotent(step.piece)):
+            if outcome is PieceOutcome.UNCLEAR or (not visible and not effect.idempotent(step.piece)):
                 raise DMError("ddl-outcome-unclear", statement=routed.text, position=end)
         try:
             checked = self._checked(step, routed, now, end)

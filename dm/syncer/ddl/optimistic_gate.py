@@ -18,8 +18,8 @@ from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.charset import Collated
-from dm.mysql.schema.draft import Refused, renamed
-from dm.mysql.schema.interpretation import Surroundings, interpret
+from dm.mysql.schema.draft import OperationRefused, renamed
+from dm.mysql.schema.interpretation import SchemaState, interpret
 from dm.mysql.schema.joined_table import keys_for_rows
 from dm.mysql.schema.shard_column import differing_values, other_values
 from dm.mysql.schema.table import TableSchema
@@ -30,7 +30,7 @@ from dm.mysql.sql.piece import Piece
 from dm.progress.intent import Intent
 from dm.progress.shards.group import GroupDdl, Shard
 from dm.progress.shards.groups import ShardGroups
-from dm.progress.shards.structures import ShardStructures, Survey
+from dm.progress.shards.structures import GroupSurvey, ShardStructures
 from dm.rules.owned_tables import OwnedTables
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.progress_writer import ProgressWriter
@@ -149,12 +149,12 @@ class OptimisticGate:
 
     def _decided(
         self, shard: Shard, ddl: GroupDdl, planned: DdlPlan, before: TableSchema
-    ) -> tuple[Survey, Verdict | None]:
+    ) -> tuple[GroupSurvey, Verdict | None]:
         """One look at the group, in its turn, and the decision where there can be one."""
         self._session.take_turn(shard.target)
         target = self._state.schemas.read(shard.target)
         there = () if target is None else [column.name for column in target.columns]
-        found = list[tuple[Survey, Verdict | None]]()
+        found = list[tuple[GroupSurvey, Verdict | None]]()
 
         def act(connection: TargetConnection) -> None:
             survey = self._surveyed(connection, shard, ddl.form, there)
@@ -178,14 +178,14 @@ class OptimisticGate:
         self._state.structures.loosen(connection, shard.target, verdict.loose_meanwhile)
         faults.hit("shard.loosened")
 
-    def _surveyed(self, connection: TargetConnection, shard: Shard, form: str, there: Sequence[str]) -> Survey:
+    def _surveyed(self, connection: TargetConnection, shard: Shard, form: str, there: Sequence[str]) -> GroupSurvey:
         """The group, under the latch and in the turn: a turn that was lost before is another one's by now."""
         survey = self._state.structures.survey(connection, shard, form, there)
         if not self._session.has_turn(connection):
             raise DMError("shard-ddl-out-of-turn", target=shard.target, number=survey.revision)
         return survey
 
-    def _around(self, survey: Survey, target: TableSchema | None, shard: Shard) -> Surrounding:
+    def _around(self, survey: GroupSurvey, target: TableSchema | None, shard: Shard) -> Surrounding:
         others = tuple(
             OtherShard(other.name, other.schema, other.kept, other.early)
             for other in survey.others
@@ -245,10 +245,10 @@ class OptimisticGate:
         for piece in pieces:
             if schema is None:
                 return None
-            around = Surroundings({table: schema}.get, self._state.tracker.database_charset, lenient=True)
+            around = SchemaState({table: schema}.get, self._state.tracker.database_charset, lenient=True)
             try:
                 schema = interpret(piece, around).get(table, schema)
-            except Refused:
+            except OperationRefused:
                 return None
         return schema
 
@@ -268,7 +268,7 @@ class OptimisticGate:
             steps += [replace(last, piece=Piece.of(text, last.piece.context)) for text in verdict.narrowing]
         return replace(planned, steps=tuple(steps))
 
-    def _store(self, connection: TargetConnection, shard: Shard, survey: Survey, verdict: Verdict) -> None:
+    def _store(self, connection: TargetConnection, shard: Shard, survey: GroupSurvey, verdict: Verdict) -> None:
         schema = self._state.tracker.get(shard.table)
         assert schema is not None
 
@@ -296,11 +296,11 @@ class OptimisticGate:
         target = self._state.schemas.read(shard.target)
         if target is None:
             return None
-        around = Surroundings(self._state.tracker.get, self._state.tracker.database_charset, lenient=True)
+        around = SchemaState(self._state.tracker.get, self._state.tracker.database_charset, lenient=True)
         created = interpret(step.piece, around).get(shard.table)
         if created is None:
             return None
-        found = list[tuple[Survey, Verdict]]()
+        found = list[tuple[GroupSurvey, Verdict]]()
 
         def act(connection: TargetConnection) -> None:
             survey = self._surveyed(connection, shard, "", [column.name for column in target.columns])
@@ -354,7 +354,7 @@ class OptimisticGate:
         leaving = self._state.tracker.get(shard.table)
         self._session.take_turn(shard.target)
         target = self._state.schemas.read(shard.target)
-        found = list[tuple[Survey, Verdict]]()
+        found = list[tuple[GroupSurvey, Verdict]]()
 
         def act(connection: TargetConnection) -> None:
             there = () if target is None else [column.name for column in target.columns]

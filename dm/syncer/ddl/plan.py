@@ -2,8 +2,8 @@
 
 What a plan is made from: the event, and all that is known when it is read.
 
-Nothing here writes. `Known` is replaced as a whole when a plan has been carried out, never changed, so that planning an
-event twice gives equal plans.
+Nothing here writes. `PlanningState` is never changed. It is replaced as a whole after a plan was carried out, so
+planning an event twice gives equal plans.
 
 An error that nobody foresaw, on the way of a statement: a pause that names the statement, never more than that.
 
@@ -78,7 +78,7 @@ class KnownStructures(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceAnswers:
     """What is asked of the source's server and its session."""
 
     context_of: Callable[[Query], SourceContext]
@@ -99,12 +99,12 @@ class DumpWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class PlanningState:
     """What is known of both sides before an event."""
 
     rules: TableRules
     structures: KnownStructures
-    source: Source
+    source: SourceAnswers
     dump: DumpWindow
     online: Mapping[TableName, OnlineRecord]
     temporary: TemporaryTables

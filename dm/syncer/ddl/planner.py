@@ -45,7 +45,7 @@ from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.ddl.changed_rows import changes_rows
 from dm.syncer.ddl.online_ddl import OnlineDdl
-from dm.syncer.ddl.plan import DdlPlan, DumpWindow, Known, KnownStructures, StatementEvent, pausing
+from dm.syncer.ddl.plan import DdlPlan, DumpWindow, KnownStructures, PlanningState, StatementEvent, pausing
 from dm.syncer.ddl.server_written import SourceNow, settled
 from dm.syncer.ddl.step import CutOver, Execute, Forget, Step, TrackOnly, tracked
 from dm.syncer.ddl.temporary_tables import Share
@@ -59,7 +59,7 @@ _WITH_TEMPORARY: Mapping[Share, str] = {
 }
 
 
-def plan(event: StatementEvent, known: Known) -> DdlPlan:
+def plan(event: StatementEvent, known: PlanningState) -> DdlPlan:
     """The plan of an event; raises DMError where it can't be told what the event demands."""
     query, transaction = event.query, event.transaction
     life = (transaction.end.server_uuid, transaction.starts)
@@ -80,7 +80,7 @@ def plan(event: StatementEvent, known: Known) -> DdlPlan:
 
 
 def plan_injection(
-    operator: Operator, transaction: SourceTransaction, known: Known
+    operator: Operator, transaction: SourceTransaction, known: PlanningState
 ) -> tuple[DdlPlan, frozenset[PieceNumber]]:
     """The plan of an operator's statements that stand before a transaction, and what it leaves to another reading.
 
@@ -115,7 +115,7 @@ class _Found:
 class _Planning:
     """One event while it is planned; its drafts are dropped, or become a part of the plan."""
 
-    def __init__(self, known: Known, transaction: SourceTransaction) -> None:
+    def __init__(self, known: PlanningState, transaction: SourceTransaction) -> None:
         self._known = known
         self._rules = known.rules
         self._transaction = transaction

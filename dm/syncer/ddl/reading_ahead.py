@@ -38,7 +38,7 @@ class StatementReading:
     context_of: Callable[[Query], SourceContext]
     followed: Callable[[TableName], bool]
     route: Callable[[TableName], TableName]
-    singly: bool = False  # as in `dm.syncer.ddl.plan.Source`
+    singly: bool = False  # as in `dm.syncer.ddl.plan.SourceAnswers`
     replaces: bool = True
 
 

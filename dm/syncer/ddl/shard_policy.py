@@ -29,8 +29,8 @@ from itertools import pairwise
 from dm.errors import DMError
 from dm.ident import Ident
 from dm.mysql.schema.charset import Collated
-from dm.mysql.schema.draft import Refused
-from dm.mysql.schema.interpretation import Surroundings, interpret, untrackable
+from dm.mysql.schema.draft import OperationRefused
+from dm.mysql.schema.interpretation import SchemaState, interpret, untrackable
 from dm.mysql.schema.joined_table import finds_rows, keys_for_rows, lacking, unfilled, untaken
 from dm.mysql.schema.normal import index_form, same_column, same_structure
 from dm.mysql.schema.partition import added_by_values
@@ -139,7 +139,7 @@ def _parts(piece: Piece, schema: TableSchema, databases: Databases) -> tuple[Pie
     for part in parts:
         try:
             state = _interpreted(part, state, databases)
-        except Refused:
+        except OperationRefused:
             return (piece,)
     return parts if same_structure(state, _followed(piece, schema, databases)) else (piece,)
 
@@ -148,12 +148,12 @@ def _followed(piece: Piece, schema: TableSchema, databases: Databases) -> TableS
     """The shard behind a piece; raises DMError where what is known of it does not allow the piece."""
     try:
         return _interpreted(piece, schema, databases)
-    except Refused as refusal:
+    except OperationRefused as refusal:
         raise untrackable(piece, str(refusal)) from None
 
 
 def _interpreted(piece: Piece, schema: TableSchema, databases: Databases, *, lenient: bool = True) -> TableSchema:
-    found = interpret(piece, Surroundings({schema.name: schema}.get, databases, lenient=lenient)).get(schema.name)
+    found = interpret(piece, SchemaState({schema.name: schema}.get, databases, lenient=lenient)).get(schema.name)
     return schema if found is None else found
 
 
@@ -199,7 +199,7 @@ class _Joining:
         """The target behind a statement."""
         try:
             self.target = _interpreted(Piece.of(text, context), self.target, self.databases, lenient=False)
-        except Refused as refusal:
+        except OperationRefused as refusal:
             raise self.conflict(f"the target does not allow {text} ({refusal})") from refusal
 
     # -- One piece

@@ -23,7 +23,7 @@ from dm.rules.owned_tables import BesideShare
 from dm.sourcelog.stream.until import UntilPosition
 from dm.syncer.apply.target_sessions import TargetSessions
 from dm.syncer.joining.one_stream import OneStream, caught_up, run_until
-from dm.syncer.parts import Parts
+from dm.syncer.parts import RunParts
 from dm.syncer.state_found import StateFound
 from dm.unit import JSON
 
@@ -90,7 +90,7 @@ class MainRun(OneStream):
 
     def follow(
         self,
-        parts: Parts,
+        parts: RunParts,
         state: StateFound,
         sessions: TargetSessions,
         failed: Callable[[BaseException], None],

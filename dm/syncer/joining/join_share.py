@@ -26,7 +26,7 @@ from dm.progress.takeover import Takeover
 from dm.syncer.apply.target_sessions import TargetSessions
 from dm.syncer.ddl.execution import Structures
 from dm.syncer.joining.one_stream import OneStream, caught_up, run_until
-from dm.syncer.parts import Parts
+from dm.syncer.parts import RunParts
 from dm.syncer.state_found import StateFound
 
 _LOOK_SECONDS: Final = 0.1  # main may wait
@@ -48,7 +48,7 @@ class ShareRun(OneStream):
 
     def follow(
         self,
-        parts: Parts,
+        parts: RunParts,
         state: StateFound,
         sessions: TargetSessions,
         failed: Callable[[BaseException], None],
@@ -69,13 +69,13 @@ class ShareRun(OneStream):
         if there and parts.completions.under_way == 0 and self._done(state, stored):
             be_ready(state.writer.connection, state.claims[CONTROL], self._main, self._joining, stored)
 
-    def _note(self, parts: Parts, piece: Piece, now: Structures) -> None:
+    def _note(self, parts: RunParts, piece: Piece, now: Structures) -> None:
         """Before it is executed, store what a cancel will have to drop because of it."""
         if self._joining.kind == "add" and (piece.made or piece.renames):
             parts.progress.beside(lambda control: note_piece(control, self._main, piece, now))
             faults.hit("join.noted")
 
-    def _look(self, connection: TargetConnection, parts: Parts, state: StateFound) -> bool:
+    def _look(self, connection: TargetConnection, parts: RunParts, state: StateFound) -> bool:
         """Whether it is to end: main waits here, or it can't come there, or is not wanted. Says where it is near."""
         found, mark = self._found(connection), parts.completions.mark.position
         if found is None or found.phase not in _FOLLOWING:

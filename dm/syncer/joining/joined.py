@@ -30,7 +30,7 @@ _LOOK_SECONDS: Final = 0.05
 Make = Callable[[Until | None], SyncUnit]
 
 
-class Patience:
+class ShareWait:
     """How long main waits for a share, and when it may call again."""
 
     def __init__(self, clock: Clock) -> None:
@@ -81,7 +81,7 @@ class JoinedSync:
         self._subtask = subtask
         self._make = make
         self._asked = until
-        self._patience = Patience(clock or SystemClock())
+        self._patience = ShareWait(clock or SystemClock())
         self._unit, self._run = self._reading(None)
 
     def _reading(self, until: Until | None) -> tuple[SyncUnit, MainRun]:

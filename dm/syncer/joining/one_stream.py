@@ -13,7 +13,7 @@ from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.origin import Origin
 from dm.syncer.apply.target_sessions import TargetSessions
 from dm.syncer.beside import LOOK_SECONDS, BesideWatch
-from dm.syncer.parts import Parts
+from dm.syncer.parts import RunParts
 from dm.syncer.state_found import StateFound
 
 
@@ -37,7 +37,7 @@ class OneStream:
 
 def run_until(
     look: Callable[[TargetConnection], bool],  # whether the run is to end
-    parts: Parts,
+    parts: RunParts,
     sessions: TargetSessions,
     failed: Callable[[BaseException], None],
     clock: Clock,

@@ -40,7 +40,7 @@ from dm.progress.tables import SubtaskKey
 from dm.sourcelog.stream.source_monitor import SourceEnd
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.sourcelog.stream.watermark import Watermark
-from dm.syncer.apply.completion import Mark
+from dm.syncer.apply.completion import CommittedPoint
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.unit import JSON
 
@@ -62,7 +62,7 @@ class Publishing(Protocol):
         """Store that nobody waits for these any more; raises DMError."""
         ...
 
-    def publish(self, made: Callable[[Mark], SourceProgress]) -> SourceProgress:
+    def publish(self, made: Callable[[CommittedPoint], SourceProgress]) -> SourceProgress:
         """Store the checkpoint at the mark, and the row that is made of it; returns that. Raises DMError."""
         ...
 
@@ -244,7 +244,7 @@ class MergeTurn:
         """The run is over."""
         self._own.hint.close()
 
-    def _raised(self, mark: Mark, frontier: int) -> SourceProgress:
+    def _raised(self, mark: CommittedPoint, frontier: int) -> SourceProgress:
         row = self._row
         highest = max(row.frontier, frontier, mark.moment)
         return SourceProgress(highest, max(row.done, mark.moment), row.beat + 1, self._own.watermark.skew)
@@ -349,11 +349,11 @@ class OrderRows:
         """Store that nobody waits for these any more; raises DMError."""
         self._progress.beside(lambda connection: write_left(connection, self._key, sources))
 
-    def publish(self, made: Callable[[Mark], SourceProgress]) -> SourceProgress:
+    def publish(self, made: Callable[[CommittedPoint], SourceProgress]) -> SourceProgress:
         """Store the checkpoint, and the row that is made of its mark, in one transaction; raises DMError."""
         rows: list[SourceProgress] = []
 
-        def store(connection: TargetConnection, mark: Mark) -> None:
+        def store(connection: TargetConnection, mark: CommittedPoint) -> None:
             rows.append(made(mark))
             write_order(connection, self._key, rows[-1])
 

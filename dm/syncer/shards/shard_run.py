@@ -21,7 +21,7 @@ from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed
-from dm.progress.shards.group import READ_AGAIN, Group, Shard, Standing
+from dm.progress.shards.group import READ_AGAIN, Shard, ShardGroup, Standing
 from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.holds import HeldTable, begin_second, earliest, read_held, return_second, undecided_before
 from dm.progress.shards.sources import expect_sources
@@ -35,7 +35,7 @@ from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.syncer.apply.target_sessions import TargetSessions
 from dm.syncer.beside import BesideWatch
 from dm.syncer.ddl.shard_gate import ShardReading
-from dm.syncer.parts import Parts
+from dm.syncer.parts import RunParts
 from dm.syncer.shards.pass_end import PassEnd
 from dm.syncer.state_found import StateFound
 from dm.unit import JSON
@@ -51,7 +51,7 @@ class Unresolved:
     statements: tuple[str, ...]
     since: datetime
     place: Position
-    group: Group
+    group: ShardGroup
     optimistic: bool
 
     def to_json(self) -> dict[str, JSON]:
@@ -252,7 +252,7 @@ class ShardRun:
 
     def follow(
         self,
-        parts: Parts,
+        parts: RunParts,
         state: StateFound,
         sessions: TargetSessions,
         failed: Callable[[BaseException], None],

@@ -82,7 +82,7 @@ _TO_BE_FOLLOWED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _CheckedSource:
     """The server of a source file."""
 
     source: Server
@@ -110,6 +110,6 @@ def _lacking(server: Server) -> list[CheckResult]:
     return [
         result
         for item, check in _TO_BE_FOLLOWED
-        for result in check(_Asked(server), Answers(item, server.role))
+        for result in check(_CheckedSource(server), Answers(item, server.role))
         if result.state == "failure"
     ]

@@ -72,15 +72,15 @@ def untransactional(engine: str | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _ParsedTable:
     structure: str
     schema: TableSchema
     piece: Piece
 
 
-def _parsed(context: Context, answers: Answers) -> tuple[dict[TableName, _Table], list[CheckResult]]:
+def _parsed(context: Context, answers: Answers) -> tuple[dict[TableName, _ParsedTable], list[CheckResult]]:
     """The tables that the load creates, and findings for what is not understood."""
-    tables: dict[TableName, _Table] = {}
+    tables: dict[TableName, _ParsedTable] = {}
     failures: dict[str, list[TableName]] = {}
     for name in context.to_be_made:
         structure = context.structures.get(name)
@@ -88,7 +88,7 @@ def _parsed(context: Context, answers: Answers) -> tuple[dict[TableName, _Table]
             continue
         source = context.source_context(name)
         try:
-            tables[name] = _Table(structure, parse_create_table(structure, source), Piece.of(structure, source))
+            tables[name] = _ParsedTable(structure, parse_create_table(structure, source), Piece.of(structure, source))
         except DMError as error:
             failures.setdefault(str(error.details.get("why", error.message)), []).append(name)
     return tables, [
@@ -105,7 +105,7 @@ class _Collations:
     """The collations of the tables, and what becomes of them at the target."""
 
     context: Context
-    tables: Mapping[TableName, _Table]
+    tables: Mapping[TableName, _ParsedTable]
 
     @cached_property
     def known(self) -> frozenset[str]:
@@ -191,7 +191,7 @@ class _Collations:
         return None if other == collation else other
 
 
-def _engines(context: Context, answers: Answers, tables: Mapping[TableName, _Table]) -> Iterator[CheckResult]:
+def _engines(context: Context, answers: Answers, tables: Mapping[TableName, _ParsedTable]) -> Iterator[CheckResult]:
     """Engines that can't roll back: which the target's tables would have, too, and which nobody has mapped."""
     if is_tidb(context.target.facts.version_text):
         return  # it has one engine, and takes any name for it
@@ -213,14 +213,14 @@ def _engines(context: Context, answers: Answers, tables: Mapping[TableName, _Tab
         )
 
 
-def _engines_by_default(context: Context, tables: Mapping[TableName, _Table]) -> dict[TableName, str]:
+def _engines_by_default(context: Context, tables: Mapping[TableName, _ParsedTable]) -> dict[TableName, str]:
     said = {engine_name(name) for name in context.config.engine_map}
     by_default = {engine_name(name): name for name in ENGINES_BY_DEFAULT}
     engines = {name: engine_name(table.schema.engine or "") for name, table in tables.items()}
     return {name: by_default[engine] for name, engine in engines.items() if engine in by_default.keys() - said}
 
 
-def _untransactional_engines(context: Context, tables: Mapping[TableName, _Table]) -> dict[TableName, str]:
+def _untransactional_engines(context: Context, tables: Mapping[TableName, _ParsedTable]) -> dict[TableName, str]:
     found: dict[TableName, str] = {}
     for name, table in tables.items():
         engine = context.rules.translation.engine(table.schema.engine)
@@ -233,7 +233,7 @@ _SPELLED = {"myisam": "MyISAM", "memory": "MEMORY", "aria": "Aria", "csv": "CSV"
 
 
 def _refused(
-    context: Context, answers: Answers, tables: Mapping[TableName, _Table], collations: _Collations
+    context: Context, answers: Answers, tables: Mapping[TableName, _ParsedTable], collations: _Collations
 ) -> Iterator[CheckResult]:
     """What the target says to the structures."""
     config = context.config
@@ -281,7 +281,7 @@ def _refused(
 
 
 def _trials(
-    context: Context, targets: TargetTables, tables: Mapping[TableName, _Table], place: TableName
+    context: Context, targets: TargetTables, tables: Mapping[TableName, _ParsedTable], place: TableName
 ) -> Iterator[tuple[list[TableName], DMError | tuple[str, ...]]]:
     """Structures that the target refuses, or of which it leaves parts out, each with the tables that have it."""
     alike: dict[str, list[TableName]] = {}
@@ -326,7 +326,7 @@ def _way_out(error: DMError) -> str:
     )
 
 
-def _count(tables: Mapping[TableName, _Table]) -> str:
+def _count(tables: Mapping[TableName, _ParsedTable]) -> str:
     return "1 table" if len(tables) == 1 else f"{len(tables)} tables"
 
 

@@ -36,7 +36,7 @@ from dm.mysql.equality.values import text_of
 from dm.sourcelog.upstream.connection import Connection, fetch
 from dm.sourcelog.upstream.row_session import row_session
 from dm.tools.diff.slices import Slice, cut
-from dm.tools.diff.snapshot import Reading
+from dm.tools.diff.snapshot import SnapshotStatements
 from dm.tools.diff.table import TARGET, ComparedTable, TableAt, role_at, shape_of
 from dm.tools.diff.versions import ROW_COST, Difference, Values, Versions
 
@@ -79,21 +79,21 @@ class ChunkOutcome:
 
 
 @dataclass
-class _Sessions:
+class _ChunkSessions:
     endpoints: dict[int, Endpoint]
-    readings: Mapping[int, Reading]
+    readings: Mapping[int, SnapshotStatements]
     _open: dict[int, Connection] = field(default_factory=dict)
 
     def at(self, place: int) -> Connection:
         if place not in self._open:
             self._open[place] = row_session(self.endpoints[place], role=role_at(place))
-            self._say(place, self.readings.get(place, Reading()).once)
+            self._say(place, self.readings.get(place, SnapshotStatements()).once)
         return self._open[place]
 
     def begin(self, places: Iterable[int]) -> None:
         """A chunk begins: where it is to be read as of one moment, that is now."""
         for place in places:
-            self._say(place, self.readings.get(place, Reading()).each_time)
+            self._say(place, self.readings.get(place, SnapshotStatements()).each_time)
 
     def _say(self, place: int, statement: str) -> None:
         if statement:
@@ -112,7 +112,7 @@ class ChunkComparer:
     tables: tuple[ComparedTable, ...]
     where: str = ""
     max_load: int = 0  # threads that run at a server; more let a chunk wait, and 0 is any number
-    readings: Mapping[int, Reading] = field(default_factory=dict)
+    readings: Mapping[int, SnapshotStatements] = field(default_factory=dict)
     kept_bytes: int = KEPT_BYTES  # of rows that are kept at a time
     words: int = WORDED  # rows of a chunk that are told in words
     fixes: bool = True  # whether statements are made
@@ -120,7 +120,7 @@ class ChunkComparer:
     def __call__(self, chunks: tuple[Chunk, ...]) -> tuple[ChunkOutcome, ...]:
         """One after the other, over one session of each server; those behind too many differences are left out."""
         found, kept = list[ChunkOutcome](), 0
-        with closing(_Sessions(self.endpoints, self.readings)) as sessions:
+        with closing(_ChunkSessions(self.endpoints, self.readings)) as sessions:
             for chunk in chunks:
                 if self.max_load:
                     wait_for_rest(map(sessions.at, self.endpoints), self.max_load)
@@ -144,7 +144,7 @@ class ChunkComparer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ServerVerdict:
     """What the servers say of a chunk."""
 
     equal: bool
@@ -156,7 +156,7 @@ class _Asked:
 class _Comparison:
     table: ComparedTable
     chunk: Chunk
-    sessions: _Sessions
+    sessions: _ChunkSessions
     options: ChunkComparer
 
     def outcome(self) -> ChunkOutcome:
@@ -191,7 +191,7 @@ class _Comparison:
         faults.hit("diff.session_open")
         return fetch(session, sql, role=role_at(side.place))
 
-    def _in_order(self) -> _Asked | None:
+    def _in_order(self) -> _ServerVerdict | None:
         """What the servers say of the rows in their order; None where one can't, or there are several sources."""
         if not self.table.ordered:
             return None
@@ -204,9 +204,9 @@ class _Comparison:
                 return None
             found.append(answer)
         target, source = found
-        return _Asked(source == target, source.rows, target.rows)
+        return _ServerVerdict(source == target, source.rows, target.rows)
 
-    def _in_sum(self) -> _Asked | None:
+    def _in_sum(self) -> _ServerVerdict | None:
         """What they say of the rows in any order; None where one can't."""
         source, target = Checksum(), Checksum()
         for side in self.table.sides:
@@ -218,7 +218,7 @@ class _Comparison:
                 target = answer
             else:
                 source += answer
-        return _Asked(source == target, source.rows, target.rows)
+        return _ServerVerdict(source == target, source.rows, target.rows)
 
     def _bucket_sums(self) -> tuple[_Sums, _Sums] | None:
         """The checksums of the buckets of sources and target; None where a server can't say."""

@@ -40,7 +40,7 @@ from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.binlog.value import Value
 from dm.mysql.equality.checksum import has_text
-from dm.mysql.equality.values import Part
+from dm.mysql.equality.values import ComparedValue
 from dm.mysql.sql.json_expression import NOTHING, json_expression
 from dm.mysql.sql.literal import encode, equal_members
 from dm.session.state import CLIENT_HEAD
@@ -238,14 +238,14 @@ def _by_key(table: ComparedTable, values: Values) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Column:
+class _LiteralColumn:
     base: str
     charset: str | None
 
 
-def _literal(part: Part, value: bytes | None) -> bytes:
+def _literal(part: ComparedValue, value: bytes | None) -> bytes:
     """What was read as a literal."""
-    return encode(None if value is None else _value(part.base, value), _Column(part.base, part.charset))
+    return encode(None if value is None else _value(part.base, value), _LiteralColumn(part.base, part.charset))
 
 
 def _value(base: str, value: bytes) -> Value:

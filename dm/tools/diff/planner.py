@@ -47,8 +47,8 @@ from dm.sourcelog.upstream.facts import list_tables, read_structure
 from dm.sourcelog.upstream.row_session import question_session, row_session
 from dm.tools.diff.chunk import Chunk
 from dm.tools.diff.options import DiffOptions
-from dm.tools.diff.snapshot import TARGET_WORD, Reading, Snapshots
-from dm.tools.diff.table import TARGET, ComparedTable, Origin, compared_table, role_at, shape_of, sorted_alike
+from dm.tools.diff.snapshot import TARGET_WORD, Snapshots, SnapshotStatements
+from dm.tools.diff.table import TARGET, ComparedTable, DiffSource, compared_table, role_at, shape_of, sorted_alike
 
 _EVENTS: tuple[RowEvent, ...] = ("insert", "update", "delete")
 
@@ -80,7 +80,7 @@ class _Server:
     folding: int  # lower_case_table_names
 
 
-class Planner:
+class DiffPlanner:
     """Plans the comparison of the subtasks of a task."""
 
     def __init__(self, subtasks: Sequence[SubtaskConfig], options: DiffOptions, stop: threading.Event) -> None:
@@ -92,7 +92,7 @@ class Planner:
         self.endpoints |= {place: subtask.source.endpoint for place, subtask in enumerate(subtasks)}
         places = {TARGET_WORD: TARGET} | {subtask.source_id: place for place, subtask in enumerate(subtasks)}
         self.snapshots = Snapshots.of(options.snapshots, places)
-        self.readings: dict[int, Reading] = {}
+        self.readings: dict[int, SnapshotStatements] = {}
 
     def plan(self, only: frozenset[TableName] | None = None) -> list[PlannedTable]:
         """Every table that the rules lead to; only these where they are given."""
@@ -120,7 +120,7 @@ class Planner:
                 planned.append(self._table(servers, name, origins[name], present))
             return planned
 
-    def moments(self) -> dict[int, Reading]:
+    def moments(self) -> dict[int, SnapshotStatements]:
         """What sessions say from now on, where `now` is meant; raises DMError."""
         with ExitStack() as stack:
             for place in self.snapshots.asked:
@@ -174,19 +174,19 @@ class Planner:
         self._cut(servers, planned, origins)
         return planned
 
-    def _origin(self, server: _Server, table: TableName) -> Origin:
+    def _origin(self, server: _Server, table: TableName) -> DiffSource:
         rules = self._rules[server.place]
         shape = shape_of(server.session, table)
         found = structure.read(server.session, server.flavor, table, rules.route)
         constants = {
             each.column.lower(): f"_utf8mb4 {quoted(each.value.encode()).decode()}" for each in rules.extracted(table)
         }
-        return Origin(server.place, table, found, server.flavor, constants, server.tidb, shape)
+        return DiffSource(server.place, table, found, server.flavor, constants, server.tidb, shape)
 
     def _allowed(
         self,
         planned: PlannedTable,
-        origin: Origin,
+        origin: DiffSource,
         target: Structure,
         servers: dict[int, _Server],
         shards: Sequence[Structure],
@@ -197,10 +197,10 @@ class Planner:
         planned.allowed += [f"{self._named(origin)}: {word}" for word in view.allowed]
         return view.target
 
-    def _named(self, origin: Origin) -> str:
+    def _named(self, origin: DiffSource) -> str:
         return f"{origin.name} of {self._subtasks[origin.place].source_id}"
 
-    def _structure(self, origin: Origin, target: Structure, server: _Server) -> list[str]:
+    def _structure(self, origin: DiffSource, target: Structure, server: _Server) -> list[str]:
         """How the structures differ but for ignored columns, and those that hold parts of the source's names.
 
         A table with such columns was made by a person, who has put them into its keys.

@@ -81,7 +81,7 @@ class TableReport:
 
 
 @dataclass
-class Report:
+class DiffReport:
     """All of it, also while it is under way."""
 
     phase: str = "reading structures"

@@ -40,7 +40,7 @@ _OF_A_SESSION: Final = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class SnapshotStatements:
     """What a session says before it reads."""
 
     once: str = ""
@@ -70,16 +70,16 @@ class Snapshots:
         """Whether a server is read as of a moment that stays: what differs then differs."""
         return any(moment != NOW for moment in self.asked.values())
 
-    def reading(self, place: int, connection: Connection, *, tidb: bool) -> Reading:
+    def reading(self, place: int, connection: Connection, *, tidb: bool) -> SnapshotStatements:
         """What sessions of a server say before they read; raises DMError where it does not have the moment."""
         moment = self.asked.get(place, "")
         if not moment:
-            return Reading()
+            return SnapshotStatements()
         if not tidb:
             if moment != NOW:
                 raise DMError("diff-snapshot-refused", address=f"{connection.host}:{connection.port}", moment=moment)
-            return Reading(each_time=_OF_A_SESSION)
-        return Reading(once=f"SET SESSION tidb_snapshot = '{_timestamp(connection, moment)}'")
+            return SnapshotStatements(each_time=_OF_A_SESSION)
+        return SnapshotStatements(once=f"SET SESSION tidb_snapshot = '{_timestamp(connection, moment)}'")
 
 
 def _timestamp(connection: Connection, moment: str) -> int:

@@ -22,7 +22,7 @@ from dm.mysql.equality.checksum import (
     sequence_queries,
 )
 from dm.mysql.equality.structure import Structure
-from dm.mysql.equality.values import Part, Side, parts, row_text, text_of
+from dm.mysql.equality.values import ComparedValue, Side, parts, row_text, text_of
 from dm.mysql.schema.table import TableSchema
 from dm.sourcelog.upstream.connection import Connection, fetch
 from dm.tools.diff.slices import Slice
@@ -45,7 +45,7 @@ class TableAt:
 
     place: int
     name: TableName
-    row: tuple[Part, ...]
+    row: tuple[ComparedValue, ...]
     key: tuple[int, ...]  # indexes into the row; all of it for a table without a key
     shape: str = ""  # of the columns when this was planned; "" where nobody asks
 
@@ -96,7 +96,7 @@ class TableAt:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class DiffSource:
     """A source's table before it is compared."""
 
     place: int
@@ -148,7 +148,7 @@ def compared_table(
     target: TableName,
     structure: Structure,
     flavor: Flavor,
-    origins: Sequence[Origin],
+    origins: Sequence[DiffSource],
     ignored: frozenset[str],
     *,
     json_types: bool,
@@ -156,7 +156,7 @@ def compared_table(
     shape: str = "",
 ) -> ComparedTable:
     """What is compared: the columns that all sides have, but for the ignored ones."""
-    rows: list[list[Part]] = [[] for _ in range(len(origins) + 1)]
+    rows: list[list[ComparedValue]] = [[] for _ in range(len(origins) + 1)]
     labels: list[str] = []
     for column in structure.columns:
         name = column.name.lower()

@@ -30,8 +30,8 @@ from dm.tools.diff.chunk import WORDED, Chunk, ChunkComparer, ChunkOutcome
 from dm.tools.diff.done_chunks import DoneChunks, chunk_name
 from dm.tools.diff.fix import FixFiles
 from dm.tools.diff.options import DiffOptions
-from dm.tools.diff.planner import PlannedTable, Planner
-from dm.tools.diff.report import Found, Report, Suspects, TableReport
+from dm.tools.diff.planner import DiffPlanner, PlannedTable
+from dm.tools.diff.report import DiffReport, Found, Suspects, TableReport
 from dm.tools.diff.snapshot import Lag, TargetProgress
 from dm.tools.diff.versions import Difference
 from dm.unit import JSON, UnitName
@@ -87,7 +87,7 @@ class DiffUnit:
         self._options = options
         self._spark = spark
         self._clock = clock or SystemClock()
-        self.report = Report()
+        self.report = DiffReport()
         self._began = 0.0
         self._directory = directory
         self._done = DoneChunks(None, options.asked, resume=False)
@@ -109,7 +109,7 @@ class DiffUnit:
                 self._done.close(over=self.report.over)
 
     def _run(self, stop: threading.Event) -> None:
-        planner = Planner(self._subtasks, self._options, stop)
+        planner = DiffPlanner(self._subtasks, self._options, stop)
         tables = {planned.name: planned for planned in self._settled(planner, planner.plan(), stop)}
         reports = {name: TableReport(name) for name in tables}
         self.report.tables = list(reports.values())
@@ -132,7 +132,7 @@ class DiffUnit:
         self.report.over = not stop.is_set()
         self.report.phase = "finished"
 
-    def _settled(self, planner: Planner, planned: list[PlannedTable], stop: threading.Event) -> list[PlannedTable]:
+    def _settled(self, planner: DiffPlanner, planned: list[PlannedTable], stop: threading.Event) -> list[PlannedTable]:
         """The same tables; structures differ only if several looks say so, as rows do.
 
         A statement that was executed at a source is on its way to the target.
@@ -169,7 +169,7 @@ class DiffUnit:
 
     def _compare(
         self,
-        planner: Planner,
+        planner: DiffPlanner,
         planned: Sequence[PlannedTable],
         reports: Mapping[TableName, TableReport],
         stop: threading.Event,
@@ -278,7 +278,7 @@ class DiffUnit:
 
     def _look_again(
         self,
-        planner: Planner,
+        planner: DiffPlanner,
         comparer: ChunkComparer,
         first: Found,
         planned: Sequence[PlannedTable],

@@ -45,17 +45,17 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _RowVersion:
     side: TableAt
     values: Values
 
 
-class _Rows:
+class _SideRows:
     """Of one side, by their keys; a row is known by its text."""
 
     def __init__(self) -> None:
         self.by_key: dict[bytes, Counter[bytes]] = {}
-        self.read: dict[bytes, _Row] = {}
+        self.read: dict[bytes, _RowVersion] = {}
 
 
 class Versions:
@@ -63,7 +63,7 @@ class Versions:
 
     def __init__(self, table: ComparedTable) -> None:
         self._table = table
-        self._source, self._target = _Rows(), _Rows()
+        self._source, self._target = _SideRows(), _SideRows()
         self.size = 0  # bytes that they take, roughly
 
     @property
@@ -88,7 +88,7 @@ class Versions:
         text = text_of(side.row, values)
         rows.by_key.setdefault(key, Counter())[text] += 1
         if text not in rows.read:
-            rows.read[text] = _Row(side, values)
+            rows.read[text] = _RowVersion(side, values)
             # Of a value that may be large, the text has only the hash.
             self.size += ROW_COST + len(text) + sum(len(value) for value in values if value)
 
@@ -133,7 +133,7 @@ class Versions:
         )
 
 
-def _other_columns(table: TableAt, *rows: _Row) -> tuple[str, ...]:
+def _other_columns(table: TableAt, *rows: _RowVersion) -> tuple[str, ...]:
     ours, theirs = (
         [part.canonical(value) for part, value in zip(row.side.row, row.values, strict=True)] for row in rows
     )

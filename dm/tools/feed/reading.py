@@ -50,7 +50,7 @@ _ENDS: Final = frozenset({"feed-ddl", "feed-xa", "feed-partial-image", "feed-sou
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class FeedBatch:
     """A part of the relay, cut into pieces for tasks: each begins where the one before ends."""
 
     end: Position
@@ -58,7 +58,7 @@ class Batch:
 
 
 @dataclass(slots=True)
-class _Table:
+class _FeedTable:
     table_map: TableMap
     schema: TableSchema
     wire: tuple[Column, ...]
@@ -82,7 +82,7 @@ class FeedReading:
 
     def __init__(self, options: FeedOptions) -> None:
         self._options = options
-        self._known: dict[int, _Table] = {}
+        self._known: dict[int, _FeedTable] = {}
         self._table = KnownTable(options)
 
     def _transactions(self, start: Position) -> Iterator[SourceTransaction]:
@@ -93,7 +93,7 @@ class FeedReading:
                 raise
             raise DMError("feed-source-switched", now=error.details["now"], before=error.details["before"]) from error
 
-    def batch(self, start: Position, size: int | None, limit: Position | None = None) -> Batch:
+    def batch(self, start: Position, size: int | None, limit: Position | None = None) -> FeedBatch:
         """What comes behind `start`: at most about `size` bytes, and nothing that ends behind `limit`."""
         end, cuts, read, of_task = start, [], 0, 0
         try:
@@ -114,7 +114,7 @@ class FeedReading:
         except DMError as error:
             if error.name not in _ENDS or end == start:
                 raise
-        return Batch(end, tuple(cuts))
+        return FeedBatch(end, tuple(cuts))
 
     def _examine(self, transaction: SourceTransaction) -> None:
         """Raise DMError where the feed can't deliver the transaction."""
@@ -163,16 +163,16 @@ class FeedReading:
                 place = (end.server_uuid, end.file, end.offset, number, gtid, committed)
                 yield (*place, name.schema, name.table, kind, before, after)
 
-    def _table_of(self, item: RowsItem, end: Position) -> _Table:
+    def _table_of(self, item: RowsItem, end: Position) -> _FeedTable:
         return self._known.get(id(item.table_map)) or self._learn(item.table_map, end)
 
-    def _learn(self, table_map: TableMap, end: Position) -> _Table:
+    def _learn(self, table_map: TableMap, end: Position) -> _FeedTable:
         schema = self._options.structures[TableName(table_map.schema, table_map.table)]
         wire = tuple(wire_columns(schema, self._options.flavor))
         why = mismatch(table_map, wire)
         if why is not None:
             raise DMError("structure-mismatch", table=str(schema.name), why=why, position=end)
-        self._known[id(table_map)] = table = _Table(table_map, schema, wire)
+        self._known[id(table_map)] = table = _FeedTable(table_map, schema, wire)
         return table
 
 

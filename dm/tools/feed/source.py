@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from dm.position import Position
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.tools.feed.options import FeedOptions, offset_of, position_of
-from dm.tools.feed.reading import Batch, Change, FeedReading
+from dm.tools.feed.reading import Change, FeedBatch, FeedReading
 
 SCHEMA: Final = (
     "server string, file string, position bigint, number int, gtid string, committed timestamp,"
@@ -45,7 +45,7 @@ class RelayDataSource(DataSource):
         return RelayStreamReader(self.options)
 
 
-class _Part(InputPartition):
+class _FeedPartition(InputPartition):
     """What one task reads."""
 
     def __init__(self, begin: Offset, end: Offset) -> None:
@@ -60,7 +60,7 @@ class RelayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Mapping[str, str]) -> None:
         self._options = FeedOptions.of(options)
         self._limit: Position | None = None
-        self._planned: tuple[Position, Batch] | None = None
+        self._planned: tuple[Position, FeedBatch] | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
         """Where a query without a checkpoint begins."""
@@ -94,9 +94,9 @@ class RelayStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._planned is not None and self._planned[0] == begin and self._planned[1].end == to:
             cuts = self._planned[1].cuts
         places = [start, *map(offset_of, cuts), end]
-        return [_Part(one, other) for one, other in itertools.pairwise(places)]
+        return [_FeedPartition(one, other) for one, other in itertools.pairwise(places)]
 
     def read(self, partition: InputPartition) -> Iterator[Change]:
         """The rows of a task's part."""
-        assert isinstance(partition, _Part)
+        assert isinstance(partition, _FeedPartition)
         return FeedReading(self._options).changes(position_of(partition.begin), position_of(partition.end))

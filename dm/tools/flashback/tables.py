@@ -49,7 +49,7 @@ class SourceStructures:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetSide:
+class FlashbackTarget:
     """What is asked of the target."""
 
     table: Callable[[TableName], TargetTable | None]
@@ -58,7 +58,7 @@ class TargetSide:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _UndoneTable:
     table_map: TableMap  # kept alive: its identity is the key
     wire: tuple[Column, ...]
     decoder: RowDecoder
@@ -70,12 +70,12 @@ class _Table:
 class UndoneTables:
     """Knows each table of the stretch by its table map; structures do not change in between (`survey.py`)."""
 
-    def __init__(self, rules: TableRules, source: SourceStructures, target: TargetSide) -> None:
+    def __init__(self, rules: TableRules, source: SourceStructures, target: FlashbackTarget) -> None:
         self._rules = rules
         self._source = source
         self._target = target
         self._parents = {} if source.logs_cascades else parents(source.tables.values())
-        self._known: dict[int, _Table] = {}
+        self._known: dict[int, _UndoneTable] = {}
 
     def statements(self, item: RowsItem, end: Position) -> Iterator[tuple[TableName, bytes]]:
         """The target's table and the statement for each change of an event, in the event's order; raises DMError."""
@@ -99,7 +99,7 @@ class UndoneTables:
             error.position = error.position or str(end)
             raise
 
-    def _learn(self, name: TableName, table_map: TableMap, end: Position) -> _Table:
+    def _learn(self, name: TableName, table_map: TableMap, end: Position) -> _UndoneTable:
         schema = self._source.tables.get(name)
         if schema is None:
             raise DMError("structure-unknown", table=str(name), why="the checkpoint has none", position=end)
@@ -115,12 +115,12 @@ class UndoneTables:
         row_filter = self._rules.row_filter(schema, wire, self._target.judges)
         names = self._parents.get(name, frozenset())
         acting = frozenset(at for at, column in enumerate(wire) if column.name.lower() in names)
-        table = _Table(table_map, wire, RowDecoder(table_map, wire), plan, row_filter, acting)
+        table = _UndoneTable(table_map, wire, RowDecoder(table_map, wire), plan, row_filter, acting)
         self._known[id(table_map)] = table
         return table
 
     @staticmethod
-    def _refuse_lost(table: _Table, before: Row | None, after: Row | None) -> None:
+    def _refuse_lost(table: _UndoneTable, before: Row | None, after: Row | None) -> None:
         if not table.acting or before is None:
             return
         if after is None or any(after[at] is not ABSENT and after[at] != before[at] for at in table.acting):

@@ -44,7 +44,7 @@ from dm.sourcelog.stream.until import Until
 from dm.tools.flashback.backwards import BackwardsFile
 from dm.tools.flashback.request import FlashbackRequest, RelayedSubtask, SourceReport, place_of
 from dm.tools.flashback.survey import Stretch, Surveyor
-from dm.tools.flashback.tables import SourceStructures, TargetSide, UndoneTables
+from dm.tools.flashback.tables import FlashbackTarget, SourceStructures, UndoneTables
 from dm.unit import JSON, UnitName
 
 _STATEMENT, _TRANSACTION = b"S", b"T"
@@ -129,7 +129,7 @@ class FlashbackUnit:
                 computing=in_files(applications_settings(control, origin.settings, subtask.application_zone)),
             )
             zone = filter_zone(control) if subtask.expression_filters else ""
-            target = TargetSide(schemas.get, options, Judges(weights, filters, zone))
+            target = FlashbackTarget(schemas.get, options, Judges(weights, filters, zone))
             tables = UndoneTables(rules, _structures(origin, checkpoint), target)
             try:
                 self._write(stretch, checkpoint, self._wanted(rules), origin, tables, report, stop)

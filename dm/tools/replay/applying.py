@@ -24,18 +24,18 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.lane_rows import LaneClaim
-from dm.progress.replayed import REMOVALS, Part, Piece, done_parts, lane_of, record_part
+from dm.progress.replayed import REMOVALS, RelayRange, ReplayPart, done_parts, lane_of, record_part
 from dm.progress.tables import SubtaskKey
 from dm.tools.replay.reduction import Changer, Net, Reduction
 from dm.tools.replay.spill import spilled
-from dm.tools.replay.surroundings import Surroundings
+from dm.tools.replay.surroundings import ReplayContext
 from dm.tools.replay.tables import ReplayedTable, ReplayTables
 
 _METADATA_LOCK_SECONDS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class BucketResult:
     """What a bucket came to in one of the two jobs."""
 
     bucket: int
@@ -47,14 +47,14 @@ class Applied:
 class BucketApplier:
     """Applies buckets, each part once."""
 
-    around: Surroundings
+    around: ReplayContext
     key: SubtaskKey
     epoch: int
     lanes: int
-    pieces: tuple[Piece, ...]
+    pieces: tuple[RelayRange, ...]
     phase: int
 
-    def __call__(self, bucket: int) -> Applied:
+    def __call__(self, bucket: int) -> BucketResult:
         """Apply what is left of a bucket; raises DMError."""
         connection = TargetConnection(self.around.subtask.target, several=True)
         try:
@@ -66,9 +66,9 @@ class BucketApplier:
         finally:
             connection.close()
 
-    def changes(self, bucket: int, tables: ReplayTables) -> list[Sized]:
+    def changes(self, bucket: int, tables: ReplayTables) -> list[SizedChange]:
         """Those of this job, in an order that is the same each time."""
-        found: list[Sized] = []
+        found: list[SizedChange] = []
         for first in (True,) if self.phase == REMOVALS else (True, False):
             for table, nets in self._joined(bucket, tables, first=first):
                 changer = Changer(table.plan, again=self.around.again, updates=table.updates)
@@ -94,7 +94,7 @@ class BucketApplier:
             # In the order of their keys rows meet the same pages of the target.
             yield table, sorted(reduction.nets(), key=lambda net: _sortable(net.key))
 
-    def _apply(self, connection: TargetConnection, bucket: int, changes: Sequence[Sized]) -> Applied:
+    def _apply(self, connection: TargetConnection, bucket: int, changes: Sequence[SizedChange]) -> BucketResult:
         applied = events = 0
         claim: LaneClaim | None = None
         parts = [*cut(changes)]
@@ -104,9 +104,9 @@ class BucketApplier:
             if number in done:
                 continue
             claim = claim or self._claim(connection)
-            events += commit_part(connection, claim, Part(self.phase, bucket, number), part)
+            events += commit_part(connection, claim, ReplayPart(self.phase, bucket, number), part)
             applied += len(part)
-        return Applied(bucket, applied, events)
+        return BucketResult(bucket, applied, events)
 
     def _claim(self, connection: TargetConnection) -> LaneClaim:
         """The first lane that no other session of this run has."""
@@ -123,7 +123,7 @@ class BucketApplier:
 _ORDER: Final = {ChangeKind.DELETE: 0, ChangeKind.UPDATE: 1, ChangeKind.INSERT: 2}
 
 
-def _kind(sized: Sized) -> int:
+def _kind(sized: SizedChange) -> int:
     return _ORDER[sized.change.kind]
 
 
@@ -133,12 +133,12 @@ def _sortable(key: object) -> tuple[tuple[str, object], ...]:
     return tuple((type(value).__name__, value) for value in values)
 
 
-def _made(make: Callable[[Net], RowChange | None], nets: Iterable[Net], table: ReplayedTable) -> Iterator[Sized]:
+def _made(make: Callable[[Net], RowChange | None], nets: Iterable[Net], table: ReplayedTable) -> Iterator[SizedChange]:
     reads = table.plan.events is None
     for net in nets:
         change = make(_read(net, table) if reads else net)
         if change is not None:
-            yield Sized(change, size_of(net, change.kind))  # of the net effect as it is in the file
+            yield SizedChange(change, size_of(net, change.kind))  # of the net effect as it is in the file
 
 
 def _read(net: Net, table: ReplayedTable) -> Net:
@@ -153,7 +153,7 @@ _BYTES: Final = 8 << 20
 _IMAGE: Final = 200  # bytes of an image whose size is not known
 
 
-class Sized(NamedTuple):
+class SizedChange(NamedTuple):
     """A change, and how much the net effect that it comes from is in its file."""
 
     change: RowChange
@@ -167,7 +167,7 @@ def size_of(net: Net, kind: ChangeKind) -> int:
     return sum(_IMAGE if raw is None else len(raw) for raw in (before, after))
 
 
-def cut(changes: Sequence[Sized]) -> Iterator[list[RowChange]]:
+def cut(changes: Sequence[SizedChange]) -> Iterator[list[RowChange]]:
     """The changes of each part."""
     part: list[RowChange] = []
     size = 0
@@ -189,7 +189,7 @@ def demand_same_cuts(parts: Sequence[Sequence[RowChange]], done: Mapping[int, in
             raise DMError("replay-parts-unlike", part=number, bucket=bucket, done=changes, now=now)
 
 
-def commit_part(connection: TargetConnection, claim: LaneClaim, part: Part, changes: Sequence[RowChange]) -> int:
+def commit_part(connection: TargetConnection, claim: LaneClaim, part: ReplayPart, changes: Sequence[RowChange]) -> int:
     """Apply a part in one transaction; gives how many changes went as events. Raises DMError."""
 
     def last() -> None:
@@ -199,7 +199,7 @@ def commit_part(connection: TargetConnection, claim: LaneClaim, part: Part, chan
     attempts = Attempts()
     while True:
         try:
-            applied = apply_batch(connection, changes, first=_LaneRow(claim, connection), last=last)
+            applied = apply_batch(connection, changes, first=_ReplayLaneRow(claim, connection), last=last)
             break
         except DMError as error:
             if attempts.again(error):
@@ -212,7 +212,7 @@ def commit_part(connection: TargetConnection, claim: LaneClaim, part: Part, chan
     return applied.as_events
 
 
-def _is_done(connection: TargetConnection, claim: LaneClaim, part: Part, changes: int) -> bool:
+def _is_done(connection: TargetConnection, claim: LaneClaim, part: ReplayPart, changes: int) -> bool:
     try:
         return done_parts(connection, claim.key, part.phase, part.bucket).get(part.number) == changes
     except DMError:
@@ -220,7 +220,7 @@ def _is_done(connection: TargetConnection, claim: LaneClaim, part: Part, changes
 
 
 @dataclass(frozen=True, slots=True)
-class _LaneRow:
+class _ReplayLaneRow:
     """How each transaction begins: with the lane's own row."""
 
     claim: LaneClaim

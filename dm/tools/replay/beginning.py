@@ -24,7 +24,7 @@ from dm.tools.replay.tables import KnownTables
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class ReplayStart:
     """What a replay starts with."""
 
     claim: LaneClaim
@@ -52,7 +52,7 @@ def refuse_unsuited(subtask: SubtaskConfig, origin: Origin, target: TargetConnec
             raise DMError("replay-unsuited", task=subtask.task, why=words)
 
 
-def find_beginning(subtask: SubtaskConfig, taken: Takeover, control: TargetConnection, origin: Origin) -> Beginning:
+def find_beginning(subtask: SubtaskConfig, taken: Takeover, control: TargetConnection, origin: Origin) -> ReplayStart:
     """Read what is stored; raises DMError."""
     claim = taken.claims[CONTROL]
     key, checkpoint = claim.key, taken.checkpoint
@@ -82,7 +82,7 @@ def find_beginning(subtask: SubtaskConfig, taken: Takeover, control: TargetConne
     bound, settings = taken.bound(), subtask.syncer
     again = bound is not None or settings.safe_mode or bool(settings.safe_mode_duration)
     known = _known(subtask, checkpoint, control, key)
-    return Beginning(claim, replace(checkpoint, bound=bound), stored, known, again)
+    return ReplayStart(claim, replace(checkpoint, bound=bound), stored, known, again)
 
 
 def _known(subtask: SubtaskConfig, checkpoint: Checkpoint, control: TargetConnection, key: SubtaskKey) -> KnownTables:

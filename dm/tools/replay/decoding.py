@@ -35,7 +35,7 @@ from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.rows_before import effect_of
 from dm.mysql.sql.statement import classify
 from dm.position import Position
-from dm.progress.replayed import Piece
+from dm.progress.replayed import RelayRange
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.brought_back import asking
 from dm.sourcelog.stream.prepared import PreparedRows, PreparedTransactions, Wanted
@@ -47,7 +47,7 @@ from dm.syncer.apply.source_table import KINDS
 from dm.syncer.ddl.changed_rows import changes_rows
 from dm.tools.replay.reduction import Net, Reduction, bucket_of
 from dm.tools.replay.spill import Section, SpilledTable, SpillWriter
-from dm.tools.replay.surroundings import Surroundings
+from dm.tools.replay.surroundings import ReplayContext
 from dm.tools.replay.tables import ReplayTables
 
 _ITEMS: Final = 512  # of a transaction that are decoded together
@@ -109,7 +109,7 @@ class _Nothing(PreparedRows):
 class Decoded:
     """What came of a piece."""
 
-    piece: Piece  # as far as it was taken
+    piece: RelayRange  # as far as it was taken
     changes: int
     rows: int  # that were touched
     barrier: str = ""  # why it ends before its end
@@ -122,10 +122,10 @@ class Decoded:
 class PieceDecoder:
     """Reads pieces, each into a file."""
 
-    around: Surroundings
+    around: ReplayContext
     buckets: int
 
-    def __call__(self, piece: Piece) -> Decoded:
+    def __call__(self, piece: RelayRange) -> Decoded:
         """Reduce a piece; its file is there when this returns, for what was taken of it."""
         with self.around.tables() as tables:
             decoded = self._read(piece, tables)
@@ -138,7 +138,7 @@ class PieceDecoder:
         faults.hit("replay.decoded")
         return decoded
 
-    def _read(self, piece: Piece, tables: ReplayTables) -> Decoded:
+    def _read(self, piece: RelayRange, tables: ReplayTables) -> Decoded:
         tables.forget()
         writer = SpillWriter(self.around.spill(piece))
         reading = _Reading(tables, self.around, writer, self.buckets)
@@ -146,7 +146,7 @@ class PieceDecoder:
         try:
             there, why = reading.take(piece, scratch)
             if why:
-                return Decoded(Piece(piece.file, piece.begin, there), 0, 0, why)
+                return Decoded(RelayRange(piece.file, piece.begin, there), 0, 0, why)
             reading.round()
             writer.finish()
         finally:
@@ -166,7 +166,7 @@ class PieceDecoder:
 class _Reading:
     """One pass over a piece."""
 
-    def __init__(self, tables: ReplayTables, around: Surroundings, writer: SpillWriter, buckets: int) -> None:
+    def __init__(self, tables: ReplayTables, around: ReplayContext, writer: SpillWriter, buckets: int) -> None:
         self._tables = tables
         self._around = around
         self._rules: TableRules = tables.rules
@@ -177,7 +177,7 @@ class _Reading:
         self._bytes = 0  # since the last round
         self.changes = self.rows = 0
 
-    def take(self, piece: Piece, scratch: Path) -> tuple[int, str]:
+    def take(self, piece: RelayRange, scratch: Path) -> tuple[int, str]:
         """Reduce the piece; gives where it ends, and why there if it is not its end."""
         around, there = self._around, piece.begin
         start = Position(around.server_uuid, piece.file, piece.begin)

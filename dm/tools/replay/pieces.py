@@ -20,7 +20,7 @@ from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import MAGIC_SIZE, Position
 from dm.progress.checkpoint import FileBirth
-from dm.progress.replayed import Piece, StoredReplay
+from dm.progress.replayed import RelayRange, StoredReplay
 from dm.sourcelog.relaylog.index import FileIndex, read_index
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, file_number
 from dm.sourcelog.relaylog.recovery import gtids_at
@@ -51,9 +51,9 @@ class RelayStretch:
                 return cls(sub, start, flavor)
         raise DMError("replay-without-relay", place=start, server=start.server_uuid)
 
-    def pieces(self, size: int = PIECE_BYTES, end: Position | None = None) -> list[Piece]:
+    def pieces(self, size: int = PIECE_BYTES, end: Position | None = None) -> list[RelayRange]:
         """The pieces, each of about `size` bytes, up to the relay's present end or to `end`, if that comes first."""
-        found: list[Piece] = []
+        found: list[RelayRange] = []
         for name in self._files():
             if end is not None and file_number(name) > end.file_number:
                 break
@@ -90,19 +90,19 @@ class RelayStretch:
         return None if created is None else FileBirth(self.sub.server_uuid, file, created)
 
 
-def _cut(name: str, index: FileIndex, begin: int, size: int, limit: int | None) -> Iterator[Piece]:
+def _cut(name: str, index: FileIndex, begin: int, size: int, limit: int | None) -> Iterator[RelayRange]:
     end = index.complete if limit is None else min(limit, index.complete)
     if end <= begin:
         return
     at = begin
     for mark, _ in index.marks:
         if mark - at >= size and mark < end:
-            yield Piece(name, at, mark)
+            yield RelayRange(name, at, mark)
             at = mark
-    yield Piece(name, at, end)
+    yield RelayRange(name, at, end)
 
 
-def total_bytes(pieces: Sequence[Piece]) -> int:
+def total_bytes(pieces: Sequence[RelayRange]) -> int:
     """How long they are."""
     return sum(piece.end - piece.begin for piece in pieces)
 
@@ -156,7 +156,7 @@ def plan_of(
 ) -> StoredReplay:
     """The plan with what the pieces have in them; raises DMError where nothing is left, or nothing exact."""
     by_begin = {(one.piece.file, one.piece.begin): one for one in found}
-    pieces: list[Piece] = []
+    pieces: list[RelayRange] = []
     replayed: dict[TableName, TableName] = {}
     left: dict[TableName, str] = {}
     ends_before, removals = "", False

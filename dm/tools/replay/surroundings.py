@@ -16,7 +16,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.query import Query
 from dm.mysql.sql.context import SourceContext
-from dm.progress.replayed import Piece
+from dm.progress.replayed import RelayRange
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.transaction import query_context
 from dm.sourcelog.upstream.facts import ServerFacts
@@ -25,7 +25,7 @@ from dm.tools.replay.tables import KnownTables, ReplayTables
 
 
 @dataclass(frozen=True)
-class Surroundings:
+class ReplayContext:
     """The subtask, its source and its tables, and the places on disk."""
 
     subtask: SubtaskConfig
@@ -39,7 +39,7 @@ class Surroundings:
     server_uuid: str  # whose files are read
     again: bool  # earlier runs may have done any of the stretch
 
-    def spill(self, piece: Piece) -> Path:
+    def spill(self, piece: RelayRange) -> Path:
         """The file of a piece's net effects."""
         return self.directory / f"{piece.file}.{piece.begin}-{piece.end}"
 

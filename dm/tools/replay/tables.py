@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from dm.changes.column_map import constant_columns
-from dm.changes.event_rules import Pair, event_form, hindrance, image_reader
+from dm.changes.event_rules import RoutedTable, event_form, hindrance, image_reader
 from dm.changes.native_changes import DirectTable
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_keys import TargetTable
@@ -110,7 +110,7 @@ class ReplayTables:
         # In each job all changes are of different keys, so no keys are needed to keep an order.
         plan = replace(plan, key_functions=())
         decoder = RowDecoder(table_map, wire)
-        pair = Pair(table_map, wire, target, plan, self.options)
+        pair = RoutedTable(table_map, wire, target, plan, self.options)
         if not hindrance(pair):
             plan = replace(plan, events=event_form(pair, decoder))
         table = SourceTable(table_map, wire, decoder, plan, dict.fromkeys(KINDS, True), None, None)

@@ -32,7 +32,7 @@ from dm.progress.replayed import (
     MOST_LANES,
     REMOVALS,
     WRITES,
-    Piece,
+    RelayRange,
     StoredReplay,
     begin_replay,
     continue_replay,
@@ -49,12 +49,12 @@ from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.until import Until
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
-from dm.tools.replay.applying import Applied, BucketApplier
-from dm.tools.replay.beginning import Beginning, find_beginning, refuse_unsuited
+from dm.tools.replay.applying import BucketApplier, BucketResult
+from dm.tools.replay.beginning import ReplayStart, find_beginning, refuse_unsuited
 from dm.tools.replay.decoding import Decoded, PieceDecoder
 from dm.tools.replay.pieces import RelayStretch, demand_covered, demand_planned, place_of_end, plan_of, total_bytes
 from dm.tools.replay.request import ReplayReport, ReplayRequest
-from dm.tools.replay.surroundings import Surroundings
+from dm.tools.replay.surroundings import ReplayContext
 from dm.unit import JSON, UnitName
 
 ItemT = TypeVar("ItemT")
@@ -143,7 +143,7 @@ class ReplayUnit:
     def _planned(
         self,
         control: TargetConnection,
-        beginning: Beginning,
+        beginning: ReplayStart,
         stretch: RelayStretch,
         origin: Origin,
         stop: threading.Event,
@@ -168,7 +168,7 @@ class ReplayUnit:
         return replay
 
     def _read_anew(
-        self, beginning: Beginning, stretch: RelayStretch, origin: Origin, stop: threading.Event
+        self, beginning: ReplayStart, stretch: RelayStretch, origin: Origin, stop: threading.Event
     ) -> StoredReplay:
         shutil.rmtree(self._directory, ignore_errors=True)
         request, start = self._request, beginning.checkpoint.position
@@ -188,7 +188,7 @@ class ReplayUnit:
         route = TableRules(request.subtask).route
         return plan_of(replay, found, stretch, request.subtask.task, beginning.checkpoint.bound, route)
 
-    def _asked(self, beginning: Beginning, origin: Origin, stop: threading.Event) -> Position | None:
+    def _asked(self, beginning: ReplayStart, origin: Origin, stop: threading.Event) -> Position | None:
         """The place that was asked for; None where the relay's end comes first. Raises DMError."""
         request = self._request
         if not request.until:
@@ -196,10 +196,10 @@ class ReplayUnit:
         until, room = self._place(request.subtask, request.until), request.subtask.syncer.reading_quota
         return place_of_end(until, request.relay, origin.facts, beginning.checkpoint.position, room, stop)
 
-    def _around(self, replay: StoredReplay, beginning: Beginning, origin: Origin) -> Surroundings:
+    def _around(self, replay: StoredReplay, beginning: ReplayStart, origin: Origin) -> ReplayContext:
         subtask = self._request.subtask
         target = with_settings(subtask.target, origin.settings)
-        return Surroundings(
+        return ReplayContext(
             subtask.model_copy(update={"target": target}),
             origin.facts,
             origin.settings,
@@ -215,7 +215,7 @@ class ReplayUnit:
     # -- The jobs
 
     def _read(
-        self, around: Surroundings, buckets: int, pieces: Sequence[Piece], stop: threading.Event
+        self, around: ReplayContext, buckets: int, pieces: Sequence[RelayRange], stop: threading.Event
     ) -> list[Decoded]:
         report = self.report
         report.pieces, report.bytes = len(pieces), total_bytes(pieces)
@@ -231,10 +231,10 @@ class ReplayUnit:
             self._tasks(PieceDecoder(around, buckets), pieces, done, "replay: read", stop)
         return found
 
-    def _apply(self, replay: StoredReplay, around: Surroundings, stop: threading.Event) -> None:
+    def _apply(self, replay: StoredReplay, around: ReplayContext, stop: threading.Event) -> None:
         report = self.report
 
-        def applied(one: Applied) -> None:
+        def applied(one: BucketResult) -> None:
             report.done_buckets += 1
             report.applied += one.changes
             report.as_events += one.as_events

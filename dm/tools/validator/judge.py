@@ -30,7 +30,7 @@ from dm.errors import REFUSED_STATEMENT, DMError
 from dm.flavor import Flavor, flavor_of, is_tidb
 from dm.ident import Ident, TableName
 from dm.mysql.equality.structure import ColumnFacts
-from dm.mysql.equality.values import Part, Side, parts, same_text, shown
+from dm.mysql.equality.values import ComparedValue, Side, parts, same_text, shown
 from dm.mysql.schema.show import column_text, type_text
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.json_expression import tells_types
@@ -211,8 +211,8 @@ class Judge:
 
     def _pairing(self, shape: Shape, scratch: _Scratch, target: TableSchema) -> _Pairing:
         """Both sides of each column that the target still has; those that count are of the shape's."""
-        ours: list[Part] = []
-        theirs: list[Part] = []
+        ours: list[ComparedValue] = []
+        theirs: list[ComparedValue] = []
         compared: list[int] = []
         key: list[int] = []
         key_names = {name.lower() for name in shape.key}
@@ -323,7 +323,7 @@ def _absent(row: PendingRow, version: int) -> Wrong:
     return Wrong(row, "missing", row.key.decode("utf-8", "backslashreplace"), {}, None, (), why, version)
 
 
-def _words(row: Sequence[Part], values: Values) -> dict[str, str]:
+def _words(row: Sequence[ComparedValue], values: Values) -> dict[str, str]:
     return {part.label: shown(value) for part, value in zip(row, values, strict=True)}
 
 

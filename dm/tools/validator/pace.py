@@ -34,7 +34,7 @@ _LOOK_SECONDS: Final = 5.0  # from one look at the syncer to the next
 Found = TypeVar("Found")
 
 
-class Pace:
+class Throttle:
     """One thread follows the syncer; any thread looks, or rests."""
 
     def __init__(self, source_end: Callable[[], Position], clock: Clock) -> None:

@@ -40,7 +40,7 @@ class KnownPrepared(PreparedTransactions):
 
 
 @dataclass
-class Gate:
+class CheckpointGate:
     """How far the syncer is; one thread waits at it."""
 
     connection: TargetConnection

@@ -31,7 +31,7 @@ from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.progress.validator.errors import RowError
 from dm.tools.validator.judge import Judge, Wrong
-from dm.tools.validator.pace import Pace
+from dm.tools.validator.pace import Throttle
 from dm.tools.validator.pending import PendingRow, PendingRows, Shape
 
 # A structure that does not bear a comparison on this server: too many columns, a type that temporary tables refuse.
@@ -51,7 +51,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class RoundContext:
     """What a round acts upon."""
 
     pending: PendingRows
@@ -65,9 +65,9 @@ class Surroundings:
 class Rounds:
     """Belongs to one thread, which has others look in parallel."""
 
-    around: Surroundings
+    around: RoundContext
     judges: Sequence[Judge]
-    pace: Pace
+    pace: Throttle
     clock: Clock
     batch: int
     delay: float  # seconds

@@ -50,7 +50,7 @@ class Unsupported(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _ValidatedTable:
     table_map: TableMap  # kept alive: its identity is the key
     decoder: RowDecoder
     plan: TablePlan
@@ -61,7 +61,7 @@ class _Table:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceSide:
+class ValidatorSource:
     """What is known of the source."""
 
     rules: TableRules
@@ -71,7 +71,7 @@ class SourceSide:
 
 
 @dataclass(frozen=True, slots=True)
-class TargetSide:
+class ValidatorTarget:
     """What is asked of the target."""
 
     schemas: TargetSchemas
@@ -84,8 +84,8 @@ class SourceTables:
 
     def __init__(
         self,
-        source: SourceSide,
-        target: TargetSide,
+        source: ValidatorSource,
+        target: ValidatorTarget,
         tell: Callable[[TableStatus], None],
         forget_rows: Callable[[TableName], object],
         points: dict[TableName, Position],
@@ -98,7 +98,7 @@ class SourceTables:
         self._forget_rows = forget_rows  # that wait, of a table of the source
         self._sole = source.sole
         self.points = points  # rows before them are not validated
-        self._known: dict[int, _Table | None] = {}  # None: stopped
+        self._known: dict[int, _ValidatedTable | None] = {}  # None: stopped
         self._maps: list[TableMap] = []  # of the stopped ones, kept alive
         self._status: dict[TableName, TableStatus] = {}
         self.unknown = False  # some table's structure is: perhaps the next checkpoint has it
@@ -157,7 +157,7 @@ class SourceTables:
             self._maps.append(table_map)
             self.stop(name, unsupported.target, unsupported.why)
 
-    def _table(self, name: TableName, table_map: TableMap) -> _Table:
+    def _table(self, name: TableName, table_map: TableMap) -> _ValidatedTable:
         target_name = self._rules.route(name)
         schema, wire = self._structure(name, table_map, target_name)
         if self._rules.filters_rows(name):
@@ -180,7 +180,7 @@ class SourceTables:
             name, target_name, tuple(column.target for column in plan.columns), key, frozenset(written),
             shared=not self._sole or target_name != name,
         )  # fmt: skip
-        return _Table(
+        return _ValidatedTable(
             table_map,
             RowDecoder(table_map, wire),
             plan,
@@ -219,7 +219,7 @@ class SourceTables:
         self._status = {status.source: status for status in known}
 
 
-def _of_change(table: _Table, before: Row | None, after: Row | None) -> Iterator[PendingRow]:
+def _of_change(table: _ValidatedTable, before: Row | None, after: Row | None) -> Iterator[PendingRow]:
     shape = table.shape
     if before is not None and after is not None:
         after = tuple(old if new is ABSENT else new for old, new in zip(before, after, strict=True))
@@ -244,7 +244,7 @@ def _gone_there(column: Column) -> Column:
     return replace(column, name=f"!hidden!{column.name}", generated="virtual")
 
 
-def _gone(table: _Table, before: Row) -> PendingRow:
+def _gone(table: _ValidatedTable, before: Row) -> PendingRow:
     if any(before[column.at] is ABSENT for column in table.plan.row_key):
         raise Unsupported(table.shape.target, PARTIAL)
     if any(before[column.at] is ABSENT for column in table.plan.columns):

@@ -43,7 +43,7 @@ from dm.progress.online import OnlineRecord
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.transaction import SourceTransaction, StatementItem
-from dm.syncer.ddl.plan import DumpWindow, Known, Source, StatementEvent, pausing
+from dm.syncer.ddl.plan import DumpWindow, PlanningState, SourceAnswers, StatementEvent, pausing
 from dm.syncer.ddl.planner import plan
 from dm.syncer.ddl.step import CutOver, Execute
 from dm.syncer.ddl.temporary_tables import TemporaryTables
@@ -64,7 +64,7 @@ class Statements:
     tables: SourceTables
     pending: PendingRows
     schemas: TargetSchemas
-    known: Known
+    known: PlanningState
     superseded: int = 0  # rows that a statement has taken away, or made unfindable
 
     @classmethod
@@ -80,8 +80,8 @@ class Statements:
     ) -> Statements:
         """Those from a place on where these online DDLs are under way."""
         # Whether a name is a view does not matter to rows that were applied, and asking is about the present.
-        source = Source(origin.context_of, lambda _: False, origin.present_table)
-        known = Known(rules, tables.tracker, source, DumpWindow(tables.points), online, TemporaryTables())
+        source = SourceAnswers(origin.context_of, lambda _: False, origin.present_table)
+        known = PlanningState(rules, tables.tracker, source, DumpWindow(tables.points), online, TemporaryTables())
         return cls(origin, rules, tables, pending, schemas, known)
 
     def follow(self, item: StatementItem, transaction: SourceTransaction) -> None:

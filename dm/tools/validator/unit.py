@@ -42,7 +42,7 @@ from dm.progress.validator.errors import (
     write_errors,
     write_table_status,
 )
-from dm.progress.validator.progress import Processed, Structures, ValidatorProgress
+from dm.progress.validator.progress import Processed, StoredStructures, ValidatorProgress
 from dm.progress.validator.tables import ValidatorTables, create_validator_tables
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.relaylog.hold import Hold
@@ -52,11 +52,11 @@ from dm.sourcelog.upstream.snapshot import upper_bound
 from dm.stop_signal import StopSignal, told
 from dm.tools.validator.cutover import CutoverPlace
 from dm.tools.validator.judge import Judge
-from dm.tools.validator.pace import Pace
+from dm.tools.validator.pace import Throttle
 from dm.tools.validator.pending import PendingRows, Shape, restored
-from dm.tools.validator.reading import Gate, KnownPrepared, Reading
-from dm.tools.validator.rounds import Places, Rounds, Surroundings
-from dm.tools.validator.source_tables import SourceSide, SourceTables, TargetSide
+from dm.tools.validator.reading import CheckpointGate, KnownPrepared, Reading
+from dm.tools.validator.rounds import Places, RoundContext, Rounds
+from dm.tools.validator.source_tables import SourceTables, ValidatorSource, ValidatorTarget
 from dm.tools.validator.statements import Statements
 from dm.tools.validator.validator_status import ValidatorStatus
 from dm.unit import JSON, UnitName
@@ -74,11 +74,11 @@ class Start:
 
 
 @dataclass
-class _Run:
+class _ValidatorRun:
     """What one run has, once it is in place."""
 
     progress: ValidatorProgress
-    gate: Gate
+    gate: CheckpointGate
     origin: Origin
     tables: SourceTables
     statements: Statements
@@ -87,7 +87,7 @@ class _Run:
     ahead: Position | None  # until here statements are known already (`--start-time`)
     processed: Processed  # all that was read
     settled: Processed  # of it, what is in transactions up to the position: the others are read again after a kill
-    pace: Pace
+    pace: Throttle
     next_end: Position | None = None  # of a transaction that waits at the gate; everything before it is read
     moving: threading.RLock = field(default_factory=threading.RLock)  # of position, counts and structures
 
@@ -154,7 +154,7 @@ class ValidatorUnit:
 
     # -- The beginning
 
-    def _in_place(self, stack: ExitStack) -> _Run:
+    def _in_place(self, stack: ExitStack) -> _ValidatorRun:
         subtask, key = self._subtask, self._key
 
         def session() -> TargetConnection:
@@ -174,7 +174,7 @@ class ValidatorUnit:
         rules = TableRules(subtask)
         schemas = TargetSchemas(lambda: TargetConnection(subtask.target))
         stack.callback(schemas.close)
-        gate = Gate(control, key, self._clock, self._settings.check_interval, found.position)
+        gate = CheckpointGate(control, key, self._clock, self._settings.check_interval, found.position)
         known = {name: point.schema for name, point in found.tables.items() if point.schema is not None}
         ahead: Position | None = None
         processed = Processed() if stored is None else stored.processed
@@ -190,24 +190,28 @@ class ValidatorUnit:
             if self._start.position is not None:
                 ahead = found.position
                 points.update(self._altered_since(origin, rules, position, found.position, known))
-            structures = Structures(known, read_online(control, key), points)
+            structures = StoredStructures(known, read_online(control, key), points)
         prepared = KnownPrepared(self._work / "prepared")
         prepared.open(progress.epoch, None if stored is None else stored.position)
         lookups = session()
         # The syncer has applied the rows, so nothing is refused here.
         options = PlanOptions(flavor=control.flavor, tidb=control.tidb, narrower_columns="accept")
         tables = SourceTables(
-            SourceSide(rules, origin.tracker(structures.tables.values()), origin.facts.flavor, subtask.sole_source),
-            TargetSide(schemas, options, lambda table: read_structure_of(lookups, key, table)),
+            ValidatorSource(
+                rules, origin.tracker(structures.tables.values()), origin.facts.flavor, subtask.sole_source
+            ),
+            ValidatorTarget(schemas, options, lambda table: read_structure_of(lookups, key, table)),
             self._tell,
             lambda source: self._pending.forget(lambda shape: shape.source == source),
             dict(structures.points),
         )
         tables.statuses(read_table_status(control, key))
         statements = Statements.of(origin, rules, tables, self._pending, schemas, online=structures.online)
-        pace = Pace(partial(_source_end, origin), self._clock)
+        pace = Throttle(partial(_source_end, origin), self._clock)
         self._ending.add(pace.end)
-        run = _Run(progress, gate, origin, tables, statements, prepared, position, ahead, processed, processed, pace)
+        run = _ValidatorRun(
+            progress, gate, origin, tables, statements, prepared, position, ahead, processed, processed, pace
+        )
         self._count_errors(run)
         self._status.attach(lambda: run.position, lambda: run.processed, gate)
         self._cutover(run)
@@ -236,7 +240,7 @@ class ValidatorUnit:
 
     # -- Reading
 
-    def _read(self, run: _Run) -> None:
+    def _read(self, run: _ValidatorRun) -> None:
         quota = self._subtask.syncer.reading_quota
         reading = Reading(run.origin, run.statements.rules.wanted, self._clock, quota)
         run.gate.moved = lambda: self._checkpoint_moved(run)
@@ -262,11 +266,11 @@ class ValidatorUnit:
             if not self._take(run, transaction):
                 return
 
-    def _checkpoint_moved(self, run: _Run) -> None:
+    def _checkpoint_moved(self, run: _ValidatorRun) -> None:
         if run.tables.unknown:
             run.tables.forget()
 
-    def _take(self, run: _Run, transaction: SourceTransaction) -> bool:
+    def _take(self, run: _ValidatorRun, transaction: SourceTransaction) -> bool:
         """Have the rows of a transaction wait; False when stopped."""
         items = transaction.items
         if len(items) == 1:  # a statement, whose structures must never be stored without its end
@@ -295,7 +299,7 @@ class ValidatorUnit:
         self._status.full = False
         return there
 
-    def _item(self, run: _Run, transaction: SourceTransaction, item: RowsItem | StatementItem) -> None:
+    def _item(self, run: _ValidatorRun, transaction: SourceTransaction, item: RowsItem | StatementItem) -> None:
         if isinstance(item, StatementItem):
             if run.ahead is None or not run.ahead.covers(transaction.end):
                 run.statements.follow(item, transaction)
@@ -316,7 +320,7 @@ class ValidatorUnit:
 
     # -- Rounds
 
-    def _look_regularly(self, run: _Run) -> None:
+    def _look_regularly(self, run: _ValidatorRun) -> None:
         try:
             self._rounds(run)
         except BaseException as error:
@@ -325,14 +329,14 @@ class ValidatorUnit:
         finally:
             self._end()
 
-    def _rounds(self, run: _Run) -> None:
+    def _rounds(self, run: _ValidatorRun) -> None:
         subtask, settings = self._subtask, self._settings
         assert settings.mode != "none"
         exact = subtask.spark.json_types != "text"
         judges = [
             Judge(subtask.target, subtask.meta_schema, settings.mode, exact) for _ in range(settings.worker_count)
         ]
-        around = Surroundings(
+        around = RoundContext(
             self._pending,
             run.statements.schemas,
             Places(lambda: run.position, lambda: self._applied(run), partial(_source_end, run.origin)),
@@ -363,10 +367,10 @@ class ValidatorUnit:
         finally:
             rounds.close()
 
-    def _applied(self, run: _Run) -> Position | None:
+    def _applied(self, run: _ValidatorRun) -> Position | None:
         return read_position_of(run.progress.connection, self._key)
 
-    def _give_way(self, run: _Run) -> None:
+    def _give_way(self, run: _ValidatorRun) -> None:
         pace = run.pace
         if run.gate.until is not None:  # business is about to move: somebody waits for the validator
             pace.follow(None)
@@ -374,7 +378,7 @@ class ValidatorUnit:
             pace.follow(self._applied(run))
         self._status.gives_way = pace.gives_way
 
-    def _cutover(self, run: _Run) -> bool:
+    def _cutover(self, run: _ValidatorRun) -> bool:
         """Whether the place where business moves to the target is set, and read."""
         place = CutoverPlace(run.progress.cutover())
         run.gate.until = place.position(run.gate.place)
@@ -385,29 +389,29 @@ class ValidatorUnit:
         # The place need not be the end of a transaction: a file ends behind its last one.
         return run.position.covers(until) or (next_end is not None and not until.covers(next_end))
 
-    def _found(self, run: _Run, errors: Sequence[RowError]) -> None:
+    def _found(self, run: _ValidatorRun, errors: Sequence[RowError]) -> None:
         for error in errors:
             self._log.warning("row is wrong", table=str(error.source), kind=error.kind)
         write_errors(run.progress.connection, self._key, run.progress.epoch, errors)
         self._count_errors(run)  # before the rows wait no more: at no moment is a wrong row neither
 
-    def _count_errors(self, run: _Run) -> None:
+    def _count_errors(self, run: _ValidatorRun) -> None:
         self._status.errors = count_errors(run.progress.connection, self._key)
 
-    def _unfit(self, run: _Run, shape: Shape, why: str) -> None:
+    def _unfit(self, run: _ValidatorRun, shape: Shape, why: str) -> None:
         with run.moving:
             run.tables.stop(shape.source, shape.target, why)
 
-    def _say(self, run: _Run) -> None:
+    def _say(self, run: _ValidatorRun) -> None:
         while self._unsaid:
             write_table_status(run.progress.connection, self._key, self._unsaid[0])
             del self._unsaid[0]
 
-    def _store(self, run: _Run) -> None:
+    def _store(self, run: _ValidatorRun) -> None:
         with run.moving:
             position, processed, rows = run.position, run.settled, self._pending.all()
             tracker, known = run.tables.tracker, run.statements.known
-            structures = Structures(tracker.structures(), dict(known.online), dict(run.tables.points))
+            structures = StoredStructures(tracker.structures(), dict(known.online), dict(run.tables.points))
         run.prepared.settle(position)
         shapes: dict[Shape, int] = {}
         run.progress.write(position, processed, structures, (row.stored(shapes) for row in rows))

@@ -11,7 +11,7 @@ from dm.progress.validator.errors import ErrorState
 from dm.progress.validator.progress import Cutover, Processed
 from dm.tools.validator.pace import SHARE
 from dm.tools.validator.pending import PendingRows
-from dm.tools.validator.reading import Gate
+from dm.tools.validator.reading import CheckpointGate
 from dm.unit import JSON
 
 
@@ -24,7 +24,7 @@ class ValidatorStatus:
         self._clock = clock
         self._position: Callable[[], Position] | None = None
         self._processed: Callable[[], Processed] | None = None
-        self._gate: Gate | None = None
+        self._gate: CheckpointGate | None = None
         self.errors: Mapping[ErrorState, int] = {}
         self.cutover = Cutover()
         self.full = False  # the quota of rows is used up
@@ -32,7 +32,9 @@ class ValidatorStatus:
         self.gives_way = True  # to a syncer that is behind
         self.behind_at: float | None = None  # the source's time of what was read last; None: all there is
 
-    def attach(self, position: Callable[[], Position], processed: Callable[[], Processed], gate: Gate) -> None:
+    def attach(
+        self, position: Callable[[], Position], processed: Callable[[], Processed], gate: CheckpointGate
+    ) -> None:
         """The run is in place."""
         self._position, self._processed, self._gate = position, processed, gate
 

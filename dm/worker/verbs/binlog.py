@@ -19,7 +19,7 @@ from dm.unit import JSON
 from dm.verbs import binlog as declared
 from dm.worker.job import Job, Question
 from dm.worker.question import answer_of
-from dm.worker.work import Answer, Verbs, does
+from dm.worker.work import Answer, VerbWork, does
 
 ANSWER_SECONDS = 60.0
 AGAIN_SECONDS = 0.5  # until a run that was not in place is asked again
@@ -37,7 +37,7 @@ class _Resting:
     place: EventPlace | None
 
 
-class BinlogVerbs(Verbs):
+class BinlogVerbs(VerbWork):
     """Operators of single events, and structures of tables."""
 
     @does(

@@ -17,12 +17,12 @@ from dm.unit import JSON
 from dm.verbs import config as declared
 from dm.verbs.parameters import ConfigFile
 from dm.verbs.tasks import Logs
-from dm.worker.work import Answer, Verbs, does
+from dm.worker.work import Answer, VerbWork, does
 
 LOWEST_SIZE = 1 << 16  # of a log file: a stack fits
 
 
-class ConfigVerbs(Verbs):
+class ConfigVerbs(VerbWork):
     """Show, export, and the settings of the daemon."""
 
     def take_up(self) -> None:

@@ -19,12 +19,12 @@ from dm.tools.replay.request import ReplayRequest
 from dm.unit import JSON
 from dm.verbs.errands import Diff, Flashback, Replay, RunStatus, StopRun
 from dm.worker.configuration import sources_of, syncs
-from dm.worker.work import Answer, Verbs, does
+from dm.worker.work import Answer, VerbWork, does
 
 _AT_REST: Final = ("Paused", "Stopped")
 
 
-class ErrandVerbs(Verbs):
+class ErrandVerbs(VerbWork):
     """Comparisons and flashbacks, and how far each run is."""
 
     @does(RunStatus)
@@ -100,7 +100,7 @@ class ErrandVerbs(Verbs):
         return {"number": number, "task": config.name}
 
 
-class ReplayVerbs(Verbs):
+class ReplayVerbs(VerbWork):
     """Replays of all tasks."""
 
     @does(Replay)

@@ -28,7 +28,7 @@ from dm.unit import JSON
 from dm.verbs.forgotten import ListForgotten, RemoveForgotten
 from dm.verbs.parameters import ConfigFile
 from dm.worker.supervisor import Supervisor
-from dm.worker.work import Answer, Verbs, does
+from dm.worker.work import Answer, VerbWork, does
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class _Known:
     places: tuple[Place, ...]  # where its tasks have their progress
 
 
-class ForgottenVerbs(Verbs):
+class ForgottenVerbs(VerbWork):
     """Lists and removes."""
 
     @does(ListForgotten)

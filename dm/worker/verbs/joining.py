@@ -14,7 +14,7 @@ from dm.verbs.joining import ReloadTable
 from dm.worker.job import Job
 from dm.worker.loop import Loop
 from dm.worker.supervisor import Supervisor, Task
-from dm.worker.work import Answer, Verbs, does
+from dm.worker.work import Answer, VerbWork, does
 
 REST_SECONDS: Final = 20.0  # longer than a host that does not come to rest is left alive
 
@@ -76,7 +76,7 @@ def resting(loop: Loop, supervisor: Supervisor, task: str, sources: Iterable[str
         loop.call(go_on)
 
 
-class JoinVerbs(Verbs):
+class JoinVerbs(VerbWork):
     """Tables that are loaded again beside a running task, and join it."""
 
     @does(ReloadTable)

@@ -9,10 +9,10 @@ from dm.errors import DMError
 from dm.unit import JSON
 from dm.verbs.program import Daemon, Encrypt, Shutdown
 from dm.worker.version import installed_version
-from dm.worker.work import Answer, Verbs, does
+from dm.worker.work import Answer, VerbWork, does
 
 
-class ProgramVerbs(Verbs):
+class ProgramVerbs(VerbWork):
     """Its processes, its end, its key."""
 
     @does(Daemon)

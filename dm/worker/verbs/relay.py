@@ -23,13 +23,13 @@ from dm.worker.job import Job, Question
 from dm.worker.query_status import source_line
 from dm.worker.question import answer_of
 from dm.worker.supervisor import Source
-from dm.worker.work import Answer, Verbs, does
+from dm.worker.work import Answer, VerbWork, does
 
 BEGIN_SECONDS = 30.0  # as for a task
 PURGE_SECONDS = 300.0  # a thousand files of a gigabyte on a slow disk
 
 
-class RelayVerbs(Verbs):
+class RelayVerbs(VerbWork):
     """Start, stop, pause, resume and purge."""
 
     @does(declared.StartRelay, declared.StopRelay, declared.PauseRelay, declared.ResumeRelay)

@@ -9,10 +9,10 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.task.shard_locks import NO_LOCK, Decision
 from dm.verbs.shard_ddl_lock import ListLocks, Unlock
-from dm.worker.work import Answer, Verbs, does
+from dm.worker.work import Answer, VerbWork, does
 
 
-class ShardVerbs(Verbs):
+class ShardVerbs(VerbWork):
     """Locks of all tasks that merge shards."""
 
     @does(ListLocks)

@@ -21,10 +21,10 @@ from dm.worker.directory import demand_relay_directory
 from dm.worker.hosts import PATIENCE_SECONDS
 from dm.worker.query_status import source_line
 from dm.worker.supervisor import Source
-from dm.worker.work import Answer, Verbs, does
+from dm.worker.work import Answer, VerbWork, does
 
 
-class SourceVerbs(Verbs):
+class SourceVerbs(VerbWork):
     """What a person does with sources."""
 
     @does(CreateSources)

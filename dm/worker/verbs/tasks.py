@@ -32,14 +32,14 @@ from dm.worker.spark_ahead import spark_ahead
 from dm.worker.supervisor import Task
 from dm.worker.verbs.errands import ReplayVerbs
 from dm.worker.verbs.forgotten import ForgottenVerbs
-from dm.worker.work import Answer, Means, Verbs, does
+from dm.worker.work import Answer, Means, VerbWork, does
 
 FRESH_SECONDS = 5.0  # as long as DM waits for a source
 REST_SECONDS = 20.0  # longer than a host that does not come to rest is left alive
 BEGIN_SECONDS = 30.0  # longer than a server that says nothing goes unnoticed
 
 
-class TaskVerbs(Verbs):
+class TaskVerbs(VerbWork):
     """Check, start, stop, pause, resume and tell."""
 
     def __init__(self, means: Means) -> None:

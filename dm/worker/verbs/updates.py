@@ -21,7 +21,7 @@ from dm.worker.differences import differences
 from dm.worker.supervisor import Task
 from dm.worker.verbs.joining import demand_unvalidated, follows_at_source, resting
 from dm.worker.verbs.tasks import TaskVerbs
-from dm.worker.work import Answer, Means, Verbs, does
+from dm.worker.work import Answer, Means, VerbWork, does
 
 # They say how dump, load and stream work, never what is in the target in the end.
 _TAKEN: Final = frozenset({"`mydumpers`", "`loaders`", "`spark`", "`ignore-checking-items`"})
@@ -53,7 +53,7 @@ class Update:
         }  # fmt: skip
 
 
-class UpdateVerbs(Verbs):
+class UpdateVerbs(VerbWork):
     """The verb."""
 
     def __init__(self, means: Means, tasks: TaskVerbs) -> None:

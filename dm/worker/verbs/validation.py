@@ -14,7 +14,7 @@ from dm.task.start_time import StartTime, before_all_binlogs
 from dm.unit import JSON
 from dm.verbs import validation as declared
 from dm.worker.job import Job
-from dm.worker.work import Answer, Verbs, does
+from dm.worker.work import Answer, VerbWork, does
 
 REST_SECONDS: Final = 20.0  # longer than a host that does not come to rest is left alive
 
@@ -31,7 +31,7 @@ _KIND_NAMES: Final[dict[ErrorKind, str]] = {
 }
 
 
-class ValidationVerbs(Verbs):
+class ValidationVerbs(VerbWork):
     """Start, stop and update validators; show and change what they have found."""
 
     @does(declared.StartValidation)

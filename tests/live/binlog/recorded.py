@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from dm.demo.compare import Report, compare, pair_tables
+from dm.demo.compare import ComparisonReport, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.mysql.binlog.decode import RowPair
 from dm.mysql.binlog.value import Value
@@ -87,7 +87,7 @@ class Recorded:
         """The column's values as they stand in the binlog, in insertion order."""
         return [after[1] for before, after in self.changes(table)[1] if before is None and after is not None]
 
-    def comparison(self) -> Report:
+    def comparison(self) -> ComparisonReport:
         """Whether the target's tables are the source's, byte by byte."""
         return compare(pair_tables([self.server], [self.schema]), self.target)
 

@@ -6,7 +6,7 @@ import pytest
 
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.downstream.apply import Applied, apply_batch, apply_serially
+from dm.downstream.apply import BatchResult, apply_batch, apply_serially
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.flavor import FLAVORS, Flavor
@@ -72,5 +72,5 @@ def test_rows_are_found_by_their_numbers(park: ServerPark, flavor: Flavor, schem
                         done = apply(connection, changes)
                         left = connection.query(f"SELECT v | 0, n, w, x FROM {table.sql}")
                         assert [tuple(map(int, row)) for row in left] == [changed], (definition, safe, stays)
-                        assert not (isinstance(done, Applied) and done.row_by_row), (definition, safe)
+                        assert not (isinstance(done, BatchResult) and done.row_by_row), (definition, safe)
         targets.close()

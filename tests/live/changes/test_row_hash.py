@@ -16,12 +16,12 @@ from typing import cast
 import pytest
 
 from dm.changes import row_bag
-from dm.changes.event_rules import Pair
+from dm.changes.event_rules import RoutedTable
 from dm.changes.hash_rules import row_hash
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import RowChange
 from dm.downstream import rows_by_hash
-from dm.downstream.apply import Applied, apply_batch, apply_parts
+from dm.downstream.apply import BatchResult, apply_batch, apply_parts
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
@@ -64,7 +64,7 @@ def create(desk: Desk, name: str, ddl: str, columns: Sequence[Column]) -> TableP
     assert target is not None
     source = TableSchema(TableName("s", "t"), tuple(columns))
     plan = build_plan(source, source.columns, target, OPTIONS)
-    found = row_hash(Pair(cast(TableMap, None), source.columns, target, plan, OPTIONS))
+    found = row_hash(RoutedTable(cast(TableMap, None), source.columns, target, plan, OPTIONS))
     return replace(plan, row_hash=found)
 
 
@@ -143,7 +143,7 @@ def filled(desk: Desk, schema: SchemaFactory, rows: int, equal: int = 1) -> Tabl
     return plan
 
 
-def read_by(connection: TargetConnection, apply: list[RowChange]) -> tuple[Applied, int]:
+def read_by(connection: TargetConnection, apply: list[RowChange]) -> tuple[BatchResult, int]:
     """How the changes went, and how many rows were read for them, in whatever way."""
 
     def reads() -> int:

@@ -14,7 +14,7 @@ import pytest
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from dm.demo.compare import Origin, TablePair, compare
+from dm.demo.compare import TablePair, UpstreamTable, compare
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
@@ -260,7 +260,7 @@ def run_all_verbs(daemon: Daemon, source: ThrowawayServer, schema: str, *, at_ti
 
 def differences(source: PrivateServer, target: PrivateServer, schema: str) -> str:
     names = [str(row[0]) for row in source.query(f"SHOW TABLES FROM {schema}")]
-    pairs = [TablePair(TableName(schema, name), (Origin(source, TableName(schema, name)),)) for name in names]
+    pairs = [TablePair(TableName(schema, name), (UpstreamTable(source, TableName(schema, name)),)) for name in names]
     assert len(pairs) == 7
     report = compare(pairs, target)
     return "" if report.identical else str(report)

@@ -9,7 +9,7 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.tools.diff.options import DiffOptions
-from dm.tools.diff.planner import PlannedTable, Planner
+from dm.tools.diff.planner import DiffPlanner, PlannedTable
 from tests.live.syncer.test_optimistic_shards import optimistic
 from tests.live.syncer.test_shards import wait_for_rows
 from tests.testbed.diffing import differences
@@ -37,7 +37,7 @@ WRONG = (
 
 
 def planned(subtask: SubtaskConfig) -> PlannedTable:
-    (table,) = (one for one in Planner([subtask], DiffOptions(), threading.Event()).plan() if one.name.table == "t")
+    (table,) = (one for one in DiffPlanner([subtask], DiffOptions(), threading.Event()).plan() if one.name.table == "t")
     return table
 
 

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from dm.changes.event_rules import Pair, event_form, hindrance
+from dm.changes.event_rules import RoutedTable, event_form, hindrance
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.demo.servers import ThrowawayServer
@@ -107,7 +107,7 @@ def changes(
     schemas: TargetSchemas, schema: str, captured: Captured, options: PlanOptions
 ) -> Iterator[tuple[RowChange, str]]:
     """The file's changes for the tables of a schema, and what keeps them from being events."""
-    plans: dict[bytes, tuple[RowDecoder, Pair, str]] = {}
+    plans: dict[bytes, tuple[RowDecoder, RoutedTable, str]] = {}
     for table_map, rows in captured.rows:
         known = plans.get(table_map.content)
         if known is None:
@@ -116,7 +116,7 @@ def changes(
             source = replace(target.schema, name=TableName(table_map.schema, table_map.table))
             wire = wire_columns(source, options.flavor)
             decoder = RowDecoder(table_map, wire)
-            pair = Pair(table_map, wire, target, build_plan(source, wire, target, options), options)
+            pair = RoutedTable(table_map, wire, target, build_plan(source, wire, target, options), options)
             why = hindrance(pair)
             if not why:
                 pair = replace(pair, plan=replace(pair.plan, events=event_form(pair, decoder)))

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.downstream.connection import Outcome, TargetConnection
+from dm.downstream.connection import StatementResult, TargetConnection
 from dm.downstream.row_event_session import Variables, take_row_events
 from dm.errors import DMError
 from dm.ident import TableName
@@ -69,7 +69,7 @@ def test_the_sessions_time_goes_on_behind_row_events(
     with TargetConnection(endpoint_of(target), several=several) as connection:
         assert take_row_events(connection, Variables()) == ""
         begin, two = b"START TRANSACTION", binlog_statement([*event(events, 1), *event(events, 2)])
-        outcomes: list[Outcome] = []
+        outcomes: list[StatementResult] = []
         connection.run_all([begin, two, f"INSERT INTO {name}.o (id) VALUES (1), (2)".encode()], outcomes)
         assert [outcome.affected for outcome in outcomes] == [0, 0, 2]
         connection.commit()

@@ -16,7 +16,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
 from dm.mysql.equality import structure
 from dm.mysql.equality.checksum import Checksum, SequenceSum, checksum_query, sequence_queries
-from dm.mysql.equality.values import Part, Side, parts, row_text, text_of
+from dm.mysql.equality.values import ComparedValue, Side, parts, row_text, text_of
 from tests.live.binlog.types import CASES, TYPES
 from tests.live.testbed.test_compare import LOOKALIKES, MYSQL_LOOKALIKES
 from tests.testbed.fixtures import SchemaFactory
@@ -56,22 +56,22 @@ class Table:
             structure.read(self._plain, self.flavor, self.name, lambda name: name).column("v"), self.name, self.flavor
         )
 
-    def read(self, row: Sequence[Part]) -> tuple[Values, ...]:
+    def read(self, row: Sequence[ComparedValue]) -> tuple[Values, ...]:
         """What a client reads, row by row."""
         return self._ask(f"SELECT {', '.join(part.read for part in row)} FROM {self.name.sql} ORDER BY id")
 
-    def texts(self, row: Sequence[Part]) -> list[Any]:
+    def texts(self, row: Sequence[ComparedValue]) -> list[Any]:
         """What the server computes, row by row."""
         return [text for (text,) in self._ask(f"SELECT {row_text(row)} FROM {self.name.sql} ORDER BY id")]
 
-    def checksum(self, row: Sequence[Part], *, of: str = "TRUE") -> Checksum | None:
+    def checksum(self, row: Sequence[ComparedValue], *, of: str = "TRUE") -> Checksum | None:
         """Of all rows, or of those that a condition names, by the server."""
         text = row_text(row)
         assert text is not None
         return Checksum.answered(self._ask(checksum_query(text, f"{self.name.sql} WHERE {of}"))[0])
 
 
-def _in_order(cursor: Cursor, row: Sequence[Part], rows: str) -> SequenceSum | None:
+def _in_order(cursor: Cursor, row: Sequence[ComparedValue], rows: str) -> SequenceSum | None:
     """The sum of rows in their order, by the server."""
     begin, count, digest = sequence_queries(row, rows)
     cursor.execute(begin)

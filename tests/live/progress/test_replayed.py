@@ -18,7 +18,7 @@ from dm.position import Position
 from dm.progress import replayed
 from dm.progress.checkpoint import Checkpoint, TablePoint, read_checkpoint, write_new
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch, read_lanes
-from dm.progress.replayed import REMOVALS, WRITES, Part, Piece, StoredReplay
+from dm.progress.replayed import REMOVALS, WRITES, RelayRange, ReplayPart, StoredReplay
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.progress.undone import UndoneKeys, has_undone, store_undone
 from dm.tools.replay.applying import commit_part
@@ -65,7 +65,7 @@ class Target:
 
     def plan(self, **fields: object) -> StoredReplay:
         """A plan of this run."""
-        pieces, tables = (Piece(FILE, 100, 900),), {KEYED: TableName("there", "items")}
+        pieces, tables = (RelayRange(FILE, 100, 900),), {KEYED: TableName("there", "items")}
         plan = StoredReplay("n1", self.claim.epoch, L, E, pieces, 4, again=False, replayed=tables, left={})
         return replace(plan, **fields)  # type: ignore[arg-type]
 
@@ -80,7 +80,7 @@ class Target:
         rows = self.connection.query(f"SELECT lane FROM {self.key.worker.sql} WHERE lane <> 'control' ORDER BY lane")
         return [str(lane) for (lane,) in rows]
 
-    def commit(self, part: Part, epoch: int | None = None) -> None:
+    def commit(self, part: ReplayPart, epoch: int | None = None) -> None:
         """R2, R3: a part without changes."""
         with claimed(self.connection, self.claim_of(LANE, self.claim.epoch if epoch is None else epoch)):
             replayed.record_part(self.connection, self.key, part, 7)
@@ -116,15 +116,15 @@ def test_a_replay_that_begins_leaves_the_stretch_to_the_safe_mode_of_a_syncer(
 def test_a_part_counts_once_and_only_in_its_run(connection: TargetConnection, meta: str) -> None:
     task = Target(connection, meta)
     plan = task.begin()
-    task.commit(Part(REMOVALS, 1, 0))
-    task.commit(Part(WRITES, 1, 0))
+    task.commit(ReplayPart(REMOVALS, 1, 0))
+    task.commit(ReplayPart(WRITES, 1, 0))
     with pytest.raises(DMError):
-        task.commit(Part(REMOVALS, 1, 0))
+        task.commit(ReplayPart(REMOVALS, 1, 0))
     assert replayed.done_parts(connection, task.key, REMOVALS, 1) == {0: 7}
     assert replayed.done_parts(connection, task.key, WRITES, 2) == {}
     older, task.claim = task.claim.epoch, task.take()
     with pytest.raises(DMError) as raised:
-        task.commit(Part(WRITES, 3, 0), older)
+        task.commit(ReplayPart(WRITES, 3, 0), older)
     assert raised.value.name == "fenced"
     ours, done = replayed.continue_replay(connection, task.claim, plan, 3)
     assert (ours.epoch, done) == (task.claim.epoch, 14)
@@ -136,7 +136,7 @@ def test_the_checkpoint_moves_to_the_end(connection: TargetConnection, meta: str
     task = Target(connection, meta, bound=B)
     before = task.checkpoint
     plan = task.begin(again=True)
-    task.commit(Part(WRITES, 0, 0))
+    task.commit(ReplayPart(WRITES, 0, 0))
     replayed.end_replay(connection, task.claim, before, plan, None)
     assert (task.checkpoint.position, task.checkpoint.bound) == (E, None)
     assert task.checkpoint.points_ahead() == {}
@@ -175,15 +175,15 @@ def test_a_part_that_a_lost_executor_commits_meanwhile_is_done(
         claim = task.claim_of(replayed.lane_of(1), task.claim.epoch)
         # Nobody has the part, and the row is not there.
         with pytest.raises(DMError) as raised:
-            commit_part(retry, claim, Part(REMOVALS, 0, 0), [removal])
+            commit_part(retry, claim, ReplayPart(REMOVALS, 0, 0), [removal])
         assert raised.value.name == "row-missing"
         with claimed(connection, task.claim_of(LANE, task.claim.epoch)):
-            replayed.record_part(connection, task.key, Part(REMOVALS, 0, 0), 1)
-        assert commit_part(retry, claim, Part(REMOVALS, 0, 0), [removal]) == 0
+            replayed.record_part(connection, task.key, ReplayPart(REMOVALS, 0, 0), 1)
+        assert commit_part(retry, claim, ReplayPart(REMOVALS, 0, 0), [removal]) == 0
         # It is another part if it had another number of changes.
         with pytest.raises(DMError):
-            commit_part(retry, claim, Part(REMOVALS, 0, 0), [removal, removal])
+            commit_part(retry, claim, ReplayPart(REMOVALS, 0, 0), [removal, removal])
         task.claim = task.take()
         with pytest.raises(DMError) as raised:
-            commit_part(retry, claim, Part(REMOVALS, 0, 0), [removal])
+            commit_part(retry, claim, ReplayPart(REMOVALS, 0, 0), [removal])
         assert raised.value.name == "fenced"

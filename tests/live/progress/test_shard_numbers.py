@@ -15,7 +15,7 @@ from dm.ident import TableName
 from dm.mysql.schema.serial import schema_to_json
 from dm.mysql.schema.table import Column, Index, IndexPart, TableSchema
 from dm.progress.lane_rows import claimed
-from dm.progress.shards.group import Group, GroupDdl, Shard, Standing
+from dm.progress.shards.group import GroupDdl, Shard, ShardGroup, Standing
 from dm.progress.shards.locks import give_up
 from dm.progress.shards.structures import ShardStructures
 from dm.progress.shards.tables import ShardTables
@@ -181,7 +181,7 @@ def test_a_look_takes_no_other_ddl_for_its_own(
         two.comes(NEW, SECOND)
         group = two.groups.group
 
-        def reads(connection: TargetConnection, table: TableName, executed: int | None = None) -> Group:
+        def reads(connection: TargetConnection, table: TableName, executed: int | None = None) -> ShardGroup:
             one.comes(OLD_A, FIRST)
             one.does(OLD_A)
             return group(connection, table, executed)

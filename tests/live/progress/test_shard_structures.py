@@ -14,7 +14,7 @@ from dm.mysql.sql.context import SourceContext
 from dm.progress.lane_rows import claimed
 from dm.progress.shards.group import Shard, Standing
 from dm.progress.shards.groups import ShardGroups
-from dm.progress.shards.structures import ShardStructures, Survey
+from dm.progress.shards.structures import GroupSurvey, ShardStructures
 from tests.live.progress.test_shard_groups import A, B, C, Side, ddl, sides
 from tests.testbed.fixtures import SchemaFactory
 
@@ -35,13 +35,13 @@ def learn(side: Side, *schemas: TableSchema) -> None:
         ShardStructures(side.key).learn(side.connection, schemas)
 
 
-def survey(side: Side, shard: Shard, *there: str, form: str = "") -> Survey:
+def survey(side: Side, shard: Shard, *there: str, form: str = "") -> GroupSurvey:
     """A decision begins."""
     with claimed(side.connection, side.claim):
         return ShardStructures(side.key).survey(side.connection, shard, form, there)
 
 
-def store(side: Side, shard: Shard, found: Survey, columns: str, *kept: str) -> None:
+def store(side: Side, shard: Shard, found: GroupSurvey, columns: str, *kept: str) -> None:
     """It ends."""
     with claimed(side.connection, side.claim):
         ShardStructures(side.key).store(

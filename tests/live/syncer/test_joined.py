@@ -21,7 +21,7 @@ from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.sourcelog.stream.until import UntilPosition
 from dm.syncer.joining.join_share import ShareRun
-from dm.syncer.joining.joined import Patience
+from dm.syncer.joining.joined import ShareWait
 from dm.task.join_requests import cancel_reload, reload
 from dm.task.progress import key_of
 from dm.task.until import AskedEnd, until_of
@@ -114,7 +114,7 @@ def test_waits_grow_to_a_limit(target: ThrowawayServer, schema: SchemaFactory) -
     here, further = Position("server", "binlog.000001", 100), Position("server", "binlog.000001", 200)
     with closing(TargetConnection(endpoint_of(target))) as connection:
         ask(connection, key, "reload", Share(tables=(("db", "t"),)), [TableName("db", "t")])
-        patience = Patience(clock)
+        patience = ShareWait(clock)
 
         def called() -> UntilPosition | None:
             return patience.wait(connection, key, joining, here, stop)

@@ -20,9 +20,9 @@ from dm.mysql.sql.piece import Piece
 from dm.progress.checkpoint import TablePoint, write_table
 from dm.progress.lane_rows import CONTROL, claimed
 from dm.progress.shards import holds as shard_holds
-from dm.progress.shards.group import Group, Member, Shard
+from dm.progress.shards.group import Member, Shard, ShardGroup
 from dm.progress.shards.groups import ShardGroups
-from dm.progress.shards.structures import Survey
+from dm.progress.shards.structures import GroupSurvey
 from dm.progress.shards.tables import ShardTables
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
@@ -71,10 +71,10 @@ TakeAway = Callable[[pytest.MonkeyPatch, Scene], None]
 def no_numbers(patch: pytest.MonkeyPatch, _: Scene) -> None:
     """A shard that has come to some DDL has come to each."""
 
-    def missing(group: Group, number: int) -> list[Member]:
+    def missing(group: ShardGroup, number: int) -> list[Member]:
         return [each for each in group.members if max(each.ready, each.waived) < number and each.ready <= each.passed]
 
-    patch.setattr(Group, "missing", missing)
+    patch.setattr(ShardGroup, "missing", missing)
 
 
 def only_who_runs(patch: pytest.MonkeyPatch, scene: Scene) -> None:
@@ -83,7 +83,7 @@ def only_who_runs(patch: pytest.MonkeyPatch, scene: Scene) -> None:
 
     def group(
         groups: ShardGroups, connection: TargetConnection, target: TableName, executed: int | None = None
-    ) -> Group:
+    ) -> ShardGroup:
         found = stored(groups, connection, target, executed)
         return replace(found, members=tuple(each for each in found.members if each.source_id in scene.running))
 
@@ -111,7 +111,7 @@ def nothing_kept(patch: pytest.MonkeyPatch, _: Scene) -> None:
     """Nobody remembers whose old values a column has."""
     around = OptimisticGate._around
 
-    def forgetful(gate: OptimisticGate, survey: Survey, target: TableSchema | None, shard: Shard) -> Surrounding:
+    def forgetful(gate: OptimisticGate, survey: GroupSurvey, target: TableSchema | None, shard: Shard) -> Surrounding:
         return replace(around(gate, survey, target, shard), kept=frozenset(), left=frozenset())
 
     patch.setattr(OptimisticGate, "_around", forgetful)
@@ -277,12 +277,12 @@ def test_shards_that_differ_at_the_start_go_on_where_nobody_compares_them(
 def test_a_person_does_not_get_out_where_nobody_looks_at_what_was_said(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def missing(group: Group, number: int) -> list[Member]:
+    def missing(group: ShardGroup, number: int) -> list[Member]:
         return [each for each in group.members if each.ready < number]
 
     name = schema(upstream, target)
     subtask = merging("pessimistic", name, upstream, target)
-    monkeypatch.setattr(Group, "missing", missing)
+    monkeypatch.setattr(ShardGroup, "missing", missing)
     with running_sync(subtask) as sync:
         sync.wait_synced()
         upstream.execute(f"ALTER TABLE {name}.s1 {ADD_W}", f"INSERT INTO {name}.s1 VALUES (1, 1, 1)")

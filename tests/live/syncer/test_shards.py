@@ -10,7 +10,7 @@ import pytest
 
 from dm.config.route import RouteRule
 from dm.config.subtask import SubtaskConfig
-from dm.demo.compare import Server, compare, pair_tables
+from dm.demo.compare import ComparedServer, compare, pair_tables
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
@@ -64,7 +64,7 @@ def wait_for_rows(target: PrivateServer, name: str, rows: int, *running: Running
 def merged(upstreams: Sequence[ThrowawayServer], target: PrivateServer, name: str) -> None:
     """The target has what the shards have."""
 
-    def route(_: Server, table: TableName) -> TableName:
+    def route(_: ComparedServer, table: TableName) -> TableName:
         return TableName(name, "t" if table.table.startswith("s") else table.table)
 
     report = compare(pair_tables(list(upstreams), [name], route=route), target)

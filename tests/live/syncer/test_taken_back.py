@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.demo.compare import Server, compare, pair_tables
+from dm.demo.compare import ComparedServer, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
@@ -73,7 +73,7 @@ def test_a_reload_is_taken_back(
             upstream.execute(f"DELETE FROM {name}.{table} WHERE v = 8")
             sync.wait_synced()
 
-    def same(_: Server, table: TableName) -> TableName:
+    def same(_: ComparedServer, table: TableName) -> TableName:
         return table
 
     report = compare(pair_tables([upstream], [name], route=same), target)
@@ -129,7 +129,7 @@ def test_it_is_taken_back_over_kills(
         with task.following() as sync:
             sync.wait_synced()
 
-    def same(_: Server, table: TableName) -> TableName:
+    def same(_: ComparedServer, table: TableName) -> TableName:
         return table
 
     report = compare(pair_tables([upstream], [name], route=same), target)

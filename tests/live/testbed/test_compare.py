@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from dm.demo.compare import Origin, Report, TablePair, compare, pair_tables
+from dm.demo.compare import ComparisonReport, TablePair, UpstreamTable, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
 from dm.ident import TableName
@@ -65,7 +65,7 @@ class Sides:
         """Run the statements on one side."""
         server.execute(*(statement.replace("{s}", self.schema) for statement in statements))
 
-    def compare(self) -> Report:
+    def compare(self) -> ComparisonReport:
         """Compare every table of the schema."""
         return compare(pair_tables([self.source], [self.schema]), self.target)
 
@@ -153,7 +153,9 @@ def test_several_upstream_tables_add_up_to_one(
     )
     pairs = pair_tables(upstreams, [name], lambda _, table: merged)
     assert pairs == [
-        TablePair(merged, tuple(Origin(server, TableName(name, f"shard_{n}")) for n, server in enumerate(upstreams)))
+        TablePair(
+            merged, tuple(UpstreamTable(server, TableName(name, f"shard_{n}")) for n, server in enumerate(upstreams))
+        )
     ]
     assert compare(pairs, target).identical
     target.execute(f"UPDATE {merged.sql} SET v = 3 WHERE id = 11")

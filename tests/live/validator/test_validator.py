@@ -11,7 +11,7 @@ import pytest
 from dm.config.event_filter import FilterRule
 from dm.config.route import RouteRule
 from dm.demo.servers import ThrowawayServer
-from dm.tools.validator.pace import Pace
+from dm.tools.validator.pace import Throttle
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for, wait_until
 from tests.testbed.validation import errors_of, running_validator, tables_of, validated
@@ -226,14 +226,14 @@ def test_looks_give_way_until_the_syncer_is_known_to_keep_up(
         upstream.execute(f"INSERT INTO {name}.t VALUES (1), (2)")
         sync.wait_synced()
         target.execute(f"DELETE FROM {name}.t WHERE id = 2")
-        rest, resting = Pace.rest, set[str]()
+        rest, resting = Throttle.rest, set[str]()
 
-        def rests(pace: Pace, worked: float) -> None:
+        def rests(pace: Throttle, worked: float) -> None:
             resting.add(threading.current_thread().name.partition("_")[0])
             rest(pace, worked)
 
         at_once = patch("dm.tools.validator.unit._READS_SECONDS", 0.0)
-        with patch.object(Pace, "rest", rests), at_once, running_validator(subtask) as validator:
+        with patch.object(Throttle, "rest", rests), at_once, running_validator(subtask) as validator:
             wait_until(
                 lambda: str(validator.status().get("detail", "")).startswith("gives way"), "the validator gives way"
             )

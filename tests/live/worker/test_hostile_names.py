@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dm.demo.compare import Server, compare, pair_tables
+from dm.demo.compare import ComparedServer, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.ident import Ident, TableName
 from tests.testbed.daemon import Daemon
@@ -203,7 +203,7 @@ def synced(daemon: Daemon, upstream: ThrowawayServer) -> None:
 
 
 def same(upstream: ThrowawayServer, target: ThrowawayServer, names: Names) -> None:
-    def route(_: Server, table: TableName) -> TableName:
+    def route(_: ComparedServer, table: TableName) -> TableName:
         return TableName(MOVED, table.table) if table.schema == names[0] else table
 
     report = compare(pair_tables([upstream], names, route), target)

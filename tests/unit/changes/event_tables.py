@@ -7,7 +7,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dm.changes.event_rules import Pair, event_form
+from dm.changes.event_rules import RoutedTable, event_form
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.row_keys import TargetTable
@@ -50,13 +50,13 @@ def pair_of(
     options: PlanOptions = ROW_EVENTS,
     target: TargetTable | None = None,
     table: str = "t",
-) -> Pair:
+) -> RoutedTable:
     """A source table and its target, of these columns both unless the source's are given."""
     wire = tuple(columns if source is None else source)
     schema = TableSchema(TableName("d", table), tuple(columns), tuple(indexes))
     there = TargetTable(schema) if target is None else replace(target, schema=schema)
     plan = build_plan(TableSchema(TableName("s", "t"), wire), wire, there, options)
-    return Pair(table_map_of(wire), wire, there, plan, options)
+    return RoutedTable(table_map_of(wire), wire, there, plan, options)
 
 
 def event_plan(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dm.changes.event_rules import Pair, event_form, hindrance
+from dm.changes.event_rules import RoutedTable, event_form, hindrance
 from dm.changes.plan import PlanOptions
 from dm.changes.row_keys import TargetTable
 from dm.ident import TableName
@@ -190,7 +190,7 @@ def test_collations_by_which_a_mariadb_would_store_what_the_source_computes(
     assert "collation" not in why("virtual")
 
 
-def mapped(pair: Pair, wire: WireType, *, nullable: bool = True) -> Pair:
+def mapped(pair: RoutedTable, wire: WireType, *, nullable: bool = True) -> RoutedTable:
     """The pair whose second column is of this type in the binlog."""
     found = pair.table_map
     types = (found.columns[0], wire)

@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from dm.cli.demo import Demo, main
+from dm.cli.demo import DemoRun, main
 from dm.errors import DMError
 
 
-def _stuck(demo: Demo) -> bool:
+def _stuck(demo: DemoRun) -> bool:
     raise DMError("demo-stuck", what="catch up", seconds=300, log=demo.home / "log")
 
 
-def _differs(_demo: Demo) -> bool:
+def _differs(_demo: DemoRun) -> bool:
     return False
 
 
-def _interrupted(_demo: Demo) -> bool:
+def _interrupted(_demo: DemoRun) -> bool:
     raise KeyboardInterrupt
 
 
-def _identical(_demo: Demo) -> bool:
+def _identical(_demo: DemoRun) -> bool:
     return True
 
 
@@ -34,8 +34,8 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _play(story: Callable[[Demo], bool], monkeypatch: pytest.MonkeyPatch) -> int:
-    def run(demo: Demo) -> bool:
+def _play(story: Callable[[DemoRun], bool], monkeypatch: pytest.MonkeyPatch) -> int:
+    def run(demo: DemoRun) -> bool:
         log = demo.home / "log" / "dm-worker.log"
         log.parent.mkdir(parents=True)
         log.write_text("what happened")
@@ -44,14 +44,14 @@ def _play(story: Callable[[Demo], bool], monkeypatch: pytest.MonkeyPatch) -> int
             server.log.write_text("what a server said")
         return story(demo)
 
-    monkeypatch.setattr(Demo, "run", run)
+    monkeypatch.setattr(DemoRun, "run", run)
     return main([])
 
 
 @pytest.mark.parametrize("story", [_stuck, _differs])
 def test_one_that_fails_keeps_its_logs_and_names_them(
     temporary: Path,
-    story: Callable[[Demo], bool],
+    story: Callable[[DemoRun], bool],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -68,7 +68,7 @@ def test_one_that_fails_keeps_its_logs_and_names_them(
 
 @pytest.mark.parametrize(("story", "status"), [(_interrupted, 130), (_identical, 0)])
 def test_others_leave_nothing(
-    temporary: Path, story: Callable[[Demo], bool], status: int, monkeypatch: pytest.MonkeyPatch
+    temporary: Path, story: Callable[[DemoRun], bool], status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert _play(story, monkeypatch) == status
     assert not list(temporary.glob("dm-*"))

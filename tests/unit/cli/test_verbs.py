@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 from dm.cli.caller import TEXTS
 from dm.cli.verbs import LISTED, built
 from dm.errors import DMError
-from dm.verbs.declaration import Group, Verb, first_sentence
+from dm.verbs.declaration import Verb, VerbGroup, first_sentence
 from dm.verbs.every import VERBS
 from dm.verbs.parameters import ConfigFile
 from dm.verbs.sources import ShowSources, UpdateSources
@@ -27,7 +27,7 @@ AT_THE_COMMAND_LINE = [verb for verb in VERBS if verb.name]
 @pytest.mark.parametrize("name", LISTED)
 def test_a_list_says_what_the_verb_says_of_itself(name: str) -> None:
     found = LISTED[name]
-    summary = first_sentence(found.help if isinstance(found, Group) else found.__doc__)
+    summary = first_sentence(found.help if isinstance(found, VerbGroup) else found.__doc__)
     listed, itself = TyperCommand(name, help=summary, rich_markup_mode=None), built(name)
     assert itself.name == name
     assert itself.get_short_help_str(1000) == summary
@@ -42,7 +42,7 @@ def test_names_and_routes_are_there_once() -> None:
     ):
         assert [each for each, times in Counter(what).items() if times > 1] == []
     groups = {verb.name.partition(" ")[0] for verb in AT_THE_COMMAND_LINE if " " in verb.name}
-    assert groups == {name for name, found in LISTED.items() if isinstance(found, Group)}
+    assert groups == {name for name, found in LISTED.items() if isinstance(found, VerbGroup)}
 
 
 def test_each_verb_of_the_command_line_has_its_text() -> None:

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from dm.config import ConfigErrors, load_source, load_task
 from dm.config.document import SIZE_LIMIT, Scalar, YamlList, YamlMap, parse
-from dm.config.problem import Report
+from dm.config.problem import ProblemReport
 from tests.unit.config.texts import SOURCE, TASK, source_problems, task_problems
 
 CANARY = "cAnArY7x"
 
 
 def tree_of(text: str) -> YamlMap:
-    report = Report("f.yaml")
+    report = ProblemReport("f.yaml")
     tree = parse(text, report)
     assert report.problems == []
     assert tree is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.config.document import parse
-from dm.config.problem import Report
+from dm.config.problem import ProblemReport
 from tests.unit.config.texts import SOURCE, TASK, source_problems, task_problems
 
 _COLUMN = "lines of one section begin in the same column"
@@ -62,14 +62,14 @@ _BLANKS = "write blanks: YAML takes no tabs here"
     ],
 )
 def test_a_slip_is_named(text: str, said: str) -> None:
-    report = Report("f.yaml")
+    report = ProblemReport("f.yaml")
     assert parse(text, report) is None
     assert [str(problem) for problem in report.problems] == [f"f.yaml:{said} [20903]"]
 
 
 def test_the_parsers_own_words_are_not_passed_on() -> None:
     for text in ("a: 'cAnArY7x'x: y\n", "a: [cAnArY7x\nb: c\n", 'a: "cAnArY7x\\q"\n', "- cAnArY7x\nb: c\n"):
-        report = Report("f.yaml")
+        report = ProblemReport("f.yaml")
         parse(text, report)
         (problem,) = report.problems
         for word in ("cAnArY7x", "<", "token", "…", "..."):

@@ -36,7 +36,7 @@ def test_a_checksum_counts_but_beside_a_virtual_column(
     monkeypatch.setattr(compare, "_checksum", lambda connection, table: len(table.sql))
     server, table = cast(Any, SimpleNamespace(flavor=flavor, tidb=False)), TableName("s", "t")
     sessions = cast(Any, SimpleNamespace(plain=lambda server: None))
-    pair = compare.TablePair(TableName("s", "target"), (compare.Origin(server, table),))
+    pair = compare.TablePair(TableName("s", "target"), (compare.UpstreamTable(server, table),))
     report = compare._compare_pair(sessions, pair, server, {}, 10, True)
     assert report.source_rows == report.target_rows == 1
     assert report.identical == generated.startswith("virtual")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm.demo.workload import Patience, sight_of
+from dm.demo.workload import WaitLimit, sight_of
 from tests.testbed.fake_clock import FakeClock
 
 
@@ -13,7 +13,7 @@ def _status(unit: str, **detail: object) -> dict[str, object]:
 
 def test_a_slow_machine_has_as_long_as_it_takes() -> None:
     clock = FakeClock()
-    patience = Patience(300, clock)
+    patience = WaitLimit(300, clock)
     for rows in range(100):
         clock.now += 299
         patience.see(sight_of(_status("Load", totalRows=str(rows))))
@@ -27,7 +27,7 @@ def test_a_slow_machine_has_as_long_as_it_takes() -> None:
 
 def test_lag_that_grows_is_nothing_new() -> None:
     clock = FakeClock()
-    patience = Patience(300, clock)
+    patience = WaitLimit(300, clock)
     for lag in range(4):
         patience.see(sight_of(_status("Sync", syncerBinlog="(b.1, 4)", secondsBehindMaster=lag)))
         clock.now += 101
@@ -36,7 +36,7 @@ def test_lag_that_grows_is_nothing_new() -> None:
 
 def test_a_task_that_begins_again_and_again_is_given_up() -> None:
     clock = FakeClock()
-    patience = Patience(300, clock)
+    patience = WaitLimit(300, clock)
     for _ in range(5):
         for rows in ("0", "7"):
             clock.now += 50

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dm.dumper.chunk_reader import row_groups
-from dm.dumpfiles.text_rows import Batch, Limits, _batches
+from dm.dumpfiles.text_rows import ColumnBatch, Limits, _batches
 from tests.testbed.decoders import compiled, running
 
 if TYPE_CHECKING:
@@ -73,22 +73,22 @@ class Dripping(io.RawIOBase):
 
 def read(
     content: bytes, drip: int, width: int, rows: int, size: int, *, ends: bool = False, before: int = 0
-) -> list[Batch]:
+) -> list[ColumnBatch]:
     """The batches, all with the same limits."""
     return read_within(itertools.repeat(Limits(rows, size)), content, drip, width, ends=ends, before=before)
 
 
 def read_within(
     limits: Iterable[Limits], content: bytes, drip: int, width: int, *, ends: bool = False, before: int = 0
-) -> list[Batch]:
+) -> list[ColumnBatch]:
     """The batches, which the compiled way and Python's agree on; raises what both raise.
 
     `before` bytes at the beginning are the columns' definitions, which were read already.
     """
-    ways: list[tuple[object, list[Batch], pymysql.err.Error | None]] = []
+    ways: list[tuple[object, list[ColumnBatch], pymysql.err.Error | None]] = []
     natives = list({None, compiled()})
     for native, each in zip(natives, itertools.tee(limits, len(natives)), strict=True):
-        found: list[Batch] = []
+        found: list[ColumnBatch] = []
         failure: pymysql.err.Error | None = None
         source = io.BufferedReader(Dripping(content, drip, ends=ends))
         source.read(before)
@@ -108,7 +108,7 @@ def read_within(
     return found
 
 
-def rows_of(batches: Sequence[Batch]) -> list[tuple[bytes | None, ...]]:
+def rows_of(batches: Sequence[ColumnBatch]) -> list[tuple[bytes | None, ...]]:
     return [row for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
 
 

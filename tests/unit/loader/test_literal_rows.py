@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.ident import TableName
-from dm.loader.sql_statement import NotUnderstood, Rows, not_literal, understand
+from dm.loader.sql_statement import InsertStatement, NotUnderstood, not_literal, understand
 
 LITERALS = (
     "NULL", "null", "true", "FALSE", "0", "-1", "+5", "1.", ".5", "-1.5e-3", "1E10", "0xAB", "0b01", "x'00'", "B'01'",
@@ -35,7 +35,7 @@ def written(rows: list[list[str]], space: str) -> str:
 @given(st.lists(st.lists(st.sampled_from(LITERALS), min_size=1, max_size=4), min_size=1, max_size=4), spaces)
 def test_rows_of_literals_are_taken(rows: list[list[str]], space: str) -> None:
     found = understand(b"INSERT INTO `t` VALUES " + written(rows, space).encode(), TableName("s", "t"))
-    assert isinstance(found, Rows), found
+    assert isinstance(found, InsertStatement), found
 
 
 @given(

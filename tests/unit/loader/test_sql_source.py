@@ -21,7 +21,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader import sql_source
 from dm.loader.sql_source import SqlSource, SqlText, opened
-from dm.loader.sql_statement import NotUnderstood, Rows, Setting, understand
+from dm.loader.sql_statement import InsertStatement, NotUnderstood, Setting, understand
 
 NOWHERE = "some.sql"
 TABLE = TableName("s", "t")
@@ -126,7 +126,7 @@ def test_everything_else_is_refused(text: str) -> None:
 )
 def test_the_beginning_of_an_insert(head: str, schema: str, table: str, columns: tuple[str, ...]) -> None:
     found = understand(f"{head}(1,'INSERT INTO `x` VALUES (')".encode(), TABLE)
-    assert isinstance(found, Rows)
+    assert isinstance(found, InsertStatement)
     assert (found.schema, found.table, found.columns) == (schema, table, columns)
     assert found.text[found.rows_at :] == b"(1,'INSERT INTO `x` VALUES (')"
 

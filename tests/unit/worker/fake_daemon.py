@@ -37,7 +37,7 @@ from dm.task.validation import Validations
 from dm.unit import JSON, UnitName
 from dm.verbs.declaration import Verb
 from dm.worker import daemon
-from dm.worker.daemon import Parts, run
+from dm.worker.daemon import DaemonParts, run
 from dm.worker.operations import Operations
 from dm.worker.routes import model_of
 from dm.worker.servers import ProgressAtTarget, Servers
@@ -272,5 +272,5 @@ def main() -> None:
         hold_place, ShardLocks(locks, decide), VALIDATIONS, JOIN_REQUESTS, StoredProgress(stored, remove_stored),
     )  # fmt: skip
     fork_hosts(fake_host.run)
-    parts = Parts(servers, first_unit, patience=2.0)
+    parts = DaemonParts(servers, first_unit, patience=2.0)
     sys.exit(run(parts))

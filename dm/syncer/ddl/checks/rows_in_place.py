@@ -33,10 +33,10 @@ from typing import Final
 
 from dm.errors import DMError
 from dm.ident import Ident, TableName
-from dm.mysql.schema.draft import Refused
+from dm.mysql.schema.draft import OperationRefused
 from dm.mysql.schema.effect import expected_after
 from dm.mysql.schema.exact_default import exact_default
-from dm.mysql.schema.interpretation import Surroundings, interpret
+from dm.mysql.schema.interpretation import SchemaState, interpret
 from dm.mysql.schema.partition_rows import placed_otherwise
 from dm.mysql.schema.table import Column, Index, TableSchema
 from dm.mysql.schema.tracker import SchemaTracker
@@ -207,8 +207,8 @@ def _redefined(operation: Operation, target: TableSchema) -> list[tuple[str, str
 def _followed(piece: Piece, tracker: SchemaTracker) -> TableSchema | None:
     """The source's table behind the piece; None where its structure does not tell."""
     try:
-        return interpret(piece, Surroundings(tracker.get, tracker.database_charset, lenient=True)).get(piece.table)
-    except Refused:
+        return interpret(piece, SchemaState(tracker.get, tracker.database_charset, lenient=True)).get(piece.table)
+    except OperationRefused:
         return None
 
 

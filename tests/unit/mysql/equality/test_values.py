@@ -8,7 +8,7 @@ import pytest
 from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.mysql.equality.structure import ColumnFacts
-from dm.mysql.equality.values import Form, Part, Side, parts, row_text, shown, text_of
+from dm.mysql.equality.values import ComparedValue, Form, Side, parts, row_text, shown, text_of
 
 TABLE = TableName("s", "t")
 
@@ -111,7 +111,7 @@ def test_the_numbers_of_members_count_where_the_lists_are_the_same() -> None:
 
 @pytest.mark.parametrize("forms", [("framed", "framed"), ("whole", "whole"), ("whole", "framed"), ("framed", "whole")])
 def test_no_two_rows_share_a_text(forms: tuple[Form, Form]) -> None:
-    row = [Part(name, name, name, lambda value: value, form) for name, form in zip("ab", forms, strict=True)]
+    row = [ComparedValue(name, name, name, lambda value: value, form) for name, form in zip("ab", forms, strict=True)]
     rows: list[tuple[bytes | None, bytes | None]] = [
         (b"", b""), (b",", b""), (b"", b","), (None, b""), (b"", None), (None, None), (b"N", None), (None, b"N"),
         (b"1:x", b""), (b"", b"1:x"), (b"a,1:b", b"c"), (b"a", b"b,1:c"), (b"0:", b""), (b"", b"0:"),

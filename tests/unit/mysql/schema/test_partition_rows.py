@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.mysql.schema.charset import Collated
-from dm.mysql.schema.interpretation import Surroundings, interpret
+from dm.mysql.schema.interpretation import SchemaState, interpret
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.partition import losing_rows
 from dm.mysql.schema.partition_rows import differing_rows
@@ -25,7 +25,7 @@ def table(partitioning: str) -> TableSchema:
 
 def altered(schema: TableSchema, text: str) -> TableSchema:
     piece = Piece.of(f"ALTER TABLE t {text}", CONTEXT)
-    return interpret(piece, Surroundings({schema.name: schema}.get, lambda _: Collated("", "")))[schema.name] or schema
+    return interpret(piece, SchemaState({schema.name: schema}.get, lambda _: Collated("", "")))[schema.name] or schema
 
 
 def why(own: TableSchema, target: TableSchema, *names: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from dm.errors import DMError
 from dm.gtid import GtidSet
-from dm.mysql.binlog.event_source import Origin, SourceEvent, SourceRun
+from dm.mysql.binlog.event_source import BinlogType, SourceEvent, SourceRun
 from dm.position import Position
 from dm.sourcelog.stream.assembler import TransactionAssembler
 from dm.sourcelog.stream.memory_quota import MemoryQuota
@@ -24,7 +24,7 @@ START = Position(UUID, FILE, 4, GtidSet.empty("mysql"))
 class TakenSource:
     """Plays a file from the asked position; loses its identity after so many events, as often as it is told."""
 
-    status: Origin = "remote"
+    status: BinlogType = "remote"
     trouble: DMError | None = None
     reading: Mapping[str, JSON] = {}
 

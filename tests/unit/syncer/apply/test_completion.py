@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.position import Position
-from dm.syncer.apply.completion import CompletionTracker, Mark
+from dm.syncer.apply.completion import CommittedPoint, CompletionTracker
 
 
 def end(number: int) -> Position:
@@ -53,4 +53,4 @@ def test_the_mark_has_the_moment_of_the_last_transaction_that_has_one() -> None:
     tracker = CompletionTracker(end(0))
     for number, moment in ((1, 50), (2, 0), (3, 60)):
         tracker.close(tracker.open(end(number), 7, None, moment), 0 if number < 3 else 1)
-    assert tracker.mark == Mark(end(2), 7, 50)
+    assert tracker.mark == CommittedPoint(end(2), 7, 50)

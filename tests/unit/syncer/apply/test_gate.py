@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import threading
 
-from dm.syncer.apply.lane import Gate
+from dm.syncer.apply.lane import SharedLock
 
 
 def test_many_hold_it_together() -> None:
-    gate = Gate()
+    gate = SharedLock()
     with gate.together(), gate.together():
         pass
 
 
 def test_alone_waits_for_those_inside_and_goes_before_newcomers() -> None:
-    gate = Gate()
+    gate = SharedLock()
     order: list[str] = []
     wants_alone = threading.Event()
 
@@ -43,7 +43,7 @@ def test_alone_waits_for_those_inside_and_goes_before_newcomers() -> None:
 
 
 def test_counters_never_meet_inside() -> None:
-    gate = Gate()
+    gate = SharedLock()
     inside = 0
     worst = 0
 

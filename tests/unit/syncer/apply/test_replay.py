@@ -8,7 +8,7 @@ from dm.changes.keys import keys_of
 from dm.position import Position
 from dm.progress.undone import Undone, UndoneKeys, digests, transaction_key
 from dm.sourcelog.stream.transaction import SourceTransaction
-from dm.syncer.apply.safe_mode_window import AGAIN, FIRST_TIME, Replay, SafeModeWindow
+from dm.syncer.apply.safe_mode_window import AGAIN, FIRST_TIME, SafeModeWindow, WindowReplay
 from tests.testbed.fake_clock import FakeClock
 from tests.unit.changes.plans import insert, key, number, plan
 
@@ -24,9 +24,9 @@ def transaction(begin: int, end: int) -> SourceTransaction:
     return SourceTransaction(at(begin), at(end), None, 0)
 
 
-def replay(undone: Undone, *, always: bool = False) -> Replay:
+def replay(undone: Undone, *, always: bool = False) -> WindowReplay:
     """With the bound at 200."""
-    return Replay(SafeModeWindow(at(200), always=always, seconds=0, clock=FakeClock()), undone)
+    return WindowReplay(SafeModeWindow(at(200), always=always, seconds=0, clock=FakeClock()), undone)
 
 
 def test_what_lies_before_the_bound_is_applied_again_and_what_lies_behind_it_for_the_first_time() -> None:

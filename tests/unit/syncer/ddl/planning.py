@@ -18,7 +18,7 @@ from dm.rules.folded_names import OnlineTables
 from dm.rules.router import ExtractedColumn
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.ddl.changed_rows import SourceViews
-from dm.syncer.ddl.plan import DumpWindow, Known, Source, StatementEvent
+from dm.syncer.ddl.plan import DumpWindow, PlanningState, SourceAnswers, StatementEvent
 from dm.syncer.ddl.planner import plan
 from dm.syncer.ddl.step import Execute, Step
 from dm.syncer.ddl.temporary_tables import TemporaryTables
@@ -66,10 +66,12 @@ class Looking:
 
     def __init__(self, views: Callable[[TableName], bool] = lambda table: table.table == "view") -> None:
         self.views = SourceViews(views)
-        self.known = Known(
+        self.known = PlanningState(
             cast(Any, Rules()),
             SchemaTracker("mysql"),
-            Source(lambda query: SourceContext("mysql", 90704, query.schema), self.views.has, lambda table: None),
+            SourceAnswers(
+                lambda query: SourceContext("mysql", 90704, query.schema), self.views.has, lambda table: None
+            ),
             DumpWindow({}),
             {},
             TemporaryTables(),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from dm.ident import TableName
 from dm.mysql.schema.charset import Collated
-from dm.mysql.schema.interpretation import Surroundings, interpret
+from dm.mysql.schema.interpretation import SchemaState, interpret
 from dm.mysql.schema.normal import same_column
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.shard_column import filling, fits, needs_value
@@ -34,7 +34,7 @@ def table(name: TableName, columns: str = FIRST, partitions: Sequence[str] = ())
 def altered(schema: TableSchema, text: str) -> TableSchema:
     """The table behind a statement of one operation."""
     piece = Piece.of(text, CONTEXT)
-    return interpret(piece, Surroundings({schema.name: schema}.get, lambda _: WORDS)).get(schema.name) or schema
+    return interpret(piece, SchemaState({schema.name: schema}.get, lambda _: WORDS)).get(schema.name) or schema
 
 
 @dataclass

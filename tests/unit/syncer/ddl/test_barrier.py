@@ -17,7 +17,7 @@ from dm.mysql.sql.piece import Piece
 from dm.progress.operators import Operator
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
-from dm.syncer.ddl.plan import DdlPlan, Known, Source, StatementEvent
+from dm.syncer.ddl.plan import DdlPlan, PlanningState, SourceAnswers, StatementEvent
 from dm.syncer.ddl.step import CutOver, Execute, Step, TrackOnly
 from dm.syncer.ddl.temporary_tables import TemporaryTables
 from tests.unit.syncer.ddl.planning import PLACE, TRANSACTION, Looking, query
@@ -47,7 +47,7 @@ class Breaking:
     run = follow = get
 
 
-def barrier(known: Known, error: Exception | None = None) -> DdlBarrier:
+def barrier(known: PlanningState, error: Exception | None = None) -> DdlBarrier:
     """One whose lanes are drained, and nothing else goes well."""
     still = SimpleNamespace(drain=lambda: None)
     around = AroundSteps(cast(Any, still), cast(Any, still), cast(Any, still), lambda: None, lambda: None)
@@ -55,8 +55,8 @@ def barrier(known: Known, error: Exception | None = None) -> DdlBarrier:
     return DdlBarrier(known, {}, None, breaking, breaking, around)
 
 
-def broken_source() -> Known:
-    return replace(Looking().known, source=Source(fail, fail, fail))
+def broken_source() -> PlanningState:
+    return replace(Looking().known, source=SourceAnswers(fail, fail, fail))
 
 
 def test_planning_that_breaks_is_a_pause_with_the_statement() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.schema.draft import Refused
+from dm.mysql.schema.draft import OperationRefused
 from dm.mysql.sql.split import split
 from dm.syncer.ddl.shard_policy import Verdict, alone, decide
 from tests.unit.syncer.ddl.shard_merge import CONTEXT, FIRST, TARGET, WORDS, Merge, Side, altered, table
@@ -77,7 +77,7 @@ def test_whatever_shards_do_the_target_has_their_rows_or_it_waits_or_pauses(seed
         name, text = drawn.choice("abc"), f"ALTER TABLE @ {drawn.choice(PIECES)}"
         try:
             altered(merge.shards[name].schema, text.replace("@", f"d.{name}"))
-        except Refused:  # by the source, so it is in no binlog
+        except OperationRefused:  # by the source, so it is in no binlog
             continue
         for each in "abc":
             merge.row(each, "7")

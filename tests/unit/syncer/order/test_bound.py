@@ -15,7 +15,7 @@ from dm.progress.merge_order import NEVER, SourceProgress
 from dm.sourcelog.stream import watermark
 from dm.sourcelog.stream.transaction import MemoryItems, SourceTransaction, StatementItem
 from dm.sourcelog.stream.watermark import INTERVAL_SECONDS, Watermark
-from dm.syncer.apply.completion import Mark
+from dm.syncer.apply.completion import CommittedPoint
 from dm.syncer.order.merge_turn import MergeTurn, OwnSide
 from tests.testbed.fake_clock import FakeClock
 
@@ -44,8 +44,8 @@ class Rows:
     def leave(self, sources: Sequence[str]) -> None:
         self._rows |= {source: SourceProgress(NEVER) for source in sources}
 
-    def publish(self, made: Callable[[Mark], SourceProgress]) -> SourceProgress:
-        self._rows[self._source] = made(Mark(PLACE, 0))
+    def publish(self, made: Callable[[CommittedPoint], SourceProgress]) -> SourceProgress:
+        self._rows[self._source] = made(CommittedPoint(PLACE, 0))
         return self._rows[self._source]
 
 

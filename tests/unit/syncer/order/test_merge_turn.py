@@ -15,7 +15,7 @@ from dm.progress.merge_order import NEVER, SourceProgress
 from dm.sourcelog.stream.source_monitor import SourceEnd
 from dm.sourcelog.stream.transaction import MemoryItems, SourceTransaction, StatementItem
 from dm.sourcelog.stream.watermark import Watermark
-from dm.syncer.apply.completion import Mark
+from dm.syncer.apply.completion import CommittedPoint
 from dm.syncer.order.merge_turn import LOOK_SECONDS, MergeTurn, OwnSide
 from tests.testbed.fake_clock import FakeClock
 
@@ -28,7 +28,7 @@ class Rows:
 
     def __init__(self) -> None:
         self.rows: dict[str, SourceProgress] = {}
-        self.mark = Mark(PLACE, 0)
+        self.mark = CommittedPoint(PLACE, 0)
         self.looked: Callable[[], None] = lambda: None
         self.log: list[str] = []
 
@@ -40,7 +40,7 @@ class Rows:
         for source in sources:
             self.rows[source] = SourceProgress(NEVER)
 
-    def publish(self, made: Callable[[Mark], SourceProgress]) -> SourceProgress:
+    def publish(self, made: Callable[[CommittedPoint], SourceProgress]) -> SourceProgress:
         self.rows["b"] = made(self.mark)
         self.log.append(f"stored {self.rows['b'].frontier}")
         return self.rows["b"]
@@ -197,7 +197,7 @@ def test_as_configured_a_silent_source_is_gone_on_without_until_it_is_back() -> 
     assert bench.turn.turns == 1, "it does not wait again"
     bench.rows.rows["a"] = SourceProgress(5, beat=1)
     bench.clock.now += 2
-    bench.rows.mark = Mark(PLACE, 0, 12)
+    bench.rows.mark = CommittedPoint(PLACE, 0, 12)
     bench.ending.set()
     assert not bench.take(13), "it is waited for again"
     assert bench.turn.report()["withoutSources"] == []
@@ -247,7 +247,7 @@ def test_the_timer_stores_only_what_a_source_at_work_has_done() -> None:
     bench.rows.log.clear()
     bench.turn.beat()
     assert bench.rows.log == []
-    bench.rows.mark = Mark(PLACE, 0, 40)
+    bench.rows.mark = CommittedPoint(PLACE, 0, 40)
     bench.working = True
     bench.turn.beat()
     bench.working = False
@@ -260,7 +260,7 @@ def test_the_timer_stores_only_what_a_source_at_work_has_done() -> None:
 
 def test_nobody_waits_for_a_source_at_its_end_and_the_next_run_begins_where_it_was() -> None:
     bench = Bench()
-    bench.rows.mark = Mark(PLACE, 0, 40)
+    bench.rows.mark = CommittedPoint(PLACE, 0, 40)
     bench.turn.begin()
     bench.turn.finished()
     assert bench.rows.rows["b"].frontier == NEVER

@@ -10,7 +10,7 @@ from dm.mysql.equality.structure import ColumnFacts, Structure
 from dm.mysql.equality.values import text_of
 from dm.mysql.sql.json_expression import NOTHING
 from dm.tools.diff.fix import Fix, fix_of, in_order
-from dm.tools.diff.table import ComparedTable, Origin, compared_table
+from dm.tools.diff.table import ComparedTable, DiffSource, compared_table
 
 TARGET, SOURCE = TableName("t", "orders"), TableName("s", "orders")
 NONE: Counter[bytes] = Counter()
@@ -38,7 +38,7 @@ def table(
 ) -> ComparedTable:
     ours = Structure(COLUMNS, key, indexes, frozenset())
     theirs = Structure((*COLUMNS, *more), key, indexes, frozenset())
-    origins = [Origin(0, SOURCE, ours, "mysql", {})]
+    origins = [DiffSource(0, SOURCE, ours, "mysql", {})]
     return compared_table(TARGET, theirs, "mysql", origins, ignored, json_types=json_types, tidb=tidb)
 
 
@@ -163,7 +163,7 @@ def members(of: str, at_target: str, *, tidb: bool = False) -> ComparedTable:
         Structure((column("id", "int"), column("e", type_, "utf8mb4"), *more), ("id",), frozenset(), frozenset())
         for type_, more in ((of, ()), (at_target, (column("own", "int"),)))
     ]
-    origins = [Origin(0, SOURCE, sides[0], "mysql", {})]
+    origins = [DiffSource(0, SOURCE, sides[0], "mysql", {})]
     return compared_table(TARGET, sides[1], "mysql", origins, frozenset(), json_types=False, tidb=tidb)
 
 
@@ -187,7 +187,7 @@ def test_a_key_that_is_compared_without_its_padding_is_found_by_the_same_compari
             for type_ in (ours, theirs)
         ]
         return compared_table(
-            TARGET, sides[1], "mysql", [Origin(0, SOURCE, sides[0], "mysql", {})], frozenset(), json_types=False
+            TARGET, sides[1], "mysql", [DiffSource(0, SOURCE, sides[0], "mysql", {})], frozenset(), json_types=False
         )
 
     for ours, theirs, charset, condition in (
@@ -276,7 +276,7 @@ def test_a_key_is_one_that_is_compared(key: tuple[str, ...], keyed: bool) -> Non
 def test_a_part_of_a_name_is_text_whatever_column_it_goes_into(type_: str, charset: str | None, text: str) -> None:
     ours = Structure(COLUMNS[:1], ("id",), frozenset(), frozenset())
     theirs = Structure((*COLUMNS[:1], column("src", type_, charset)), ("id",), frozenset(), frozenset())
-    origin = Origin(0, SOURCE, ours, "mysql", {"src": "_utf8mb4 'é'"})
+    origin = DiffSource(0, SOURCE, ours, "mysql", {"src": "_utf8mb4 'é'"})
     found = compared_table(TARGET, theirs, "mysql", [origin], frozenset(), json_types=False)
     assert found.origins[0].row[1].text == text
 
@@ -285,7 +285,7 @@ def test_a_column_that_one_side_lacks_is_left_out_unless_its_value_is_known() ->
     ours = Structure(COLUMNS[:1], ("id",), frozenset(), frozenset())
     theirs = Structure((*COLUMNS[:1], column("src", "varchar(9)", "utf8mb4")), ("id",), frozenset(), frozenset())
     for constants, labels in (({}, ["id"]), ({"src": "_utf8mb4 'one'"}, ["id", "src"])):
-        origin = Origin(0, SOURCE, ours, "mysql", constants)
+        origin = DiffSource(0, SOURCE, ours, "mysql", constants)
         found = compared_table(TARGET, theirs, "mysql", [origin], frozenset(), json_types=False)
         assert [part.label for part in found.origins[0].row] == labels
     assert found.origins[0].row[1].read == "_utf8mb4 'one'"

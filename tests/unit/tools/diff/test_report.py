@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.ident import TableName
-from dm.tools.diff.report import Report, TableReport
+from dm.tools.diff.report import DiffReport, TableReport
 
 
 def table(chunks: int, done: int, name: str = "t", **found: int) -> TableReport:
@@ -13,13 +13,13 @@ def table(chunks: int, done: int, name: str = "t", **found: int) -> TableReport:
 
 
 def test_the_rest_takes_as_long_as_what_is_done() -> None:
-    report = Report("comparing rows", [table(30, 10), table(10, 10, "u")], seconds=5.0)
+    report = DiffReport("comparing rows", [table(30, 10), table(10, 10, "u")], seconds=5.0)
     status = report.status()
     assert (status["doneChunks"], status["totalChunks"], status["secondsLeft"]) == (20, 40, 5.0)
     assert (status["verdict"], status["report"]) == ("", [])
     report.tables[0].done = 30
     assert report.status()["secondsLeft"] == 0
-    assert Report(tables=[table(5, 0)]).status()["secondsLeft"] is None
+    assert DiffReport(tables=[table(5, 0)]).status()["secondsLeft"] is None
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_the_rest_takes_as_long_as_what_is_done() -> None:
     ],
 )
 def test_what_is_known_of_all(tables: list[TableReport], verdict: str) -> None:
-    report = Report(tables=tables, over=True)
+    report = DiffReport(tables=tables, over=True)
     assert report.status()["verdict"] == verdict
 
 

@@ -15,13 +15,13 @@ from dm.changes.row_change import ChangeKind
 from dm.changes.row_keys import TargetTable
 from dm.errors import DMError
 from dm.mysql.binlog.value import UNREAD
-from dm.progress.replayed import REMOVALS, WRITES, Piece
+from dm.progress.replayed import REMOVALS, WRITES, RelayRange
 from dm.progress.tables import SubtaskKey
 from dm.tools.replay import applying
-from dm.tools.replay.applying import BucketApplier, Sized, cut, demand_same_cuts, size_of
+from dm.tools.replay.applying import BucketApplier, SizedChange, cut, demand_same_cuts, size_of
 from dm.tools.replay.reduction import Net
 from dm.tools.replay.spill import SpilledTable, SpillWriter
-from dm.tools.replay.surroundings import Surroundings
+from dm.tools.replay.surroundings import ReplayContext
 from dm.tools.replay.tables import ReplayTables
 from tests.unit.changes.event_tables import ROW_EVENTS, table_map_of
 from tests.unit.changes.plans import insert, key, number, plan
@@ -64,8 +64,8 @@ class Scene:
         """What each part of the bucket does to which row."""
         there = schema(COLUMNS, *UNIQUE)
         found = replace(tables(TargetTable(there), source=there, again=self._again), options=options)
-        around = cast("Surroundings", self._around)
-        applier = BucketApplier(around, SubtaskKey("meta", "task", "s"), 1, 1, (Piece("f", 0, 1),), phase)
+        around = cast("ReplayContext", self._around)
+        applier = BucketApplier(around, SubtaskKey("meta", "task", "s"), 1, 1, (RelayRange("f", 0, 1),), phase)
         changes = applier.changes(0, found)
         sent_raw = [sized.change.raw_before or sized.change.raw_after for sized in changes]
         assert any(sent_raw) == (options is ROW_EVENTS and not (self._again and phase == REMOVALS))
@@ -89,8 +89,8 @@ def test_rows_that_go_as_sql_have_all_their_values(tmp_path: Path) -> None:
     writer = SpillWriter(tmp_path / "piece")
     writer.round({(0, False): [SpilledTable(NAME, table_map_of(COLUMNS), [row])]})
     writer.finish()
-    around = cast("Surroundings", SimpleNamespace(spill=lambda piece: tmp_path / "piece", again=False))
-    applier = BucketApplier(around, SubtaskKey("meta", "task", "s"), 1, 1, (Piece("f", 0, 1),), WRITES)
+    around = cast("ReplayContext", SimpleNamespace(spill=lambda piece: tmp_path / "piece", again=False))
+    applier = BucketApplier(around, SubtaskKey("meta", "task", "s"), 1, 1, (RelayRange("f", 0, 1),), WRITES)
     found: ReplayTables = replace(tables(TargetTable(schema())), options=SQL)
     ((change, size),) = applier.changes(0, found)
     assert (change.after, change.raw_after) == ((7, 70), None)
@@ -102,7 +102,7 @@ def test_a_part_has_so_many_changes_or_bytes(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(applying, "_CHANGES", 3)
     into = plan([number("id")], [key("PRIMARY", "id")])
     sizes = (10, 10, 10, 10, 91, 500, 1, 99, 1)
-    found = [*cut([Sized(insert(into, at), size) for at, size in enumerate(sizes)])]
+    found = [*cut([SizedChange(insert(into, at), size) for at, size in enumerate(sizes)])]
     assert [[change.after for change in part] for part in found] == [
         [(0,), (1,), (2,)], [(3,)], [(4,)], [(5,)], [(6,), (7,)], [(8,)],
     ]  # fmt: skip

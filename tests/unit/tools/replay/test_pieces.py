@@ -10,7 +10,7 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.mysql.binlog.header import EventType
 from dm.position import Position
-from dm.progress.replayed import Piece
+from dm.progress.replayed import RelayRange
 from dm.tools.replay.pieces import RelayStretch, total_bytes
 from tests.unit.sourcelog.relaylog.binlog_bytes import SERVER
 from tests.unit.sourcelog.relaylog.small_relay import FILE, SmallRelay
@@ -29,19 +29,19 @@ def relay(tmp_path: Path) -> SmallRelay:
     return small
 
 
-def transactions(relay: SmallRelay) -> list[Piece]:
+def transactions(relay: SmallRelay) -> list[RelayRange]:
     """The bytes of each, in order."""
-    found: list[Piece] = []
+    found: list[RelayRange] = []
     begin = 0
     for file, end, data in relay.expected:
         if data[4] == EventType.GTID:
             begin = end - len(data)
         elif data[4] == EventType.XID:
-            found.append(Piece(file, begin, end))
+            found.append(RelayRange(file, begin, end))
     return found
 
 
-def inside(one: Piece, piece: Piece) -> bool:
+def inside(one: RelayRange, piece: RelayRange) -> bool:
     return one.file == piece.file and piece.begin <= one.begin and one.end <= piece.end
 
 

@@ -10,12 +10,12 @@ import pytest
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.replayed import Piece, StoredReplay
+from dm.progress.replayed import RelayRange, StoredReplay
 from dm.tools.replay.decoding import Decoded
 from dm.tools.replay.pieces import RelayStretch, demand_planned, plan_of
 
 FILE = "bin.000001"
-PIECE = Piece(FILE, 100, 900)
+PIECE = RelayRange(FILE, 100, 900)
 L, E = Position("uuid", FILE, 100), Position("uuid", FILE, 900)
 ONE, TWO, NOTES = TableName("shop_1", "t"), TableName("shop_2", "t"), TableName("shop_2", "notes")
 HERE = TableName("shop", "t")

@@ -10,7 +10,7 @@ import pytest
 from dm.clock import SystemClock
 from dm.errors import DMError
 from dm.position import Position
-from dm.tools.validator.pace import LONGEST_REST, PATIENCE, SHARE, Pace
+from dm.tools.validator.pace import LONGEST_REST, PATIENCE, SHARE, Throttle
 from tests.testbed.fake_clock import FakeClock
 
 INTERVAL = 5.0  # from one look at the syncer to the next
@@ -27,10 +27,10 @@ class World:
     clock: FakeClock = field(default_factory=FakeClock)
     end: Position | None = field(default_factory=lambda: at(1000))
     asked: int = 0
-    pace: Pace = field(init=False)
+    pace: Throttle = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pace = Pace(self._ask, self.clock)
+        self.pace = Throttle(self._ask, self.clock)
 
     def _ask(self) -> Position:
         self.asked += 1
@@ -168,7 +168,7 @@ def test_a_rest_is_over_when_nobody_has_to_give_way_any_more(ends: bool) -> None
             return super().wait(signal, seconds * 1000)
 
     resting = threading.Event()
-    pace = Pace(lambda: at(1000), Slow())
+    pace = Throttle(lambda: at(1000), Slow())
     thread = threading.Thread(target=pace.look, args=(lambda: None,), daemon=True)
     thread.start()
     assert resting.wait(60)

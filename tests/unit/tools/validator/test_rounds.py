@@ -13,9 +13,9 @@ from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.progress.validator.errors import RowError
 from dm.tools.validator.judge import Judge, Wrong
-from dm.tools.validator.pace import Pace
+from dm.tools.validator.pace import Throttle
 from dm.tools.validator.pending import PendingRow, PendingRows
-from dm.tools.validator.rounds import Places, Rounds, Surroundings
+from dm.tools.validator.rounds import Places, RoundContext, Rounds
 from tests.testbed.fake_clock import FakeClock
 from tests.unit.tools.validator.test_pending import COLUMNS, row, shape
 
@@ -60,9 +60,9 @@ class World:
         for each in self.rows:
             self.pending.put(each)
         self.judge = AllRight(self.clock)
-        self.pace = Pace(lambda: at(1000), self.clock)
+        self.pace = Throttle(lambda: at(1000), self.clock)
         self.pace.follow(self.applied)
-        around = Surroundings(
+        around = RoundContext(
             self.pending,
             cast("TargetSchemas", OneTable()),
             Places(lambda: at(500), lambda: self.applied, lambda: at(1000)),
