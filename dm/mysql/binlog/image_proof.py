@@ -10,7 +10,7 @@ range, dates and times that a clock can show, text in its character set, a docum
 is not wrong: it goes as SQL, and the target judges it. That is also the way of types whose bytes only a server can
 judge (`proof_of` has none for them).
 
-The compiled parts have the same rules, byte by byte (`dm/accelerator/proofs.c`).
+The compiled parts have the same rules, byte by byte (`dm/accelerator/image_proof.c`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Row images through the compiled decoder: which of its steps reads which column.
 
-The types are those of `dm.mysql.binlog.image`, in steps of `dm/accelerator/rows.c`. For columns that only old servers
+The types are those of `dm.mysql.binlog.image`, in steps of `dm/accelerator/native_rows.c`. For columns that only old servers
 write, a step calls the Python function.
 """
 

@@ -7,7 +7,7 @@ run before it and takes the slow path, which judges it: rotations, format descri
 and whatever a damaged or hostile stream sends. An event that may leave its end to the byte count
 (`dm/mysql/binlog/event_end.py`) gets it here.
 
-The compiled `cut` is the same loop (`dm/accelerator/packets.c`). It moves the events together in place.
+The compiled `cut` is the same loop (`dm/accelerator/event_run.c`). It moves the events together in place.
 
 Rows inside a transaction, and table maps of known tables, do not affect the index. All other events are passed to the
 index.

@@ -1,5 +1,5 @@
 /* `dm.mysql.binlog.image_proof`: which bytes a server could have written for a column. The same rules, byte by byte. */
-#include "proofs.h"
+#include "image_proof.h"
 
 #include <math.h>
 

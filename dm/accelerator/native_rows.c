@@ -3,7 +3,7 @@
  * A layout has a step for each column of a table. It comes from Python, which knows types; here it is only followed.
  * Types that are rare have a step that calls the Python function which makes their value.
  */
-#include "proofs.h"
+#include "image_proof.h"
 
 #define DECIMAL_DIGITS 65
 

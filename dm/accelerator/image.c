@@ -1,5 +1,5 @@
 /* Values of fixed size: numbers, and the texts of decimals, dates and times as `dm.mysql.binlog.image` makes them. */
-#include "proofs.h"
+#include "image_proof.h"
 
 #define DECIMAL_DIGITS 65
 
