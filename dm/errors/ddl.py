@@ -1,8 +1,7 @@
-"""Errors of DDL text and of the schema tracker."""
+"""Errors of DDL: statements, structures, and what the target makes of them."""
 
 from dm.errors.kind import LOAD_AGAIN, OTHERWISE, START_LATER, WITH_NEW_FILE, ErrorKind
 
-# Followed by no structure: the statement must not change what the rows behind it look like.
 _IGNORE_TEXT = (
     OTHERWISE + "; or "
     'let a filter rule ignore it (schema-pattern "*", table-pattern "*", sql-pattern [...], action Ignore) and do at'
@@ -10,6 +9,173 @@ _IGNORE_TEXT = (
 )
 
 KINDS: tuple[ErrorKind, ...] = (
+    ErrorKind(
+        "structure-unknown",
+        44900,
+        "schema-tracker",
+        "internal",
+        "high",
+        "the structure of {table} at this point of the binlog is unknown: {why}",
+        "provide the structure with `dmctl binlog-schema update` (from a file, or with `--from-source` or "
+        "`--from-target` if that side still has it), and `dmctl resume-task`; or start with `task-mode: all` "
+        "(`--remove-meta` if a checkpoint exists), which is the only way to get the older rows; or exclude the "
+        "table",
+    ),
+    ErrorKind(
+        "structure-mismatch",
+        36027,
+        "sync-unit",
+        "internal",
+        "high",
+        "rows of {table} do not match its tracked structure: {why}",
+        "compare `dmctl binlog-schema list` with the source's table at this point. A DDL was not replicated, the start "
+        "position is wrong, or (where only a character set or the size of a text differs) the table was created LIKE a "
+        "temporary table with another default character set, which its statement does not tell. Set the structure that "
+        "the source had with `dmctl binlog-schema update` (and alter the target's table where it got another one), or "
+        "`dmctl binlog inject` the missing DDL; or start again with a full load",
+    ),
+    ErrorKind(
+        "ddl-partly-wanted",
+        36908,
+        "sync-unit",
+        "internal",
+        "high",
+        "one statement names both migrated and excluded tables: {statement}",
+        OTHERWISE + "; or let `block-allow-list` include all its tables or none: " + WITH_NEW_FILE,
+    ),
+    ErrorKind(
+        "ddl-cascade-not-logged",
+        36958,
+        "sync-unit",
+        "internal",
+        "high",
+        "this statement adds a foreign key that changes rows by itself; the source does not write these changes to "
+        "its binlog, and the target's sessions do not make them (`foreign_key_checks` is 0): {statement}",
+        "let the target make them too (`session: {{foreign_key_checks: 1}}` under `target-database`): "
+        + WITH_NEW_FILE
+        + "; if the key never changes a row: "
+        + OTHERWISE,
+    ),
+    ErrorKind(
+        "ddl-defect",
+        36980,
+        "sync-unit",
+        "internal",
+        "high",
+        "dm broke over this statement ({what}): {statement}",
+        "this is a defect of dm, and the log says where; " + OTHERWISE,
+    ),
+    ErrorKind(
+        "ddl-within-dump",
+        36915,
+        "sync-unit",
+        "internal",
+        "high",
+        "the dump was still reading when tables were renamed or exchanged rows ({tables}), and nothing tells what it "
+        "read under which name: {statement}",
+        "if each of these tables was made after the dump had begun, all their rows are in the binlog: `dmctl binlog "
+        "replace` with the same statement executes it, and the task continues. Otherwise rename no table until "
+        "query-status shows the unit Sync, and " + LOAD_AGAIN,
+    ),
+    ErrorKind(
+        "ddl-outcome-unclear",
+        36909,
+        "sync-unit",
+        "downstream",
+        "high",
+        "after a crash it is unknown whether the target executed this statement: {statement}",
+        "bring the target's table by hand to the structure after the statement, or to the one before it (the "
+        "task's `_syncer_ddl` table in `meta-schema` has both, of merged shards `_shard_ddl`), and `dmctl "
+        "resume-task`; " + OTHERWISE,
+    ),
+    ErrorKind(
+        "ddl-failed",
+        36910,
+        "sync-unit",
+        "downstream",
+        "high",
+        "the target refused a DDL statement: {statement}",
+        "correct the target's structure and `dmctl resume-task`; or " + OTHERWISE + " (what only MySQL or only MariaDB "
+        "takes is listed in docs/promises-and-limits.md)",
+    ),
+    ErrorKind(
+        "ddl-collation-unknown",
+        36955,
+        "sync-unit",
+        "downstream",
+        "high",
+        "the target does not know a collation or character set of a DDL statement: {statement}",
+        "for a collation, name one that the target knows under `collation-map` in the task file, as `collation-map: "
+        "{{utf8mb4_ja_0900_as_cs: utf8mb4_unicode_520_ci}}`; " + WITH_NEW_FILE + ". For a character set, `dmctl binlog "
+        "replace` with the statement in one that the target knows and that has all its characters, as utf8mb4. Or "
+        + OTHERWISE,
+    ),
+    ErrorKind(
+        "ddl-values-differ",
+        36937,
+        "sync-unit",
+        "internal",
+        "high",
+        "the target's rows would get other values than the source's rows ({what}): {statement}",
+        "make the change at the target by hand with the source's values and `dmctl resume-task` (an effect that is "
+        "already there counts as done); or, if the values may differ, `dmctl binlog replace` with the same "
+        "statement, which is then executed in UTC; or " + LOAD_AGAIN,
+    ),
+    ErrorKind(
+        "ddl-partitions-differ",
+        36982,
+        "sync-unit",
+        "internal",
+        "high",
+        "the target's partitions may hold other rows than the source's ({why}): {statement}",
+        "make the target lose the rows that the source has lost, by DELETE or by moving them, and `dmctl binlog skip` "
+        "the statement; or, if the rows of the target's own partition are to go, `dmctl binlog replace` with the same "
+        "statement; or " + LOAD_AGAIN,
+    ),
+    ErrorKind(
+        "ddl-charset-unclear",
+        36997,
+        "sync-unit",
+        "upstream",
+        "high",
+        "{table} was created LIKE a temporary table, and its default character set is told neither by the statement nor"
+        " by the source, which has the table no more or has changed it: {statement}",
+        "`dmctl binlog replace` with the same statement and the temporary table's CHARACTER SET and COLLATE behind its"
+        " columns; or `dmctl binlog skip` if the table is gone at the source and none of its rows is wanted",
+    ),
+    ErrorKind(
+        "ddl-constraint-unclear",
+        36971,
+        "sync-unit",
+        "downstream",
+        "high",
+        "no constraint of {target} is certainly the source's {constraint} ({why}): {statement}",
+        "`dmctl binlog replace` with a statement that drops the constraint by its name at the target (SHOW CREATE "
+        "TABLE shows it; a MODIFY without it drops the CHECK of a column); or `dmctl binlog skip` if the target "
+        "has no such constraint",
+    ),
+    ErrorKind(
+        "ddl-schema-elsewhere",
+        36972,
+        "sync-unit",
+        "internal",
+        "high",
+        "the schema that the target would drop does not hold all of the source schema's tables ({tables}): {statement}",
+        "drop those tables at the target by hand, unless another source has rows there, and `dmctl resume-task`; "
+        "`dmctl binlog replace` with the same statement drops the schema and keeps the tables, `dmctl binlog skip` "
+        "drops nothing",
+    ),
+    ErrorKind(
+        "ddl-column-kept",
+        36973,
+        "sync-unit",
+        "internal",
+        "high",
+        "{target} still has the old column {column} with its values, because its DROP was not executed here: "
+        "{statement}",
+        "drop the column at the target by hand and `dmctl resume-task`, which creates it again; or write the "
+        "source's values into it, or keep the old ones, and `dmctl binlog skip` the statement",
+    ),
     ErrorKind(
         "ddl-not-understood",
         36067,

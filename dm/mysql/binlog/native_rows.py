@@ -1,7 +1,7 @@
 """Row images through the compiled decoder: which of its steps reads which column.
 
-The types are those of `dm.mysql.binlog.image`, in steps of `dm/accelerator/native_rows.c`. For columns that only old servers
-write, a step calls the Python function.
+The types are those of `dm.mysql.binlog.image`, in steps of `dm/accelerator/native_rows.c`. For columns that only old
+servers write, a step calls the Python function.
 """
 
 from __future__ import annotations

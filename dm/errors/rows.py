@@ -1,4 +1,4 @@
-"""Errors of the syncer and of the target's progress tables."""
+"""Errors of applying rows: what the target has, and what a row should find or become there."""
 
 from dm.errors.kind import LOAD_AGAIN, START_LATER, WITH_NEW_FILE, ErrorKind
 
@@ -89,79 +89,6 @@ KINDS: tuple[ErrorKind, ...] = (
         "the target already has a row with a key of this change: {statement}",
         "the cause names key and value. Two sources that write one key need different tables or keys; delete a row "
         "that somebody else wrote; `insert-mode: replace` in `syncers` lets the later row win; then resume the task",
-    ),
-    ErrorKind(
-        "commit-outcome-unknown",
-        36925,
-        "sync-unit",
-        "downstream",
-        "medium",
-        "the connection to {address} broke during COMMIT: the outcome is not known yet",
-        "do nothing: the task reads its progress row at the target, which tells the outcome, and continues",
-        retryable=True,
-    ),
-    ErrorKind(
-        "transaction-aborted",
-        36926,
-        "sync-unit",
-        "downstream",
-        "medium",
-        "the target rolled a transaction back: {reason}",
-        "the task tries again by itself; if this persists, find what else writes to these tables at the target",
-        retryable=True,
-    ),
-    ErrorKind(
-        "target-unavailable",
-        36927,
-        "sync-unit",
-        "downstream",
-        "medium",
-        "target {address} accepts no writes now: {reason}",
-        "the task tries again by itself; the cause tells whether the server is read-only, full or shutting down",
-        retryable=True,
-    ),
-    ErrorKind(
-        "tidb-sessions-unseen",
-        36965,
-        "sync-unit",
-        "downstream",
-        "medium",
-        "TiDB at {address} does not tell within {seconds} s which sessions all servers of its cluster have"
-        " (`information_schema.cluster_processlist`), so nobody knows whether an earlier run still writes",
-        "TiDB servers ask each other, and themselves, through their status ports: leave `report-status` on in their"
-        " configuration, and open `status-port` (10080) between all of them; the cause names the one that does not"
-        " answer; the task tries again by itself",
-        retryable=True,
-    ),
-    ErrorKind(
-        "brought-back",
-        36998,
-        "sync-unit",
-        "upstream",
-        "high",
-        "the source has changes of {table} that task {task} brought from this target: they would be applied once more",
-        "nothing of them was applied. `dmctl stop-task {task}` shows where the source's binlog ends then: put that"
-        " place into `meta` of this task, and start it with `task-mode: incremental` and `--remove-meta`",
-    ),
-    ErrorKind(
-        "packet-too-large",
-        36928,
-        "sync-unit",
-        "downstream",
-        "high",
-        "a statement of {size} bytes exceeds the target's max_allowed_packet: {statement}",
-        "raise `max_allowed_packet` at the target (at most `SET GLOBAL max_allowed_packet = 1073741824`) and "
-        "`dmctl resume-task`; make it several times the source's, since each byte is written as two digits",
-    ),
-    ErrorKind(
-        "target-limit",
-        36962,
-        "sync-unit",
-        "downstream",
-        "high",
-        "TiDB takes no row, statement or transaction of that size: {statement}",
-        "raise {limit} at the target, then `dmctl resume-task`; smaller batches (`batch` of `syncers`) help where it is"
-        " not one row or one statement of the source that is so large",
     ),
     ErrorKind(
         "target-table-missing",
@@ -255,33 +182,5 @@ KINDS: tuple[ErrorKind, ...] = (
         + WITH_NEW_FILE
         + ". Else at the target make the unique indexes over these columns ordinary ones (`ALTER TABLE {table} DROP"
         " INDEX .., ADD INDEX ..`); then `dmctl resume-task`",
-    ),
-    ErrorKind(
-        "time-zone-unknown",
-        36991,
-        "sync-unit",
-        "downstream",
-        "high",
-        "the target does not know time zone {zone}, in which it is to fill column `{column}` of {table}",
-        "load the zones (`mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql` at the target) and `dmctl"
-        " resume-task`, or give `timezone` as an offset such as `+08:00`",
-    ),
-    ErrorKind(
-        "session-variable-refused",
-        36990,
-        "sync-unit",
-        "downstream",
-        "high",
-        "the {role} refuses session variable `{variable}` ({place})",
-        "correct the value, or leave the variable out, in `session` of the file; then stop the task and start it",
-    ),
-    ErrorKind(
-        "session-variable-invalid",
-        36932,
-        "sync-unit",
-        "internal",
-        "high",
-        "{variable!r} in `session` is not the name of a variable",
-        "correct the `session` block of the target in the task file",
     ),
 )

@@ -1,0 +1,163 @@
+"""Errors of reading a source's transactions, XA and spool files among them."""
+
+from dm.errors.kind import LOAD_AGAIN, START_LATER, WITH_NEW_FILE, ErrorKind
+
+KINDS: tuple[ErrorKind, ...] = (
+    ErrorKind(
+        "brought-back",
+        36998,
+        "sync-unit",
+        "upstream",
+        "high",
+        "the source has changes of {table} that task {task} brought from this target: they would be applied once more",
+        "nothing of them was applied. `dmctl stop-task {task}` shows where the source's binlog ends then: put that"
+        " place into `meta` of this task, and start it with `task-mode: incremental` and `--remove-meta`",
+    ),
+    ErrorKind(
+        "statement-dml",
+        36014,
+        "sync-unit",
+        "upstream",
+        "high",
+        "the binlog holds a DML statement on a migrated table instead of its rows: {statement}",
+        "set binlog_format=ROW for the sessions that write; execute the statement's effect at the target by hand, "
+        "and `dmctl binlog skip` it; or " + LOAD_AGAIN + ", or " + START_LATER,
+    ),
+    ErrorKind(
+        "rolled-back-rows",
+        36904,
+        "sync-unit",
+        "upstream",
+        "high",
+        "a transaction with changes of non-transactional table {table} was rolled back at the source",
+        "convert the table to InnoDB at the source, or exclude it and copy it by a full load",
+    ),
+    ErrorKind(
+        "rollback-to-savepoint",
+        36905,
+        "sync-unit",
+        "upstream",
+        "high",
+        "a transaction was rolled back to a savepoint after changes that can't be undone",
+        "convert non-transactional tables to InnoDB at the source, or exclude them",
+    ),
+    ErrorKind(
+        "event-outside-transaction",
+        36906,
+        "sync-unit",
+        "upstream",
+        "high",
+        "the start {start} is inside a transaction: the event at {place} belongs to a transaction whose beginning "
+        "was not read",
+        "nothing of that transaction was applied. Find the start of a transaction in the file (`SHOW BINLOG "
+        "EVENTS`: a Gtid or Anonymous_Gtid event, before its BEGIN), `dmctl stop-task`, and `dmctl start-task "
+        "--remove-meta` with that position as `meta`",
+    ),
+    ErrorKind(
+        "table-map-missing",
+        36907,
+        "sync-unit",
+        "upstream",
+        "high",
+        "row event for table id {table_id} without its table map",
+        "the binlog is damaged; inspect the position with mysqlbinlog",
+    ),
+    ErrorKind(
+        "source-without-binlog",
+        36911,
+        "sync-unit",
+        "upstream",
+        "high",
+        "source {source} writes no binary log",
+        "set log_bin in its configuration, restart it, and start the task again",
+    ),
+    ErrorKind(
+        "filter-rule-error",
+        36912,
+        "sync-unit",
+        "internal",
+        "high",
+        "a filter rule with action Error matched {what}",
+        "change the rule in the task file, or correct the source",
+    ),
+    ErrorKind(
+        "source-replaced",
+        36914,
+        "sync-unit",
+        "upstream",
+        "high",
+        "the source is now another server ({theirs}, it was {ours}), and the checkpoint has no GTID set to "
+        "continue from",
+        "lead the source's address back to the old server and `dmctl resume-task`; or start the task again from an "
+        "explicit position of the new server (`meta`, with --remove-meta). If rows of shards wait (`dmctl "
+        "query-status`), such a start leaves them out: lead the address back, or " + LOAD_AGAIN,
+    ),
+    ErrorKind(
+        "spool-full",
+        36916,
+        "sync-unit",
+        "internal",
+        "high",
+        "the disk has no room for a transaction larger than `memory-quota`: {file}",
+        "free disk space (at most the transaction's size in the binlog is needed), or raise `memory-quota`; the "
+        "task continues by itself, nothing is lost",
+        retryable=True,
+    ),
+    ErrorKind(
+        "spool-not-written",
+        36917,
+        "sync-unit",
+        "internal",
+        "high",
+        "the spool file {file} can't be written",
+        "give dm-worker's user a directory it may write to; the task continues by itself, nothing is lost",
+        retryable=True,
+    ),
+    ErrorKind(
+        "spool-damaged",
+        36918,
+        "sync-unit",
+        "internal",
+        "high",
+        "the spool file {file} changed after it was written, at offset {offset}: {what}",
+        "nothing after the damage was applied, and the task reads the transaction again by itself; if it happens "
+        "again, check the disk (dmesg, smartctl) and move the dm home to another one",
+        retryable=True,
+    ),
+    ErrorKind(
+        "xa-prepare-missing",
+        36940,
+        "sync-unit",
+        "upstream",
+        "high",
+        "XA transaction {xid} was committed, but the rows of its XA PREPARE are missing: the PREPARE lies before "
+        "the task's start, was read on another host or into a lost work directory, or was not logged",
+        "continue on the host that has the task's work directory, or copy it here; otherwise "
+        + START_LATER
+        + ", or "
+        + LOAD_AGAIN,
+    ),
+    ErrorKind(
+        "xa-rows-left-out",
+        36941,
+        "sync-unit",
+        "internal",
+        "high",
+        "XA transaction {xid} changed {table} before its XA PREPARE, when the task's rules excluded that table; it "
+        "commits now that they include it, and the rows were not kept",
+        "exclude the table until the task is past this transaction (" + WITH_NEW_FILE + "), or " + LOAD_AGAIN,
+    ),
+    ErrorKind(
+        "xa-rows-damaged",
+        36942,
+        "sync-unit",
+        "internal",
+        "high",
+        "the rows of XA transaction {xid}, held since its XA PREPARE, can't be read from {file}: {what}",
+        "restore the file from a backup of the work directory and `dmctl resume-task`; otherwise "
+        + START_LATER
+        + ", or "
+        + LOAD_AGAIN
+        + "; check the disk (dmesg, smartctl)",
+    ),
+)
