@@ -47,6 +47,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "`dmctl operate-source show` lists the sources; `dmctl operate-source create <file>` adds one",
     ),
     ErrorKind(
+        "source-changed", 46900, "scheduler", "internal", "medium",
+        "source {source} was changed while task {task} was to be started",
+        "run the command again: the checks are made with the source as it is now",
+    ),
+    ErrorKind(
         "source-in-use", 46010, "dm-master", "internal", "medium",
         "task {tasks} uses source {source}",
         "pause the task to update the source, stop the task to remove it",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from dm.config import SourceConfig, TaskConfig
@@ -45,6 +48,29 @@ def work_of(*owners: object) -> Mapping[type[Verb], Work]:
     }
 
 
+class Exclusion:
+    """Verbs that act upon files and targets by what they have seen on the loop: none comes between another's two steps.
+
+    - Of a task: its start, from the prechecks until it is known, and the removal of its progress and its work. A load
+      that begins where tables are still removed would lose them; one checked by a checkpoint that goes repeats rows.
+    - Of sources: making one known or known otherwise, and removing directories of relays.
+
+    A verb that needs both takes tasks first. Whoever has waited looks again at what it was asked for.
+    """
+
+    def __init__(self) -> None:
+        self.sources = threading.Lock()
+        self._tasks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+
+    @contextmanager
+    def tasks(self, *names: str) -> Iterator[None]:
+        """Of these tasks; names that a server may fold into one are one."""
+        with ExitStack() as held:
+            for name in sorted({name.lower() for name in names}):
+                held.enter_context(self._tasks[name])
+            yield
+
+
 @dataclass(frozen=True, slots=True)
 class Means:
     """What verbs use to do their work."""
@@ -55,6 +81,7 @@ class Means:
     reader: ConfigReader
     errands: Errands
     shutdown: Callable[[], None]  # asks the daemon to end
+    exclusion: Exclusion = field(default_factory=Exclusion)
 
 
 class VerbWork:
@@ -64,6 +91,7 @@ class VerbWork:
         self._means = means
         self._loop, self._supervisor = means.loop, means.supervisor
         self._servers, self._read, self._errands = means.servers, means.reader, means.errands
+        self._exclusion = means.exclusion
 
     def parse_task(self, file: ConfigFile) -> tuple[TaskConfig, list[str]]:
         """What a file says, and warnings; raises DMError."""

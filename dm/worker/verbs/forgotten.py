@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,6 +62,11 @@ class ForgottenVerbs(VerbWork):
     @does(RemoveForgotten)
     def remove(self, asked: RemoveForgotten) -> Answer:
         """All that is named or nothing, as far as names go; each line says what stays."""
+        tasks = (task for name in asked.names for task in _tasks_of(name.partition("/")[2]))
+        with self._exclusion.tasks(*tasks), self._exclusion.sources:
+            return self._remove_named(asked)
+
+    def _remove_named(self, asked: RemoveForgotten) -> Answer:
         known = self._loop.call(self._known)
         there: dict[str, list[tuple[str, Path | Place]]] = {}
         for line in (*_relays(known), *self._work(known)):
@@ -85,12 +90,20 @@ class ForgottenVerbs(VerbWork):
         """`stop-task --remove-meta`, after the stop; what can't be removed is said in the lines of the sources.
 
         With a task's last subtask its tables go, unless they have progress of other sources, and its work directory.
+        Of a source on which the task has been started again meanwhile nothing goes.
         """
+        with self._exclusion.tasks(config.name):
+            self._forget(config, lines)
+
+    def _forget(self, config: TaskConfig, lines: Sequence[dict[str, JSON]]) -> None:
         work = self._supervisor.home.work / config.name
         sources = self._loop.call(self._supervisor.source_configs)
-        last = self._loop.call(lambda: config.name not in self._supervisor.tasks)
+        known = self._loop.call(lambda: self._supervisor.tasks.get(config.name))
+        last = known is None
+        again = set() if known is None else {*known.jobs}
         for line in lines:
             try:
+                _demand_gone(config.name, str(line["source"]), again)
                 self._servers.forget_progress(config.subtask(str(line["source"]), sources), work)
                 if last and line is lines[-1] and all(other["result"] for other in lines):
                     self._remove_tables(config)
@@ -132,8 +145,7 @@ class ForgottenVerbs(VerbWork):
     def _work(self, known: _Known) -> Iterator[dict[str, JSON]]:
         """The work and dump directories of tasks that are not there; a dump's ends with a dot and its task's name."""
         for path in _directories(self._supervisor.home.work.resolve()):
-            words = path.name.split(".")  # a task's name may have dots, too
-            tasks = {".".join(words[at:]) for at in range(len(words))}
+            tasks = _tasks_of(path.name)
             used = any(dump.is_relative_to(path) for dump in known.dumps)
             if not used and not tasks & known.tasks and not any(map(self._errands.busy, tasks)):
                 sizes = [file.stat().st_size for file in path.rglob("*") if file.is_file()]
@@ -157,6 +169,18 @@ class ForgottenVerbs(VerbWork):
             for stored in self._servers.stored.listed(place)
             if stored.task.lower() not in tasks
         ]  # fmt: skip
+
+
+def _demand_gone(task: str, source: str, again: Collection[str]) -> None:
+    """Raise DMError where the task has been started again."""
+    if source in again:
+        raise DMError("task-exists", task=task, sources=source)
+
+
+def _tasks_of(directory: str) -> set[str]:
+    """The tasks that a work or dump directory of this name may belong to."""
+    words = directory.split(".")  # a task's name may have dots, too
+    return {".".join(words[at:]) for at in range(len(words))}
 
 
 def _dumps(supervisor: Supervisor, configs: Sequence[TaskConfig]) -> Iterator[Path]:

@@ -47,11 +47,8 @@ class SourceVerbs(VerbWork):
             configs[config.source_id], by_name[config.source_id] = config, file
         self._loop.call(lambda: self._may_put(configs, new=new))
         warnings: list[JSON] = [str(warning) for config in configs.values() for warning in config.warnings]
-        for name, config in configs.items():
+        for config in configs.values():
             warnings += self._servers.verify_source(config)
-            if config.enable_relay or config.relay_dir:
-                source = Source(by_name[name], config)
-                demand_relay_directory(name, self._supervisor.relay_directory(name, source))
 
         def put() -> list[JSON]:
             self._may_put(configs, new=new)
@@ -62,7 +59,12 @@ class SourceVerbs(VerbWork):
                 self._supervisor.add_source(name, Source(by_name[name], config))
             return [source_line(self._supervisor, name) for name in configs]
 
-        return {"sources": self._loop.call(put), "warnings": warnings}
+        with self._exclusion.sources:
+            for name, config in configs.items():
+                if config.enable_relay or config.relay_dir:
+                    source = Source(by_name[name], config)
+                    demand_relay_directory(name, self._supervisor.relay_directory(name, source))
+            return {"sources": self._loop.call(put), "warnings": warnings}
 
     def _may_put(self, configs: Mapping[str, SourceConfig], *, new: bool) -> None:
         for name in configs:
@@ -98,9 +100,10 @@ class SourceVerbs(VerbWork):
             return directories
 
         lines: list[JSON] = []
-        for name, directory in self._loop.call(remove).items():
-            relay = _kept(directory) if asked.keep_relay else self._without_relay(name, directory)
-            lines.append({"result": True, "msg": "", "source": name, **relay})
+        with self._exclusion.sources:
+            for name, directory in self._loop.call(remove).items():
+                relay = _kept(directory) if asked.keep_relay else self._without_relay(name, directory)
+                lines.append({"result": True, "msg": "", "source": name, **relay})
         return {"sources": lines}
 
     def _without_relay(self, name: str, directory: Path) -> Answer:

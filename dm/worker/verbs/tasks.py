@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,7 +30,7 @@ from dm.worker.spark_ahead import spark_ahead
 from dm.worker.supervisor import Task
 from dm.worker.verbs.errands import ReplayVerbs
 from dm.worker.verbs.forgotten import ForgottenVerbs
-from dm.worker.work import Answer, Means, VerbWork, does
+from dm.worker.work import Answer, VerbWork, does
 
 FRESH_SECONDS = 5.0  # as long as DM waits for a source
 REST_SECONDS = 20.0  # longer than a host that does not come to rest is left alive
@@ -41,10 +39,6 @@ BEGIN_SECONDS = 30.0  # longer than a server that says nothing goes unnoticed
 
 class TaskVerbs(VerbWork):
     """Check, start, stop, pause, resume and tell."""
-
-    def __init__(self, means: Means) -> None:
-        super().__init__(means)
-        self._starting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by task
 
     @does(declared.CheckTask)
     def check_task(self, asked: declared.CheckTask) -> Answer:
@@ -76,7 +70,8 @@ class TaskVerbs(VerbWork):
             raise DMError("start-time-with-load", task=config.name, source=", ".join(wanted))
         self._loop.call(lambda: self._may_start(file, config, wanted, remove_meta=remove_meta))
         with spark_ahead(self._loop, self._supervisor, config, wanted, anew=remove_meta):
-            answer = self._start_task(file, config, wanted, when, until, remove_meta=remove_meta)
+            with self._exclusion.tasks(config.name):
+                answer = self._start_task(file, config, wanted, when, until, remove_meta=remove_meta)
         answer["warnings"] = [*warnings, *cast("list[JSON]", answer["warnings"])]
         return answer
 
@@ -165,17 +160,23 @@ class TaskVerbs(VerbWork):
 
         From here on no purge takes a file away that the task may begin with. Without the task nothing is held.
         """
-        with self._starting[config.name]:
-            supervisor = self._supervisor
-            directories = self._loop.call(lambda: {source: supervisor.relay_directory(source) for source in sources})
-            try:
+        supervisor = self._supervisor
+
+        def look() -> dict[str, Path]:
+            self._demand_sources(config, sources)
+            return {source: supervisor.relay_directory(source) for source in sources}
+
+        directories = dict[str, Path]()
+        try:
+            with self._exclusion.sources:  # no hold is made in a directory that a source leaves behind
+                directories = self._loop.call(look)
                 if syncs(config):
                     for directory in directories.values():
                         Hold(directory, config.name).create()
-                yield directories
-            except BaseException:
-                self._loop.call(lambda: self._let_go(config.name, directories))
-                raise
+            yield directories
+        except BaseException:
+            self._loop.call(lambda: self._let_go(config.name, directories))
+            raise
 
     def _let_go(self, task: str, directories: Mapping[str, Path]) -> None:
         known = self._supervisor.tasks.get(task)
@@ -184,6 +185,7 @@ class TaskVerbs(VerbWork):
                 Hold(directory, task).remove()
 
     def _may_start(self, file: ConfigFile, config: TaskConfig, wanted: Sequence[str], *, remove_meta: bool) -> None:
+        self._demand_sources(config, wanted)
         known = self._supervisor.tasks.get(config.name)
         if known is None:
             return
@@ -195,6 +197,12 @@ class TaskVerbs(VerbWork):
         differing = sorted({key for source in others for key in differences(known, file, config, source, sources)})
         if differing:
             raise DMError("task-differs", task=config.name, sources=", ".join(others), keys=", ".join(differing))
+
+    def _demand_sources(self, config: TaskConfig, sources: Sequence[str]) -> None:
+        """Raise DMError where a source is not the one that the task's file was read with."""
+        for source in sources:
+            if self._supervisor.source(source).config != config.subtask(source).source:
+                raise DMError("source-changed", source=source, task=config.name)
 
     @does(declared.PauseTask)
     def pause_task(self, asked: declared.PauseTask) -> Answer:
@@ -226,7 +234,7 @@ class TaskVerbs(VerbWork):
             if job.source in configs:
                 line.update(self._final_place(job, configs[job.source]))
         if remove_meta and isinstance(task.config, TaskConfig):
-            ForgottenVerbs(self._means).forget(task.config, lines)
+            ForgottenVerbs(self._means).forget(task.config, lines)  # unless it has been started again
         return answer
 
     def _subtask_configs(self, name: str, sources: Sequence[str]) -> dict[str, SubtaskConfig]:

@@ -75,9 +75,22 @@ def stored(place: Place) -> list[StoredTask]:
     ]
 
 
+def while_it_starts(task: str) -> str:
+    """What a slow removal says of a start of the task that has come between."""
+    home = Path(os.environ["DM_HOME"])
+    if task not in answers().get("slow_removal", []):
+        return ""
+    (home / "removing").touch()
+    while not (home / "go").exists():
+        time.sleep(0.01)
+    begun = home / "checked"
+    return " while it starts" if begun.exists() and task in begun.read_text().splitlines() else ""
+
+
 def remove_stored(place: Place, task: str) -> list[str]:
+    between = while_it_starts(task)
     with (Path(os.environ["DM_HOME"]) / "removed").open("a") as file:
-        file.write(f"{place.name} {task}\n")
+        file.write(f"{place.name} {task}{between}\n")
     return ["`dm_meta`.`old_loader_deferral`"] if task == "old" else []
 
 
@@ -93,7 +106,10 @@ def hold_place(config: SubtaskConfig, _work: Path, relay_directory: Path) -> Non
         Hold(relay_directory, config.task).begin()
 
 
-def check(_config: TaskConfig, sources: Sequence[str], **_how: object) -> list[CheckResult]:
+def check(config: TaskConfig, sources: Sequence[str], **_how: object) -> list[CheckResult]:
+    if answers().keys() & {"slow_removal", "slow_check"}:
+        with (Path(os.environ["DM_HOME"]) / "checked").open("a") as file:
+            file.write(f"{config.name}\n")
     if "slow_check" in answers():
         while not (Path(os.environ["DM_HOME"]) / "ahead").exists():
             time.sleep(0.01)
@@ -106,8 +122,9 @@ def check(_config: TaskConfig, sources: Sequence[str], **_how: object) -> list[C
 
 
 def forget_progress(config: SubtaskConfig, _work: Path) -> None:
+    between = while_it_starts(config.task)
     with (Path(os.environ["DM_HOME"]) / "forgotten").open("a") as file:
-        file.write(f"{config.name}\n")
+        file.write(f"{config.name}{between}\n")
 
 
 def place_of(_config: SubtaskConfig, when: StartTime, _relay: Path) -> TimePlace:
