@@ -315,7 +315,8 @@ class LoadUnit:
         tables: dict[TableName, tuple[TableSchema, Position | None]] = {
             table.name: (structures.schema(table), table.point) for table in plan.tables
         }
-        write_handover(connection, self._key, Handover(plan.p0, plan.p1, tables, plan.vanished, plan.birth))
+        handover = Handover(plan.p0, plan.p1, tables, plan.vanished, plan.birth)
+        write_handover(connection, self._key, handover, validated=self._subtask.validator.mode != "none")
 
     def _clean(self, plan: DumpPlan | None) -> None:
         self._progress.finish()

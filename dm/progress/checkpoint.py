@@ -69,6 +69,8 @@ from dm.progress.online import OnlineRecord, write_online
 from dm.progress.operators import Operator, put_operator, remove_operators
 from dm.progress.ordered_tables import put_done, read_ordered
 from dm.progress.tables import SubtaskKey, create_tables, existing_tables, reads
+from dm.progress.validator.progress import StoredStructures, write_beginning
+from dm.progress.validator.tables import create_validator_tables
 
 _NO_STRUCTURE = "{}"
 _ROWS_TOGETHER = 8  # in one statement: a structure may be long
@@ -202,8 +204,15 @@ def _storing_rows(connection: TargetConnection, key: SubtaskKey, rows: Sequence[
     ]
 
 
-def write_new(connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpoint) -> bool:
-    """Store a first checkpoint in one transaction; False, with nothing written, if one exists already."""
+def write_new(
+    connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpoint, *, validated: bool = False
+) -> bool:
+    """Store a first checkpoint in one transaction; False, with nothing written, if one exists already.
+
+    `validated`: the task has a validator, which begins here, too.
+    """
+    if validated:
+        create_validator_tables(connection, key)
     try:
         connection.begin()
         rows = connection.query(
@@ -214,11 +223,19 @@ def write_new(connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpo
             write_global(connection, key, checkpoint.position, checkpoint.bound, checkpoint.birth)
             for table, point in checkpoint.tables.items():
                 write_table(connection, key, table, point)
+            if validated:
+                write_validator_beginning(connection, key, checkpoint)
         connection.commit()
     except DMError:
         connection.rollback()
         raise
     return not rows
+
+
+def write_validator_beginning(connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpoint) -> None:
+    """Have the validator of a task begin at this checkpoint, inside the open transaction."""
+    known = {name: point.schema for name, point in checkpoint.tables.items() if point.schema is not None}
+    write_beginning(connection, key, checkpoint.position, StoredStructures(known, {}, checkpoint.points_ahead()))
 
 
 def store_table(connection: TargetConnection, key: SubtaskKey, table: TableName, point: TablePoint) -> None:
@@ -298,14 +315,16 @@ class Handover:
     birth: FileBirth | None = None  # of P0's file: the syncer must find P0 in the same file
 
 
-def write_handover(connection: TargetConnection, key: SubtaskKey, handover: Handover) -> bool:
+def write_handover(
+    connection: TargetConnection, key: SubtaskKey, handover: Handover, *, validated: bool = False
+) -> bool:
     """Store the handover in one transaction; False when a checkpoint exists already (a repeated last step)."""
     create_tables(connection, key)
     tables = {table: TablePoint(schema, point or handover.p0) for table, (schema, point) in handover.tables.items()}
     for table, point in handover.vanished.items():
         tables[table] = TablePoint(None, point)
     bound = None if handover.p0.order == handover.p1.order else handover.p1
-    return write_new(connection, key, Checkpoint(handover.p0, bound, tables, handover.birth))
+    return write_new(connection, key, Checkpoint(handover.p0, bound, tables, handover.birth), validated=validated)
 
 
 UNKNOWN = "{}"

@@ -142,5 +142,5 @@ class FirstCheckpoint:
         hold = self.resources.hold
         if hold is not None:  # a task with a checkpoint must never hold files like one that begins
             hold.keep_from(checkpoint.position)
-        write_new(control, claim.key, checkpoint)
+        write_new(control, claim.key, checkpoint, validated=self.subtask.validator.mode != "none")
         return checkpoint

@@ -15,6 +15,7 @@ from dm.config import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import TimePlace
+from dm.progress.checkpoint import read_checkpoint, write_validator_beginning
 from dm.progress.validator.errors import (
     ErrorState,
     Operation,
@@ -31,7 +32,7 @@ from dm.progress.validator.progress import (
     read_validation,
     store_cutover,
 )
-from dm.progress.validator.tables import has_validator_tables, remove_validation
+from dm.progress.validator.tables import create_validator_tables, has_validator_tables, remove_validation
 from dm.task.progress import key_of
 from dm.task.start_time import StartTime, place_of
 from dm.tools.validator.cutover import CutoverPlace
@@ -103,9 +104,15 @@ def cut_over(config: SubtaskConfig, place: str, gtid: str) -> None:
 
 
 def forget(config: SubtaskConfig) -> None:
-    """The task begins at another place: what was validated says nothing about what follows."""
+    """The task begins at another place, and its validator there, too: what was found says nothing of what follows."""
     with closing(TargetConnection(config.target)) as connection:
-        remove_validation(connection, key_of(config))
+        key = key_of(config)
+        remove_validation(connection, key)
+        if config.validator.mode != "none" and (begins := read_checkpoint(connection, key)) is not None:
+            create_validator_tables(connection, key)
+            connection.begin()
+            write_validator_beginning(connection, key, begins)
+            connection.commit()
 
 
 def beginning(config: SubtaskConfig, when: StartTime, relay: Path) -> TimePlace:

@@ -3,6 +3,10 @@
 Both are written in one transaction, the rows under a new revision, and the rows of older revisions go with it. So a run
 that starts after a kill finds the rows that were pending at the stored position, and reads on from there.
 
+The first run begins at the task's first place, not at the checkpoint as the run finds it: the syncer is past its first
+changes by then, and they would never be looked at. So whoever stores a task's first checkpoint stores that place as the
+validator's in the same transaction, if the task's file asks for one (`write_beginning`).
+
 A run raises the epoch first. A write with an older epoch fails, so a run that was thought dead stores nothing any more.
 """
 
@@ -99,7 +103,19 @@ class ValidatorCheckpoint:
     position: Position
     processed: Processed
     structures: StoredStructures
-    revision: int
+    revision: int  # 0: no run has stored anything yet
+
+
+def write_beginning(
+    connection: TargetConnection, key: SubtaskKey, position: Position, structures: StoredStructures
+) -> None:
+    """Store where the first run begins, inside the open transaction; nothing where a run has been already."""
+    connection.execute(
+        f"INSERT IGNORE INTO {ValidatorTables.of(key).checkpoint.sql}"
+        " (source, binlog_name, binlog_pos, binlog_gtid, server_uuid, structures, cutover_gtid)"
+        " VALUES (%s, %s, %s, %s, %s, %s, '')",
+        (key.source_id, *position_columns(position), structures.to_json()),
+    )
 
 
 class ValidatorProgress:

@@ -68,7 +68,9 @@ _READS_SECONDS: Final = 0.02  # of a processor, from one rest to the next
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a validator that has no checkpoint begins; without a place, at the syncer's checkpoint."""
+    """Where a validator that has stored nothing begins; without a place, at the task's first one, if it was kept
+    (`dm.progress.validator.progress`), else at the syncer's checkpoint.
+    """
 
     position: Position | None = None
 
@@ -178,7 +180,8 @@ class ValidatorUnit:
         known = {name: point.schema for name, point in found.tables.items() if point.schema is not None}
         ahead: Position | None = None
         processed = Processed() if stored is None else stored.processed
-        if stored is not None:
+        begun = stored is not None and stored.revision > 0
+        if stored is not None and (begun or self._start.position is None):
             position, structures = stored.position, stored.structures
             with reading(ValidatorTables.of(key).pending, key.source_id):
                 rows = restored(progress.rows())
@@ -192,7 +195,7 @@ class ValidatorUnit:
                 points.update(self._altered_since(origin, rules, position, found.position, known))
             structures = StoredStructures(known, read_online(control, key), points)
         prepared = KnownPrepared(self._work / "prepared")
-        prepared.open(progress.epoch, None if stored is None else stored.position)
+        prepared.open(progress.epoch, position if begun else None)
         lookups = session()
         # The syncer has applied the rows, so nothing is refused here.
         options = PlanOptions(flavor=control.flavor, tidb=control.tidb, narrower_columns="accept")
@@ -215,7 +218,7 @@ class ValidatorUnit:
         self._count_errors(run)
         self._status.attach(lambda: run.position, lambda: run.processed, gate)
         self._cutover(run)
-        if stored is None:
+        if not begun:
             self._store(run)  # a kill from here on must not move the beginning
         return run
 

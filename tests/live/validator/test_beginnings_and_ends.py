@@ -12,8 +12,8 @@ from dm.demo.servers import ThrowawayServer
 from dm.sourcelog.upstream.connection import connect
 from dm.sourcelog.upstream.facts import binlog_end, read_facts
 from dm.sourcelog.upstream.snapshot import prepared_xids
-from dm.task.start_time import StartTime
-from dm.task.validation import beginning, cut_over
+from dm.task.start_time import StartTime, begin_at
+from dm.task.validation import beginning, cut_over, forget
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of, running_sync, subtask_for, wait_until
 from tests.testbed.validation import errors_of, running_validator, validated
@@ -142,6 +142,32 @@ def test_a_validator_begins_at_a_time(
         sync.wait_synced()
         validator.wait("3/0/0")
     assert wrong(subtask) == [("different", "id=3")]
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("begins", ["anew", "at a time"])
+def test_the_task_s_first_changes_are_looked_at_though_the_syncer_is_past_them(
+    begins: str, upstream: ThrowawayServer, target: ThrowawayServer, table: str, tmp_path: Path
+) -> None:
+    """A validator's process starts after the syncer's, which has applied them and moved the checkpoint."""
+    subtask = validated(subtask_for(upstream, target, table, task=table))
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        when = next_second(upstream)
+        upstream.execute(f"INSERT INTO {table}.t VALUES (1, 1)", f"INSERT INTO {table}.t VALUES (2, 2)")
+        sync.wait_synced()
+        sync.stop()
+    if begins == "at a time":
+        begin_at(subtask, beginning(subtask, StartTime.parse(when), tmp_path))
+        forget(subtask)
+        with running_sync(subtask) as sync:
+            sync.wait_synced()
+            sync.stop()
+    target.execute(f"UPDATE {table}.t SET v = -1 WHERE id = 1")
+    with running_sync(subtask), running_validator(subtask) as validator:
+        validator.wait("2/0/0")
+        wait_until(lambda: bool(errors_of(subtask)), "the row is an error")
+    assert wrong(subtask) == [("different", "id=1")]
 
 
 @pytest.mark.parametrize("told", ["place", "gtid"])
