@@ -30,8 +30,8 @@ import re
 from bisect import bisect_right
 from typing import Final, NamedTuple
 
-from dm.decimal_text import is_decimal
 from dm.flavor import Flavor
+from dm.text import is_decimal
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")

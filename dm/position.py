@@ -12,10 +12,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
-from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.gtid import Gtid, GtidSet
+from dm.text import is_decimal
 
 # Asked several times for each transaction, of the same few files.
 _NUMBERS_KEPT = 256

@@ -27,7 +27,6 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dm.changes.members import label_of, renumbering
-from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.binlog.charset import decoder_of
@@ -37,6 +36,7 @@ from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.json_expression import document_encoder
 from dm.mysql.sql.literal import Encoder, Usual, encoder_for, quoted, usual_of
 from dm.rules.router import ExtractedColumn
+from dm.text import is_decimal
 from dm.type_family import BLOB_BYTES, CHARACTERS, MEMBERED, TEXTS
 
 

@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from dm.cli.authorization import authorization
 from dm.errors import DMError, ErrorReport
 from dm.verbs.declaration import Verb
 from dm.verbs.parameters import ConfigFile
@@ -26,6 +25,7 @@ from dm.worker.home import HOME_OPTION, HOME_TAKEN_STATUS, Home
 
 if TYPE_CHECKING:
     from subprocess import Popen
+
 
 START_SECONDS = 120.0  # of a machine that does other things; a daemon that ends is noticed at once
 # A verb answers when its work is done: a check asks several servers, a pause waits until the units rest. DM's default.
@@ -222,3 +222,21 @@ def _passed_on(environment: Mapping[str, str]) -> dict[str, str]:
 def _last_line(log: Path) -> str:
     lines = log.read_text(errors="replace").splitlines()
     return lines[-1] if lines else ""
+
+
+# What `dmctl` brings when it asks through a port: the token of the daemon there, from a file.
+
+
+def authorization(environment: Mapping[str, str]) -> dict[str, str]:
+    """The header with the token; nothing where this user has none, then the daemon says which one it needs."""
+    named = environment.get("DM_TOKEN_FILE")
+    path = Path(named) if named else Home.of(environment).token
+    try:
+        token = path.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        if named:
+            raise DMError("token-unusable", path=path, problem="it is not there") from None
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise DMError("token-unusable", path=path, problem="it can't be read", cause=str(error)) from error
+    return {"Authorization": f"Bearer {token}"}

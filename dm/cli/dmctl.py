@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import typer
@@ -15,9 +17,66 @@ from dm.cli.exit_status import BAD_USAGE, FAILED, OK, PRECHECK_FAILED, EndedWith
 from dm.cli.invocation import AddrOption, OutputOption, RpcTimeoutOption, settings
 from dm.cli.older_verbs import DmctlVerbs
 from dm.cli.output import Format
-from dm.cli.shell import Shell
 from dm.cli.verbs import LISTED
 from dm.errors import DMError, ErrorReport
+
+# The interactive shell: a prompt over the same verbs.
+
+PROMPT = "» "
+
+
+class Shell:
+    """Reads lines and executes them until the input ends or `exit` is said."""
+
+    def __init__(self, execute: Callable[[Sequence[str]], int], verbs: Sequence[str], interactive: bool) -> None:
+        self._execute = execute
+        self._verbs = verbs
+        self._interactive = interactive
+
+    def run(self) -> int:
+        """The exit status of the last command, as of a script."""
+        if self._interactive:
+            self._edit_lines()
+            printer.say("dmctl: `help` lists the verbs, `exit` leaves")
+        status = 0
+        while True:
+            try:
+                line = input(PROMPT) if self._interactive else input()
+            except EOFError:
+                return status
+            except KeyboardInterrupt:
+                printer.say("")
+                continue
+            try:
+                words = shlex.split(line, comments=True)
+            except ValueError as error:
+                printer.say(str(error))
+                status = 2
+                continue
+            if not words:
+                continue
+            if words[0] in ("exit", "quit"):
+                return status
+            if words[0] == "dmctl":
+                words = words[1:]  # as copied from the manual
+            if words == ["help"]:
+                words = ["--help"]
+            elif words and words[0] == "help":
+                words = [*words[1:], "--help"]
+            if words:
+                status = self._execute(words)
+
+    def _edit_lines(self) -> None:
+        with contextlib.suppress(ImportError):  # a Python without readline reads plain lines
+            import readline
+
+            readline.set_completer(self._complete)
+            readline.parse_and_bind("tab: complete")
+
+    def _complete(self, text: str, state: int) -> str | None:
+        matching = [f"{verb} " for verb in [*self._verbs, "help", "exit"] if verb.startswith(text)]
+        return matching[state] if state < len(matching) else None
+
 
 _PRECHECK_CODES = (26005, 26007)
 
@@ -34,7 +93,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from dm.worker.version import installed_version  # what looks it up is imported for no other verb
+        from dm.worker.home import installed_version  # what looks it up is imported for no other verb
 
         printer.print_line(f"dmctl {installed_version()}")
         raise typer.Exit

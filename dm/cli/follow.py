@@ -14,7 +14,7 @@ from typing import Any
 
 from dm.cli.output import print_line
 from dm.cli.status_text import Answer, errors_of, progress_lines, relay_errors, remarks_of, waits_of
-from dm.visible import visible
+from dm.text import visible
 
 _SECONDS = 0.5
 

@@ -8,7 +8,7 @@ from typing import Any
 from dm.cli import output as printer
 from dm.cli.caller import Answer, Caller, runs, shows
 from dm.cli.exit_status import FAILED, OK
-from dm.plural import counted
+from dm.text import counted
 from dm.verbs.forgotten import ListForgotten, RemoveForgotten
 
 

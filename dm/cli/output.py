@@ -1,6 +1,6 @@
 """What `dmctl` prints: DM's JSON on request, else tables for people. Errors always go to stderr.
 
-All of it is printed here and nowhere else, since all of it may hold words of others: `dm/visible.py` says what a
+All of it is printed here and nowhere else, since all of it may hold words of others: `dm/text.py` says what a
 terminal would make of them.
 """
 
@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 from dm.cli.status_text import Answer, load_lines, progress_cells, relay_remarks, remarks_of, stage_text
 from dm.errors import ErrorReport
-from dm.plural import counted
-from dm.visible import visible, visible_json
+from dm.text import counted, visible, visible_json
 
 if TYPE_CHECKING:
     from rich.console import Console

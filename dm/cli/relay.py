@@ -5,7 +5,7 @@ from __future__ import annotations
 from dm.cli import output as printer
 from dm.cli.caller import Answer, Caller, runs
 from dm.cli.exit_status import FAILED, OK
-from dm.plural import counted
+from dm.text import counted
 from dm.verbs import relay as declared
 from dm.verbs.sources import ShowSources
 

@@ -9,7 +9,7 @@ from dm.cli import output as printer
 from dm.cli.caller import Answer, Caller, runs, shows
 from dm.cli.client import read_config_file
 from dm.cli.invocation import is_file
-from dm.plural import counted
+from dm.text import counted
 from dm.verbs.declaration import Verb
 from dm.verbs.sources import CreateSources, ShowSources, StopSources, UpdateSources
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dm.plural import counted
+from dm.text import counted
 
 Answer = Mapping[str, Any]
 

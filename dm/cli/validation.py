@@ -5,7 +5,7 @@ from __future__ import annotations
 from dm.cli import output as printer
 from dm.cli.caller import Answer, shows
 from dm.cli.status_text import error_lines
-from dm.plural import counted
+from dm.text import counted
 from dm.verbs import validation as declared
 
 

@@ -11,7 +11,7 @@ from dm.config.problem import did_you_mean
 from dm.config.scalar import Text, byte_size, one_of, size, whole
 from dm.config.section import LoadContext, Section, read_section
 from dm.config.table_filter import TableFilter, TableFilterError, file_rules, filter_file
-from dm.decimal_text import is_decimal
+from dm.text import is_decimal
 
 Consistency = Literal["auto", "none", "flush", "lock"]
 

@@ -15,7 +15,7 @@ from dm.config.problem import ProblemReport, did_you_mean, one_of_text
 from dm.config.scalar import Text, whole
 from dm.config.section import Section
 from dm.config.source import GtidText, SourceConfig
-from dm.decimal_text import is_decimal
+from dm.text import is_decimal
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from pydantic_core import PydanticCustomError
 
 from dm.config.document import Scalar, found
 from dm.config.problem import did_you_mean, one_of_text
-from dm.decimal_text import is_decimal
+from dm.text import is_decimal
 
 _TRUE = frozenset({"true", "yes", "on", "y"})
 _FALSE = frozenset({"false", "no", "off", "n"})

@@ -27,7 +27,6 @@ from collections.abc import Mapping
 from dm import faults
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
-from dm.decimal_text import is_decimal
 from dm.dumper.dump_run import DumpRun
 from dm.dumper.hidden_tables import demand_all_seen
 from dm.dumper.lock_free import LockFreeDump
@@ -60,6 +59,7 @@ from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.upstream.facts import read_facts
 from dm.sourcelog.upstream.row_session import question_session
 from dm.spark.session import SparkProvider
+from dm.text import is_decimal
 from dm.unit import JSON, UnitName
 
 

@@ -37,7 +37,6 @@ import pyarrow
 from pyarrow import compute
 
 from dm.changes.computing import TEXT, ZERO
-from dm.decimal_text import is_decimal
 from dm.dumpfiles.chunk_plan import counted
 from dm.dumpfiles.json_types import typed_tree, types_column
 from dm.errors import DMError
@@ -45,6 +44,7 @@ from dm.ident import TableName
 from dm.mysql.binlog.charset import decoder_of
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.json_expression import json_expression
+from dm.text import is_decimal
 from dm.type_family import FIXED_BYTES, NUMBERS, TEMPORAL, TEXTS, WITH_CHARSET
 
 _QUOTE: Final = ("'", "'")

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dm.decimal_text import is_decimal
 from dm.dumpfiles.dump_files import METADATA_FILE, DumpedTable, DumpPlan
 from dm.dumpfiles.storage import DumpStorage, read_bytes
 from dm.errors import DMError
@@ -28,6 +27,7 @@ from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.token import tokenize
 from dm.position import Position
+from dm.text import is_decimal
 
 _LARGEST_SCHEMA: Final = 1 << 24
 _LARGEST_METADATA: Final = 1 << 26  # mydumper's has some lines for each table

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from dm.clock import Clock
 from dm.ident import TableName
-from dm.plural import counted
 from dm.position import Position
 from dm.progress.load_parts import NO_DUPLICATES, Duplicates
 from dm.spark.pace import ProgressRate
+from dm.text import counted
 from dm.unit import JSON
 
 _MOST_TABLES = 20  # in a status: those that are being loaded

@@ -3,9 +3,9 @@
 A declaration is a class. Its keywords say the name at the command line, the route, the permission and the answer; its
 docstring is the help; its annotated attributes are the parameters. All that follows from that is made from it:
 
-- the arguments and options of `dmctl` (dm/cli/parsing.py);
+- the arguments and options of `dmctl` (dm/cli/verbs.py);
 - the request that `dmctl` sends (`Verb.request`);
-- the HTTP route, the model of its body and its OpenAPI description (dm/worker/routes.py).
+- the HTTP route, the model of its body and its OpenAPI description (dm/worker/api.py).
 
 By hand remain the work (methods in dm/worker marked with `does`) and the text for people (functions in dm/cli marked
 with `shows` or `runs`). The daemon and the command line share nothing but declarations.

@@ -1,15 +1,25 @@
-"""Stored or sent files to configuration: the one way in for both."""
+"""Stored or sent files to configuration: the one way in for both.
+
+Whether the directories of relay and dump files can be used, asked before anything relies on them.
+
+A directory that is needed no more must not keep a task from going on: a task that has loaded already needs no place for
+dump files. Who asks the target for that is asked only where a directory can't be used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dm.config import SourceConfig, TaskConfig, read_source, read_task
+from dm.config import SourceConfig, SubtaskConfig, TaskConfig, read_source, read_task
 from dm.config.secret import SecretKey
+from dm.dumpfiles.local_storage import unusable
 from dm.errors import DMError
+from dm.task.payload import dump_storage
+from dm.task.precheck.result import CheckResult
 from dm.task.subtask import UNITS_OF_MODE
+from dm.unit import UnitName
 from dm.verbs.parameters import ConfigFile
 
 
@@ -57,3 +67,40 @@ def sources_of(config: TaskConfig, wanted: Sequence[str]) -> list[str]:
 def syncs(config: TaskConfig | DMError) -> bool:
     """Whether a task follows the binlog; one whose file can't be understood any more keeps what it needs."""
     return isinstance(config, DMError) or "Sync" in UNITS_OF_MODE[config.task_mode]
+
+
+FirstUnit = Callable[[SubtaskConfig], UnitName | None]
+
+
+def demand_relay_directory(source: str, directory: Path) -> None:
+    """Raise DMError when relay files can't be stored there."""
+    why = unusable(directory)
+    if why:
+        raise DMError("relay-directory-unusable", source=source, directory=directory, cause=why)
+
+
+def directories(config: SubtaskConfig, work: Path, relay: Path, first_unit: FirstUnit | None) -> Iterator[CheckResult]:
+    """What is wrong with the directories that the subtask will write to; `first_unit` says with what it goes on."""
+    units = UNITS_OF_MODE[config.mode]
+    if units[0] == "Sync":
+        return
+    subject = f"source {config.source_id}"
+    if "Dump" in units:
+        error = dump_storage(config, work).refusal()
+        if error is not None and _copies(config, first_unit):
+            text = f"{error.message}: {error.cause}" if error.cause else error.message
+            yield CheckResult("dump_directory", subject, "failure", text, error.workaround)
+    if "Sync" in units:
+        why = unusable(relay)
+        if why:
+            error = DMError("relay-directory-unusable", source=config.source_id, directory=relay)
+            yield CheckResult("relay_directory", subject, "failure", f"{error.message}: {why}", error.workaround)
+
+
+def _copies(config: SubtaskConfig, first_unit: FirstUnit | None) -> bool:
+    if first_unit is None:
+        return True
+    try:
+        return first_unit(config) == "Dump"
+    except DMError:
+        return True  # what keeps the target from telling is a finding of its own

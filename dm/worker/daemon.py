@@ -1,8 +1,16 @@
-"""`dm-worker`: the process that supervises tasks and answers `dmctl`."""
+"""`dm-worker`: the process that supervises tasks and answers `dmctl`.
+
+The servers of the API: uvicorn's, but told when they are to end, instead of looking ten times a second.
+
+Each socket has a server of its own. So it is the application that a socket was given that decides whether a request
+there needs the token, and nothing that the request says of itself. What a connection may take is in
+`dm/worker/connection.py`.
+"""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import ipaddress
 import os
 import signal
@@ -10,11 +18,13 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import structlog
+import uvicorn
 from starlette.types import ASGIApp
 
 from dm.clock import SystemClock
@@ -22,11 +32,10 @@ from dm.errors import DMError
 from dm.private_process import keep_to_itself
 from dm.task.host_process import HOST_COMMAND
 from dm.task.log import configure
-from dm.visible import visible
+from dm.text import visible
 from dm.worker.api import create_app, create_metrics_app
-from dm.worker.api_server import serving
-from dm.worker.connection import BACKLOG, raise_descriptors
-from dm.worker.home import HOME_OPTION, HOME_TAKEN_STATUS, Home
+from dm.worker.connection import BACKLOG, LimitedConnection, raise_descriptors
+from dm.worker.home import HOME_OPTION, HOME_TAKEN_STATUS, Home, installed_version
 from dm.worker.hosts import PATIENCE_SECONDS, Hosts
 from dm.worker.loop import Loop
 from dm.worker.metrics import Metrics
@@ -35,7 +44,6 @@ from dm.worker.registry import Registry
 from dm.worker.servers import ProgressAtTarget, Servers
 from dm.worker.supervisor import Locate, Supervisor
 from dm.worker.token import TokenDemanded, Tokens
-from dm.worker.version import installed_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,3 +223,44 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
+
+
+_TICK_SECONDS: Final = 1.0  # the `Date` of its answers is renewed then
+
+
+class ApiServer(uvicorn.Server):
+    """Serves until `end`."""
+
+    _loop: asyncio.AbstractEventLoop | None = None
+    _over: asyncio.Event
+
+    async def main_loop(self) -> None:
+        """What runs beside the connections."""
+        self._over = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._over.wait(), _TICK_SECONDS)
+
+    def end(self) -> None:
+        """Answer what is asked, and return from `run`; from any thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            with suppress(RuntimeError):  # it has ended already
+                self._loop.call_soon_threadsafe(self._over.set)
+
+
+@contextmanager
+def serving(app: ASGIApp, listener: socket.socket, name: str) -> Iterator[None]:
+    """Answer what comes through a socket, in a thread of its own; at the end what was asked is still answered."""
+    config = uvicorn.Config(
+        app, http=LimitedConnection, backlog=BACKLOG, log_config=None, access_log=False, lifespan="off", ws="none"
+    )
+    server = ApiServer(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.end()
+        thread.join()

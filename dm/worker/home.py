@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from dm.errors import DMError
@@ -138,3 +139,14 @@ def demand_own(found: os.stat_result, path: Path) -> None:
 def _told(error: OSError) -> str:
     """The system's words and the name that they are about, which may be one above the home."""
     return f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
+
+
+# The version of this installation.
+
+
+def installed_version() -> str:
+    """As the package says; a source tree that was never installed has none."""
+    try:
+        return version("dm-replicator")
+    except PackageNotFoundError:
+        return "uninstalled"

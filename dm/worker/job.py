@@ -1,19 +1,35 @@
-"""A job: one subtask, or one relay, with the run of a unit process that serves it."""
+"""A job: one subtask, or one relay, with the run of a unit process that serves it.
+
+How long a full load has taken, dump and load together, and how long it will take yet.
+
+While rows are dumped nothing is known of how fast the target takes them. What dm has been measured at: a load takes
+between 1.3 and 6.7 times as long as the dump of the same rows (`docs/performance.md`). So three times is assumed until
+the load has a rate of its own, and it is said that this is assumed. Who is told the dump's time alone would plan for a
+third of the truth, or less.
+
+What a subtask's unit said last, and how much of it is still true.
+
+A unit that rests says nothing, and one that begins anew has little to say before it has looked: a load that can't
+reach its target would be at 0 %, a task that was paused an hour ago would be as far behind as it was then. So the words
+of the run before stand until the run under way has taken stock (it says `starting` until then), and what they said of a
+moment is not passed for true of this one: nobody is synced by words of before, and lag goes on counting.
+
+The lag that results is a limit: where everything was applied when the words were said, the source may have rested
+since.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 from dm.clock import Clock
 from dm.errors import CATALOGUE, ErrorReport
 from dm.sourcelog.stream.until import Until
 from dm.task.subtask import Subtask
 from dm.unit import JSON, UnitName
-from dm.worker.copy_progress import CopyProgress
 from dm.worker.hosts import Hosts
-from dm.worker.last_words import LastWords
 
 SETTLED_SECONDS = 30.0  # a run that has lasted this long has got over what ended the last one
 
@@ -199,3 +215,102 @@ class Job:
             self.turns = True
             self.supervisor.renew_relay(self.source)
         self.subtask.failed_with(self._number, report, retryable=retryable)
+
+
+LOAD_PER_DUMP: Final = 3.0
+
+
+@dataclass
+class CopyProgress:
+    """Of one subtask, as long as this daemon has seen it."""
+
+    clock: Clock
+    load_follows: bool
+    _began: float | None = None
+    _ended: float | None = None
+    _unit: UnitName | None = None
+    _unit_began: float = 0.0
+    _dump_seconds: float | None = None  # that the dump of everything takes, at its rate
+
+    def begins(self, unit: UnitName) -> None:
+        """A run of the unit begins."""
+        now = self.clock.monotonic()
+        if unit not in ("Dump", "Load"):
+            self._ended = self._ended or now
+            return
+        if self._began is None:
+            self._began = now
+        if unit != self._unit:
+            self._unit, self._unit_began = unit, now
+
+    def report(self, unit: UnitName, status: Mapping[str, JSON]) -> dict[str, JSON]:
+        """What is added to the unit's own words."""
+        if self._began is None or unit not in ("Dump", "Load"):
+            return {}
+        elapsed = (self._ended or self.clock.monotonic()) - self._began
+        eta, assumed = self._eta(unit, status)
+        return {
+            "totalElapsedSeconds": str(int(elapsed)),
+            "totalEtaSeconds": None if eta is None else str(int(eta)),
+            "totalEtaAssumed": assumed,
+        }
+
+    def _eta(self, unit: UnitName, status: Mapping[str, JSON]) -> tuple[float | None, bool]:
+        """Seconds that remain, and whether a part of them is assumed."""
+        said = status.get("etaSeconds")
+        ours = None if said is None else float(str(said))
+        if unit == "Load":
+            if ours is not None or self._dump_seconds is None or status.get("phase"):
+                return ours, False
+            left = LOAD_PER_DUMP * self._dump_seconds - (self.clock.monotonic() - self._unit_began)
+            return (left, True) if left > 0 else (None, False)
+        if ours is None or not self.load_follows or status.get("streamed"):
+            return ours, False
+        total, done = int(str(status["estimateTotalRows"])), int(str(status["finishedRows"]))
+        if done < total:
+            self._dump_seconds = ours * total / (total - done)
+        return (None, False) if self._dump_seconds is None else (ours + LOAD_PER_DUMP * self._dump_seconds, True)
+
+
+_LAG: Final = "secondsBehindMaster"
+
+
+@dataclass
+class LastWords:
+    """Of one subtask."""
+
+    clock: Clock
+    status: Mapping[str, JSON] = field(default_factory=dict)
+    _unit: UnitName | None = None
+    _said_at: float = 0.0
+    of_before: bool = False  # the run under way has not taken stock yet
+    spoken: bool = False  # the run under way has said something, and has not ended with it
+
+    def begins(self, unit: UnitName) -> None:
+        """A run of this unit begins; what another unit said is over, and so is where a relay was."""
+        if unit != self._unit or unit == "Relay":
+            self.status = {}
+        self._unit = unit
+        self.of_before = True
+        self.spoken = False
+
+    def hear(self, status: Mapping[str, JSON], *, last: bool = False) -> None:
+        """The run under way says something."""
+        self.spoken = not last
+        if status.get("starting") and self.status and not self.status.get("starting"):
+            self.status = {**self.status, "waiting": status.get("waiting", "")}
+            return
+        self.status = status
+        self._said_at = self.clock.monotonic()
+        self.of_before = bool(status.get("starting"))
+
+    def now(self, *, current: bool) -> Mapping[str, JSON]:
+        """As much as is true now; `current`: the run under way has been asked for them and has answered."""
+        if self._unit != "Sync" or (current and not self.of_before):
+            return self.status
+        lag = self.status.get(_LAG)
+        silence = self.clock.monotonic() - self._said_at
+        behind = round(float(lag) + silence, 3) if isinstance(lag, int | float) else None
+        ddl: Mapping[str, JSON] = {"blockingDDLs": [], "blockingDDLSeconds": None}
+        over = {name: value for name, value in ddl.items() if name in self.status}
+        return {**self.status, **over, "synced": False, _LAG: behind}

@@ -23,14 +23,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
-from dm.decimal_text import is_decimal
+from dm.text import is_decimal
 from dm.unit import JSON
+from dm.worker.home import installed_version
 from dm.worker.job import Job
 from dm.worker.loop import Loop
 from dm.worker.metric_families import FAMILIES, STAGES, Family
 from dm.worker.query_status import source_status, subtask_status
 from dm.worker.supervisor import Supervisor
-from dm.worker.version import installed_version
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 FRESH_SECONDS: Final = 5.0  # half of the time that Prometheus gives a scrape unless told otherwise

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dm
-from dm.decimal_text import is_decimal
+from dm.text import is_decimal
 
 _DIGITS = st.sampled_from("0123456789\u00b2\u2461\u0663\uff11 _-+x\n")
 
@@ -23,7 +23,7 @@ def test_what_is_a_number_can_be_read_as_one(text: str) -> None:
 
 
 def test_no_other_question_is_asked() -> None:
-    of_bytes = {"dm/mysql/sql/literal.py", "dm/mysql/binlog/reader.py", "dm/decimal_text.py"}
+    of_bytes = {"dm/mysql/sql/literal.py", "dm/mysql/binlog/reader.py", "dm/text.py"}
     package = Path(dm.__file__).parent
     asking = {
         path.relative_to(package.parent).as_posix()

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from dm.cli.output import check_table
-from dm.plural import counted
+from dm.text import counted
 from tests.unit.docs.document import ROOT
 
 

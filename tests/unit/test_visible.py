@@ -8,7 +8,7 @@ import unicodedata
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.visible import visible, visible_json
+from dm.text import visible, visible_json
 
 _ANY = st.text(st.characters(exclude_categories=()))  # lone surrogates as well
 _BIDI = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}  # embeddings, overrides, isolates

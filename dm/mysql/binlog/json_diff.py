@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from dm.decimal_text import is_decimal
 from dm.mysql.binlog.cursor import ByteCursor, Malformed
 from dm.mysql.binlog.json_tree import Tree, json_tree
+from dm.text import is_decimal
 
 _REPLACE, _INSERT, _REMOVE = 0, 1, 2
 _OPERATIONS: Final = (_REPLACE, _INSERT, _REMOVE)

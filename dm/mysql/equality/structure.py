@@ -30,12 +30,12 @@ from typing import Any, cast
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from dm.decimal_text import is_decimal
 from dm.flavor import Flavor
 from dm.ident import Ident, TableName
 from dm.mysql.schema.charset import utf8mb3_name
 from dm.mysql.sql.context import tells_generation_expressions, tells_index_expressions, version_number
 from dm.mysql.sql.tidb_text import escaped_type
+from dm.text import is_decimal
 
 Rename = Callable[[TableName], TableName]
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dm.decimal_text import is_decimal
 from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.mysql.schema.charset import Collated
@@ -19,6 +18,7 @@ from dm.mysql.schema.index_definition import IndexDefinition, covers
 from dm.mysql.schema.partition import Partitions
 from dm.mysql.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.mysql.sql.operation import ColumnPlace
+from dm.text import is_decimal
 
 # Engines that parse a FOREIGN KEY clause, create its index and ignore the rest.
 _WITHOUT_FOREIGN_KEYS = frozenset({"myisam", "aria", "memory", "csv", "archive", "blackhole", "mrg_myisam", "rocksdb"})

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.mysql.schema.normal import computed_default
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.schema.widening import widens
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.token import Token, tokenize
+from dm.text import is_decimal
 from dm.type_family import INTEGERS
 
 _PLAIN: Final = SourceContext("mysql", 0, "")

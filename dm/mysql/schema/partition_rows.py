@@ -23,12 +23,12 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from dm.decimal_text import is_decimal
 from dm.mysql.schema.partition import Listed, Partitions
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.schema.widening import same_type
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.token import Token, tokenize
+from dm.text import is_decimal
 
 Number = Callable[[str], int | None]
 """The whole number that the target computes of an expression without names; None if it is another value."""

@@ -26,7 +26,6 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.mysql.schema.column_type import read_type
 from dm.mysql.schema.table import Column, TableSchema
@@ -36,6 +35,7 @@ from dm.mysql.sql.cursor import Clause, Cursor, outside_parentheses, split_at_co
 from dm.mysql.sql.operation import AddColumn, ChangeColumn, CreateTable, ModifyColumn, Operation
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.token import Token, tokenize
+from dm.text import is_decimal
 from dm.type_family import MOMENTS
 
 _NO_DIGITS: Final = "(0)"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.token import Token, tokenize
+from dm.text import is_decimal
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -19,10 +19,10 @@ from sqlglot.dialects.mysql import MySQL
 from sqlglot.errors import TokenError
 from sqlglot.tokenizer_core import TokenType
 
-from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.lexeme import Lexed, scan
+from dm.text import is_decimal
 
 # How many statements are kept, and of which length: some megabytes of tokens at most.
 KEPT: Final = 16

@@ -21,13 +21,13 @@ from zlib import crc32
 
 from dm import faults
 from dm.atomic_file import sync_directory, write_atomically
-from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
 from dm.ident import TableName
 from dm.mysql.binlog.table_map import TableMap
 from dm.position import Position
 from dm.sourcelog.stream.spool_file import HEADER, MAGIC, SpoolReader
+from dm.text import is_decimal
 from dm.unit import JSON
 
 _LIST: Final = "list"

@@ -12,8 +12,8 @@ from __future__ import annotations
 import struct
 import uuid
 
-from dm.decimal_text import is_decimal
 from dm.gtid import GtidSet
+from dm.text import is_decimal
 
 Sources = dict[tuple[str, str], list[tuple[int, int]]]
 

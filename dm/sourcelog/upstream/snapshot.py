@@ -35,10 +35,10 @@ from dm.errors import DMError, grant
 from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.ident import TableName
-from dm.plural import counted
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.upstream.connection import Connection, fetch, grantee
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_status, read_structure
+from dm.text import counted
 
 LOCK_SECONDS = 120.0
 XA_SECONDS = 60.0

@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from typing import Final
 
-from dm.decimal_text import is_decimal
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import schema_defaults
@@ -34,6 +33,7 @@ from dm.mysql.sql.token import tokenize
 from dm.sourcelog.stream.transaction import UTC, explicit_defaults_for_timestamp
 from dm.sourcelog.upstream.facts import UTF8_CHOSEN_SINCE, UTF8_IS_UTF8MB3, ServerFacts
 from dm.syncer.apply.lanes import Stopped
+from dm.text import is_decimal
 
 LOCK_TRIES = 10
 LOCK_RETRY_SECONDS = 1.0

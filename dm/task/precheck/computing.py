@@ -10,7 +10,6 @@ from contextlib import closing
 from typing import Final
 
 from dm.changes.computing import UTC, SourceSettings
-from dm.decimal_text import is_decimal
 from dm.downstream.connection import TargetConnection
 from dm.downstream.source_computing import computing_at
 from dm.errors import DMError
@@ -21,6 +20,7 @@ from dm.mysql.schema.table import TableSchema
 from dm.sourcelog.upstream.connection import read_source_settings
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult
+from dm.text import is_decimal
 
 # Words of the expressions whose meaning a server keeps with the open table, and the variable that decides it.
 _WORDS: Final = {

@@ -22,10 +22,10 @@ from dm.config import TaskConfig
 from dm.config.pattern import matcher
 from dm.config.problem import did_you_mean
 from dm.ident import TableName
-from dm.plural import counted
 from dm.rules.block_allow import ListEntry, entries_taken_in
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult
+from dm.text import counted
 
 ITEM = "block_allow_list"
 

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 
 from dm.errors import grant
 from dm.ident import Ident, TableName
-from dm.plural import counted
 from dm.sourcelog.upstream.facts import ServerFacts
 from dm.sourcelog.upstream.privilege import Grants
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
+from dm.text import counted
 
 _OWN_ACCOUNTS = ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys")  # every server has them
 _OF_SCHEMAS = {

@@ -14,7 +14,6 @@ from dm.ident import TableName
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
-from dm.plural import counted
 from dm.rules.folded_names import refuse_alike
 from dm.rules.router import table_missing
 from dm.sourcelog.upstream.facts import read_structure
@@ -27,6 +26,7 @@ from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
 from dm.task.precheck.takeable import untakeable_tables, untransactional
 from dm.task.precheck.unfit import unfit_tables
+from dm.text import counted
 
 
 def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:

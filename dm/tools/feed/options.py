@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.gtid import GtidSet
@@ -19,6 +18,7 @@ from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.relaylog.layout import RelayDirectory, is_binlog_name
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.sourcelog.relaylog.scan import scan
+from dm.text import is_decimal
 from dm.tools import lake
 
 _BATCH_BYTES: Final = 256 << 20

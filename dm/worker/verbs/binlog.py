@@ -17,8 +17,8 @@ from dm.sourcelog.stream.operators import EventPlace, Request
 from dm.task.tracked_structure import StructureRequest
 from dm.unit import JSON
 from dm.verbs import binlog as declared
+from dm.worker.errands import answer_of
 from dm.worker.job import Job, Question
-from dm.worker.question import answer_of
 from dm.worker.work import Answer, VerbWork, does
 
 ANSWER_SECONDS = 60.0

@@ -10,9 +10,9 @@ from typing import cast, get_args
 from dm.config.masking import masked
 from dm.config.scalar import byte_size
 from dm.config.task import is_task_name
-from dm.decimal_text import is_decimal
 from dm.errors import DMError
 from dm.task.log import DEFAULTS, Level, LogSettings, keep
+from dm.text import is_decimal
 from dm.unit import JSON
 from dm.verbs import config as declared
 from dm.verbs.parameters import ConfigFile

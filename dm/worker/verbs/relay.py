@@ -18,10 +18,10 @@ from dm.relay.purge import RelayPurge
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.unit import JSON
 from dm.verbs import relay as declared
-from dm.worker.directory import demand_relay_directory
+from dm.worker.configuration import demand_relay_directory
+from dm.worker.errands import answer_of
 from dm.worker.job import Job, Question
 from dm.worker.query_status import source_line
-from dm.worker.question import answer_of
 from dm.worker.supervisor import Source
 from dm.worker.work import Answer, VerbWork, does
 

@@ -17,7 +17,7 @@ from dm.relay.removal import Removed, relay_size, remove_relay
 from dm.unit import JSON
 from dm.verbs.parameters import ConfigFile
 from dm.verbs.sources import CreateSources, ShowSources, StopSources, UpdateSources
-from dm.worker.directory import demand_relay_directory
+from dm.worker.configuration import demand_relay_directory
 from dm.worker.hosts import PATIENCE_SECONDS
 from dm.worker.query_status import source_line
 from dm.worker.supervisor import Source

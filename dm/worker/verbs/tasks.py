@@ -18,9 +18,8 @@ from dm.task.until import AskedEnd, is_time
 from dm.unit import JSON
 from dm.verbs import tasks as declared
 from dm.verbs.parameters import ConfigFile
-from dm.worker.configuration import sources_of, syncs
+from dm.worker.configuration import directories, sources_of, syncs
 from dm.worker.differences import differences
-from dm.worker.directory import directories
 from dm.worker.job import Job
 from dm.worker.obstacles import held_up, resting_relay
 from dm.worker.query_status import all_tasks, task_status

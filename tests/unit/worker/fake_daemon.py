@@ -37,9 +37,9 @@ from dm.task.validation import Validations
 from dm.unit import JSON, UnitName
 from dm.verbs.declaration import Verb
 from dm.worker import daemon
+from dm.worker.api import model_of
 from dm.worker.daemon import DaemonParts, run
 from dm.worker.operations import Operations
-from dm.worker.routes import model_of
 from dm.worker.servers import ProgressAtTarget, Servers
 from dm.worker.work import Answer, Work
 from tests.testbed.host_forks import fork_hosts

@@ -15,8 +15,8 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
 from dm.worker import connection
-from dm.worker.api_server import serving
 from dm.worker.connection import LARGEST_BODY, MOST_CONNECTIONS, LimitedBody, raise_descriptors
+from dm.worker.daemon import serving
 
 SECONDS = 60.0  # a limit for what hangs
 

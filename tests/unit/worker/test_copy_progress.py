@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dm.unit import JSON
-from dm.worker.copy_progress import LOAD_PER_DUMP, CopyProgress
+from dm.worker.job import LOAD_PER_DUMP, CopyProgress
 from tests.testbed.fake_clock import FakeClock
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from dm.dumpfiles import s3_client
 from dm.dumpfiles.local_storage import unusable
-from dm.worker.directory import directories
+from dm.worker.configuration import directories
 from tests.testbed.snapshots import Snapshots
 from tests.unit.config.texts import TASK, task
 from tests.unit.worker.home import TestHome, home

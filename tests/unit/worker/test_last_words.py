@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dm.unit import JSON
-from dm.worker.last_words import LastWords
+from dm.worker.job import LastWords
 from tests.testbed.fake_clock import FakeClock
 
 SYNCED: dict[str, JSON] = {"synced": True, "secondsBehindMaster": 0.5, "syncerBinlog": "(b.1, 4)"}

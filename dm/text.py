@@ -1,4 +1,4 @@
-r"""Text as a terminal may show it.
+r"""Text: as a terminal may show it, with numbers of things in it, and which texts are numbers.
 
 What people read holds words of others: names and comments of a source, messages of a server, answers of whoever listens
 at an address. A terminal obeys control characters (C0, DEL, C1: it clears the screen, sets its title, types an answer),
@@ -6,6 +6,12 @@ and shows text after a bidirectional control in another order than it is in. So 
 which shows such characters as `\x1b` or `\u202e`. Line breaks and tabs stay: texts of ours have them.
 
 JSON has its own escapes for the same characters, so `visible_json` changes nothing that it says.
+
+Which texts are numbers.
+
+`str.isdigit` takes more than `int` does: `²` is a digit to it, and five thousand digits are too many for `int` (which
+takes 4,300, sys.int_info.default_max_str_digits). Texts of servers, files and progress rows may be either, so they are
+asked by this.
 """
 
 from __future__ import annotations
@@ -30,3 +36,19 @@ def visible_json(text: str) -> str:
 
 def _escaped(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+# Numbers of things in messages.
+
+
+def counted(number: int, noun: str) -> str:
+    """The number and the noun, which is given in the singular."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+_MOST_DIGITS: Final = 4300
+
+
+def is_decimal(text: str) -> bool:
+    """Whether the text is a whole number in ASCII digits, without a sign, that `int` takes."""
+    return text.isdigit() and text.isascii() and len(text) <= _MOST_DIGITS
