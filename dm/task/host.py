@@ -291,12 +291,6 @@ def main(factories: Mapping[str, Factory], close: Callable[[], None] = lambda: N
         os._exit(0 if at_rest else 1)  # a unit's thread that did not come to rest must not keep the process
 
 
-if __name__ == "__main__":
-    from dm.task.factories import Factories
-
-    main(*Factories().parts())
-
-
 _M_TRIM_THRESHOLD: Final = -1  # malloc.h
 _M_MMAP_THRESHOLD: Final = -3
 _M_ARENA_MAX: Final = -8
@@ -313,3 +307,9 @@ def settle() -> None:
         library.mallopt(_M_ARENA_MAX, _HEAPS)
         library.mallopt(_M_MMAP_THRESHOLD, _LARGE)
         library.mallopt(_M_TRIM_THRESHOLD, _LARGE)
+
+
+if __name__ == "__main__":
+    from dm.task.factories import Factories
+
+    main(*Factories().parts())

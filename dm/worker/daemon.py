@@ -221,10 +221,6 @@ def main() -> None:
     sys.exit(run(DaemonParts(servers, first_unit)))
 
 
-if __name__ == "__main__":
-    main()
-
-
 _TICK_SECONDS: Final = 1.0  # the `Date` of its answers is renewed then
 
 
@@ -264,3 +260,7 @@ def serving(app: ASGIApp, listener: socket.socket, name: str) -> Iterator[None]:
     finally:
         server.end()
         thread.join()
+
+
+if __name__ == "__main__":
+    main()
