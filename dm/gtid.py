@@ -3,7 +3,7 @@
 The two flavours mean different things by "a set". MySQL's is a true set of integers per (server uuid, tag); MariaDB's
 is a position: one sequence number per domain, everything at or below it belongs to it. Both answer the one question the
 replicator asks, "was this transaction already processed?", and both know union and difference, so the callers never
-look inside. Sets are immutable: a position that was written somewhere can not change behind its owner's back.
+look inside. Sets are immutable: a position that was written somewhere can not change after its owner's back.
 
 **What a set proves.** A set tells which transactions *with GTIDs* were read. MySQL also writes transactions without one
 (`gtid_mode` other than ON), and sets don't change by these: two places with equal sets may have any number of them in

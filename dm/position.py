@@ -40,7 +40,7 @@ class Position:
 
     @property
     def file_number(self) -> int:
-        """The number behind the last dot; -1 when there is none (no file is known)."""
+        """The number after the last dot; -1 when there is none (no file is known)."""
         return _number(self.file)
 
     @property
@@ -81,8 +81,8 @@ class Position:
             raise DMError("position-incomparable", ours=str(self), theirs=str(other))
         return self.gtid_set >= other.gtid_set
 
-    def is_behind(self, point: Position) -> bool:
-        """Whether nothing behind here is processed by `point`, whose GTID set may know more than its place.
+    def at_or_after(self, point: Position) -> bool:
+        """Whether nothing after here is processed by `point`, whose GTID set may know more than its place.
 
         Sets only grow: a point without one lies before every position that has one, on whatever server.
         """
@@ -101,7 +101,7 @@ class Position:
             return True
         if self.same_files(end):
             if gtid is not None and not gtid.ordered:
-                return False  # a lower number behind a higher one is another transaction: the place tells
+                return False  # a lower number after a higher one is another transaction: the place tells
         elif self.file and gtid is not None and not gtid.ordered:
             raise DMError("gtid-order-loose", now=end.server_uuid, before=self.server_uuid, ours=self.gtid_set)
         elif self.server_uuid and (gtid is None or (self.server_uuid == end.server_uuid and not self.gtid_set)):
@@ -115,7 +115,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class TimePlace:
-    """Where a time begins: behind the last transaction that is older."""
+    """Where a time begins: after the last transaction that is older."""
 
     position: Position
     known: bool  # there is an older transaction; else this is where the files begin, and the place may lie before

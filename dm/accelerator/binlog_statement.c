@@ -63,7 +63,7 @@ static void digits_end(Digits *digits)
     memset(digits->to - (3 - count), '=', 3 - count);
 }
 
-/* binlog_statement(pieces): the statement whose events are these bytes, one behind the other */
+/* binlog_statement(pieces): the statement whose events are these bytes, one after the other */
 PyObject *native_binlog_statement(PyObject *module, PyObject *given)
 {
     (void)module;

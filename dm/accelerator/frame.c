@@ -44,7 +44,7 @@ static PyObject *event_of(const uint8_t *event, size_t size, PyTypeObject *type,
     return made;
 }
 
-/* Events that stand in bytes one behind the other; each is made when somebody asks for it. Most are not asked for. */
+/* Events that stand in bytes one after the other; each is made when somebody asks for it. Most are not asked for. */
 typedef struct {
     PyObject_HEAD
     PyObject *data;

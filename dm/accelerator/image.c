@@ -133,7 +133,7 @@ static PyObject *timestamp2(const Step *step, const uint8_t *bytes)
     char text[40], *to = text;
     uint32_t seconds = (uint32_t)big(bytes, 4);
     uint64_t fraction = big(bytes + 4, step->size - 4);
-    if (seconds || fraction) { /* MariaDB takes the moments of the second behind zero, which is the zero date */
+    if (seconds || fraction) { /* MariaDB takes the moments of the second after zero, which is the zero date */
         to = put_epoch_day(to, seconds / 86400);
         *to++ = ' ';
         to = put_clock(to, seconds % 86400 / 3600, seconds / 60 % 60, seconds % 60);

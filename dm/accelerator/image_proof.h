@@ -31,7 +31,7 @@ int read_proof(PyObject *given, Proof *proof);
 
 /* Whether a server could have written these bytes, `step->size` of them, for a column of fixed size. */
 int fixed_proven(const Step *step, const Proof *proof, const uint8_t *bytes);
-/* The same of those behind a length, but for JSON documents. */
+/* The same of those after a length, but for JSON documents. */
 int sized_proven(const Proof *proof, const uint8_t *bytes, size_t size);
 int utf8_proven(const uint8_t *bytes, size_t size, int longest, uint64_t most);
 

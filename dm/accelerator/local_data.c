@@ -33,7 +33,7 @@ static size_t escapes(const uint8_t *bytes, size_t size)
     return found;
 }
 
-/* Append a value; behind it the memory of its column goes on to `readable` bytes from its beginning. Steps are of eight
+/* Append a value; after it the memory of its column goes on to `readable` bytes from its beginning. Steps are of eight
    bytes, the last one too where there are as many to read: most values are shorter than two steps. What it writes too
    much is written over by what comes next; what it looks at too much can only send it the slow way. */
 static int put(Text *text, const uint8_t *bytes, size_t size, size_t readable)
@@ -122,7 +122,7 @@ static int read_column(PyObject *given, Column *column, Py_ssize_t rows)
     return 1;
 }
 
-/* local_data(columns, start, rows, size) -> (data, row behind): the rows from `start` on, up to so many bytes or more */
+/* local_data(columns, start, rows, size) -> (data, row after): the rows from `start` on, up to so many bytes or more */
 PyObject *native_local_data(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     (void)self;

@@ -167,7 +167,7 @@ class Native(Protocol):
         ...
 
     def local_data(self, columns: tuple[Any, ...], start: int, rows: int, size: int, /) -> tuple[bytes, int]:
-        """Rows of columns as the data of LOAD DATA, and the row behind."""
+        """Rows of columns as the data of LOAD DATA, and the row after."""
         ...
 
     def json_text(self, doc: bytes, /) -> str | None:

@@ -312,8 +312,8 @@ static PyObject *parts_of(Lane *lanes, Py_ssize_t count)
 
 /* maker.spread(holder, changes, at, free, limit, room)
  * -> ([(lane, changes), ...], end): the changes from a place on, each to the lane of its keys' holder, as
- * `ConflictDetector.place` finds it for one whose keys are all known. It ends behind the change that fills a lane's
- * batch (`Placement.add_all`), behind `most` changes, and before one that needs `place`. */
+ * `ConflictDetector.place` finds it for one whose keys are all known. It ends after the change that fills a lane's
+ * batch (`Placement.add_all`), after `most` changes, and before one that needs `place`. */
 static PyObject *maker_spread(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
     const ChangeMaker *self = (ChangeMaker *)object;

@@ -1,7 +1,7 @@
 /* The bodies of the most frequent events, as `dm.mysql.binlog.rows`, `dm.mysql.binlog.reader` and their neighbours read them.
  *
  * `rows_of` takes as many rows events and table maps as stand together, `transactions_of` as many whole transactions.
- * Each of the other two takes what a handler of `EventParser` is given (data, start, end, header) behind arguments of
+ * Each of the other two takes what a handler of `EventParser` is given (data, start, end, header) after arguments of
  * its own, the last of which is the handler in Python; that is called for whatever is not taken here.
  */
 #include "native.h"
@@ -117,7 +117,7 @@ PyObject *native_rows_event(PyObject *self, PyObject *const *args, Py_ssize_t co
 
 #define TABLE_ID_SIZE 6
 
-/* table_map_event(known by what stands behind the id, handler, data, start, end, header) -> TableMapEvent */
+/* table_map_event(known by what stands after the id, handler, data, start, end, header) -> TableMapEvent */
 PyObject *native_table_map_event(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     const uint8_t *data;
@@ -161,13 +161,13 @@ PyObject *native_table_map_event(PyObject *self, PyObject *const *args, Py_ssize
 
 typedef struct {
     PyObject *module;
-    PyObject *bodies; /* dict: the body of a table map behind its number -> the table map */
+    PyObject *bodies; /* dict: the body of a table map after its number -> the table map */
     PyObject *wanted; /* dict: the same of those whose rows are wanted under any number */
     PyObject *maps;   /* dict: its number -> the table map, or None if its rows are passed over */
     PyObject *forms;  /* dict: event type -> RowsForm */
     PyObject *sessions; /* dict: a session as bytes -> what was read of it */
     PyTypeObject *rows, *item;
-    size_t trailing; /* bytes behind the body */
+    size_t trailing; /* bytes after the body */
     PyObject *events; /* a list, or Events */
     int listed;
     PyTypeObject *type; /* of events whose checksum is right */
@@ -424,7 +424,7 @@ static int group_of(const uint8_t *data, size_t size, Group *group)
     memset(group, 0, sizeof *group);
     group->server = little(data + 5, 4);
     if (data[4] == MARIADB_GTID) {
-        /* Of the flags: no single statement, no DDL, no XA; a group commit's id; nothing behind them but padding. */
+        /* Of the flags: no single statement, no DDL, no XA; a group commit's id; nothing after them but padding. */
         if (left < 13 || body[12] & (0x01 | 0x20 | 0x40 | 0x80))
             return 0;
         size_t extra = body[12] & 0x02 ? 21 : 13;
@@ -469,7 +469,7 @@ typedef struct {
     size_t largest; /* bytes of rows events in a transaction */
 } Stream;
 
-/* An event that is long enough for what stands behind its body; `end` is the end of the body. */
+/* An event that is long enough for what stands after its body; `end` is the end of the body. */
 static int body_at(const Stream *stream, Py_ssize_t at, Raw *raw, size_t *end)
 {
     if (!raw_at(&stream->run, at, raw) || raw->size < HEADER_SIZE + stream->run.trailing)
@@ -478,7 +478,7 @@ static int body_at(const Stream *stream, Py_ssize_t at, Raw *raw, size_t *end)
     return 1;
 }
 
-/* Appends the transaction that begins at a place, moves the place behind it. */
+/* Appends the transaction that begins at a place, moves the place after it. */
 static Outcome take_transaction(const Stream *stream, Py_ssize_t *place, PyObject *found)
 {
     Py_ssize_t at = *place;

@@ -285,7 +285,7 @@ static PyObject *column_of(PyTypeObject *type, Column *column, size_t rows)
     if (column->offsets == NULL && !resized(&column->offsets, sizeof first))
         return NULL;
     memcpy(PyBytes_AS_STRING(column->offsets), &first, sizeof first);
-    if (nulls && rows % 8) /* bits behind the last row are 0, so that the same rows are the same bytes */
+    if (nulls && rows % 8) /* bits after the last row are 0, so that the same rows are the same bytes */
         PyBytes_AS_STRING(column->valid)[rows / 8] &= (char)((1 << rows % 8) - 1);
     PyObject *valid = nulls ? given_away(&column->valid, bitmap_size(rows)) : Py_NewRef(Py_None);
     PyObject *offsets = given_away(&column->offsets, (rows + 1) * sizeof(int32_t));

@@ -143,9 +143,9 @@ def _text(column: MappedColumn, *, indexed: bool, tidb: bool) -> Comparison:
     if tidb and charset == "latin1":  # which it keeps in UTF-8, and takes for ASCII in CONVERT
         charset = "utf8mb4"
     # A TiDB casts a text to as many bytes as the column has characters, and ends the statement where it has more.
-    before, behind = (b"HEX(", b")") if tidb else (b"CAST(", b" AS BINARY)")
-    start = before + column.sql + behind + b"=" + before + b"CONVERT("
-    end = b" USING " + charset.encode() + b")" + behind
+    before, closing = (b"HEX(", b")") if tidb else (b"CAST(", b" AS BINARY)")
+    start = before + column.sql + closing + b"=" + before + b"CONVERT("
+    end = b" USING " + charset.encode() + b")" + closing
     plain = column.sql + b"=" if indexed else b""
 
     def compare(value: Value) -> bytes:

@@ -16,7 +16,7 @@ begins; a dump stores it with its plan).
   statements of those tables alone whose expressions may depend on them (`Computing.settings`), and the literals of
   TIMESTAMPs are of a form that names the moment in any zone.
 
-In a zone with daylight saving time one hour a year stands for two. MySQL takes an offset behind a literal since 8.0.19.
+In a zone with daylight saving time one hour a year stands for two. MySQL takes an offset after a literal since 8.0.19.
 MariaDB, TiDB and older servers do not, so there the literal is converted and taken back: where another moment comes
 out, it is a text that no TIMESTAMP takes, and the statement is refused. (As a row event the row is exact.)
 

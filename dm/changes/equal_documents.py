@@ -34,8 +34,8 @@ def make_others(plan: TablePlan, columns: list[MappedColumn], row: Row) -> bytes
     return b"UPDATE %b SET %b WHERE %b LIMIT 1" % (plan.target.sql.encode(), assignments, find(plan, row))
 
 
-def behind_others(plan: TablePlan, before: Row, after: Row, update: ApplyStatement) -> ApplyStatement:
-    """The UPDATE of a row that keeps its keys, behind another one where the server would take it for none."""
+def after_others(plan: TablePlan, before: Row, after: Row, update: ApplyStatement) -> ApplyStatement:
+    """The UPDATE of a row that keeps its keys, after another one where the server would take it for none."""
     columns = equal_documents(plan, before, after)
     if not columns:
         return update

@@ -49,7 +49,7 @@ class EventGroup:
     made: set[bytes] = field(default_factory=set)  # of a table without a key: the rows that the event makes
 
     def add(self, change: RowChange) -> None:
-        """Put the change behind the others."""
+        """Put the change after the others."""
         self.changes.append(change)
         for raw in (change.raw_before, change.raw_after):
             if raw is not None:

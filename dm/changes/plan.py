@@ -133,7 +133,7 @@ class TablePlan:
     forgets_rows: bool  # INSERT and DELETE of one row may become none
     long_columns: tuple[int, ...]  # indexes in the row of columns that may exceed a packet
     defaults_agree: frozenset[int]  # indexes in the row of columns that may be left out of an INSERT
-    constants: Row = ()  # what routes extract: to be put behind every row image
+    constants: Row = ()  # what routes extract: to be put after every row image
     events: EventForm | None = None  # how its rows go as the source's own events, where they may
     row_hash: RowHash | None = None  # how many rows are found together, where they may be
     own: tuple[OwnColumn, ...] = ()  # of the target's, which depend on the time zone

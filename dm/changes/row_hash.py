@@ -47,12 +47,12 @@ class _Told:
     encode: Callable[..., bytes]
     stored: bytes  # of the target's row
     before: bytes  # around the literal of an image
-    behind: bytes
+    after: bytes
 
     def literal(self, row: Row) -> bytes:
         """The text of an image's value."""
         value = row[self.at]
-        return b"'N'" if value is None else self.before + self.encode(value) + self.behind
+        return b"'N'" if value is None else self.before + self.encode(value) + self.after
 
 
 class RowHash:
@@ -88,20 +88,20 @@ def _hashed(texts: Sequence[bytes]) -> bytes:
 def _told(column: MappedColumn) -> _Told:
     around = _around(column.target)
     assert around is not None, "a rule says that there is a text"
-    before, behind = around
-    stored = before + column.sql + behind
+    before, after = around
+    stored = before + column.sql + after
     if column.target.base in _NUMBERED:
         stored = b"HEX(" + column.sql + b"|0)"
     if column.target.nullable:
         stored = b"IF(" + column.sql + b" IS NULL,'N'," + stored + b")"
     if column.target.base in TEXTS and column.target.charset != "binary":
         charset = (column.target.charset or "utf8mb4").encode()
-        before, behind = before + b"CONVERT(", b" USING " + charset + b")" + behind
-    return _Told(column.at, column.encode, stored, before, behind)
+        before, after = before + b"CONVERT(", b" USING " + charset + b")" + after
+    return _Told(column.at, column.encode, stored, before, after)
 
 
 def _around(column: Column) -> tuple[bytes, bytes] | None:
-    """What makes a text of the column's value, before and behind it; None where nothing is known to."""
+    """What makes a text of the column's value, before and after it; None where nothing is known to."""
     base = column.base
     if base in INTEGERS or base == "year" or base in _NUMBERED or base in _SHORT:
         return b"HEX(", b")"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dm.changes.equal_documents import behind_others
+from dm.changes.equal_documents import after_others
 from dm.changes.namesakes import by_namesakes
 from dm.changes.row_change import RowChange
 from dm.changes.safe_mode import safe_delete, safe_insert, safe_update
@@ -50,7 +50,7 @@ def _row_statements(change: RowChange) -> list[ApplyStatement]:
     if safe:
         return safe_update(change, before, after)
     update = written(update_row(plan, before, after), plan, after, ONE_MATCHED, change)
-    return [behind_others(plan, before, after, update)]
+    return [after_others(plan, before, after, update)]
 
 
 def removes_others(change: RowChange) -> bool:

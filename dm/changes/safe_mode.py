@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dm.changes.equal_documents import behind_others
+from dm.changes.equal_documents import after_others
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.changes.statement import (
@@ -72,7 +72,7 @@ def _upsert(change: RowChange, before: Row | None, after: Row) -> list[ApplyStat
     others = _delete_holders(change, after, (after,))
     if before is None or all(before[column.at] == after[column.at] for column in plan.row_key + plan.identity):
         update = replace(update, not_found=(insert,))
-        return [*others, update if before is None else behind_others(plan, before, after, update)]
+        return [*others, update if before is None else after_others(plan, before, after, update)]
     # The row has moved. If the new one exists, it is the later row, and the old one is a leftover.
     leftover = ApplyStatement(_delete_old(plan, before, after), ANY, (change,))
     move = written(update_row(plan, before, after), plan, after, ANY, change, not_found=(insert,))
@@ -119,4 +119,4 @@ def _partial_update(change: RowChange, before: Row, after: Row) -> list[ApplySta
     plan = change.plan
     if key_changed(plan, before, after):
         raise partial_row_image(plan, next(column for column in plan.columns if after[column.at] is ABSENT))
-    return [behind_others(plan, before, after, written(update_row(plan, before, after), plan, after, ANY, change))]
+    return [after_others(plan, before, after, written(update_row(plan, before, after), plan, after, ANY, change))]

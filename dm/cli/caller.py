@@ -1,8 +1,8 @@
 """How `dmctl` carries out a verb: its words are read, the daemon is asked, the answer is printed.
 
 Most verbs ask once and print the answer; their text is a function marked with `shows`. A verb that asks several times,
-waits or asks a person is a function marked with `runs`. The functions of a verb declared in dm/verbs/X.py are in
-dm/cli/X.py.
+waits or asks a person is a function marked with `runs`. A verb's functions stand in the file of dm/cli that is named
+like the one of dm/verbs that declares it.
 """
 
 from __future__ import annotations

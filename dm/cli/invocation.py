@@ -36,7 +36,7 @@ RpcTimeoutOption = Annotated[
 
 @dataclass
 class Settings:
-    """Options that stand before the verb; those behind it win."""
+    """Options that stand before the verb; those after it win."""
 
     output: Format | None = None
     addr: str | None = None

@@ -57,7 +57,7 @@ class LogReader:
         self._time = ""
 
     def last(self, count: int) -> list[Line]:
-        """The last lines there are; what comes behind them is `new`."""
+        """The last lines there are; what comes after them is `new`."""
         self._open()
         if self._file is None or not count:
             if self._file is not None:

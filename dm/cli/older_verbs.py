@@ -83,7 +83,7 @@ class DmctlVerbs(ListedGroup):
     """The verbs of `dmctl`, with DM's other names for them."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Begin with what holds for all verbs, which in DM may also stand behind one."""
+        """Begin with what holds for all verbs, which in DM may also stand after one."""
         address, args = _apart(args, (_DMS_ADDRESS,))
         if address:
             printer.say(f"`{_DMS_ADDRESS}` is DM's: this is `--addr`, which names a dm-worker")
@@ -142,7 +142,7 @@ def _handle_error(arguments: Sequence[str]) -> list[str]:
 
 
 class _Words(argparse.ArgumentParser):
-    """The words behind `operate-schema`."""
+    """The words after `operate-schema`."""
 
     def error(self, message: str) -> NoReturn:
         """Say it as dmctl does."""

@@ -242,7 +242,7 @@ def final_places(answer: Answer) -> None:
             gtids = source.get("targetBinlogGtid") or "none"
             targets.append(f"target {source['target']}: its binlog ends at {source['targetBinlog']}, GTID set {gtids}")
     if targets:
-        print_line(targets[-1])  # read last: it is behind everything of all sources
+        print_line(targets[-1])  # read last: it is past everything of all sources
 
 
 def stages_table(answer: Answer) -> None:

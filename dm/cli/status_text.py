@@ -209,7 +209,7 @@ def _waits(subject: str, subtask: Answer, units: Sequence[str] = ("dump", "load"
 
 
 def _ddl(subject: str, subtask: Answer) -> list[str]:
-    """The statement that everything behind it waits for."""
+    """The statement that everything after it waits for."""
     sync = subtask.get("sync") or {}
     if subtask["stage"] != "Running" or not sync.get("blockingDDLs") or sync.get("unresolvedGroups"):
         return []

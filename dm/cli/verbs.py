@@ -242,7 +242,7 @@ class ListedGroup(PlainGroup):
             self.add_command(TyperCommand(name, help=first_sentence(text), rich_markup_mode=None))
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """The verb, its name and the words behind it."""
+        """The verb, its name and the words after it."""
         name, command, rest = super().resolve_command(ctx, args)
         if name in LISTED:
             command = built(name)

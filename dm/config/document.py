@@ -11,7 +11,7 @@ What the parser says is not passed on: dm/config/document.py has other words for
 What is wrong with a text that is not YAML, in the words of those who write such files.
 
 The parser speaks of tokens and collections (`expected <block end>, but found '<scalar>'`), points to the place where it
-gave up, which may lie lines behind the slip, and quotes the text around, which may be a password. So its words are not
+gave up, which may lie lines after the slip, and quotes the text around, which may be a password. So its words are not
 passed on. They tell which of the few slips it is that people make: a tab, a line that is indented differently from its
 section, a colon without a blank, a quote or bracket that is not closed, a value that begins with a character of
 YAML's own.
@@ -306,7 +306,7 @@ class Slip(NamedTuple):
 
 
 def slip(error: MarkedYAMLError, text: str) -> Slip:
-    """The slip behind an error of the parser."""
+    """The slip after an error of the parser."""
     at = _mark_of_problem(error.problem_mark) or _mark_of_problem(error.context_mark) or TextPlace(1, 1)
     begun = _mark_of_problem(error.context_mark) or at
     lines = text.splitlines()

@@ -347,7 +347,7 @@ class ExpressionFilter(NamedRule):
 
     @property
     def expressions(self) -> tuple[tuple[str, str], ...]:
-        """The expressions that are given, each behind its key."""
+        """The expressions that are given, each after its key."""
         given = {
             "insert-value-expr": self.insert_value_expr,
             "delete-value-expr": self.delete_value_expr,

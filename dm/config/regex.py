@@ -206,7 +206,7 @@ class _Translation:
             self.out.append(self._literal_escape())
 
     def _literal_escape(self) -> str:
-        """An escape that stands for one character, here and in a set; moves behind it."""
+        """An escape that stands for one character, here and in a set; moves after it."""
         following = self.pattern[self.at + 1 : self.at + 2]
         rest = self.pattern[self.at + 1 :]
         if following in _CONTROL:

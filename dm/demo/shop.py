@@ -294,7 +294,7 @@ class Shop:
         )  # fmt: skip
 
     def _renumber_lines(self, chance: random.Random) -> Sequence[Statement]:
-        """Move primary keys: the first line goes behind the others, and the rest moves up."""
+        """Move primary keys: the first line goes after the others, and the rest moves up."""
         key = self._some_order(chance)
         move = f"UPDATE {self._lines} SET line = %s WHERE order_id = %s AND line = %s"
         return (

@@ -345,7 +345,7 @@ class _Exchange:
     def add_all(self, steps: Iterable[Planned]) -> int:
         """Do a grouped attempt; gives the number of statements. Raises _Unexpected, at the latest from `flush`."""
         count = 0
-        guarded = False  # the last one is the guard, which goes with the events behind it
+        guarded = False  # the last one is the guard, which goes with the events after it
         for statement in steps:
             self._as_table(statement.changes[0].plan)
             if isinstance(statement, BagChange):

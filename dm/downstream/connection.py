@@ -10,8 +10,8 @@ bytes that it was given, whatever the name. Only a session that is made for it (
 at all.
 
 A session that is made for it (`several`) takes several statements in one packet: each has its own answer, and the
-server runs none behind one that failed. The others refuse what is more than one statement. Values come into statements
-of such a session by our own literals (`composed.py`).
+server runs none after one that failed. The others refuse what is more than one statement. Values come into statements
+of such a session by our own literals (`composed`).
 
 A statement that the server would not take whole (`max_allowed_packet`) is never sent: the server ends the session in
 the middle of it, mostly before its reason can be read, and a session that is lost looks like one worth another try.
@@ -140,7 +140,7 @@ class TargetConnection:
         self._together = several
         self._number = 0  # of the session, where the greeting need not have told it
         self.time_stops = False
-        """Whether its time stands still behind row events (`row_event_session.py`)."""
+        """Whether its time stands still after row events (`row_event_session.py`)."""
         self._stopped = False  # it does now
         try:
             self._has = self._begin(endpoint, foreign_key_checks=foreign_key_checks)
@@ -244,7 +244,7 @@ class TargetConnection:
         part: list[bytes] = []
         size = 0
         for sql in statements:
-            # A server forgets during BINLOG that more is to come, so nothing may stand behind it.
+            # A server forgets during BINLOG that more is to come, so nothing may stand after it.
             ends = part and part[-1].startswith(ROW_EVENTS)
             if part and (ends or not self._together or size + len(sql) > self.statement_bytes):
                 self._run_together(part, outcomes)

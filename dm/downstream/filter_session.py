@@ -6,7 +6,7 @@ or a YEAR. A temporary table does: it has the condition's columns with the sourc
 collations. It belongs to this session, so nobody else sees it, and a session that is lost leaves nothing behind.
 
 The way. For each part of the rows: the table is emptied and filled, the session is put into the source's state, and one
-SELECT gives an answer for each row. The condition stands in the list of what is selected, not behind WHERE, where the
+SELECT gives an answer for each row. The condition stands in the list of what is selected, not after WHERE, where the
 optimizer may rewrite it. Rows are inserted by our own settings, strictly, so a value that does not fit is an error.
 
 The state. Time zone, sql_mode and present moment are set each time. What the present moment is the event says: the same

@@ -10,7 +10,7 @@ Some variables make a server apply row events in another way than it applies SQL
 - `slave_exec_mode` IDEMPOTENT of MariaDB, `rbr_exec_mode` of MySQL's session: what is missing, or there already, is
   passed over. (MySQL's `replica_exec_mode` is for its replicas only.)
 - `slave_type_conversions`: values are made to fit without an error.
-- `slave_skip_errors`, which only a start of the server sets: behind a row that fails with one of these errors the rest
+- `slave_skip_errors`, which only a start of the server sets: after a row that fails with one of these errors the rest
   of its event is passed over, too, and BINLOG is well.
 - `replicate_rewrite_db` of MariaDB: the rows go to another schema. (The other filters of replication, and all of
   MySQL's, don't concern BINLOG.) A server that has no such variable, before 10.11, may have the option all the same,
@@ -61,7 +61,7 @@ class Variables:
     """Which of the variables the target has, which the first session finds out.
 
     SHOW VARIABLES makes a table of all that there are, which takes as long as the rest of a login; so the sessions
-    behind the first ask for their values by name.
+    after the first ask for their values by name.
     """
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ back, with what the changes put in. All of it is inside the transaction of the l
 The rows are removed and written anew, so the table must have no more columns than the source fills. Each text is made
 for the type that its column had: a DECIMAL that has more digits by now would lose them, and two rows become one. The
 plan knows the table, but somebody may have altered it since, another source of a merged table for one. So the structure
-is read again behind the DELETE, whose lock keeps the table as it is, and each column must be what it was.
+is read again after the DELETE, whose lock keeps the table as it is, and each column must be what it was.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ class ChunkFile(Protocol):
         ...
 
     def end(self, footer: ChunkFooter) -> None:
-        """Say what the chunk is; nothing comes behind it."""
+        """Say what the chunk is; nothing comes after it."""
         ...
 
 

@@ -1,13 +1,13 @@
 """Consistency `none`: chunks are read at any moment between P0 and P1, and the syncer brings them to one.
 
-Invariant: P0 is at or before everything any chunk saw, P1 at or behind it; the syncer replays from P0 and works in safe
+Invariant: P0 is at or before everything any chunk saw, P1 at or after it; the syncer replays from P0 and works in safe
 mode up to P1, which brings every keyed row to its state at P1. Three kinds of tables need more than that:
 
 - *keyless* ones (replaying twice would double rows): one chunk, read from one snapshot at an exact point;
 - tables whose structure changed between P0 and the end: they are read again, from a later point of their own, until a
   round ends with everything as it was when it began (what one that goes without files has at the target is taken back
   first, or is an error where that can't be done);
-- tables that vanished: a point behind their end, so that the syncer does not apply their last changes to nothing;
+- tables that vanished: a point after their end, so that the syncer does not apply their last changes to nothing;
   also those that were there at a point and gone before they could enter the plan.
 
 Rounds: plan what has no bounds yet (Spark walks the keys), read what has no file yet (Spark reads the chunks), compare

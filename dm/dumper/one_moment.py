@@ -210,7 +210,7 @@ class SlotReader:
         return (self.meeting / _LOCKED).exists() and not (self.meeting / f"invited-{slot}").exists()
 
     def _connect(self, slot: int) -> None:
-        """Report, as the first one of this slot: a second one would open its snapshot behind the others' moment."""
+        """Report, as the first one of this slot: a second one would open its snapshot after the others' moment."""
         try:
             (self.meeting / f"connected-{slot}").touch(exist_ok=False)
         except FileExistsError as error:

@@ -5,9 +5,9 @@ the binlog, and the process may die anywhere.
 
 Two ways: `lock_free` where a syncer follows, `one_moment` where nobody corrects the rows afterwards. Both leave chunk
 files and a plan (`dm.dumpfiles.dump_files`); the dump is finished when the plan has a P1. Every run starts from the
-stored plan and from which files exist, so a run after a SIGKILL is a run like any other. Another server behind the
+stored plan and from which files exist, so a run after a SIGKILL is a run like any other. Another server after the
 same address (a failover), or a source that was reset, makes P0 meaningless: the dump starts from zero. Where that
-happens during a run the run ends with it; behind its end the syncer finds it, by the birth of P0's file.
+happens during a run the run ends with it; after its end the syncer finds it, by the birth of P0's file.
 
 The files of a dump that people and other tools read: `metadata`, the schema files and the manifest.
 

@@ -207,7 +207,7 @@ def range_condition(key: WalkedKey, lower: Bound | None, upper: Bound | None) ->
 
 
 def step_query(table: TableName, key: WalkedKey, lower: Bound | None, rows: int) -> str:
-    """The query for the last key of the next `rows` rows behind `lower`; no row when fewer are left."""
+    """The query for the last key of the next `rows` rows after `lower`; no row when fewer are left."""
     return (
         f"SELECT {key.values} FROM {table.sql} FORCE INDEX ({Ident(key.index).sql})"
         f" WHERE {range_condition(key, lower, None)} ORDER BY {key.order} LIMIT 1 OFFSET {rows - 1}"

@@ -8,7 +8,7 @@
 
 A chunk file is complete or it is not there: it is written under another name, synced, and then *linked* to its own
 name, which fails if the name exists (in object storage it is sent in parts and made by one conditional request). So a
-worker that outlived its driver can't replace a file after P1 was read, which would smuggle in rows from behind P1. Its
+worker that outlived its driver can't replace a file after P1 was read, which would smuggle in rows from after P1. Its
 footer repeats which dump, table, generation and chunk it belongs to; files of another dump or of a table's earlier
 generation are not counted. The plan is written only when a phase of the dump ends; which chunks are done is what the
 files themselves say.

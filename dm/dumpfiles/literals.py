@@ -255,7 +255,7 @@ class SqlTrailer:
     footer: str  # the chunk's footer, as JSON
 
     def line(self) -> bytes:
-        """The line, behind a body that ends with a line break."""
+        """The line, after a body that ends with a line break."""
         return _MARK[1:] + json.dumps(asdict(self)).encode("ascii") + b"\n"
 
 

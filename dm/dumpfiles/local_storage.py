@@ -142,7 +142,7 @@ class _LocalFile:
         """Link the file to its name.
 
         A power cut may take the name away, and the chunk is read again. Those of a finished dump are as safe as its
-        plan, which is stored behind them.
+        plan, which is stored after them.
         """
         self.file.flush()
         os.fsync(self.file.fileno())

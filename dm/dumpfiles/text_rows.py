@@ -6,7 +6,7 @@ length-encoded string of bytes (MySQL Client/Server Protocol, "Text Resultset Ro
 set to binary the server does not touch its character set either. So the rows are cut out of the socket's bytes here,
 and nothing is decoded.
 
-pymysql makes the connection and sends the query; the rows behind the column definitions are read from its buffered
+pymysql makes the connection and sends the query; the rows after the column definitions are read from its buffered
 socket file directly, since its own unbuffered cursor costs one Python object chain per packet.
 
 Packets that are rows and nothing else are taken in runs, by the compiled `TextRows` or by `ColumnLists`; both stop at
@@ -65,11 +65,11 @@ class Incoming(Protocol):
 
 
 class BufferedIncoming(Protocol):
-    """The same behind a buffer, as pymysql reads from it."""
+    """The same after a buffer, as pymysql reads from it."""
 
     @property
     def raw(self) -> Incoming:
-        """What is behind the buffer."""
+        """What follows the buffer."""
         ...
 
     def read1(self, size: int, /) -> bytes:
@@ -125,15 +125,15 @@ class ColumnLists:
         at, end, taken, total, appends = 0, len(known), 0, 0, self._appends
         while taken < rows and total < size and end - at > _HEAD:
             length = known[at] | known[at + 1] << 8 | known[at + 2] << 16
-            row, behind = at + _HEAD, at + _HEAD + length
-            if not length or length == _LARGEST_PACKET or behind > end or _is_word(known[row], length):
+            row, row_end = at + _HEAD, at + _HEAD + length
+            if not length or length == _LARGEST_PACKET or row_end > end or _is_word(known[row], length):
                 break
             try:
-                if split_row(known, row, appends) != behind:
+                if split_row(known, row, appends) != row_end:
                     raise _malformed()
             except (IndexError, struct.error):
                 raise _malformed() from None
-            at = behind
+            at = row_end
             total += length
             taken += 1
         return TakenRows(start + at, taken, total)
@@ -190,7 +190,7 @@ def _malformed() -> pymysql.err.Error:
 
 
 def length_encoded(buffer: bytes, at: int) -> tuple[int, int]:
-    """A length-encoded integer above 250 and the offset behind it; `at` is where its first byte stands."""
+    """A length-encoded integer above 250 and the offset after it; `at` is where its first byte stands."""
     first = buffer[at]
     if first == 0xFC:
         return buffer[at + 1] | buffer[at + 2] << 8, at + 3
@@ -200,7 +200,7 @@ def length_encoded(buffer: bytes, at: int) -> tuple[int, int]:
 
 
 def split_row(buffer: bytes, at: int, appends: list[Callable[[bytes | None], None]]) -> int:
-    """Hand each value of the row that starts at `at` to its column; gives the offset behind the row."""
+    """Hand each value of the row that starts at `at` to its column; gives the offset after the row."""
     for append in appends:
         length = buffer[at]
         at += 1
@@ -240,7 +240,7 @@ def read_all(connection: Connection, sql: str) -> list[tuple[bytes | None, ...]]
 def _send(connection: Connection, sql: str) -> int:
     connection._execute_command(COMMAND.COM_QUERY, sql)  # type: ignore[attr-defined]
     width = connection._read_packet().read_length_encoded_integer()  # type: ignore[no-untyped-call]
-    for _ in range(width + 1):  # the column definitions, and the EOF packet behind them
+    for _ in range(width + 1):  # the column definitions, and the EOF packet after them
         connection._read_packet()  # type: ignore[no-untyped-call]
     return int(width)
 
@@ -257,7 +257,7 @@ def _batches(source: BufferedIncoming, width: int, limits: Iterable[Limits]) -> 
     end = len(begun)
 
     def more(needed: int) -> None:
-        """Have at least `needed` bytes behind `at`."""
+        """Have at least `needed` bytes after `at`."""
         nonlocal at, end
         if end - at >= needed:
             return

@@ -53,7 +53,7 @@ _LOCAL_REFUSED: Final = (1148, 3948, 4166)
 def statement_frame(
     target: TableName, columns: tuple[Column, ...], on_duplicate: OnDuplicate, *, unique: bool
 ) -> tuple[bytes, bytes]:
-    """What stands before and behind the rows of a statement."""
+    """What stands before and after the rows of a statement."""
     names = [Ident(column.name).sql for column in columns]
     verb = "REPLACE" if unique and on_duplicate == "replace" else "INSERT"
     tail = ""

@@ -41,7 +41,7 @@ class LoadProgress:
     _finished: bool = False
     _left_out: tuple[str, ...] = ()
     _duplicates: Duplicates = NO_DUPLICATES
-    _phase: str = ""  # what is done behind the rows
+    _phase: str = ""  # what is done after the rows
     _waiting: str = ""
 
     def __post_init__(self) -> None:

@@ -9,7 +9,7 @@ is lost, and all that tells is a number of replaced rows.
 So where rows of a part of such a table have met others, the part is taken back and its rows are written one by one. The
 row that would have to go is looked up by the key, and the source is asked for it. If the source has it as it was read,
 the two are there at one time, and the target can't have both: the load ends (`load-row-replaced`). If the source has
-changed or deleted it, the change is behind the beginning of the dump, so the stream has it. A row that came from
+changed or deleted it, the change is past the beginning of the dump, so the stream has it. A row that came from
 another table of a merge is not in this one; `on-duplicate-logical` decides, as for every key that two sources share.
 
 A source table without a key is read at one moment, so no row of it is read twice. The rows of SQL files are not known

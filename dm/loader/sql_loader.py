@@ -1,7 +1,7 @@
 """The work of the Spark tasks that load SQL dump files: a file, or some small ones, each cut into transactions.
 
 Problem: a file may be larger than a transaction should be, its statements are only found by reading it, and a run that
-is killed must go on behind what is committed.
+is killed must go on after what is committed.
 
 Statements are gathered until they are some megabytes, a part; that depends on nothing but the file, so each run finds
 the same parts. (A file that somebody has corrected meanwhile may be cut elsewhere, which the parts' sizes tell.) A part
@@ -14,14 +14,12 @@ file that was cut off is noticed when its end is reached, and then its table is 
 `SET NAMES binary` means two things. mydumper's own sessions are binary, so its texts are in each column's character
 set, as they were stored. dumpling reads in utf8mb4 (its connections' collation) and writes the same words above that;
 bytes it writes in hexadecimal. To take its texts for what is stored would change every letter beyond ASCII of a latin1
-column. They are told apart by their headers: mydumper turns off foreign key checks behind SET NAMES, and names a time
-zone; dumpling does neither. What TiDB needs of latin1: `latin1_rows.py`.
+column. They are told apart by their headers: mydumper turns off foreign key checks after SET NAMES, and names a time
+zone; dumpling does neither.
 
-Rows of an SQL file with their `latin1` texts in UTF-8.
-
-Problem: TiDB keeps latin1 columns in UTF-8 and takes the bytes of a literal as they are, whatever SET NAMES says. A
-file holds such a text in latin1: a binary file (ours, mydumper's) in these columns, a file that names latin1 in all. So
-the literals of these columns are found, value by value, and written again.
+TiDB keeps latin1 columns in UTF-8 and takes the bytes of a literal as they are, whatever SET NAMES says. A file holds
+such a text in latin1: a binary file (ours, mydumper's) in these columns, a file that names latin1 in all. So the
+literals of these columns are found, value by value, and written again in UTF-8.
 
 The rules for quotes are those of `sql_source.py`. A value may be a call, so only commas between the parentheses of a
 row begin another column.

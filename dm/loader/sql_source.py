@@ -121,7 +121,7 @@ class SqlSource:
 
     def __iter__(self) -> Iterator[SqlText]:
         """All statements in order."""
-        at = 0  # behind what has been looked at
+        at = 0  # after what has been looked at
         while True:
             match = _RUN.match(self._buffer, at)
             assert match is not None
@@ -145,7 +145,7 @@ class SqlSource:
             raise self._damaged("its last statement has no end")
 
     def _beyond(self, at: int) -> int | None:
-        """The offset behind a comment or a symbol that begins here; None when more has to be read."""
+        """The offset after a comment or a symbol that begins here; None when more has to be read."""
         buffer = self._buffer
         if at >= len(buffer):
             return None
@@ -174,7 +174,7 @@ class SqlSource:
         return len(self._buffer) if self._ended else None
 
     def _more(self) -> None:
-        """Read on behind the statement that is open, which the buffer then begins with."""
+        """Read on after the statement that is open, which the buffer then begins with."""
         kept, self._base, self._begun = self._buffer[self._begun :], self._base + self._begun, 0
         if len(kept) > self._largest:
             raise DMError("load-statement-too-large", file=self._shown, offset=self._base, largest=self._largest)

@@ -1,16 +1,13 @@
 """What a statement of an SQL dump file wants, and the statement that the target gets for it.
 
 Dump tools write few kinds of statements: settings, `USE`, and INSERT or REPLACE of rows. Only these are executed, so a
-file can change no other table. Of an INSERT the beginning is cut off, up to VALUES, by the offsets
-of its tokens, and one of ours is put in its place: our table, the columns by name, the verb that the task asks for. The
-rows stay the bytes of the file, and are literals alone (`literal_rows.py`): what the target would compute is refused.
+file can change no other table. The beginning of an INSERT, up to VALUES, is cut off at a token's offset and replaced:
+our table, the columns by name, the verb that the task asks for. The rows stay the bytes of the file.
 
-Rows of an SQL file that are literals, and nothing that the target would have to compute.
-
-Problem: what stands between the parentheses of an INSERT is an expression to the server. `(2, other.f())` runs a
-function with the rights of the task's account, `(3, (SELECT ..))` reads tables, `LOAD_FILE` reads files, and what
-follows the last row may be an ON DUPLICATE KEY UPDATE. A dump is data: whoever wrote the file must not be able to do
-more with it than to choose values.
+Rows must be literals: a value that the target would compute is refused. To the server, a value between the parentheses
+of an INSERT is an expression. `(2, other.f())` runs a function with the rights of the task's account, `(3, (SELECT
+..))` reads tables, `LOAD_FILE` reads files, and what follows the last row may be an ON DUPLICATE KEY UPDATE. A dump is
+data: whoever wrote the file must not be able to do more with it than to choose values.
 
 So a statement is sent only if all of it, from VALUES to its end, is rows of literals: strings, numbers, bits and bytes
 (`0x..`, `x'..'`), NULL, TRUE, FALSE, each with an introducer (`_binary'..'`) or a type (`DATE'..'`) where the grammar

@@ -122,7 +122,7 @@ class LoadUnit:
     def _demand_wanted(self, plan: DumpPlan) -> None:
         """Raise DMError where lists that have grown since the dump want tables whose rows it left out.
 
-        What was made behind its beginning comes by the binlog. With task-mode `load` the dump is what is asked for.
+        What was made after its beginning comes by the binlog. With task-mode `load` the dump is what is asked for.
         """
         there = {table.name for table in plan.tables} | plan.vanished.keys()
         missing = [name for name in plan.left_out if name not in there and self._rules.wanted(name)]

@@ -96,7 +96,7 @@ class Checkpoint:
     def points_ahead(self) -> dict[TableName, Position]:
         """The tables' own points, until L has passed every one of them; then none."""
         points = {table: each.point for table, each in self.tables.items() if each.point is not None}
-        return {} if all(self.position.is_behind(point) for point in points.values()) else points
+        return {} if all(self.position.at_or_after(point) for point in points.values()) else points
 
 
 def has_checkpoint(connection: TargetConnection, key: SubtaskKey) -> bool:
@@ -283,7 +283,7 @@ class CheckpointWriter:
     ) -> None:
         """Store L and B and, after a DDL, the changed structures and the end of its intent, in one transaction.
 
-        `intent` is that of the statement behind it, which takes the place of the one that ended.
+        `intent` is that of the statement after it, which takes the place of the one that ended.
         The same transaction removes operators not needed after L, marks an operator's statements as executed, and
         stores what changed about online DDL (None: forget the record). `beside` stores something more in it.
         """

@@ -14,7 +14,7 @@ whose own is below the frontier counts as committed at the frontier.
 O1  A transaction of source A at moment t is given to the lanes only when the frontier of each other source is above t,
     or is t where A's id is the lower one. So whatever precedes it is committed, and nothing that precedes it comes.
 O2  A frontier is stored with a checkpoint L, in one transaction: everything below it is covered by L. So a crash takes
-    nothing back that others have relied on. What a replay repeats lies behind L, and no other source has passed it.
+    nothing back that others have relied on. What a replay repeats lies after L, and no other source has passed it.
 O3  A frontier falls only from never, when a source that had ended or left begins again. Any other may be used as it was
     read once. The rows are read again each second all the same: such a source is seen then, as is one that joins.
 O4  A source that waits has stored the moment of the transaction that it holds as its frontier. So the source with the
@@ -23,7 +23,7 @@ O5  A source without transactions raises its frontier by its clock: the end of i
     all up to that end is covered by L (`dm.sourcelog.stream.watermark`).
 
 O1 needs the claim of the control lane's epoch for nothing but the own row: a frozen run of A that wakes up can't commit
-(I1 of `protocol.py`), and a run that starts repeats what lies behind its own L. A DDL statement is a transaction like
+(I1 of `protocol.py`), and a run that starts repeats what lies after its own L. A DDL statement is a transaction like
 others: what precedes it in any source is committed before it, and what follows waits until L has passed it.
 
 The sources are those of the task file, and all that have a row: one that joins is waited for as soon as its first

@@ -12,7 +12,7 @@ now and an earlier run may have used one, it stops.
 
 How far earlier runs may have got is stored as well (`reached`). The bound B does not tell: after a full load, or a
 change of servers, B is beyond any run. There is no such row if only versions ran that did not keep this record. Then
-nothing is known, and nothing is required. A checkpoint that was moved back (`restart.py`) leaves `done`. Everything up
+nothing is known, and nothing is required. A checkpoint that was moved back leaves `done`. Everything up
 to `done` is at the target whatever its route was, as long as no run after the move has applied any of it again.
 """
 

@@ -15,7 +15,7 @@ What is stored, all of it on the target, in the meta schema, per task and source
     undone changes   what the last run was given and surely did not do (`undone.py`)
     operators        what a person wants done with single events
     DDL intent       the piece about to be executed, with the structure before and the one expected after
-    part records     which parts of a full load are in (`chunks.py`)
+    part records     which parts of a full load are in (`load_parts.py`)
 
 Invariants.
 
@@ -68,8 +68,8 @@ A control session may send the claim and the statements of its transaction in on
 have changed rows by the time that it hears so. Nothing of that is committed, but the locks of these rows, those of the
 checkpoint among them, are held until the session has rolled back or has ended.
 
-A session is found without its number: each takes a named lock (`fence.py`) for its lifetime, and the holder of the lock
-is the session to end. That also works after a restart of the target, where numbers start again.
+A session is found without its number: each takes a named lock (`takeover.py`) for its lifetime, and the holder of the
+lock is the session to end. That also works after a restart of the target, where numbers start again.
 
 What it promises: keyed rows converge exactly, keyless rows are applied exactly once, nothing is skipped, per source. It
 promises nothing about two sources that write one key of one target: they have no common order, unless the task asks for

@@ -199,7 +199,7 @@ def done_parts(connection: TargetConnection, key: SubtaskKey, phase: int, bucket
 
 
 def record_part(connection: TargetConnection, key: SubtaskKey, part: ReplayPart, changes: int) -> None:
-    """R3: inside the part's transaction, behind its changes; raises DMError where another one has it."""
+    """R3: inside the part's transaction, after its changes; raises DMError where another one has it."""
     connection.execute(
         f"INSERT INTO {key.replay.sql} (id, phase, bucket, part, changes, plan) VALUES (%s, %s, %s, %s, %s, '')",
         (key.source_id, part.phase, part.bucket, part.number, changes),

@@ -101,7 +101,7 @@ class SubtaskKey:
 
     @property
     def shards(self) -> tuple[TableName, ...]:
-        """The tables of shard merge that have rows of one source (`shard_tables.py`)."""
+        """The tables of shard merge that have rows of one source (`shards/tables.py`)."""
         return self.table("shard_source"), self.table("shard_table"), self.table("shard_held")
 
     @property

@@ -134,7 +134,7 @@ class PullPlanner:
         if names and not ours:
             return self._renamed(recovered, names[-1])
         if ours and file_number(stored.file) < file_number(ours[0]):
-            return self._behind_gap(recovered, names)
+            return self._after_gap(recovered, names)
         # The source has only older files: its refusal of the dump says what happened to ours.
         return Plan(recovered.sub, stored.file, stored.offset, recovered.index, stored, recovered.bytes_read)
 
@@ -175,7 +175,7 @@ class PullPlanner:
         self._demand_named(recovered.position)
         return self._new_directory(self._locate(self._facts, recovered.position), recovered)
 
-    def _behind_gap(self, recovered: Recovered, names: list[str]) -> Plan:
+    def _after_gap(self, recovered: Recovered, names: list[str]) -> Plan:
         stored = recovered.position
         stuck = [need.task for need in needs(self._directory.root) if not need.begins and not self._has(need)]
         if stuck:

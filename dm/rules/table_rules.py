@@ -1,4 +1,4 @@
-"""All rules of a subtask behind one face: what the syncer, the dump and the load ask of them.
+"""All rules of a subtask after one face: what the syncer, the dump and the load ask of them.
 
 What dumpling's `-B`, `-T` and `-f` in `extra-args` leave of the lists: DM gives these options to dumpling.
 

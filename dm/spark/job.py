@@ -114,7 +114,7 @@ def _arm(run: str, armed: str) -> None:
     if _armed_by != run:
         _armed_by = run
         faults.arm(armed)
-        # Spark's daemon has the collector look through everything behind each task; what imports left stays anyway.
+        # Spark's daemon has the collector look through everything after each task; what imports left stays anyway.
         gc.freeze()
 
 
@@ -193,7 +193,7 @@ class _Worker(Generic[ItemT, ResultT]):
 
 
 class _Submission(Generic[ItemT, ResultT]):
-    """The threads that submit the jobs of one run, each job behind the other, and what was heard of them."""
+    """The threads that submit the jobs of one run, each job after the other, and what was heard of them."""
 
     def __init__(
         self,

@@ -64,7 +64,7 @@ class Beside(Protocol):
         clock: Clock,
         run: Callable[[], None],
     ) -> None:
-        """Run, and do what is to be done behind it; raises DMError."""
+        """Run, and do what is to be done after it; raises DMError."""
         ...
 
 

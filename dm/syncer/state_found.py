@@ -4,7 +4,7 @@ The order of reads and writes is part of the crash protocol (`dm.progress.protoc
 its lanes are taken over, so nothing changes while it is read. Then:
 
 1. The list of XA transactions is opened for this epoch. The checkpoint L is read, or the first one is written. That
-   there is one is noted on the host's disk, so that a loss of the progress is noticed (`start_record.py`).
+   there is one is noted on the host's disk, so that a loss of the progress is noticed (`StartRecord`).
 2. The bound B is joined from what all lanes committed, and stored before anything is dispatched.
 3. How far runs have got is stored, before any table can be changed in order.
 4. Files and rows that L has passed are released.

@@ -24,7 +24,7 @@ from dm.syncer.parts import RunParts
 from dm.unit import JSON
 
 RECENT_SECONDS = 10.0
-# A frozen server, or one behind a dead firewall, keeps its connections open and is silent: no error shows it until a
+# A frozen server, or one after a dead firewall, keeps its connections open and is silent: no error shows it until a
 # read times out, minutes later. So an operation that has taken this long is reported.
 LONG_SECONDS = 3.0
 

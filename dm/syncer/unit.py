@@ -333,7 +333,7 @@ def _demand_cut(parts: RunParts) -> None:
     if not parts.reader.queue.exhausted:
         return
     place = parts.completions.mark.position
-    bound = parts.safe_mode.bound_behind(place)
+    bound = parts.safe_mode.bound_after(place)
     if bound is not None:
         raise DMError("until-passed", place=place, checkpoint=bound)
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from dm.clock import Clock
 
-_YOUNG: Final = 1_000_000  # containers more than before, behind which the young are looked at without the clock
+_YOUNG: Final = 1_000_000  # containers more than before, after which the young are looked at without the clock
 _OLDER: Final = 10  # collections of one generation to one of the next
 _PAUSE_SECONDS: Final = 30.0
 

@@ -18,7 +18,7 @@ What a unit's host keeps of memory that was freed: little, so that the process s
 The GNU C library gives each of the first threads that allocate a heap of its own (eight for each processor), and from
 one heap nothing is taken for another: with twenty threads that take turns, what all of them needed at some time adds
 up. And each large piece that is freed raises the size up to which the next ones come from such a heap, where a small
-one behind it keeps all of it from going back to the system. A tenth of `memory-quota` and more was held that way, used
+one after it keeps all of it from going back to the system. A tenth of `memory-quota` and more was held that way, used
 by nobody.
 
 Nearly all allocations happen under the interpreter's lock, so two heaps are no fewer than enough. Another C library

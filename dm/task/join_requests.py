@@ -136,7 +136,7 @@ def _exists(connection: TargetConnection, table: TableName) -> bool:
 
 
 def add(before: SubtaskConfig, added: Added) -> None:
-    """Ask for what a list has got to be loaded; the subtask gets the list behind this. Raises DMError."""
+    """Ask for what a list has got to be loaded; the subtask gets the list after this. Raises DMError."""
     key = key_of(before)
     with closing(TargetConnection(before.target)) as connection:
         found = find_joining(connection, key)

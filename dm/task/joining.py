@@ -176,7 +176,7 @@ class JoinUnit:
         """Nobody wants the added tables any more; raises DMError."""
         self._waiting = "removing what was loaded"
         with closing(TargetConnection(self._main.target)) as connection:
-            # A statement of an older process that makes a table must not come behind the DROP.
+            # A statement of an older process that makes a table must not come after the DROP.
             if not self._alone(connection, stop, DDL):
                 return
             end_share(connection, self._key)

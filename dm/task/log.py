@@ -57,7 +57,7 @@ class LogFile:
             self._stream.write(text)
 
     def flush(self) -> None:
-        """Bring out what there is room for, and begin a new file behind a full one."""
+        """Bring out what there is room for, and begin a new file after a full one."""
         with suppress(OSError):
             self._stream.flush()
             if self._path is not None and self._full(self._path):

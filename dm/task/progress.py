@@ -4,7 +4,7 @@ Where a subtask is when it was stopped: what a cut-over goes by, and what a task
 
 These are two places in two binlogs. The checkpoint is the place in the source's: everything before it is at the target.
 The end of the target's own binlog, read now that nothing of the task is applied any more, is where the way back begins:
-what applications write to the target from now on stands behind it.
+what applications write to the target from now on stands after it.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def places_needed(config: SubtaskConfig) -> list[Position]:
 def hold_place(config: SubtaskConfig, work_directory: Path, relay_directory: Path) -> None:
     """Have a task that is about to start hold the relay's files from its stored place on, or say that it begins.
 
-    The relay may go on behind a gap as soon as it runs, so it has to know before. Without a checkpoint a dump or a load
+    The relay may go on after a gap as soon as it runs, so it has to know before. Without a checkpoint a dump or a load
     that has begun, also of another program's dump, needs an unknown place, and the hold stays as it is. Raises DMError.
     """
     hold = Hold(relay_directory, config.task)

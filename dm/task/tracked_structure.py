@@ -1,7 +1,7 @@
 """`dmctl binlog-schema`: the structure of a source's table at the checkpoint, shown, replaced, forgotten.
 
 Rows are read by that structure, so it must be the one that the source had there; a structure that does not fit the
-rows behind the checkpoint pauses the task again. A paused task holds nothing in memory: what is changed here is stored.
+rows after the checkpoint pauses the task again. A paused task holds nothing in memory: what is changed here is stored.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def table(spark: SparkSession, directory: str | Path, name: str | tuple[str, str
 
 
 def structure(directory: str | Path, name: str | tuple[str, str]) -> tuple[TableSchema, Position]:
-    """A table of a finished dump: its structure, and the place behind which its changes continue the dump's rows."""
+    """A table of a finished dump: its structure, and the place after which its changes continue the dump's rows."""
     directory = Path(directory).absolute()
     plan = _plan(directory)
     dumped = _named(directory, plan, name)

@@ -28,8 +28,8 @@ REST_SECONDS = 1.0
 
 
 class Loop:
-    """Runs functions in order, and `tick` regularly: TICK_SECONDS behind a function or a tick that said that more is
-    due soon, REST_SECONDS behind one that did not.
+    """Runs functions in order, and `tick` regularly: TICK_SECONDS after a function or a tick that said that more is
+    due soon, REST_SECONDS after one that did not.
     """
 
     def __init__(self, clock: Clock) -> None:

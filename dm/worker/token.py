@@ -93,7 +93,7 @@ class Tokens:
 
 
 class TokenDemanded:
-    """An application behind a port: it sees only requests that bring a token for them."""
+    """An application after a port: it sees only requests that bring a token for them."""
 
     def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
         self._app = app

@@ -1,4 +1,4 @@
-"""What the model of the progress protocol (`model.py`) consists of: a source's history, a target, runs and sessions."""
+"""The parts of the progress protocol's model (`progress_model.py`): a source's history, a target, runs and sessions."""
 
 from __future__ import annotations
 

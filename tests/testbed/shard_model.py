@@ -40,8 +40,8 @@ from tests.testbed.shard_model_state import (
     Source,
     State,
     Target,
-    begins_behind,
     history,
+    may_meet_alters,
 )
 
 Safeguard = Literal[
@@ -93,7 +93,7 @@ class ShardModel:
 
     def explore(self, limit: int = 1_000_000) -> tuple[int, Violation[State] | None]:
         """Walk all reachable states; gives their number and the first violation."""
-        there = (None if begins_behind(self.histories, table) >= 0 else Member() for table in SHARDS)
+        there = (None if may_meet_alters(self.histories, table) >= 0 else Member() for table in SHARDS)
         target = Target("", 0, 0, None, tuple(there), (Source(), Source()))
         return explore(State(target, (None, None), None, self.crashes), self._steps, self._judge, limit)
 
@@ -120,7 +120,7 @@ class ShardModel:
 
     def _left_behind(self, target: Target, table: int) -> bool:
         """Whether a table was created with a structure that the others had before, when a DDL was under way or done."""
-        return _member(target, table).early and begins_behind(self.histories, table) < target.executed
+        return _member(target, table).early and may_meet_alters(self.histories, table) < target.executed
 
     def _number(self, table: int, source: int, until: int | None = None) -> int:
         """How many DDLs a table is behind, by the events of a source; those before a place."""

@@ -34,7 +34,7 @@ def history(text: str) -> History:
     return tuple(found)
 
 
-def begins_behind(histories: tuple[History, ...], table: int) -> int:
+def may_meet_alters(histories: tuple[History, ...], table: int) -> int:
     """How many DDLs a table's first structure is behind; -1 for one that is there from the start."""
     return max((event.made for events in histories for event in events if event.table == table), default=-1)
 

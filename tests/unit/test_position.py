@@ -22,11 +22,11 @@ def test_files_order_by_number_beyond_six_digits() -> None:
 
 def test_a_point_whose_set_knows_more_than_its_place_is_not_passed_by_the_place_alone() -> None:
     point = at(1, 100, f"{UUID}:1-9")  # gtid_executed ran ahead of the offset that was asked for
-    assert not at(1, 500, f"{UUID}:1-8").is_behind(point)
-    assert at(1, 500, f"{UUID}:1-9").is_behind(point)
-    assert not at(1, 99, f"{UUID}:1-9").is_behind(point)
-    assert at(1, 100).is_behind(at(1, 100))
-    assert at(2, 4, f"{UUID}:1-3", server="b").is_behind(at(7, 100)), "taken before there were any GTIDs"
+    assert not at(1, 500, f"{UUID}:1-8").at_or_after(point)
+    assert at(1, 500, f"{UUID}:1-9").at_or_after(point)
+    assert not at(1, 99, f"{UUID}:1-9").at_or_after(point)
+    assert at(1, 100).at_or_after(at(1, 100))
+    assert at(2, 4, f"{UUID}:1-3", server="b").at_or_after(at(7, 100)), "taken before there were any GTIDs"
 
 
 def test_offsets_of_two_servers_are_never_compared() -> None:

@@ -26,7 +26,7 @@ from dm.type_family import FIXED_BYTES
 
 Append = Callable[[Value], None]
 Reader = Callable[[bytes, int, Append], int]
-"""Appends the value at a place of the bytes; gives the place behind it."""
+"""Appends the value at a place of the bytes; gives the place after it."""
 
 
 class Fixed(NamedTuple):

@@ -158,7 +158,7 @@ class NativeRows:
         count = len(self._steps)
         layout = self._native.Layout(tuple(self._steps), ABSENT, tuple(proofs), UNREAD)
         width = (count + 7) // 8
-        # What stands in a bitmap behind the last column means nothing.
+        # What stands in a bitmap after the last column means nothing.
         return dict.fromkeys((((1 << count) - 1).to_bytes(width, "little"), b"\xff" * width), layout)
 
     def images(self, proving: dict[bytes, Any], rows: Rows) -> list[RawPair] | None:

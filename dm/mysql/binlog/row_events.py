@@ -38,7 +38,7 @@ from dm.mysql.binlog.rows import NO_FOREIGN_KEY_CHECKS_F, ROWS_TYPES, Rows, Rows
 from dm.mysql.binlog.table_map import TABLE_ID_SIZE, TableMap
 from dm.mysql.binlog.transaction import uuid_texts
 
-STMT_END_F: Final = 0x1  # the server closes the table behind the event
+STMT_END_F: Final = 0x1  # the server closes the table after the event
 
 _TABLE_ID: Final = (1).to_bytes(TABLE_ID_SIZE, "little")  # one table at a time
 _BIT_LENGTHS_F: Final = 0x1  # the metadata of BIT columns is exact, as it is of every server of today
@@ -122,7 +122,7 @@ _AROUND_IMAGES: Final = (
 
 
 def _named(table_map: TableMap, target: TableName) -> bytes:
-    """The body of the table map under another name, without what stands behind its columns."""
+    """The body of the table map under another name, without what stands after its columns."""
     cursor = ByteCursor(table_map.content)
     kept = _BIT_LENGTHS_F | (_GENERATED_KEY_F if table_map.flavor == "mysql" else 0)
     flags = cursor.uint(2) & kept

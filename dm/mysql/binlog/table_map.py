@@ -1,7 +1,7 @@
 """Table maps: which table an id in row events means, and the layout of its rows.
 
 The server repeats the map before the rows of every statement, byte for byte the same but for the table's id, which
-changes each time the source opens the table. So the parser keeps a map by the bytes behind the id: the same table with
+changes each time the source opens the table. So the parser keeps a map by the bytes after the id: the same table with
 the same columns is one object, whatever its id. All that is learned about a table is kept by that identity.
 
 What a table map says beyond types: signs always, names, charsets, members and keys under binlog_row_metadata=FULL.
@@ -29,7 +29,7 @@ _COLUMN_COST: Final = 250
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableMap:
-    """A table's columns in row events; compared by identity, equal bytes behind the id are one object in a stream."""
+    """A table's columns in row events; compared by identity, equal bytes after the id are one object in a stream."""
 
     schema: str
     table: str
@@ -37,7 +37,7 @@ class TableMap:
     nullable: tuple[bool, ...]
     optional: OptionalMetadata
     flavor: Flavor
-    content: bytes  # as the source wrote it behind the id
+    content: bytes  # as the source wrote it after the id
     unreadable: str | None = None  # why rows of this table can't be decoded
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ class TableMapEvent(NamedTuple):
 
 
 def parse_table_map(cursor: ByteCursor, flavor: Flavor) -> TableMap:
-    """Read a table map's body behind the id."""
+    """Read a table map's body after the id."""
     content = cursor.data[cursor.at : cursor.end]
     cursor.take(2)  # flags, no reader needs them
     schema = cursor.short_bytes().decode()

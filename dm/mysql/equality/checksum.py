@@ -108,7 +108,7 @@ def checksum_query(text: str, rows: str) -> str:
 
 
 def buckets_query(bucket: str, text: str, rows: str) -> str:
-    """The query for the numbers of the buckets of `rows`, each with its checksum behind it."""
+    """The query for the numbers of the buckets of `rows`, each with its checksum after it."""
     return (
         f"SELECT b, {_SUMS} FROM (SELECT {bucket} AS b, {_hash(text)} AS h FROM {rows} LIMIT {_ALL}) AS hashes"
         " GROUP BY b"

@@ -3,7 +3,7 @@
 Problem: the two sides of a comparison are servers of two flavours, their columns may have other types, and nobody wants
 to move all rows to one place. So each server computes the same bytes from equal values (`text`), and what is read by a
 client becomes the same bytes here (`of`). What the text is depends on all sides together, because only together they
-tell what a load makes of a value: a DECIMAL of two digits is the one of three with a zero behind, a CHAR is the VARCHAR
+tell what a load makes of a value: a DECIMAL of two digits is the one of three with a zero after, a CHAR is the VARCHAR
 without spaces at its end.
 
 What servers do that makes plain texts wrong (seen on MySQL 9.7, MariaDB 10.11):
@@ -51,7 +51,7 @@ from dm.type_family import BYTES, FLOATS, GEOMETRIES, INTEGERS, MEMBERED, MOMENT
 Canonical = Callable[[bytes], bytes]
 Form = Literal["plain", "whole", "framed", "hashed"]
 """How a value stands in its row's text. A `plain` one is a number, a time or the like, a `whole` one well-formed UTF-8:
-they have no byte FF, and stand as they are. Other bytes stand behind their length (`framed`). What may be large is
+they have no byte FF, and stand as they are. Other bytes stand after their length (`framed`). What may be large is
 `hashed`, since servers limit what CONCAT makes. NULL is N, or FE where the text is whole."""
 
 _EXACT: Final = INTEGERS | {"decimal", "year", "bit"}
@@ -98,7 +98,7 @@ class Side:
 
     @property
     def scale(self) -> int:
-        """Digits behind the point."""
+        """Digits after the point."""
         return self.lengths[1] if self.base == "decimal" else 0 if self.base in _EXACT else self.lengths[0]
 
     @property
@@ -170,11 +170,11 @@ def _suffix(side: Side, scale: int) -> str:
 
 
 def _ended(read: str, end: str) -> tuple[str, Canonical]:
-    """An expression with a constant text behind it, and the same of what was read."""
+    """An expression with a constant text after it, and the same of what was read."""
     if not end:
         return read, _same
-    behind = end.encode()
-    return f"CONCAT({read}, '{end}')", lambda value: value + behind
+    suffix = end.encode()
+    return f"CONCAT({read}, '{end}')", lambda value: value + suffix
 
 
 def _exact(side: Side, scale: int) -> ComparedValue:

@@ -67,11 +67,11 @@ def with_inherited_charset(
     words = f" CHARACTER SET {wanted.charset}"
     if strict or translated or not by_default:
         words += f" COLLATE {wanted.collation}"
-    at = _behind_columns(piece)
+    at = _after_columns(piece)
     return Piece.of(f"{piece.text[:at]}{words}{piece.text[at:]}", piece.context)
 
 
-def _behind_columns(piece: Piece) -> int:
+def _after_columns(piece: Piece) -> int:
     operation = piece.operations[0]
     assert isinstance(operation, CreateTable)
     last = operation.body.tokens[-1].end

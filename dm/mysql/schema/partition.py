@@ -88,7 +88,7 @@ def _enclosed(tokens: Sequence[Token]) -> bool:
 
 
 def _values(inner: Cursor) -> tuple[str, ...]:
-    """What a definition says behind its name."""
+    """What a definition says after its name."""
     if inner.accept("DEFAULT"):  # MariaDB: the rest of a LIST
         return ("in", "default")
     if not inner.accept("VALUES"):

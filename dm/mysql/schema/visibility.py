@@ -89,8 +89,8 @@ def _without_operations(piece: Piece, target: SourceContext) -> Piece:
     parsed = parse(piece.text, piece.context)
     kept = [one for one in parsed.specifications if not isinstance(one.operation, kinds)]
     parts = [one.source for one in kept] + list(parsed.whole_options)
-    behind = parts.pop(len(kept) - 1) if parsed.partitioned else ""  # which follows without a comma
-    found = Piece.of(f"{parsed.head} {', '.join(parts)} {behind}".strip(), piece.context)
+    partitions = parts.pop(len(kept) - 1) if parsed.partitioned else ""  # which follows without a comma
+    found = Piece.of(f"{parsed.head} {', '.join(parts)} {partitions}".strip(), piece.context)
     if found.operations != tuple(one.operation for one in kept):
         raise DMError("ddl-splice-mismatch", statement=piece.text, why="a part of it reads otherwise")
     return found
@@ -120,7 +120,7 @@ def _of_column(definition: Clause, target: SourceContext) -> Iterator[_Change]:
 
 def _of_index(definition: Clause, target: SourceContext) -> Iterator[_Change]:
     """What is visible need not be said here."""
-    options = False  # which stand behind the parts
+    options = False  # which stand after the parts
     depth = 0
     for before, token in pairwise(definition.tokens):
         depth += (token.upper == "(") - (token.upper == ")")

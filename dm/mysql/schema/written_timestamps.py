@@ -4,7 +4,7 @@ Without it a TIMESTAMP that is not declared NULL is NOT NULL, the table's first 
 others are zero by default (Reference Manual). The target's session is given the source's setting. TiDB has it always
 on, and MariaDB before 10.10 has one setting for the whole server. There the statement has to say what it means. Which
 TIMESTAMP is the first one depends on the whole table. So the source's table after the statement is asked, and what it
-has and the statement does not say is inserted behind the type.
+has and the statement does not say is inserted after the type.
 
 CURRENT_TIMESTAMP as a default value: its names, its forms, and its fractional digits.
 
@@ -50,7 +50,7 @@ def told_by_session(target: SourceContext) -> bool:
 def with_written_timestamps(piece: Piece, target: SourceContext, after: Callable[[], TableSchema | None]) -> Piece:
     """The piece with all that its TIMESTAMPs have; raises DMError where that can't be known, or not be said.
 
-    `target` has the target's setting; `after` gives the source's table behind the piece, None if it is unknown.
+    `target` has the target's setting; `after` gives the source's table after the piece, None if it is unknown.
     """
     ours, theirs = piece.context.explicit_defaults_for_timestamp, target.explicit_defaults_for_timestamp
     if ours is theirs or told_by_session(target):
@@ -96,7 +96,7 @@ def _words(definition: Clause) -> list[str]:
 
 
 def _before_null(words: Sequence[str]) -> list[str]:
-    """The words before NULL where it says whether the column may be NULL; behind DEFAULT it does not."""
+    """The words before NULL where it says whether the column may be NULL; after DEFAULT it does not."""
     return [before for before, word in pairwise(["", *words]) if word == "NULL" and before != "DEFAULT"]
 
 

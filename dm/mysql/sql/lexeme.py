@@ -146,7 +146,7 @@ def scan(text: str, context: SourceContext, limit: int | None = None) -> Lexed:
 def _comment(
     text: str, start: int, context: SourceContext, comments: list[tuple[int, int]], skipped: list[tuple[int, int]]
 ) -> tuple[int, bool]:
-    """Where reading goes on behind the begin of a comment, and whether it is code; notes what is left out."""
+    """Where reading goes on after the begin of a comment, and whether it is code; notes what is left out."""
     marker = _MARKER.match(text, start)
     if marker is None:
         end = _plain_end(text, start + 2)

@@ -2,15 +2,13 @@
 
 A statement is cut by offsets and never regenerated from the parsed form: a tree does not hold everything that a
 statement says. Each part is then parsed again from scratch, and must do exactly the operations that it was cut for.
-`dependence.py` decides which operations stay together.
 
-Which operations of one ALTER TABLE must stay one statement.
-
-A server carries out an ALTER TABLE as a whole: it drops and changes what exists, then adds, then builds indexes, and
-names in a later operation may mean things from before an earlier one. Separate operations are equivalent only under
-three conditions. No operation needs what a later one makes. None makes what a later one removes. None passes through a
-state that the server refuses (a foreign key without its index, AUTO_INCREMENT without a key, no primary key). In doubt
-operations stay together: one statement less does no harm, a statement that fails alone does.
+Some operations of one ALTER TABLE must stay together. A server carries out an ALTER TABLE as a whole: it drops and
+changes what exists, then adds, then builds indexes, and names in a later operation may mean things from before an
+earlier one. Separate operations are equivalent only under three conditions. No operation needs what a later one makes.
+None makes what a later one removes. None passes through a state that the server refuses (a foreign key without its
+index, AUTO_INCREMENT without a key, no primary key). In doubt operations stay together: one statement less does no
+harm, a statement that fails alone does.
 
 Each operation is compared with each later one. A statement with more than `MOST_COMPARED` of them stays whole, else one
 that is made for it would take minutes.
@@ -130,7 +128,7 @@ def _replaced(parsed: Parsed, context: SourceContext) -> list[Piece]:
 def split(text: str, context: SourceContext, *, singly: bool = False, replaces: bool = True) -> list[Piece]:
     """The pieces of one DDL statement, in the order in which they must run.
 
-    `singly`: for a target that takes few operations of an ALTER together, as a TiDB does (`dependence.py`). `replaces`:
+    `singly`: for a target that takes few operations of an ALTER together, as a TiDB does. `replaces`:
     whether it has CREATE OR REPLACE for tables and schemas, as MariaDB alone does.
     """
     parsed = parse(text, context)

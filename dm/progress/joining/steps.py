@@ -3,48 +3,48 @@
 Problem: a table's rows are to be loaded (again) while the task follows its source. No row of it may be lost or applied
 twice, the task's other tables may not wait for the load, and any process may die anywhere.
 
-Two streams of one source read its binlog. *Main* is the task. The *share* is the tables that are loaded: a task of its
-own inside (`SubtaskKey.share`), in mode `all`, with its own progress tables, lanes and epochs, so all of `protocol.py`
-and of `chunks.py` holds for it. At every moment each table is of one of them, and no target table gets rows of both.
-One row per source says how far it is:
+Two streams of one source read its binlog. *Main* is the task. The *share* is the tables that are loaded: a task inside
+the task (`SubtaskKey.share`), in mode `all`, with its own progress tables, lanes and epochs, so `protocol.py` and
+`load_parts.py` hold for it as they stand. At every moment each table belongs to one stream, and no target table gets
+rows of both. One row per source stores the phase:
 
-    asked      a person asked for it. The tables are main's, or, if they are added, nobody's.
-    out        main has given the tables up, at a place where it had done everything before and nothing behind. That
-               place and their structures are stored as the share's checkpoint.
-    undo       a person took it back: the share begins at that checkpoint, with the rows that are there. No load.
+    asked      a person asked for it. The tables are main's; tables to be added are nobody's.
+    out        main has given up the tables at a place P: it applied everything up to P and nothing after. P and the
+               tables' structures are stored as the share's checkpoint.
+    undo       a person cancelled the reload: the share begins at P with the rows that are there. No load.
     emptying   the target tables are being emptied; the share's progress is removed, so nobody writes them.
     loading    they are empty: dump, load, sync.
     near       the share has come near main, and goes on.
-    until      main rests at a place M. The share goes on until it is there, or a little further.
-    ready      the share rests at a place C: everything up to C is done, nothing behind it. Main goes on to exactly C.
-    cancelled  tables that were to be added are not: what the load has made is removed.
+    until      main waits at a place M. The share goes on until it reaches or passes M.
+    ready      the share waits at a place C: it applied everything up to C, nothing after. Main goes on to exactly C.
+    cancelled  tables are not added after all: the target tables that the load made are dropped.
 
-    (no row)   the tables are main's, with the structures that they have at the place where both rested.
+    (no row)   the tables are main's, with the structures that they had at C.
 
 Invariants.
 
 J1  Only main moves `asked` to `out`, `near` to `until`, `ready` back to `loading`, and takes the tables back, each
     under its control lane's claim (I1) and in one transaction with what that means for its checkpoint.
-J2  Only the share moves to `ready`, under its own claim, behind an orderly end of its run: its lanes are drained, its
+J2  Only the share moves to `ready`, under its own claim, after an orderly end of its run: its lanes are drained, its
     bound and its tables' own points are passed. It never runs on from `ready` unless the row says so: a run looks at
     the row once it has ended every older one, which may have been ready a moment ago. Nor does it load anything once
     it was near: if its checkpoint is gone by then, its tables are main's.
-J3  The tables are taken back where both streams are at one and the same place, and neither has done anything behind it:
-    then what main does next is right for them. Everything that belongs to the share is deleted in the same transaction.
-    Raising its epoch waits for what its sessions have open, and lets none of them commit afterwards (I1).
+J3  Main takes the tables back when both streams are at the same place and neither has applied anything after it. So
+    main's next change is right for them. The share's progress is deleted in the same transaction. Raising its epoch
+    waits for its open transactions, and no session of the share can commit afterwards (I1).
 J4  A target table is emptied only in `emptying`, by the session that holds the share's lock of this purpose. A new
-    process ends the holder first (`fence.py`), so no late TRUNCATE meets rows that were loaded. In `emptying` no
+    process ends the holder first (`takeover.py`), so no late TRUNCATE meets rows that were loaded. In `emptying` no
     session of the share can write (its progress is gone), so to empty the table twice is harmless. From there a person
     can't take the reload back, but can have it begin again: then the row says `emptying` once more.
 
-J5  Whatever makes a target table for tables that are added stores its name in the row first (`joining_made.py`). Who
-    cancels has ended the share's statements, and its epoch, before it reads the names and drops these tables.
+J5  Before a step creates a target table for added tables, it stores the table's name in the row (`made.py`). A
+    cancellation ends the share's statements and its epoch first, then reads the names and drops these tables.
 
-If a process dies, the next one reads the row and repeats its step: each is idempotent until the transaction that names
-the next one. Main's other tables wait while it rests in `until`. So it calls only a share that runs and is near, and
-waits for it a moment. If the share is not there in time, main goes on. The share rests all the same; if main is further
-by then, it is sent on its way again, and they meet later. `tests/testbed/joining_model.py` walks all steps, crashes and
-late commits of two such streams.
+If a process dies, the next one reads the row and repeats its step. Each step is idempotent until the transaction that
+stores the next phase. While main waits in `until`, its other tables wait too. So main calls only a share that runs and
+is near, and waits for a moment. If the share does not come in time, main goes on. The share still stops there, at or
+after M; if main is further by then, the share is started again, and they meet later. `tests/testbed/joining_model.py`
+walks all steps, crashes and late commits of two such streams.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Joining:
     kind: Kind
     phase: Phase
     share: Share
-    targets: tuple[TableName, ...] = ()  # reload: what is emptied; add: what the load makes (`joining_made.py`)
+    targets: tuple[TableName, ...] = ()  # reload: what is emptied; add: what the load makes (`made.py`)
     anew: bool = False  # target tables are dropped, and made again by the load
     place: Position | None = None  # M in `until`, C in `ready`
 
@@ -197,7 +197,7 @@ def forget_joining(connection: TargetConnection, key: SubtaskKey) -> None:
 
 
 def give_up(connection: TargetConnection, main: LaneClaim, joining: Joining, checkpoint: Checkpoint) -> bool:
-    """Main is at its checkpoint with nothing done behind it: its tables are the share's. Raises DMError."""
+    """Main is at its checkpoint with nothing done after it: its tables are the share's. Raises DMError."""
     key = main.key
     create_tables(connection, key.share)
     with claimed(connection, main):
@@ -260,7 +260,7 @@ def take_back(connection: TargetConnection, main: LaneClaim, joining: Joining, c
 
 
 def same_place(one: Position, other: Position) -> bool:
-    """Whether two streams are behind the same transaction of one server."""
+    """Whether two streams are past the same transaction of one server."""
     return one.same_files(other) and one.order == other.order
 
 

@@ -43,7 +43,7 @@ def step_over(connection: TargetConnection, key: SubtaskKey, ddl: GroupDdl, numb
 
 
 def count(connection: TargetConnection, tables: ShardTables, source_id: str, table: TableName, number: int) -> None:
-    """A shard is behind a DDL to which it does not come."""
+    """A shard is past a DDL to which it does not come."""
     connection.execute(
         f"UPDATE {tables.table.sql} SET passed = %s, ready = GREATEST(ready, %s)"
         " WHERE id = %s AND s_schema = %s AND s_table = %s",
@@ -60,7 +60,7 @@ def put_before(
 ) -> None:
     """Give a DDL a number that others are at with another one, which gets the next, if they all are beyond it (O7).
 
-    `change` is the shard's structure behind the DDL, and the target's table as `undergone` asks for it. Where a person
+    `change` is the shard's structure after the DDL, and the target's table as `undergone` asks for it. Where a person
     has decided about the open one, or it is begun, nothing changes.
     """
     tables = ShardTables.of(key)

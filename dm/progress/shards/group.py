@@ -132,7 +132,7 @@ _OF_TARGET = "t_schema = %s AND t_table = %s"
 
 
 def forget_passed(connection: TargetConnection, tables: ShardTables, target: TableName) -> None:
-    """Forget the DDLs that all shards are behind."""
+    """Forget the DDLs that all shards are past."""
     connection.execute(
         f"DELETE FROM {tables.ddl.sql} WHERE {_OF_TARGET} AND state = 'done' AND number <= %s",
         (*target, _highest(connection, f"SELECT MIN(passed) FROM {tables.table.sql} WHERE {_OF_TARGET}", target)),

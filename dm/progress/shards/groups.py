@@ -2,28 +2,29 @@
 
 `tests/testbed/shard_model.py` checks it exhaustively, and `shard_members_model.py` what comes, goes and is waived.
 
-A group is all source tables of a task that go into one target table. The DDLs of a group have numbers, from 1 on. A
-shard whose rows are behind n of them has passed n; the next DDL in its binlog has the number n + 1, whatever it says.
-What the target's structure looks like decides nothing: the second ADD of ADD, DROP, ADD would look effective.
+A group is all source tables of a task that are routed to one target table. The DDLs of a group are numbered from 1. A
+shard whose rows are past n of them has passed n; the next DDL in its binlog has the number n + 1, whatever its text.
+The target's structure decides nothing: after ADD, DROP, the second ADD would look as if it were done.
 
 S1  Every change of a group locks its latch, the row in `shard_group`, in a transaction that first advances the source's
     control row. So an older run changes nothing here (I1 of `protocol.py`).
-S2  A shard arrives at a DDL behind a barrier, with L before its event: its earlier rows are committed, and are not
+S2  A shard arrives at a DDL after a barrier, with L before its event: its earlier rows are committed, and are not
     replayed on another structure.
-S3  A DDL is executed when each source has joined and each shard has arrived at its number. Numbers, since a mark
-    without one could be that of the DDL before. Whoever comes first executes it, under the turn of the target table.
-    It is *begun* under the latch, which asks once more whether all are there. From then on nobody is waited for. The
-    holder of the turn first looks at the intent that somebody left: holding the turn proves that its session has ended.
-S4  That a shard has passed a DDL commits with the L behind its event.
-S5  A shard that can't pass is held (`shard_holds.py`).
+S3  A DDL is executed when each source has joined and each shard has arrived at its number. (A mark without a number
+    could belong to the DDL before.) The first shard to see this executes it, under the turn of the target table. It
+    becomes *begun* under the latch, after a second check that all shards have arrived. From then on it waits for no
+    shard. The holder of the turn first looks at an intent left by another session: holding the turn proves that that
+    session has ended.
+S4  The record that a shard has passed a DDL commits with the L after its event.
+S5  A shard that can't pass is held (`holds.py`).
 S6  A shard joins with the structure that the others have at `executed`, as long as the next DDL is not begun. A table
     that is created with another one, or later, is early: it is held at its CREATE TABLE, and counts as arrived at the
-    next DDL, whatever that is. A source does not join meanwhile. Of what is known at L and no shard, all joins later.
-S7  In the optimistic mode a table that the target does not take stands where the first held shard of its source does,
-    if that one's DDL is executed, or none is open: what it does before the table is created is not at the target yet,
-    and the table is read again with it. Otherwise it is early if a DDL is open.
-S8  Nothing waits for shards that are no more (`shard_left.py`): a DDL that is not begun is forgotten with the last one
-    that is at it, and a table that can be compared with nobody becomes a shard as it is.
+    next DDL, whatever that is. A source does not join meanwhile. Tables known at L that are not shards yet join later.
+S7  In the optimistic mode, if the target can't accept a new table, the table waits at the place of its source's first
+    held shard, provided that shard's DDL is executed or no DDL is open. The shard's statements before the CREATE TABLE
+    are not at the target yet, and the table is read again with the shard. Otherwise it is early if a DDL is open.
+S8  Nothing waits for shards that no longer exist (`group.py`). A DDL that is not begun is forgotten with the last
+    shard that has arrived at it. A table without another shard to compare with becomes a shard as it is.
 
 Lock order: turn, control row, latch.
 """
@@ -143,7 +144,7 @@ class ShardGroups:
         return fits
 
     def takes_part(self, connection: TargetConnection, shard: Shard, *, waived: bool) -> bool:
-        """Whether a shard is behind its CREATE TABLE, and `waived` at a DDL to come; needs no transaction."""
+        """Whether a shard is past its CREATE TABLE, and `waived` at a DDL to come; needs no transaction."""
         rows = connection.query(
             f"SELECT waived > passed FROM {self._tables.table.sql}"
             " WHERE id = %s AND s_schema = %s AND s_table = %s AND NOT early",
@@ -216,7 +217,7 @@ class ShardGroups:
     ) -> Standing:
         """The shard is at its next DDL; raises DMError where that is not the one the others have there.
 
-        The optimistic mode knows the shard's structure behind it, and the target's table as `undergone` asks for it.
+        The optimistic mode knows the shard's structure after it, and the target's table as `undergone` asks for it.
         """
         shard = ddl.shard
         executed = self.latched(connection, shard.target)
@@ -255,7 +256,7 @@ class ShardGroups:
         return group.standing(self.key.source_id, shard.table, number)
 
     def passed(self, connection: TargetConnection, shard: Shard) -> None:
-        """The shard's rows are behind one more DDL; in the transaction that stores L behind it."""
+        """The shard's rows are past one more DDL; in the transaction that stores L after it."""
         self.latched(connection, shard.target)
         connection.execute(
             f"UPDATE {self._tables.table.sql} SET passed = passed + 1, ready = GREATEST(ready, passed), early = 0"
@@ -267,7 +268,7 @@ class ShardGroups:
     # -- The execution, by the holder of the turn
 
     def begin(self, connection: TargetConnection, shard: Shard) -> Standing:
-        """Where the shard's next DDL stands; if all are there, it is begun, and whoever joins now is behind it."""
+        """Where the shard's next DDL stands; if all are there, it is begun, and whoever joins now is past it."""
         executed, number = self.latched(connection, shard.target), self._number(connection, shard)
         standing = self._standing(connection, shard, executed)
         if standing is Standing.COMPLETE:
@@ -342,7 +343,7 @@ class ShardGroups:
         )
 
     def executed(self, connection: TargetConnection, shard: Shard, schema: Structure) -> None:
-        """Store that all of the shard's next DDL is done, and what the shard is like behind it."""
+        """Store that all of the shard's next DDL is done, and what the shard is like after it."""
         number = self._unexecuted(connection, shard)
         for member in self.group(connection, shard.target).members:
             if member.beyond:

@@ -1,10 +1,10 @@
 """Shards that are held: their source's stream goes on without them, and a second pass reads their rows later.
 
 A table of a source belongs to main (the source's stream), is held, or belongs to the second pass. It changes hands only
-behind a barrier, in one transaction that advances main's control row:
+after a barrier, in one transaction that advances main's control row:
 
     hold      main or the pass gives the table up. Its place, where the DDL's transaction begins, and its structure are
-              stored, and L moves behind the event.
+              stored, and L moves after the event.
     begin     main has caught up with what any run did, and waits at M, its L. The held tables that may go on get a
               checkpoint under an id of its own, which begins at the lowest place. Each table has its place as a point,
               and what lanes of an earlier pass had done is forgotten: it says nothing about these tables. The pass
@@ -45,16 +45,16 @@ class HeldTable:
     table: TableName
     place: Position
     schema: TableSchema | None  # its structure there, where it is known
-    undecided: tuple[str, ...] = ()  # XA transactions that were prepared before and decided behind the place
+    undecided: tuple[str, ...] = ()  # XA transactions that were prepared before and decided after the place
 
 
 def earliest(places: Iterable[Position]) -> Position:
-    """The one that all others are behind."""
+    """The one that all others are past."""
     return reduce(lambda one, other: other if one.covers(other) else one, places)
 
 
 def pass_start(places: Sequence[Position]) -> Position:
-    """Where the rows behind each of these places are read from; raises DMError.
+    """Where the rows after each of these places are read from; raises DMError.
 
     Two servers may have two orders. Then a place of one may have a transaction that a place of the other has not, and
     the reverse: from neither of them all is read.
@@ -88,7 +88,7 @@ def read_held(connection: TargetConnection, key: SubtaskKey) -> tuple[HeldTable,
 
 
 def put_held(connection: TargetConnection, key: SubtaskKey, held: HeldTable) -> None:
-    """Hold a table, inside the open transaction that moves L behind its DDL."""
+    """Hold a table, inside the open transaction that moves L after its DDL."""
     name, offset, gtids, uuid = position_columns(held.place)
     connection.execute(
         f"REPLACE INTO {ShardTables.of(key).held.sql} (id, s_schema, s_table, server_uuid, binlog_name, binlog_pos,"

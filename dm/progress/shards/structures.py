@@ -4,7 +4,7 @@
 `shard_groups` hold as well: statements that need all shards are numbered there. For the others
 (`dm.syncer.ddl.shard_policy`):
 
-O1  That a shard has another structure commits with the L behind its event. A restart reads the event again with the
+O1  That a shard has another structure commits with the L after its event. A restart reads the event again with the
     structure before it.
 O2  Whoever decides holds the turn of the target table until that is committed. What it executes brings the target to
     a state, so doing it twice is harmless, and no intent is needed.
@@ -101,7 +101,7 @@ class ShardStructures:
         mine, passed, waits = frozenset[str](), executed, False
         for source_id, s_schema, s_table, behind, ready, structure, after, kept, early, waited_for in rows:
             name = TableName(str(s_schema), str(s_table))
-            # A statement that all have come to, and that is executed, is behind this one, too; not behind a waived one.
+            # A statement that all have come to, and that is executed, is past this one, too; not after a waived one.
             text = after if int(behind) < min(executed, int(ready)) else structure
             still = self._still_kept(connection, str(source_id), name, _names(kept), columns)
             if (str(source_id), name) == (self.key.source_id, shard.table):
@@ -157,7 +157,7 @@ class ShardStructures:
     def arrived(
         self, connection: TargetConnection, shard: Shard, after: TableSchema | None, target: TableSchema | None
     ) -> None:
-        """The shard waits for all others, and will have this structure behind its statement.
+        """The shard waits for all others, and will have this structure after its statement.
 
         `target` has the keys that find the rows of all (`undergone`). They change for all at once, so any shard tells.
         """
@@ -169,7 +169,7 @@ class ShardStructures:
         self._set(connection, shard.table, structure_after=None if after is None else schema_to_json(after))
 
     def passed(self, connection: TargetConnection, shard: Shard, schema: TableSchema | None) -> None:
-        """The shard is behind a statement that all had come to; in the transaction that stores L behind it."""
+        """The shard is past a statement that all had come to; in the transaction that stores L after it."""
         self._set(
             connection,
             shard.table,
@@ -238,7 +238,7 @@ class ShardStructures:
         self._set(connection, shard.table, structure=schema_to_json(schema))
 
     def learn_early(self, connection: TargetConnection, created: TableSchema) -> None:
-        """A new table that waits at its CREATE TABLE is like this, and is so behind what it waits for."""
+        """A new table that waits at its CREATE TABLE is like this, and is so after what it waits for."""
         text = schema_to_json(created)
         self._set(connection, created.name, structure=text, structure_after=text)
 

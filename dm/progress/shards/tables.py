@@ -2,15 +2,15 @@
 
 shard_source   which sources the task has, whether each has said which shards it has (2: a table is to join again),
                and which XA transactions were undecided where its second pass began
-shard_group    one row per target table: how many DDLs were executed, and what the shards are like behind them; the
+shard_group    one row per target table: how many DDLs were executed, and what the shards are like after them; the
                latch of everything about the table
-shard_table    one row per shard: how many DDLs its rows are behind, the one that it has arrived at, and the last one
+shard_table    one row per shard: how many DDLs its rows are past, the one that it has arrived at, and the last one
                that nobody waits for it at
 shard_ddl      one row per DDL that not all shards have passed, with the intent of the piece under way
 shard_held     shards whose rows wait, and the places in the binlog where they begin
 
 The columns `revision`, `loose`, `target` (the table there when a shard came to a DDL), `structure`, `structure_after`
-and `kept` belong to the optimistic mode (`shard_structures.py`).
+and `kept` belong to the optimistic mode (`structures.py`).
 """
 
 from __future__ import annotations

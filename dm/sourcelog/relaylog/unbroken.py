@@ -19,7 +19,7 @@ def unbroken_end(directory: Path, flavor: Flavor, start: Position) -> Position |
     """The end of what the relay has from `start` on; None where it has nothing of that yet.
 
     The next file's name stands in for the end of a file that is closed. Raises DMError `relay-gap`, or
-    `relay-file-missing` where the relay begins behind the start.
+    `relay-file-missing` where the relay begins after the start.
     """
     place = RelayEventSource(directory, flavor).place(start)
     if place is None:

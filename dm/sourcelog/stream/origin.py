@@ -50,7 +50,7 @@ from dm.sourcelog.upstream.facts import (
     read_structure,
 )
 from dm.sourcelog.upstream.lineage import creation_time, expect_all
-from dm.sourcelog.upstream.locate import place_behind
+from dm.sourcelog.upstream.locate import place_after
 from dm.sourcelog.upstream.remote_source import RemoteEventSource
 from dm.sourcelog.upstream.replica_identity import identity_for
 
@@ -184,7 +184,7 @@ class Origin:
         start = checkpoint.position
         beginning = self.here(start)
         tables = {
-            name: replace(table, point=beginning if start.is_behind(table.point) else self.here(table.point))
+            name: replace(table, point=beginning if start.at_or_after(table.point) else self.here(table.point))
             if table.point is not None
             else table
             for name, table in checkpoint.tables.items()
@@ -203,7 +203,7 @@ class Origin:
             before = start.server_uuid or "unknown"
             raise DMError("gtid-order-loose", now=self.facts.server_uuid, before=before, ours=start.gtid_set)
         identity = identity_for(self._subtask.task, self._subtask.source_id)
-        return place_behind(self.facts, self.addresses.current, identity, start.gtid_set)
+        return place_after(self.facts, self.addresses.current, identity, start.gtid_set)
 
     def switch_bound(self, start: Position, *applied: Position | None) -> Position | None:
         """Check that the server has all that may be at the target: `start`, and beyond it `applied`; raises DMError.

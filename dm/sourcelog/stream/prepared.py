@@ -152,7 +152,7 @@ class PreparedTransactions:
             return list(self._undecided.values())
 
     def undecided_at(self, position: Position) -> tuple[str, ...]:
-        """The transactions that are prepared at a position, the present checkpoint, and decided behind it."""
+        """The transactions that are prepared at a position, the present checkpoint, and decided after it."""
         with self._lock:
             return tuple(
                 sorted(

@@ -36,7 +36,7 @@ class RelayReading:
     def transactions(
         self, start: Position, prepared: PreparedTransactions, scratch: Path, stop: threading.Event
     ) -> Iterator[SourceTransaction]:
-        """Everything behind `start` that is there; each is valid until the next is asked for.
+        """Everything after `start` that is there; each is valid until the next is asked for.
 
         What is too large for memory waits in `scratch`.
         """

@@ -39,13 +39,13 @@ class SourceEnd:
     position: Position
     source_time: float
     read_at: float  # our monotonic clock, before the question was sent
-    is_behind: bool = False  # what was applied before the question is beyond it
+    before_applied: bool = False  # what was applied before the question is beyond it
 
     def is_covered_by(self, applied: Position) -> bool:
         """Whether everything up to here is applied; raises DMError when that can't be known."""
         end = self.position
         # Across a switch of servers without GTIDs positions can't be compared, so nothing is claimed.
-        if self.is_behind or (applied.server_uuid != end.server_uuid and not applied.gtid_set):
+        if self.before_applied or (applied.server_uuid != end.server_uuid and not applied.gtid_set):
             return False
         if applied.covers(end):
             return True
@@ -74,7 +74,7 @@ class SourceMonitor:
         self._look = look
         self._applied = applied
         self._reset = reset
-        self._behind = 0  # consecutive readings
+        self._readings_before = 0  # consecutive readings
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._changed = threading.Condition()
@@ -163,16 +163,16 @@ class SourceMonitor:
     def _compare(self, applied: Position, end: Position) -> bool:
         """Whether the end is before what was applied already."""
         if not applied.same_files(end) or applied.order <= end.order:
-            self._behind = 0
+            self._readings_before = 0
             return False
-        self._behind += 1
-        if self._behind == BEHIND:
+        self._readings_before += 1
+        if self._readings_before == BEHIND:
             what = f"its binlog ends at {end}, and {applied} was applied before"
             self._reset(DMError("source-reset", what=what, position=applied))
         return True
 
     def lag(self, applied: Position, timestamp: int, synced: Callable[[Position], bool]) -> float | None:
-        """Seconds behind the source; None until its end is known, and while it does not answer."""
+        """Seconds after the source; None until its end is known, and while it does not answer."""
         end = self._end
         if end is None or self.trouble is not None or not self._fresh:
             return None

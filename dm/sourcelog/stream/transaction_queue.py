@@ -98,7 +98,7 @@ class TransactionQueue:
             self._changed.notify_all()
 
     def break_off(self) -> None:
-        """Nothing more is taken, and another run goes on behind what was: nobody has asked this one to hurry."""
+        """Nothing more is taken, and another run goes on after what was: nobody has asked this one to hurry."""
         with self._changed:
             self._broken_off = True
             self._changed.notify_all()

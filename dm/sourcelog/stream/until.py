@@ -1,6 +1,6 @@
 """`start-task --until`: where in the source's binlog a task ends by itself.
 
-What is asked for cuts the binlog in two at a transaction boundary: everything before the cut is applied, nothing behind
+What is asked for cuts the binlog in two at a transaction boundary: everything before the cut is applied, nothing after
 it. So the first transaction that does not belong ends the task, whatever comes after it:
 
 - a file and an offset: every transaction that ends there or before;
@@ -10,7 +10,7 @@ it. So the first transaction that does not belong ends the task, whatever comes 
   `start-task --start-time` with the same time begins, so two tasks share a binlog without a gap.
 
 The cut depends on the binlog alone, so a run after a crash finds the same one. Nothing beyond it is ever given to a
-lane: a bound B behind the cut is the work of a run that was not asked to end there, and the task can't end there then.
+lane: a bound B after the cut is the work of a run that was not asked to end there, and the task can't end there then.
 
 A place that the source has not reached yet is waited for. On a source that rests nothing comes at or after a time; the
 task then ends when the source's clock has passed the time by some seconds and everything up to its end is read.
@@ -34,7 +34,7 @@ class Until(Protocol):
     """Where a task ends."""
 
     def reached(self, position: Position) -> bool:
-        """Whether nothing that belongs can come behind this position."""
+        """Whether nothing that belongs can come after this position."""
         ...
 
     def admits(self, transaction: SourceTransaction) -> bool:
@@ -63,7 +63,7 @@ class UntilPosition:
     position: Position
 
     def reached(self, position: Position) -> bool:
-        """At the place or behind it."""
+        """At the place or after it."""
         return position.reaches(self.position)
 
     def admits(self, transaction: SourceTransaction) -> bool:

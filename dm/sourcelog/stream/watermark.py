@@ -41,7 +41,7 @@ class Watermark:
 
     @property
     def latest(self) -> tuple[SourceEnd, int] | None:
-        """The last end read, and the moment up to which nothing comes behind it."""
+        """The last end read, and the moment up to which nothing comes after it."""
         return self._latest
 
     def look(self, connection: Connection, facts: ServerFacts, source_time: float) -> None:

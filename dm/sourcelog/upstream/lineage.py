@@ -1,7 +1,7 @@
 """Whether a server has everything that was read before, perhaps from another server.
 
 The reader never follows a server that lacks transactions we have: its next writes would take their place. Three cases
-look alike at first. The server is *behind* and will have them: the reader waits if waiting can help (a standby that
+look alike at first. The server is *after* and will have them: the reader waits if waiting can help (a standby that
 still replicates). The server has *diverged*: it wrote other transactions instead, or has lost its own. Or it was
 *reset*. The last two need a person, who needs both GTID sets to decide.
 """
@@ -30,7 +30,7 @@ _ABOUT_THE_PAST: Final = {"source-binlog-purged": "missing", "source-reset": "wh
 def expect_all(
     connection: Connection, facts: ServerFacts, ours: GtidSet, address: str, *, read_from: str, may_wait: bool
 ) -> None:
-    """Raise `source-gtid-diverged`, or `source-behind` where waiting may help, if the server lacks any of `ours`.
+    """Raise `source-gtid-diverged`, or `source-after` where waiting may help, if the server lacks any of `ours`.
 
     `read_from` is the server whose place `ours` belongs to. Where transactions without GTIDs were read last, no other
     server can show that it has them: DMError `gtids-tell-nothing`.

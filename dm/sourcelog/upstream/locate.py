@@ -121,7 +121,7 @@ def _gtid(event: bytes) -> Gtid:
     return found
 
 
-def place_behind(facts: ServerFacts, endpoint: Endpoint, identity: ReplicaIdentity, gtid_set: GtidSet) -> Position:
+def place_after(facts: ServerFacts, endpoint: Endpoint, identity: ReplicaIdentity, gtid_set: GtidSet) -> Position:
     """The exact place after the last transaction of a MariaDB set of one domain, which the server finds itself.
 
     The first event it sends begins there; a heartbeat says that nothing follows it yet.
@@ -190,7 +190,7 @@ def find_time(endpoint: Endpoint, identity: ReplicaIdentity, time: int) -> TimeP
     # The last file that began before the time: transactions of one second may be in two files.
     number = bisect_left(range(len(files)), time, key=lambda one: _began(endpoint, identity, files[one], end))
     start = files[max(0, number - 1)]
-    found = _behind_older(endpoint, identity, start, end, time)
+    found = _after_older(endpoint, identity, start, end, time)
     if found is None:
         return None
     gtid_set = GtidSet.empty(facts.flavor)
@@ -228,7 +228,7 @@ def _committed(event: bytes) -> int:
     return (found.commit_timestamp_us or 0) // 1_000_000
 
 
-def _behind_older(
+def _after_older(
     endpoint: Endpoint, identity: ReplicaIdentity, start: str, end: Position, time: int
 ) -> TimeBoundary | None:
     """The place after the last older transaction; None at the end of the binlog."""

@@ -94,7 +94,7 @@ def _locked(
 def gtids_are_committed(facts: ServerFacts) -> bool:
     """Whether the rows of every GTID in gtid_executed can be read. MySQL 5.6 adds one at the flush, before the commit.
 
-    Source: `MYSQL_BIN_LOG::ordered_commit`, where 5.7 moved it behind the engines' commit.
+    Source: `MYSQL_BIN_LOG::ordered_commit`, where 5.7 moved it after the engines' commit.
     """
     return facts.gtid_mode and (facts.flavor == "mariadb" or facts.version >= _GTIDS_COMMITTED)
 

@@ -7,7 +7,7 @@ pushes out is forgotten, so not all is noticed; what is noticed is so, but for o
 A table costs nothing as long as one source alone writes it: the head of the file has, per target table, the source that
 writes it, or that there are several. Of tables with several, so many keys a second are looked at as cost little.
 
-Lanes call this behind their commits. Two processes may do so in another order than they committed in, and each slot is
+Lanes call this after their commits. Two processes may do so in another order than they committed in, and each slot is
 read and written without a lock: the other's entry may be lost, never torn, since it is one aligned word.
 """
 

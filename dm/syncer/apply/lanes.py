@@ -110,12 +110,12 @@ class Lanes:
         self._reserve(cost * count)
         placement = self._placement
         while at < count:
-            parts, behind = self._detector.place_all(changes, at, placement.room(cost))
-            if behind == at:
+            parts, following = self._detector.place_all(changes, at, placement.room(cost))
+            if following == at:
                 self._place(changes[at], cost, ticket, end)
                 at += 1
                 continue
-            at = behind
+            at = following
             full = False
             for lane, part in parts:
                 full |= placement.add(lane, part, cost * len(part), ticket, end)

@@ -121,7 +121,7 @@ class LearnedTables:
             # Rows before the table's own point may still have the structure from before a DDL in that window. A table
             # that vanished in it has no structure any more. Both cases end before the point.
             return None
-        if point is not None and transaction.begin.is_behind(point):
+        if point is not None and transaction.begin.at_or_after(point):
             point = None  # it is passed
         known = self._same.get(table_map.content)
         if known is not None:

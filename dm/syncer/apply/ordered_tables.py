@@ -117,7 +117,7 @@ def _ends_at(transaction: SourceTransaction, position: Position) -> bool:
 
 def _passed(start: Position, since: OrderedSince) -> bool:
     inside = since.number and _place(start) == _place(since.begin)
-    return not inside and start.is_behind(since.begin)
+    return not inside and start.at_or_after(since.begin)
 
 
 def _place(position: Position) -> tuple[str, str, int]:

@@ -1,7 +1,7 @@
 """Writing the checkpoint: L from completions, often, without stopping a lane.
 
 The worker rows already make every batch safe; a checkpoint only decides how much is looked at again after a crash. So
-it is written each second while the mark moves (`checkpoint-flush-interval` caps the interval), behind every DDL and at
+it is written each second while the mark moves (`checkpoint-flush-interval` caps the interval), after every DDL and at
 the end.
 
 The end of a DDL statement is held until something else has to be stored, at the latest until rows follow, the source
@@ -57,7 +57,7 @@ class CheckpointSources:
 
 @dataclass(frozen=True, slots=True)
 class StatementEnd:
-    """What is stored behind a DDL statement: L, the structures that it left, and records that changed.
+    """What is stored after a DDL statement: L, the structures that it left, and records that changed.
 
     With `injected` the statements were an operator's instead of an event's; it says what is done now.
     """
@@ -306,7 +306,7 @@ class ProgressWriter:
             change_operators(self._writer.connection, keys, put=change.put, remove=change.remove, claim=claim)
 
         with self._lock:
-            if self._stop.is_set():  # what comes behind the run has to find it stored, or the next run is asked
+            if self._stop.is_set():  # what comes after the run has to find it stored, or the next run is asked
                 raise DMError("unit-not-there", question="binlog")
             self._write_held()
             return self._operators.change(request, store)
@@ -322,7 +322,7 @@ class ProgressWriter:
     def _store(self, end: StatementEnd, *, clear_intent: bool = False, intent: Intent | None = None) -> None:
         faults.hit("syncer.before_checkpoint")
         position = end.position
-        bound = self._safe_mode.bound_behind(position)
+        bound = self._safe_mode.bound_after(position)
         self._storing(position)
         self._began = self._clock.monotonic()
         outdated = self._operators.outdated(position)

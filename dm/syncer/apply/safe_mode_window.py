@@ -48,7 +48,7 @@ class SafeModeWindow:
         """Whether the task file turns it on, whatever was applied already."""
         return self._always or (self._until is not None and self._clock.monotonic() < self._until)
 
-    def bound_behind(self, position: Position) -> Position | None:
+    def bound_after(self, position: Position) -> Position | None:
         """The bound to store with checkpoint `position`: None once the checkpoint covers it."""
         bound = self._bound
         if bound is not None and position.covers(bound):

@@ -45,7 +45,7 @@ Tracked = Mapping[TableName, TableSchema | None]
 
 @dataclass(frozen=True, slots=True)
 class AroundSteps:
-    """What stands still before the steps of a plan, and who is told behind them."""
+    """What stands still before the steps of a plan, and who is told after them."""
 
     lanes: Lanes
     progress: ProgressWriter
@@ -122,7 +122,7 @@ class DdlBarrier:
         self.settle()
 
     def run(self, planned: DdlPlan, end: Position, point: Position) -> None:
-        """Execute and track the steps behind a barrier; ends with a checkpoint at `point`, which `settle` stores.
+        """Execute and track the steps after a barrier; ends with a checkpoint at `point`, which `settle` stores.
 
         `end` is the end of the event's transaction. The point is the same, but where rows follow in that transaction
         (CREATE TABLE .. SELECT), since they are not applied yet: there it is the transaction's begin.
@@ -260,7 +260,7 @@ class DdlBarrier:
     def _execute(self, step: Execute, number: int, planned: DdlPlan, end: Position, intent: Intent | None) -> bool:
         """Execute one step; where its piece is refused alone, all of the ALTER. True: there is nothing left to do.
 
-        The whole is announced under the number behind the last piece. Only the first piece is tried so: with one of
+        The whole is announced under the number after the last piece. Only the first piece is tried so: with one of
         them done, the whole is not what the source executed. A key that rows have twice they have in the whole, too.
         """
         try:
@@ -284,7 +284,7 @@ class DdlBarrier:
         The event may be another one of the group, or a filter may have changed: these steps need not have the whole.
         """
         steps = [step for step in planned.steps if isinstance(step, Execute)]
-        if intent is None or not steps or intent.piece < self._behind_pieces(planned):
+        if intent is None or not steps or intent.piece < self._after_pieces(planned):
             return intent, False
         if intent.refused:
             return None, False  # nothing was executed, and a person may have corrected what stood against a piece
@@ -296,9 +296,9 @@ class DdlBarrier:
             self.execution.run(whole, intent.piece, end, intent)
         return intent, True
 
-    def _behind_pieces(self, planned: DdlPlan) -> int:
+    def _after_pieces(self, planned: DdlPlan) -> int:
         """The number of the whole. Of a group's DDL, shards have in common only what is executed, which comes first."""
-        return len(planned.pieces) if self._around.gate is None else planned.behind_executed
+        return len(planned.pieces) if self._around.gate is None else planned.after_executed
 
     def _stand_still(self, end: Position) -> Intent | None:
         """The barrier; gives what an earlier run announced at this place."""
@@ -323,7 +323,7 @@ class DdlBarrier:
         touched = touched.union(self._tracker.with_other_keys(before))
         changed = {table: schema for table in touched if (schema := self._tracker.get(table)) is not None}
         gone = {table for table in before.keys() | touched if self._tracker.get(table) is None}
-        if all(point.is_behind(other) for other in self._points.values()):
+        if all(point.at_or_after(other) for other in self._points.values()):
             gone.update(table for table in self._points if self._tracker.get(table) is None)
             self._points.clear()
         tables = {table: TablePoint(schema, self._points.get(table)) for table, schema in changed.items()}

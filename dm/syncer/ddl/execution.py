@@ -435,7 +435,7 @@ def _renamed(piece: Piece, operation: DropForeignKey | DropConstraint, own: str,
 
 
 def _names(before: Sequence[Token], token: Token, operation: DropForeignKey | DropConstraint) -> bool:
-    """Whether this is the name behind DROP FOREIGN KEY, DROP CONSTRAINT or DROP CHECK."""
+    """Whether this is the name after DROP FOREIGN KEY, DROP CONSTRAINT or DROP CHECK."""
     words = [one.upper for one in before[-5:]]
     if words[-2:] == ["IF", "EXISTS"]:
         words = words[:-2]

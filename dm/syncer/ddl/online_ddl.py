@@ -8,7 +8,7 @@ table was in the binlog under its own name, and at the RENAME the ghost has the 
 
 That holds under conditions, and what can't be seen to hold pauses: all statements on the ghost must have been read,
 from its CREATE TABLE on; they must make the real table what the ghost is, which is proved on the structures that are
-tracked (`dm.syncer.ddl.barrier`; the ghost is tracked like any table, so the rows behind the RENAME are read right in
+tracked (`dm.syncer.ddl.barrier`; the ghost is tracked like any table, so the rows after the RENAME are read right in
 any case); and they must give the table's rows the values that the copy has (`dm.syncer.ddl.online_ddl`). A real
 table that got a trash name is still at the target, so until a ghost takes its place nothing else may.
 
@@ -111,21 +111,21 @@ class OnlineDdl:
         if isinstance(piece.operation, DropTable):
             self._forget(piece.operation.table)
 
-    def steps(self, piece: Piece, query: Query, steps_of: StepsOf, behind: frozenset[TableName]) -> list[Step]:
+    def steps(self, piece: Piece, query: Query, steps_of: StepsOf, dumped_after: frozenset[TableName]) -> list[Step]:
         """What a piece comes to; raises DMError.
 
-        `steps_of` gives the steps of a piece on a real table; `behind`: real tables that the dump read behind it.
+        `steps_of` gives the steps of a piece on a real table; `dumped_after`: real tables that the dump read after it.
         """
         operation = piece.operation
         if piece.renames:
-            return self._renames(piece, steps_of, behind)
+            return self._renames(piece, steps_of, dumped_after)
         model = operation.like if isinstance(operation, CreateTable) else None
         subject = piece.table
         if self._tables.kind(subject) == "real" or any(table not in (subject, model) for table in piece.tables):
             raise DMError("online-ddl-several-tables", statement=piece.text)
         tracked = self._structures.get(subject) is not None
         if self._tables.kind(subject) == "ghost":
-            return self._ghost(piece, query, tracked=tracked, ahead=model in behind)
+            return self._ghost(piece, query, tracked=tracked, ahead=model in dumped_after)
         if isinstance(operation, CreateTable) or not tracked:
             return []
         return [TrackOnly(piece, "if possible")]
@@ -154,15 +154,15 @@ class OnlineDdl:
 
     # -- RENAME
 
-    def _renames(self, piece: Piece, steps_of: StepsOf, behind: frozenset[TableName]) -> list[Step]:
+    def _renames(self, piece: Piece, steps_of: StepsOf, dumped_after: frozenset[TableName]) -> list[Step]:
         pairs = piece.renames
         self._check_rules(piece, pairs)
         if len(piece.operations) > 1 or any(self._kinds(pair) == ("real", "real") for pair in pairs):
             raise DMError("online-ddl-several-tables", statement=piece.text)
         steps: list[Step] = []
-        kept = set(behind)
+        kept = set(dumped_after)
         for old, new in pairs:
-            steps += self._pair(old, new, piece, steps_of, behind)
+            steps += self._pair(old, new, piece, steps_of, dumped_after)
             if self._kinds((old, new)) == ("ghost", "real") and self._structures.get(old) is None:
                 kept.add(new)  # what is known of it follows the statements that are executed on it
         return [*steps, TrackOnly(piece, "if possible", frozenset(kept))]
@@ -187,7 +187,7 @@ class OnlineDdl:
             )
 
     def _pair(
-        self, old: TableName, new: TableName, piece: Piece, steps_of: StepsOf, behind: frozenset[TableName]
+        self, old: TableName, new: TableName, piece: Piece, steps_of: StepsOf, dumped_after: frozenset[TableName]
     ) -> Sequence[Step]:
         match self._kinds((old, new)):
             case "real", "trash":
@@ -204,20 +204,20 @@ class OnlineDdl:
                     self._draft[new] = record
             case "trash", "real":
                 record = self._draft.pop(old, None)
-                if (record is None or record.moved != new) and new not in behind:
+                if (record is None or record.moved != new) and new not in dumped_after:
                     raise DMError("online-ddl-trash-returns", trash=old, real=new, statement=piece.text)
             case "ghost", "real":
-                return self._cut_over(old, new, piece, steps_of, behind)
+                return self._cut_over(old, new, piece, steps_of, dumped_after)
         return ()
 
     def _cut_over(
-        self, ghost: TableName, real: TableName, piece: Piece, steps_of: StepsOf, behind: frozenset[TableName]
+        self, ghost: TableName, real: TableName, piece: Piece, steps_of: StepsOf, dumped_after: frozenset[TableName]
     ) -> Sequence[Step]:
         record = self._draft.pop(ghost, None)
         places = [name for name, other in self._draft.items() if other.moved == real]
         for name in places:
             del self._draft[name]
-        if real in behind:
+        if real in dumped_after:
             return ()
         if record is None or not record.statements:
             why = "it was created before the task began to read" if record is None else "nothing was"

@@ -54,7 +54,7 @@ class Way(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """An event that goes on at once: the steps for the target, and what is stored with the L behind it."""
+    """An event that goes on at once: the steps for the target, and what is stored with the L after it."""
 
     planned: DdlPlan
     beside: Act
@@ -212,7 +212,7 @@ class OptimisticGate:
 
     def _unequal(self, piece: Piece, before: TableSchema) -> str:
         """How shards differ in a new column, which has a value of the moment, the session or each row; or empty."""
-        after = self._behind(before, [piece])
+        after = self._structure_after(before, [piece])
         for one in piece.operations:
             column = after.column(one.column) if after is not None and isinstance(one, AddColumn) else None
             if column is None or before.column(column.name) is not None:
@@ -228,18 +228,18 @@ class OptimisticGate:
         schema = self._state.tracker.get(moved)
         return None if schema is None else renamed(schema, table)
 
-    def behind(self, planned: DdlPlan, table: TableName) -> TableSchema | None:
-        """The shard's structure behind its statement; None where it is not known."""
+    def structure_after(self, planned: DdlPlan, table: TableName) -> TableSchema | None:
+        """The shard's structure after its statement; None where it is not known."""
         before = self._before(planned, table)
         pieces = [step.piece for step in planned.steps if isinstance(step, Execute)]
-        return None if before is None else self._behind(before, pieces)
+        return None if before is None else self._structure_after(before, pieces)
 
     def target_of(self, shard: Shard) -> TableSchema | None:
         """The target's table as `undergone` asks for it."""
         target = self._state.schemas.read(shard.target)
         return None if target is None else keys_for_rows(target, self._state.rules.filled(shard.table))
 
-    def _behind(self, before: TableSchema, pieces: list[Piece]) -> TableSchema | None:
+    def _structure_after(self, before: TableSchema, pieces: list[Piece]) -> TableSchema | None:
         table = before.name
         schema: TableSchema | None = before
         for piece in pieces:
@@ -389,7 +389,7 @@ class OptimisticGate:
         )  # fmt: skip
 
     def following(self, planned: DdlPlan) -> Act:
-        """What is stored behind an event that changed structures of shards without a decision."""
+        """What is stored after an event that changed structures of shards without a decision."""
 
         def store(connection: TargetConnection) -> None:
             tables = [

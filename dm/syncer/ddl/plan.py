@@ -39,11 +39,11 @@ from dm.syncer.ddl.temporary_tables import TemporaryTables
 class DdlPlan:
     """Steps in order, and what is to be known with them; no steps where the statement concerns nobody."""
 
-    temporary: TemporaryTables  # which there are behind the statement
+    temporary: TemporaryTables  # that exist after the statement
     steps: tuple[Step, ...] = ()
     # Of names that the dump never saw: stored before the steps.
     points: Mapping[TableName, Position] = field(default_factory=dict)
-    # Changed records of online DDL: stored with the checkpoint behind the steps. None: there is no record any more.
+    # Changed records of online DDL: stored with the checkpoint after the steps. None: there is no record any more.
     online: Mapping[TableName, OnlineRecord | None] = field(default_factory=dict)
     views_may_change: bool = False  # what the source said of them is to be asked again
     passed_over: str = ""  # for the log: why it is not understood, though it is about nothing that is migrated
@@ -54,8 +54,8 @@ class DdlPlan:
         return tuple(step for step in self.steps if not isinstance(step, CutOver))
 
     @property
-    def behind_executed(self) -> int:
-        """The number behind the last piece that is executed."""
+    def after_executed(self) -> int:
+        """The number after the last piece that is executed."""
         return max((number + 1 for number, step in enumerate(self.pieces) if isinstance(step, Execute)), default=0)
 
     @property
@@ -91,7 +91,7 @@ class SourceAnswers:
 
 @dataclass(frozen=True, slots=True)
 class DumpWindow:
-    """What the dump leaves to be known: which tables it read behind L, and where it ended."""
+    """What the dump leaves to be known: which tables it read after L, and where it ended."""
 
     points: Mapping[TableName, Position]
     # After a crash the bound is no further than the last DDL, so it finds none.

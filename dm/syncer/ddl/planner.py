@@ -1,14 +1,14 @@
 """What a statement demands: a pure function from the event and what is known to a plan.
 
 What a piece needs is decided on the source's names first (lists, event rules, points of tables that entered late); its
-text is routed when it is executed. A piece that a filter drops is not executed but tracked, because the rows behind it
+text is routed when it is executed. A piece that a filter drops is not executed but tracked, because the rows after it
 have the new structure. Nothing is written while planning: what is to be stored or remembered is a part of the plan.
 
 Statements about a column of the target that holds parts of names: it is no column of the source.
 
 Executed, they would take the parts away, or count as done and leave the source's rows without a place.
 
-Which tables the dump read behind a statement, or found gone, while the statement's pieces are planned.
+Which tables the dump read after a statement, or found gone, while the statement's pieces are planned.
 
 Such a table has a point: what the source did to it before is in its structure and rows already.
 """
@@ -63,7 +63,7 @@ def plan(event: StatementEvent, known: PlanningState) -> DdlPlan:
     """The plan of an event; raises DMError where it can't be told what the event demands."""
     query, transaction = event.query, event.transaction
     life = (transaction.end.server_uuid, transaction.starts)
-    share, temporary = known.temporary.behind(query, life, known.source.context_of)
+    share, temporary = known.temporary.after(query, life, known.source.context_of)
     planning = _Planning(known, transaction)
     if event.operator is not None:
         found = _Found(planning.instead(event.operator, query, share))
@@ -73,7 +73,7 @@ def plan(event: StatementEvent, known: PlanningState) -> DdlPlan:
         temporary,
         tuple(found.steps),
         planning.points.found,
-        planning.online.changes if found.steps else {},  # they are stored behind the steps, or never
+        planning.online.changes if found.steps else {},  # they are stored after the steps, or never
         found.views_may_change,
         found.passed_over,
     )
@@ -172,8 +172,8 @@ class _Planning:
         return settled(query, known.source.context_of(query), now)
 
     def _matters(self, table: TableName) -> bool:
-        """Whether a statement on it counts here, and the dump has not read the table as it is behind the statement."""
-        return self._rules.followed(table) and not self.points.behind((table,))
+        """Whether a statement on it counts here, and the dump has not read the table as the statement leaves it."""
+        return self._rules.followed(table) and not self.points.dumped_after((table,))
 
     def _changes_rows(self, query: Query, tables: Sequence[TableName] | None) -> bool:
         return changes_rows(query, tables, self._rules.wanted, self._known.source.is_view)
@@ -222,7 +222,7 @@ class _Planning:
     def instead(self, operator: Operator, query: Query, share: Share) -> list[Step]:
         """What an operator makes of an event: its own statements, or nothing, and the event is followed all the same.
 
-        The rows behind it have the structure that the source gave them, whatever is executed at the target. Only where
+        The rows after it have the structure that the source gave them, whatever is executed at the target. Only where
         the event can't be followed, what replaces it is.
         """
         followed = self._followed(query, share) if share != "all" else []
@@ -253,12 +253,12 @@ class _Planning:
             if not any(self._follows(piece, table) for table in piece.tables):
                 continue
             self.points.pass_on(piece)
-            behind = self.points.behind(piece.changed)
+            dumped_after = self.points.dumped_after(piece.changed)
             kept = self._made_later(piece)
             if self.online.concerns(piece):
                 self.online.dismiss(piece)
-                kept = behind
-            elif behind:
+                kept = dumped_after
+            elif dumped_after:
                 continue
             steps.append(Forget(piece, kept) if in_part else TrackOnly(piece, "if possible", kept))
         return steps
@@ -268,7 +268,7 @@ class _Planning:
     def _follows(self, piece: Piece, table: TableName) -> bool:
         """Whether a piece counts here for a table that it names; a second pass sees its tables go with their schema."""
         own = self._of_schema(piece)
-        return bool(own - self.points.behind(own)) or self._rules.followed(table)
+        return bool(own - self.points.dumped_after(own)) or self._rules.followed(table)
 
     def _of_schema(self, piece: Piece) -> frozenset[TableName]:
         """The tables of a second pass that have the name of a schema that is dropped."""
@@ -277,8 +277,8 @@ class _Planning:
         return frozenset(table for table in self._rules.of_pass if table.schema == piece.table.schema)
 
     def _made_later(self, piece: Piece) -> frozenset[TableName]:
-        """Those that are held from a place behind the statement on: they were created anew."""
-        return self.points.behind(self._of_schema(piece))
+        """Those that are held from a place after the statement on: they were created anew."""
+        return self.points.dumped_after(self._of_schema(piece))
 
     def _share(self, number: int, piece: Piece, stated: _Statement) -> list[Step]:
         """The steps of a statement's piece, unless another reading has executed it."""
@@ -316,7 +316,7 @@ class _Planning:
             def on_real(one: Piece, query: Query) -> Sequence[Step]:
                 return self._on_real(one, _Statement(one.text, query, stated.by_hand))
 
-            return self.online.steps(piece, stated.query, on_real, self.points.behind(piece.tables))
+            return self.online.steps(piece, stated.query, on_real, self.points.dumped_after(piece.tables))
         if not stated.by_hand:
             self.online.guard(piece)
         self.online.passed(piece)
@@ -326,7 +326,7 @@ class _Planning:
         """In a second pass: whether the stream has renamed the tables before they were held; raises DMError in main."""
         self._refuse_names_that_wait(piece)
         followed = {table for table in piece.tables if self._rules.followed(table)}
-        return self._rules.second and self.points.behind(followed) == followed
+        return self._rules.second and self.points.dumped_after(followed) == followed
 
     def _refuse_names_that_wait(self, piece: Piece) -> None:
         if any(self._rules.elsewhere(table) for one in piece.renames for table in one) and not self._rules.second:
@@ -334,18 +334,18 @@ class _Planning:
             raise DMError("shard-ddl-unsupported", why=why, statement=piece.text)
 
     def _before_the_hold(self, piece: Piece) -> bool:
-        """In a second pass: whether all of an online DDL's piece is known, since its table was held behind it."""
+        """In a second pass: whether all of an online DDL's piece is known, since its table was held after it."""
         real = {self._rules.online.real(table) for table in piece.tables}
-        return self._rules.second and self.points.behind(real) == real
+        return self._rules.second and self.points.dumped_after(real) == real
 
     def _on_real(self, piece: Piece, stated: _Statement) -> list[Step]:
         self.points.pass_on(piece)
         changed = piece.changed
-        behind = self.points.behind(changed)
-        if changed and len(behind) == len(changed):
+        dumped_after = self.points.dumped_after(changed)
+        if changed and len(dumped_after) == len(changed):
             return []
-        if behind:
-            return [self._execute(one, stated) for one in self.points.left_beside(piece, behind)]
+        if dumped_after:
+            return [self._execute(one, stated) for one in self.points.left_beside(piece, dumped_after)]
         if not stated.by_hand:  # a person may know that the dump read none of them
             self.points.refuse_swap(piece, changed)
         if len({self._wanted(piece, event, stated.text) for event in piece.events}) > 1:
@@ -419,7 +419,7 @@ class PointsAhead:
     def pass_on(self, piece: Piece) -> None:
         """A table that got a name which the dump never saw keeps the point of its old one.
 
-        The dump ended with a look at all tables behind every point, and read each that it did not know with a point of
+        The dump ended with a look at all tables after every point, and read each that it did not know with a point of
         its own. So the new name was given up before that look, and its rows went with it or stand under a later name.
         A name that the plan had at P0 is known for ever (`write_handover`): which table the dump read under it is not.
         """
@@ -430,8 +430,8 @@ class PointsAhead:
             if self._passed(point):
                 self.found[new] = point
 
-    def behind(self, tables: Iterable[TableName]) -> frozenset[TableName]:
-        """Those of the tables that the dump read behind the statement."""
+    def dumped_after(self, tables: Iterable[TableName]) -> frozenset[TableName]:
+        """Those of the tables that the dump read after the statement."""
         return frozenset(table for table in tables if (point := self._point(table)) is not None and self._passed(point))
 
     def refuse_swap(self, piece: Piece, tables: Sequence[TableName]) -> None:
@@ -443,16 +443,16 @@ class PointsAhead:
         if any(isinstance(each, _SWAPS) for each in piece.operations) and self._dump_reads():
             raise DMError("ddl-within-dump", statement=piece.text, tables=", ".join(map(str, tables)))
 
-    def left_beside(self, piece: Piece, behind: frozenset[TableName]) -> list[Piece]:
-        """What is left of a statement, some of whose tables the dump read behind it; raises DMError.
+    def left_beside(self, piece: Piece, dumped_after: frozenset[TableName]) -> list[Piece]:
+        """What is left of a statement, some of whose tables the dump read after it; raises DMError.
 
         A schema change by a copy, under names that no rule tells, ends with RENAME t TO old, copy TO t. If that falls
-        into the dump, t and old have points behind it, and the copy, which the dump never saw, only has to go.
+        into the dump, t and old have points after it, and the copy, which the dump never saw, only has to go.
         """
-        left = [table for table in piece.changed if table not in behind]
+        left = [table for table in piece.changed if table not in dumped_after]
         names = {new for _, new in piece.renames}
         if not names or any(table in names for table in left):
-            raise DMError("ddl-within-dump", statement=piece.text, tables=", ".join(map(str, behind)))
+            raise DMError("ddl-within-dump", statement=piece.text, tables=", ".join(map(str, dumped_after)))
         return [Piece.of(f"DROP TABLE {table.sql}", piece.context) for table in left]
 
     def _point(self, table: TableName) -> Position | None:

@@ -28,7 +28,7 @@ from dm.sourcelog.stream.transaction import MemoryItems, PlainItems, SourceTrans
 
 _LOG = logging.getLogger(__name__)
 _ITEMS: Final = 4
-"""How many items of a transaction are looked at: behind more than these, rows are what takes the time."""
+"""How many items of a transaction are looked at: after more than these, rows are what takes the time."""
 
 
 @dataclass(frozen=True, slots=True)

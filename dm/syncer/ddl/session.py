@@ -208,7 +208,7 @@ class DdlSession:
                     raise
 
     def _demand_utf8(self, statement: str, query: Query) -> None:
-        """What stands behind an introducer is bytes of the client's character set; here the client's is UTF-8."""
+        """What stands after an introducer is bytes of the client's character set; here the client's is UTF-8."""
         charset = None if query.charset is None else charset_of(query.charset[0])
         if charset in (None, "utf8mb3", "utf8mb4"):
             return

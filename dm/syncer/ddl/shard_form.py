@@ -50,15 +50,15 @@ def _in_one_way(operation: object) -> object:
 
 
 def _column(definition: Clause) -> Clause:
-    """With the usual name of the type, and without a NULL behind it."""
+    """With the usual name of the type, and without a NULL after it."""
     tokens = list(_usual_type(definition))
-    behind = 1
+    following = 1
     if len(tokens) > 1 and tokens[1].upper == "(":
-        behind = _group_end(tokens, 1)
-    while behind < len(tokens) and tokens[behind].upper in _NUMBER_WORDS:
-        behind += 1
-    if behind < len(tokens) and tokens[behind].upper == "NULL" and tokens[0].upper not in ("TIMESTAMP", "SERIAL"):
-        del tokens[behind]
+        following = _group_end(tokens, 1)
+    while following < len(tokens) and tokens[following].upper in _NUMBER_WORDS:
+        following += 1
+    if following < len(tokens) and tokens[following].upper == "NULL" and tokens[0].upper not in ("TIMESTAMP", "SERIAL"):
+        del tokens[following]
     return Clause(definition.text, tuple(tokens))
 
 

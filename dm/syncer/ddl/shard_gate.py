@@ -75,7 +75,7 @@ class GroupAnnouncements:
         self._by_hand = by_hand
 
     def write_intent(self, intent: Intent) -> None:
-        """Store what is about to be executed; raises DMError where the shards have other values behind it."""
+        """Store what is about to be executed; raises DMError where the shards have other values after it."""
         if not self._by_hand:
             try:
                 self._gate.demand_same_values(self._shard, intent)
@@ -233,7 +233,7 @@ class ShardGate:
         differing = self._other_partitions(ddl.shard, planned)
         target = None if self.optimistic is None else self.optimistic.target_of(ddl.shard)
 
-        after = None if self.optimistic is None else self.optimistic.behind(planned, ddl.shard.table)
+        after = None if self.optimistic is None else self.optimistic.structure_after(planned, ddl.shard.table)
 
         def act(connection: TargetConnection) -> None:
             found.append(groups.arrive(connection, ddl, after, target))
@@ -368,7 +368,7 @@ class ShardGate:
     # -- What commits with L
 
     def hold(self, table: TableName) -> Callable[[TargetConnection], None]:
-        """The table is held from here on; gives what is to be stored with the L behind the event."""
+        """The table is held from here on; gives what is to be stored with the L after the event."""
         place = self._progress.stored
         held = HeldTable(table, place, self._tracker.get(table), self.reading.undecided(place))
         self.reading.held[table] = held
@@ -385,7 +385,7 @@ class ShardGate:
         return lambda connection: self._claimed(connection, store)
 
     def beside(self, ddl: GroupDdl | None, planned: DdlPlan) -> Callable[[TargetConnection], None] | None:
-        """What is to be stored with the L behind an event that was followed."""
+        """What is to be stored with the L after an event that was followed."""
         groups, structures = self.reading.groups, self.reading.structures
         if ddl is not None:
 

@@ -77,9 +77,9 @@ class Verdict:
 
     gate: str = ""  # why it waits for all shards; empty: it goes on
     statements: tuple[tuple[str, ...], ...] = ()  # what the target gets for each piece, under the shard's name
-    narrowing: tuple[str, ...] = ()  # and behind them
+    narrowing: tuple[str, ...] = ()  # and after them
     loose_meanwhile: frozenset[str] = frozenset()  # to be stored before
-    loose: frozenset[str] = frozenset()  # to be stored behind
+    loose: frozenset[str] = frozenset()  # to be stored after
     kept: frozenset[str] = frozenset()
 
 
@@ -145,7 +145,7 @@ def _parts(piece: Piece, schema: TableSchema, databases: Databases) -> tuple[Pie
 
 
 def _followed(piece: Piece, schema: TableSchema, databases: Databases) -> TableSchema:
-    """The shard behind a piece; raises DMError where what is known of it does not allow the piece."""
+    """The shard after a piece; raises DMError where what is known of it does not allow the piece."""
     try:
         return _interpreted(piece, schema, databases)
     except OperationRefused as refusal:
@@ -196,7 +196,7 @@ class _Joining:
         )
 
     def _execute(self, text: str, context: SourceContext) -> None:
-        """The target behind a statement."""
+        """The target after a statement."""
         try:
             self.target = _interpreted(Piece.of(text, context), self.target, self.databases, lenient=False)
         except OperationRefused as refusal:

@@ -1,7 +1,7 @@
 """The steps of a plan. Four kinds, all frozen: execution knows nothing else of a statement.
 
     Execute     run a piece at the target, then follow it
-    TrackOnly   follow a piece that the target does not get, because the rows behind it have its structure
+    TrackOnly   follow a piece that the target does not get, because the rows after it have its structure
     Forget      know the structure of a piece's tables no more
     CutOver     prove that a ghost table may take a real one's place
 

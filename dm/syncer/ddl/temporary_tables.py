@@ -44,15 +44,15 @@ Share = Literal["none", "all", "model", "some"]
 
 @dataclass(frozen=True, slots=True)
 class TemporaryTables:
-    """Those of one run as of an event. No statement changes it: `behind` gives another one."""
+    """Those of one run as of an event. No statement changes it: `after` gives another one."""
 
     tables: Mapping[tuple[int, TableName], None] = field(default_factory=dict)  # by thread, the oldest first
     life: tuple[str, int] | None = None
 
-    def behind(
+    def after(
         self, query: Query, life: tuple[str, int], context_of: Callable[[Query], SourceContext]
     ) -> tuple[Share, TemporaryTables]:
-        """What of a statement is about temporary tables, and which there are behind it.
+        """What of a statement is about temporary tables, and which there are after it.
 
         `life` tells the server's lives apart.
         """

@@ -30,7 +30,7 @@ class StructureTracking:
         self._targets = targets
 
     def follow(self, step: PieceStep) -> None:
-        """The structures behind a step; raises DMError where what is known does not allow it."""
+        """The structures after a step; raises DMError where what is known does not allow it."""
         if not isinstance(step, Forget) and step.track == "not":
             return
         kept = [schema for table in step.kept if (schema := self.tracker.get(table)) is not None]
@@ -97,7 +97,7 @@ class StructureTracking:
     def _read_again(self, piece: Piece) -> bool:
         """Whether this creates just the table that is known already.
 
-        The point behind a CREATE TABLE .. SELECT is the begin of its transaction, since its rows are not applied then
+        The point after a CREATE TABLE .. SELECT is the begin of its transaction, since its rows are not applied then
         (`DdlBarrier.run`); a run that starts there reads the statement once more.
         """
         if not isinstance(piece.operation, CreateTable):

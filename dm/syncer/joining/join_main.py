@@ -79,14 +79,14 @@ class MainRun(OneStream):
 
     @staticmethod
     def _rests(control: TargetConnection, taken: Takeover) -> bool:
-        """Whether no run has done anything behind the checkpoint, or announced it."""
+        """Whether no run has done anything after the checkpoint, or announced it."""
         if taken.checkpoint is None or taken.checkpoint.points_ahead():
             return False
         if taken.intent is not None and not taken.checkpoint.position.covers(taken.intent.position):
             return False
         ordered = read_ordered(control, taken.claims[CONTROL].key)
-        behind = (taken.checkpoint.bound, taken.reached(ordered.reached), taken.reached(ordered.done))
-        return all(each is None for each in behind)
+        done = (taken.checkpoint.bound, taken.reached(ordered.reached), taken.reached(ordered.done))
+        return all(each is None for each in done)
 
     def follow(
         self,

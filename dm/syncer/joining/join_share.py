@@ -55,7 +55,7 @@ class ShareRun(OneStream):
         clock: Clock,
         run: Callable[[], None],
     ) -> None:
-        """Run, and be ready behind it; raises DMError."""
+        """Run, and be ready after it; raises DMError."""
         there = False
         parts.ddl.execution.tell(lambda piece, now: self._note(parts, piece, now))
 

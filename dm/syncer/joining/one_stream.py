@@ -58,7 +58,7 @@ def run_until(
 
 
 def caught_up(state: StateFound, position: Position) -> bool:
-    """Whether a run is behind all that any run did or announced, its tables' own points included."""
+    """Whether a run is past all that any run did or announced, its tables' own points included."""
     done = (state.checkpoint.bound, state.done.keyless, state.done.atomic, state.ordered.reached, state.ordered.done)
     points = (point.point for point in state.checkpoint.tables.values())
     announced = None if state.intent is None else state.intent.position

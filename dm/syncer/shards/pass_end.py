@@ -3,7 +3,7 @@
 On one server places tell. Another server may have taken the source's place since main came to wait, or since the
 tables of the pass were held. Then GTIDs tell: the pass takes main's transactions and none that main has still to read.
 All of main's have to come before the others there. One that is left out in between would be lost where a table is held
-again behind it, since its place counts it as read.
+again after it, since its place counts it as read.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class PassEnd:
         self.place = origin.here(self.place)
 
     def reached(self, position: Position) -> bool:
-        """At the place or behind it, with all that main has read.
+        """At the place or after it, with all that main has read.
 
-        Main may have read some of it on another server, and this server may have that behind the place. Which server
+        Main may have read some of it on another server, and this server may have that after the place. Which server
         the pass began on does not tell: an earlier run of it may have come to the place.
         """
         if position.same_files(self.place) and (not position.reaches(self.place) or not self._tells):
@@ -59,7 +59,7 @@ class PassEnd:
         return self.place if found.covers(self.place) else found
 
     def demand_ahead(self, start: Position, bound: Position | None) -> None:
-        """Main waits behind all that was held, and every run of the pass ends here."""
+        """Main waits after all that was held, and every run of the pass ends here."""
 
     def passed(self, source_time: float) -> bool:
         """A place is reached by events only."""

@@ -1,6 +1,6 @@
 """What one reading of a source's binlog does beside the ordinary run, where the task merges shards.
 
-Main, the source's stream, ends when a held table may go on, behind what it was given; then a second pass begins. A pass
+Main, the source's stream, ends when a held table may go on, after what it was given; then a second pass begins. A pass
 ends at main's place and gives its tables back. `dm.progress.shards.holds` says what is stored at each step.
 """
 
@@ -157,7 +157,7 @@ class ShardRun:
         structures: Callable[[TableName], TableSchema | None] = (
             (lambda _: None) if self.optimistic else state.tracker.get
         )
-        # One that the source has now, and that is not stored, may be created or get its name behind L.
+        # One that the source has now, and that is not stored, may be created or get its name after L.
         there = [each for each in shards if each.table in stored and each.table not in self.held]
         known = [each for each in there if stored[each.table].schema is not None]
         # A structure that nobody knows would keep the optimistic mode from deciding anything.
@@ -211,7 +211,7 @@ class ShardRun:
         )
 
     def bound(self, found: Position | None) -> Position | None:
-        """What runs may have done beyond the checkpoint: nothing behind the end of a pass, which all of its had."""
+        """What runs may have done beyond the checkpoint: nothing after the end of a pass, which all of its had."""
         return found if found is None or self._end is None else self._end.bound(found)
 
     def _undecided(self, position: Position) -> tuple[str, ...]:
@@ -301,7 +301,7 @@ class ShardRun:
 
     @staticmethod
     def _caught_up(state: StateFound, position: Position) -> bool:
-        """Whether main is behind all that any run did: what its lanes had done says nothing about held tables."""
+        """Whether main is past all that any run did: what its lanes had done says nothing about held tables."""
         done = (state.checkpoint.bound, state.done.keyless, state.ordered.reached, state.ordered.done)
         return all(other is None or position.covers(other) for other in done)
 

@@ -166,8 +166,8 @@ class Context:
             return False  # what can't be read is a finding of its own
 
     @cached_property
-    def begins_behind(self) -> bool:
-        """Whether the task begins at a place that the source may have executed ALTERs behind."""
+    def may_meet_alters(self) -> bool:
+        """Whether the task begins at a place that the source may have executed ALTERs after."""
         if not self.syncs:
             return False
         at_place = not self.dumps and (self.loads or self.config.meta is not None)  # a dump of others names its place

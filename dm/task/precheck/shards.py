@@ -61,7 +61,7 @@ def shards_of(context: Context, before: Sequence[SourceShards] = ()) -> SourceSh
                 context.config.source_id,
                 parse_create_table(text, context.source_context(table)),
                 context.rules.filled(table),
-                context.begins_behind,
+                context.may_meet_alters,
                 context.config.syncer.narrower_columns == "accept",
                 loads=context.loads,
             )

@@ -1,7 +1,7 @@
 """Whether what follows a stored checkpoint is still there: at the source, or in the relay's files and then the source.
 
 A task that rests for longer than the source keeps its binlog can't go on. That is said before anything starts, since a
-relay that connects goes on behind the gap, and a run fails only when it comes there.
+relay that connects goes on after the gap, and a run fails only when it comes there.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def _missing(context: Context, place: Position) -> str:
     """Why the binlog after the place can't be read; empty if it can."""
     try:
         at_source = _missing_at_source(context, place)
-        return at_source and _missing_behind_relay(context, place, at_source)
+        return at_source and _missing_after_relay(context, place, at_source)
     except DMError as error:
         if error.retryable:
-            return ""  # another server may be behind: the run waits for it
+            return ""  # another server may be after: the run waits for it
         return f"{error.message}; the task needs what follows {place}"
 
 
@@ -73,7 +73,7 @@ def _missing_at_source(context: Context, place: Position) -> str:
     return ""
 
 
-def _missing_behind_relay(context: Context, place: Position, at_source: str) -> str:
+def _missing_after_relay(context: Context, place: Position, at_source: str) -> str:
     """The same where the source lacks it: the relay may have the beginning, and the source what follows."""
     if context.relay is None:
         return at_source

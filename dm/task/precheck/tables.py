@@ -124,7 +124,7 @@ def _columns(context: Context, answers: Answers) -> Iterator[CheckResult]:
             if not missing:
                 continue
             lacking = f"{routed} at the target lacks columns of {table}: {some(missing)}"
-            if context.begins_behind:
+            if context.may_meet_alters:
                 yield answers.warning(
                     f"{lacking}; an ALTER behind the start may still bring them",
                     f"nothing; if the task then stops: ALTER TABLE {routed.sql} ADD COLUMN .. (at the target)",
@@ -204,7 +204,7 @@ def narrower_columns(context: Context, answers: Answers) -> Iterator[CheckResult
             except DMError as error:
                 if error.retryable:
                     raise
-                if context.begins_behind:
+                if context.may_meet_alters:
                     told = f"{error.message}; an ALTER behind the start may still mend that"
                     yield answers.warning(told, f"nothing; if the task then stops: {error.workaround}")
                 else:

@@ -35,7 +35,7 @@ def unfit_tables(context: Context, answers: Answers) -> Iterator[CheckResult]:
                     raise
                 if error.name == "privilege-missing":
                     continue  # a finding of its own
-                say = answers.warning if context.begins_behind else answers.failure
+                say = answers.warning if context.may_meet_alters else answers.failure
                 yield say(f"the load would refuse it: {error.message}", error.workaround)
 
 

@@ -46,7 +46,7 @@ from dm.task.precheck.result import CheckResult
 from dm.task.progress import places_needed
 
 READ_SECONDS: Final = 20.0  # as long as a person waits for an answer that a run would give as well
-# Before and behind a transaction; MySQL 5.6 writes nothing of the first kind for one without a GTID.
+# Before and after a transaction; MySQL 5.6 writes nothing of the first kind for one without a GTID.
 _BETWEEN = frozenset(
     {EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID, EventType.XID}
 )
@@ -152,7 +152,7 @@ def _tasks_from_target(context: Context) -> Iterator[SubtaskKey]:
 
 
 def _events(context: Context, start: Position) -> Iterator[tuple[RawEvent, str, int]]:
-    """Each event behind the place with its file and its end there, up to the source's present end."""
+    """Each event after the place with its file and its end there, up to the source's present end."""
     connection, facts = context.source.connection, context.source.facts
     end = binlog_end(connection, facts, exact=False)
     here: Position | None = start

@@ -118,7 +118,7 @@ class ChunkComparer:
     fixes: bool = True  # whether statements are made
 
     def __call__(self, chunks: tuple[Chunk, ...]) -> tuple[ChunkOutcome, ...]:
-        """One after the other, over one session of each server; those behind too many differences are left out."""
+        """One after the other, over one session of each server; those after too many differences are left out."""
         found, kept = list[ChunkOutcome](), 0
         with closing(_ChunkSessions(self.endpoints, self.readings)) as sessions:
             for chunk in chunks:

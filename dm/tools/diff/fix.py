@@ -175,7 +175,7 @@ def _may_be_equal(one: bytes | None, other: bytes | None) -> bool:
 
 
 def _columns(side: TableAt) -> list[str]:
-    """Of each part the column: what counts besides a value stands behind it."""
+    """Of each part the column: what counts besides a value stands after it."""
     found = list[str]()
     for part in side.row:
         name = found[-1] if found else ""

@@ -64,7 +64,7 @@ class TableAt:
         return None if key is None else bucket_of(key, digits)
 
     def rows(self, condition: str, where: str) -> str:
-        """What stands behind FROM."""
+        """What stands after FROM."""
         conditions = [f"({each})" for each in (condition, where) if each not in ("", "1")]
         return self.name.sql + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
 

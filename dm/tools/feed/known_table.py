@@ -36,7 +36,7 @@ class KnownTable:
         self._there = True
 
     def stays(self, item: StatementItem, end: Position) -> bool:
-        """Whether the table has the columns and rows behind the statement that it had; raises DMError.
+        """Whether the table has the columns and rows after the statement that it had; raises DMError.
 
         `end` is that of the statement's transaction.
         """

@@ -94,14 +94,14 @@ class FeedReading:
             raise DMError("feed-source-switched", now=error.details["now"], before=error.details["before"]) from error
 
     def batch(self, start: Position, size: int | None, limit: Position | None = None) -> FeedBatch:
-        """What comes behind `start`: at most about `size` bytes, and nothing that ends behind `limit`."""
+        """What comes after `start`: at most about `size` bytes, and nothing that ends after `limit`."""
         end, cuts, read, of_task = start, [], 0, 0
         try:
             for transaction in self._transactions(start):
                 if limit is not None and transaction.end.same_files(limit) and transaction.end.order > limit.order:
                     break
                 self._examine(transaction)
-                if end != start and not _sorts_behind(transaction.end, end):
+                if end != start and not _sorts_after(transaction.end, end):
                     break
                 if size is not None and read and read + transaction.size > size:
                     break
@@ -176,7 +176,7 @@ class FeedReading:
         return table
 
 
-def _sorts_behind(place: Position, before: Position) -> bool:
+def _sorts_after(place: Position, before: Position) -> bool:
     """Whether whoever orders changes by file and offset, with names as texts, has the two in their order."""
     return place.server_uuid == before.server_uuid and place.file >= before.file
 

@@ -15,7 +15,7 @@ from dm.tools.feed.options import FeedOptions
 
 
 def transactions(options: FeedOptions, start: Position, prepared: PreparedTransactions) -> Iterator[SourceTransaction]:
-    """Everything behind `start` that is there; each is valid until the next is asked for."""
+    """Everything after `start` that is there; each is valid until the next is asked for."""
     # Only the server knows whether MariaDB's numbers are in order; without that, only places count.
     ordered = options.flavor == "mysql"
     wanted = options.structures.__contains__

@@ -1,12 +1,12 @@
 """The first pass over a stretch: what is there, and whether its rows can be taken back at all.
 
-It reads on from the stretch to the checkpoint, because a statement behind the stretch may have given a table another
+It reads on from the stretch to the checkpoint, because a statement after the stretch may have given a table another
 structure than its rows in the stretch have. No row is decoded, and nothing is written.
 
 The transactions of a stretch of the relay, in its order.
 
-Both ends cut the binlog as `start-task --until` does (`dm.sourcelog.stream.until`): the stretch has what comes behind
-the first cut and not behind the second. So two stretches that share a place share no transaction and leave none out.
+Both ends cut the binlog as `start-task --until` does (`dm.sourcelog.stream.until`): the stretch has what comes after
+the first cut and not after the second. So two stretches that share a place share no transaction and leave none out.
 Reading begins exactly at the first cut, so only the second is looked for.
 
 The relay is read up to the checkpoint and never waited for: what the relay does not have by now is an error.

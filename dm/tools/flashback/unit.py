@@ -7,7 +7,7 @@ its end. So memory does not depend on the stretch.
 A file that is there is never written over, since nobody can make it anew once the relay has been purged. A name that is
 taken is refused before anything is read; at the end the name is reserved, then the finished file takes its place.
 
-In the opposite order, each statement meets the rows as the source had them behind that change: every state in between
+In the opposite order, each statement meets the rows as the source had them after that change: every state in between
 is one that the source had, and no unique key collides on the way. Each transaction of the source is one transaction.
 """
 
@@ -185,7 +185,7 @@ class FlashbackUnit:
         points = checkpoint.points_ahead()
         for table in tables:
             point = points.get(table)
-            if point is not None and not checkpoint.position.is_behind(point):
+            if point is not None and not checkpoint.position.at_or_after(point):
                 task = self._sources[0].subtask.task
                 raise DMError(
                     "flashback-table-ahead", table=table, point=point, checkpoint=checkpoint.position, task=task

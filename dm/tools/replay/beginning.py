@@ -31,7 +31,7 @@ class ReplayStart:
     checkpoint: Checkpoint  # its bound is all that an earlier run may have done
     stored: StoredReplay | None  # what it may go on with
     known: KnownTables
-    again: bool  # earlier runs may have done any of what lies behind the checkpoint, or the task file says so
+    again: bool  # earlier runs may have done any of what lies after the checkpoint, or the task file says so
 
 
 def refuse_unsuited(subtask: SubtaskConfig, origin: Origin, target: TargetConnection) -> None:
@@ -93,7 +93,7 @@ def _known(subtask: SubtaskConfig, checkpoint: Checkpoint, control: TargetConnec
     ordered, points = read_ordered(control, key), checkpoint.points_ahead()
     return KnownTables(
         {name: structures[name] for name in wanted},
-        frozenset(name for name, point in points.items() if not checkpoint.position.is_behind(point)),
+        frozenset(name for name, point in points.items() if not checkpoint.position.at_or_after(point)),
         frozenset([*ordered.tables, *ordered.left]),
         frozenset(name for name in wanted if sharing[folded(rules.route(name))] > 1),
     )

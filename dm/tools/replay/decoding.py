@@ -2,7 +2,7 @@
 
 A piece ends before the first transaction that a replay does not take: a statement on a table of the task, an XA
 transaction, or anything that can't be read or understood. The syncer meets that transaction next, and says itself what
-is wrong with it, if anything is. Pieces behind such a place are read for nothing; that is rare, and cheaper than to
+is wrong with it, if anything is. Pieces after such a place are read for nothing; that is rare, and cheaper than to
 read everything twice.
 
 Which statements of a backlog are the syncer's: those that may be about tables of the task.

@@ -45,7 +45,7 @@ class RelayStretch:
 
     @classmethod
     def at(cls, relay: Path, start: Position, flavor: Flavor) -> RelayStretch:
-        """The stretch behind a checkpoint; raises DMError where the relay does not have its file."""
+        """The stretch after a checkpoint; raises DMError where the relay does not have its file."""
         for sub in reversed(RelayDirectory(relay).sub_directories()):
             if sub.server_uuid == start.server_uuid and start.file in sub.files():
                 return cls(sub, start, flavor)

@@ -1,7 +1,7 @@
 """The net effect of a stretch on each row: what it was at the beginning, if it was there, and what it is at the end.
 
 A row is known by the values of its key, byte for byte as the source wrote them. No server's notion of equal keys is
-asked: what the source writes before a change is exactly what it wrote behind the change before. An UPDATE that changes
+asked: what the source writes before a change is exactly what it wrote after the change before. An UPDATE that changes
 the key ends one row and begins another. So "a" that became "A" is one row that goes and one that comes, and whether
 the target takes the two for the same does not matter, as long as what goes has gone before anything comes.
 

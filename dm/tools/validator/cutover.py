@@ -1,4 +1,4 @@
-"""The place where business moves to the target (`dmctl validation update`): nothing behind it is validated.
+"""The place where business moves to the target (`dmctl validation update`): nothing after it is validated.
 
 At that place, rows count as wrong without `row-error-delay`: who moves does not want to wait for it.
 """

@@ -27,7 +27,7 @@ from dm.position import Position
 
 NICENESS: Final = 19  # of the validator's process
 SHARE: Final = 0.05
-LONGEST_REST: Final = 10.0  # seconds, behind a look that took long for another reason
+LONGEST_REST: Final = 10.0  # seconds, after a look that took long for another reason
 PATIENCE: Final = 20.0  # seconds; a running syncer stores its checkpoint each second
 _LOOK_SECONDS: Final = 5.0  # from one look at the syncer to the next
 

@@ -1,6 +1,6 @@
-"""The source's transactions behind a position, as far as the syncer's checkpoint and no further.
+"""The source's transactions after a position, as far as the syncer's checkpoint and no further.
 
-What lies behind the checkpoint may not be applied yet, so its rows would be found different and wait for nothing. The
+What lies after the checkpoint may not be applied yet, so its rows would be found different and wait for nothing. The
 checkpoint is read at the target. The binlog comes from where the syncer's comes from, by the same reader.
 """
 
@@ -48,7 +48,7 @@ class CheckpointGate:
     clock: Clock
     interval: float  # seconds between two looks
     place: Position  # the syncer's checkpoint
-    until: Position | None = None  # nothing behind it is read
+    until: Position | None = None  # nothing after it is read
     moved: Callable[[], None] = field(default=lambda: None)  # the checkpoint is another one
 
     def passes(self, end: Position, stop: threading.Event) -> bool:
@@ -83,7 +83,7 @@ class Reading:
     def transactions(
         self, start: Position, prepared: PreparedTransactions, scratch: Path, stop: threading.Event
     ) -> Iterator[SourceTransaction | None]:
-        """Everything behind `start`, endlessly; each is valid until the next is asked for. None: no more for now."""
+        """Everything after `start`, endlessly; each is valid until the next is asked for. None: no more for now."""
         spool = Spool(scratch, self.clock)
         spool.wipe()
         assembler = TransactionAssembler(

@@ -89,7 +89,7 @@ class Rounds:
     def look(self, *, final: bool = False) -> int:
         """One round; gives how many rows have become errors. Raises DMError.
 
-        It is `final` where all is read and applied that is to be: no row waits for its delay, or for what comes behind.
+        It is `final` where all is read and applied that is to be: no row waits for its delay, or for what comes after.
         """
         self._final = final
         rows = self._worth_a_look()
@@ -180,7 +180,7 @@ class Rounds:
         for each in wrong:
             row = each.row
             row.failed_at = row.failed_at or now
-            # The fence first: what is read behind it might have been a change of the row.
+            # The fence first: what is read after it might have been a change of the row.
             if self._old(row, now) and self._passed(row, applied) and self._still(each):
                 found.append(each)
         if found:

@@ -145,7 +145,7 @@ class SourceTables:
         point = self.points.get(name)
         if point is not None:
             if point.has_processed(gtid, end):
-                return  # not kept: rows behind the point are looked at
+                return  # not kept: rows after the point are looked at
             del self.points[name]
         if len(self._known) >= _TABLES_KEPT:
             self.forget()

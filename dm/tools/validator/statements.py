@@ -2,7 +2,7 @@
 
 The plan of a statement is the syncer's own (`dm.syncer.ddl.planner`), so lists, filters, routes and online DDL count
 as they did when it was executed. The structures follow its steps as the syncer's do. Nothing is executed here: what
-is read lies behind the syncer's checkpoint.
+is read lies after the syncer's checkpoint.
 
 Rows that wait are older than the statement, and the target has it already:
 

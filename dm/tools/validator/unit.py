@@ -1,4 +1,4 @@
-"""The validator of a subtask: reads the binlog behind the syncer, and looks at the target for each changed row.
+"""The validator of a subtask: reads the binlog after the syncer, and looks at the target for each changed row.
 
 Two threads: this one reads, as far as the syncer's checkpoint; the other one goes its rounds of looks, with as many
 sessions as `worker-count`, and stores how far the validator is. The reader waits when the quota of rows is used up;
@@ -389,7 +389,7 @@ class ValidatorUnit:
         until, next_end = run.gate.until, run.next_end
         if until is None:
             return False
-        # The place need not be the end of a transaction: a file ends behind its last one.
+        # The place need not be the end of a transaction: a file ends after its last one.
         return run.position.covers(until) or (next_end is not None and not until.covers(next_end))
 
     def _found(self, run: _ValidatorRun, errors: Sequence[RowError]) -> None:

@@ -74,10 +74,10 @@ def test_a_field_that_is_added_in_python_alone_is_refused_where_the_class_is_def
             plan: int
             kind: int
 
-    with pytest.raises(TypeError, match="Way has the fields"):
+    with pytest.raises(TypeError, match="EventTreatment has the fields"):
 
         @shared
-        class Way(IntEnum):
+        class EventTreatment(IntEnum):
             SHOWN = 0
             ROWS = 1
             TABLE_MAP = 2

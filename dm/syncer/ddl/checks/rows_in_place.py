@@ -177,8 +177,10 @@ def _converted(
             continue
         if then is None or not widens(here, then):
             return old
-        before, behind = (None if one is None else one.column(name) for one, name in ((source, old), (followed, new)))
-        if before is not None and behind is not None and not widens(before, behind):
+        before, following = (
+            None if one is None else one.column(name) for one, name in ((source, old), (followed, new))
+        )
+        if before is not None and following is not None and not widens(before, following):
             return old
     return None
 
@@ -186,7 +188,7 @@ def _converted(
 def _read_there(
     target_piece: Piece, now: Mapping[TableName, TableSchema | None], session: DdlSession
 ) -> TableSchema | None:
-    """The target's table behind the piece as its flavour reads it: JSON is a LONGTEXT to MariaDB."""
+    """The target's table after the piece as its flavour reads it: JSON is a LONGTEXT to MariaDB."""
     there = session.context
     context = replace(target_piece.context, flavor=there.flavor, version=there.version)
     try:
@@ -205,7 +207,7 @@ def _redefined(operation: Operation, target: TableSchema) -> list[tuple[str, str
 
 
 def _followed(piece: Piece, tracker: SchemaTracker) -> TableSchema | None:
-    """The source's table behind the piece; None where its structure does not tell."""
+    """The source's table after the piece; None where its structure does not tell."""
     try:
         return interpret(piece, SchemaState(tracker.get, tracker.database_charset, lenient=True)).get(piece.table)
     except OperationRefused:

@@ -29,7 +29,7 @@ def test_the_bound_may_be_dropped_while_it_is_asked_for() -> None:
     class Asked(Position):
         @property
         def covers(self) -> Callable[[Position], bool]:
-            mode.bound_behind(at(200))  # the progress writer comes in between
+            mode.bound_after(at(200))  # the progress writer comes in between
             return super().covers
 
     assert mode.covers_change(Asked("a", "bin.000001", 100))
@@ -37,8 +37,8 @@ def test_the_bound_may_be_dropped_while_it_is_asked_for() -> None:
 
 def test_the_bound_is_stored_until_the_checkpoint_covers_it() -> None:
     mode = SafeModeWindow(at(200), always=False, seconds=0, clock=FakeClock())
-    assert mode.bound_behind(at(199)) == at(200)
-    assert mode.bound_behind(at(200)) is None
+    assert mode.bound_after(at(199)) == at(200)
+    assert mode.bound_after(at(200)) is None
     assert mode.reasons == []
 
 

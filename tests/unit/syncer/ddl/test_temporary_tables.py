@@ -23,7 +23,7 @@ class Session:
 
     def share(self, sql: str, thread: int = 7, *, flag: bool = True, error: int = 0) -> Share:
         query = Query("d", sql.encode(), QuerySession(), 0, thread, 0, error, flag)
-        share, self.tables = self.tables.behind(query, self.life, self.context_of)
+        share, self.tables = self.tables.after(query, self.life, self.context_of)
         return share
 
     def context_of(self, query: Query) -> SourceContext:
