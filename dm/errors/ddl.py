@@ -44,6 +44,16 @@ KINDS: tuple[ErrorKind, ...] = (
         OTHERWISE + "; or let `block-allow-list` include all its tables or none: " + WITH_NEW_FILE,
     ),
     ErrorKind(
+        "ddl-filter-cuts",
+        36903,
+        "sync-unit",
+        "internal",
+        "high",
+        "an event filter leaves out the operation by which the old column {column} gives its name to a new one: the "
+        "target's old values would stand for the new ones: {statement}",
+        OTHERWISE + "; or let the filter take all of its operations or none: " + WITH_NEW_FILE,
+    ),
+    ErrorKind(
         "ddl-cascade-not-logged",
         36958,
         "sync-unit",

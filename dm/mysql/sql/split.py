@@ -25,9 +25,9 @@ the whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, cast
 
 from dm.errors import DMError
 from dm.mysql.sql.context import SourceContext
@@ -236,6 +236,23 @@ def _effect(operation: AlterOperation | RenameTable) -> _Effect:
         effect.subject = ("index", operation.index.lower())
         effect.needs.add(effect.subject)
     return effect
+
+
+def column_kept(left_out: Sequence[Piece], executed: Sequence[Piece]) -> str:
+    """A name that operations left out would free, and others give to a new column; empty where there is none.
+
+    At a target that leaves them out the name is still the old column's. A statement that finds it there may count as
+    done, and the old column's values would stand for the new one's.
+    """
+    freed = {name for each in _effects(left_out) for kind, name in each.removes if kind == "column"}
+    made = {name for each in _effects(executed) for kind, name in each.makes if kind == "column"}
+    return min(freed & made, default="")
+
+
+def _effects(pieces: Sequence[Piece]) -> Iterator[_Effect]:
+    for piece in pieces:
+        for operation in piece.operations:
+            yield _effect(cast("AlterOperation | RenameTable", operation))
 
 
 def _words(operation: AlterOperation | RenameTable) -> set[str]:

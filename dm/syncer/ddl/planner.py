@@ -37,7 +37,7 @@ from dm.mysql.sql.operation import (
     RenameTable,
 )
 from dm.mysql.sql.piece import Piece
-from dm.mysql.sql.split import separate, split
+from dm.mysql.sql.split import column_kept, separate, split
 from dm.mysql.sql.statement import acts, classify, subjects
 from dm.position import Position
 from dm.progress.operators import Operator, PieceNumber
@@ -350,10 +350,14 @@ class _Planning:
             self.points.refuse_swap(piece, changed)
         if len({self._wanted(piece, event, stated.text) for event in piece.events}) > 1:
             # Operations that belong together, and a filter that wants some of them: then each goes alone.
-            return [self._filtered(part, stated) for part in separate(piece)]
+            steps = [self._filtered(part, stated) for part in separate(piece)]
+            out, executed = ([one.piece for one in steps if isinstance(one, kind)] for kind in (TrackOnly, Execute))
+            if not stated.by_hand and (column := column_kept(out, executed)):
+                raise DMError("ddl-filter-cuts", column=column, statement=piece.text)
+            return [*steps]
         return [self._filtered(piece, stated)]
 
-    def _filtered(self, piece: Piece, stated: _Statement) -> Step:
+    def _filtered(self, piece: Piece, stated: _Statement) -> Execute | TrackOnly:
         wanted = all(self._wanted(piece, event, stated.text) for event in piece.events)
         return self._execute(piece, stated) if wanted else TrackOnly(piece, kept=self._made_later(piece))
 
