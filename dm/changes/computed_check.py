@@ -3,7 +3,8 @@
 A STORED column over a TIMESTAMP has the value of the session that wrote the row. The target computes in the zone of the
 source's server (`computing.py`). A session of the source in another zone has stored something else, and no replica
 computes that. But the source's value is in the row's image, so the two are compared where the expression may depend on
-the zone. Only a table whose rows are found by a key is asked.
+the zone. Of a table without a key the question is for a row of the same values with another computed one. It takes a
+pass over the table, unless an index finds one of the values.
 
 A column of a unique key is compared even if it is VIRTUAL: the image has it. In safe mode a REPLACE removes the row
 that holds the key, which is the right one only where target and source have computed the same.
@@ -39,7 +40,7 @@ def computed_checks(changes: Sequence[RowChange]) -> Iterator[ComputedCheck]:
     read_all(concerned)
     left: dict[tuple[object, ...], RowChange] = {}
     for change in concerned:
-        if change.before is not None:
+        if change.before is not None and change.plan.keyed:
             left.pop(_key(change, change.before), None)
         if change.after is not None:
             left[_key(change, _left(change))] = change
@@ -49,7 +50,8 @@ def computed_checks(changes: Sequence[RowChange]) -> Iterator[ComputedCheck]:
     for of_plan in by_plan.values():
         for at in range(0, len(of_plan), _ROWS):
             some = of_plan[at : at + _ROWS]
-            conditions = [condition for change in some if (condition := _condition(change)) is not None]
+            found = dict.fromkeys(map(_condition, some))
+            conditions = [condition for condition in found if condition is not None]
             if conditions:
                 table = some[0].plan.target.sql.encode()
                 sql = b"SELECT 1 FROM " + table + b" WHERE " + b" OR ".join(conditions) + b" LIMIT 1"
@@ -68,7 +70,8 @@ def computed_otherwise(change: RowChange) -> DMError:
     stored = ", ".join(f"{column.target.name} = {shown(row[column.at])}" for column, _ in plan.computed)
     virtual = all(column.target.generated == "virtual" for column, _ in plan.computed)
     name = "computed-key-differs" if virtual else "computed-value-differs"
-    return DMError(name, table=plan.target, key=row_of(change), stored=stored)
+    key = row_of(change) or ", ".join(f"{column.target.name} = {shown(row[column.at])}" for column in plan.columns)
+    return DMError(name, table=plan.target, key=key, stored=stored)
 
 
 def _left(change: RowChange) -> Row:
@@ -81,6 +84,8 @@ def _left(change: RowChange) -> Row:
 
 
 def _key(change: RowChange, row: Row) -> tuple[object, ...]:
+    if not change.plan.keyed:
+        return (id(change),)
     return (change.plan.target, *(row[column.at] for column in change.plan.row_key))
 
 
@@ -89,4 +94,9 @@ def _condition(change: RowChange) -> bytes | None:
     columns = [compare(row[column.at]) for column, compare in change.plan.computed if row[column.at] is not ABSENT]
     if not columns:
         return None
-    return b"(" + holds(change.plan, change.plan.row_key, row) + b" AND (" + b" AND ".join(columns) + b") IS NOT TRUE)"
+    plan = change.plan
+    if plan.keyed:
+        found = holds(plan, plan.row_key, row)
+    else:
+        found = b" AND ".join([compare(row[at]) for at, compare in plan.computed_of])
+    return b"(" + found + b" AND (" + b" AND ".join(columns) + b") IS NOT TRUE)"

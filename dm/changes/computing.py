@@ -21,7 +21,8 @@ MariaDB, TiDB and older servers do not, so there the literal is converted and ta
 out, it is a text that no TIMESTAMP takes, and the statement is refused. (As a row event the row is exact.)
 
 The source's sessions may be in other zones than its server. Then its own replica has other values in STORED columns as
-well, and nobody can compute them. What the source has stored is in the row's image, and is compared (`computed_check`).
+well, and nobody can compute them. What the source has stored is in the row's image, and is compared (`computed_check`);
+a dump has the source compare it.
 """
 
 from __future__ import annotations

@@ -57,7 +57,13 @@ from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.mysql.binlog.value import Row
-from dm.mysql.schema.expressions import column_depends_on_zone, computes_otherwise, is_computed, text_depends_on_zone
+from dm.mysql.schema.expressions import (
+    column_depends_on_zone,
+    computes_otherwise,
+    is_computed,
+    text_depends_on_zone,
+    words_of,
+)
 from dm.mysql.schema.table import Column, Index, TableSchema
 from dm.session.state import USUAL_MODE
 from dm.type_family import BLOB_BYTES, FLOATS, INTEGERS, LONG_TEXT_BYTES
@@ -145,6 +151,7 @@ class TablePlan:
     mode: str = USUAL_MODE  # the session's sql_mode then
     computed_keys: frozenset[str] = frozenset()  # unique indexes, in lower case, that the target computes
     computed: tuple[tuple[MappedColumn, Comparison], ...] = ()  # what both store, to be compared, and the condition
+    computed_of: tuple[tuple[int, Comparison], ...] = ()  # of a keyless table: what finds the rows that are compared
 
     @property
     def closing(self) -> bytes:
@@ -182,7 +189,8 @@ def build_plan(
     namesakes = tuple(column for column in written if options.tidb and "" in column.source.members)
     groupable = (options.multiple_rows or options.compact) and not (target.triggers or checked or namesakes)
     compacts = options.compact and groupable and keyed and _same_values(target, mapped, len(wire))
-    computed = _computed(source.name, schema, mapped, options, keys.row_key) if keyed else ()
+    computed = _computed(source.name, schema, mapped, options, keys.row_key)
+    comparisons = _comparisons(source.name, schema, written, options)
     plan = TablePlan(
         source=source.name,
         target=schema.name,
@@ -198,7 +206,7 @@ def build_plan(
         row_index=keys.index,
         key_values=listed_text(keys.row_key),
         all_key_values=listed_text(keys.row_key + keys.verified),
-        comparisons=_comparisons(source.name, schema, written, options),
+        comparisons=comparisons,
         other_keys=keys.others,
         verified=keys.verified,
         key_functions=key_functions(target, by_name, options.weights, shared, foreign_keys=checked),
@@ -208,9 +216,7 @@ def build_plan(
         zero_enums=tuple(column.at for column in written if column.source.base == column.target.base == "enum"),
         insert_replaces=options.insert_mode == "replace" and keyed,
         counts_missing=options.missing_row == "count" and keyed,
-        upsert=extra
-        or (checked and bool(target.referenced))
-        or any(not _told(index, computed, schema) for index in _zoned_keys(schema, keys.row_key)),
+        upsert=extra or (checked and bool(target.referenced)) or _untold(schema, computed, keys.row_key),
         updates_by_insert=keyed
         and not (extra or any(_lost_by_values(column, tidb=options.tidb) for column in written))
         and groupable
@@ -229,6 +235,7 @@ def build_plan(
         settings=settings,
         mode=settings.mode(options.mode),
         computed=computed,
+        computed_of=_computed_of(schema, written, comparisons) if computed and not keyed else (),
         computed_keys=frozenset(index.name.lower() for index in schema.unique_indexes if is_computed(index, schema)),
     )
     return replace(plan, values=row_text(written, b"(", plan.closing)) if own else plan
@@ -295,6 +302,17 @@ def _computed(
     )
 
 
+def _computed_of(
+    schema: TableSchema, written: Sequence[MappedColumn], comparisons: Sequence[tuple[int, Comparison]]
+) -> tuple[tuple[int, Comparison], ...]:
+    """The conditions for rows of these values: of all columns but long ones that no expression reads."""
+    words = frozenset[str]().union(*(words_of(column.expression or "") for column in schema.columns))
+    left_out = {
+        column.at for column in written if column.source.base in _LONG_TYPES and column.target.name.lower() not in words
+    }
+    return tuple((at, compare) for at, compare in comparisons if at not in left_out)
+
+
 def _zoned_keys(schema: TableSchema, row_key: Sequence[MappedColumn]) -> Iterator[Index]:
     """The unique indexes over expressions that depend on the time zone, in which rows of two row keys may meet."""
     found_by = {column.target.name.lower() for column in row_key}
@@ -306,6 +324,13 @@ def _zoned_keys(schema: TableSchema, row_key: Sequence[MappedColumn]) -> Iterato
             found_by <= {part.column.lower() for part in index.parts if part.column is not None and part.prefix is None}
         ):
             yield index
+
+
+def _untold(
+    schema: TableSchema, computed: Sequence[tuple[MappedColumn, Comparison]], row_key: Sequence[MappedColumn]
+) -> bool:
+    """Whether some key depends on the time zone, and nothing tells the source's value of it."""
+    return any(not _told(index, computed, schema) for index in _zoned_keys(schema, row_key))
 
 
 def _told(index: Index, computed: Sequence[tuple[MappedColumn, Comparison]], schema: TableSchema) -> bool:

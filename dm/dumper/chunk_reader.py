@@ -25,6 +25,7 @@ from pyarrow import compute
 
 from dm.config.endpoint import Endpoint
 from dm.dumper.chunk_file import HashedFile, SqlForm, open_chunk_file
+from dm.dumper.stored_values import StoredValues
 from dm.dumper.stream import ChunkSink
 from dm.dumpfiles.chunk_plan import (
     value_expression,
@@ -88,6 +89,7 @@ class ChunkTask:
     structure: str = ""  # of a keyless table: what it must be at its point
     sql: SqlForm | None = None  # None: a Parquet file
     destination: Destination | None = None  # where the rows go without a file
+    stored: StoredValues | None = None  # what is asked of the table first
     weight: float = 1.0  # estimated, as a share of a full chunk
 
     def __str__(self) -> str:
@@ -207,6 +209,7 @@ class ChunkReader:
     def read(self, connection: Connection, task: ChunkTask) -> ChunkResult:
         """Read the chunk through a session of the caller's, in whichever snapshot that has."""
         with self._condition_told(connection, task):
+            self._demand_stored(connection, task)
             if task.destination is not None:
                 return self._stream(task, task.destination, connection)
             return self._write(task, connection, None, None)
@@ -216,7 +219,12 @@ class ChunkReader:
         if normal_structure(snapshot.structure) != normal_structure(task.structure):
             return ChunkResult(task.table, task.generation, task.chunk, changed=True)
         with self._condition_told(snapshot.connection, task):
+            self._demand_stored(snapshot.connection, task)
             return self._write(task, snapshot.connection, snapshot.point, snapshot.structure)
+
+    def _demand_stored(self, connection: Connection, task: ChunkTask) -> None:
+        if task.stored is not None:
+            task.stored.demand(connection, "" if task.condition == "1" else task.condition, self.where)
 
     def close(self) -> None:
         """End the session of the target, if a chunk needed one."""

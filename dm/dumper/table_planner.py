@@ -18,6 +18,7 @@ from dm.dumper.chunk_reader import (
     shared_marker,
 )
 from dm.dumper.dump_run import DumpRun
+from dm.dumper.stored_values import StoredValues
 from dm.dumper.structures import read_sizes
 from dm.dumpfiles.chunk_plan import KeyWalk, WalkResult, conditions, in_innodb, rows_per_chunk, walked_key
 from dm.dumpfiles.destination import Destination
@@ -158,11 +159,15 @@ class TablePlanner:
         schema = self.schema(table.name, table.structure)
         key = None if table.keyless else walked_key(schema)
         json_types = self._asks_json_types(schema)
-        select = select_text(schema, key.index if key and table.bounds else None, json_types=json_types)
+        index = key.index if key and table.bounds else ""
+        select = select_text(schema, index or None, json_types=json_types)
         columns = selected_columns(schema, json_types=json_types)
-        stored = tuple(column for column in schema.columns if column.name in columns)
-        size = self.run.subtask.dumper.statement_size
-        form = SqlForm(table.name, stored, size, naming_key(schema)) if table.form == "sql" else None
+        written = tuple(column for column in schema.columns if column.name in columns)
+        subtask = self.run.subtask
+        zone, where, size = subtask.application_zone, subtask.dumper.where, subtask.dumper.statement_size
+        flavor = self.run.facts.flavor
+        stored = StoredValues.of(schema, flavor, plan.settings, zone=zone, index=index, where=where)
+        form = SqlForm(table.name, written, size, naming_key(schema)) if table.form == "sql" else None
         return [
             ChunkTask(
                 table=table.name,
@@ -177,6 +182,7 @@ class TablePlanner:
                 structure=table.structure if table.keyless else "",
                 sql=form,
                 destination=destination,
+                stored=stored,
                 weight=table.weight,
             )
             for chunk, condition in enumerate(conditions(key if table.bounds else None, table.bounds or ()))

@@ -139,11 +139,12 @@ def naming_key(schema: TableSchema) -> tuple[str, ...]:
 
 def shown_row(batch: pyarrow.RecordBatch, row: int, key: Sequence[str]) -> str:
     """A row for a person: the values of its key, or its number where it has none."""
-    values = [f"{name}={_shown(batch.column(name)[row].as_py())}" for name in key]
+    values = [f"{name}={shown_value(batch.column(name)[row].as_py())}" for name in key]
     return ", ".join(values) or f"number {row + 1} of its group"
 
 
-def _shown(value: bytes | None) -> str:
+def shown_value(value: bytes | None) -> str:
+    """A value for a person: a number, a text in quotes, or its bytes."""
     if value is None:
         return "NULL"
     text = value.decode("utf-8", "replace")

@@ -258,6 +258,16 @@ KINDS: tuple[ErrorKind, ...] = (
         "a string); or exclude the table with `block-allow-list`",
     ),
     ErrorKind(
+        "dump-computed-otherwise", 32927, "dump-unit", "upstream", "high",
+        "{table} has a row whose stored values are not what its expressions give in the time zone {zone}: {stored}, "
+        "for the row {key}. The target would compute other values than the source has",
+        "the session that wrote the row had another time_zone than the source's server. Where all applications of the "
+        "source set one themselves (Django: `+00:00`), write it as `application-time-zone` of the source under "
+        "`mysql-instances` in the task file, and start the task with --remove-meta. Else have the source compute them "
+        "again: in a session whose time_zone is {zone}, `ALTER TABLE {table} FORCE, ALGORITHM=COPY`, which rebuilds "
+        "the table; then `dmctl resume-task`; or exclude the table with `block-allow-list`",
+    ),
+    ErrorKind(
         "dump-json-cut", 32926, "dump-unit", "upstream", "high",
         "the server cuts what it gives for JSON column {column} of {table}: a document, or the list of its values' "
         "types, is longer than its `max_allowed_packet`",

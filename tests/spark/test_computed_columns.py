@@ -199,6 +199,38 @@ def test_a_load_computes_as_the_source_does(
 
 @pytest.mark.usefixtures("contrary")
 @pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize(("key", "form"), [("PRIMARY KEY", "none"), ("", "all"), ("PRIMARY KEY", "sql")])
+def test_a_load_takes_no_row_whose_stored_values_are_of_another_zone(
+    key: str, form: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(
+        upstream,
+        target,
+        f"CREATE TABLE t (id INT {key}, ts TIMESTAMP NULL, h VARCHAR(40) AS (CONCAT(ts)) STORED)",
+        "INSERT INTO t (id, ts) VALUES (1, '2020-07-01 23:30:00'), (2, '2020-07-01 12:30:00'), (3, NULL)",
+        "SET SESSION time_zone = '+09:00'",
+        "INSERT INTO t (id, ts) VALUES (4, '2020-07-02 07:00:00')",
+        rows=2,
+        dump_files="all" if form == "sql" else form,
+        dump_format="sql" if form == "sql" else "parquet",
+    )
+    with pytest.raises(DMError) as caught:
+        load.dump()
+    assert (caught.value.name, caught.value.retryable) == ("dump-computed-otherwise", False)
+    assert all(part in caught.value.message for part in (f"{load.schema}.t", SUMMER, "h = '2020-07-02 07:00:00'"))
+    # The way out that it names.
+    upstream.execute(f"SET SESSION time_zone = '{SUMMER}'", f"ALTER TABLE `{load.schema}`.t FORCE, ALGORITHM=COPY")
+    load.dump()
+    if form != "sql":
+        load.load()
+        columns = "id, UNIX_TIMESTAMP(ts), h"
+        found = rows(target, f"SELECT {columns} FROM `{load.target_schema}`.t ORDER BY id")
+        assert found == rows(upstream, f"SELECT {columns} FROM `{load.schema}`.t ORDER BY id")
+        assert len(found) == 4
+
+
+@pytest.mark.usefixtures("contrary")
+@pytest.mark.ci_flavor("mysql")
 def test_sql_files_do_not_tell_moments_to_a_session_of_the_sources_zone(
     upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
 ) -> None:

@@ -88,8 +88,8 @@ def is_computed(index: Index, table: TableSchema) -> bool:
 
 
 def column_depends_on_zone(column: Column, table: TableSchema) -> bool:
-    """The same of one generated column."""
-    return text_depends_on_zone(column.expression or "", table)
+    """Whether a generated column may have another value in another time zone, as a TIMESTAMP does of any local time."""
+    return column.base == "timestamp" or text_depends_on_zone(column.expression or "", table)
 
 
 def text_depends_on_zone(text: str, table: TableSchema) -> bool:

@@ -79,11 +79,11 @@ def _zone(
             zone = f"`application-time-zone` ({context.config.application_zone})"
         yield answers.warning(
             f"the target computes columns from TIMESTAMPs in {zone}; what the source's sessions of another zone store"
-            " is another value. A load compares no such column, nor does the syncer for a table without a key; for all"
-            f" others it pauses (36993): {some(stored)}",
+            " is another value, at which a dump pauses (32927), and so does the syncer (36993; of a table without a key"
+            f" it looks for such rows by a pass over the table, unless an index finds them): {some(stored)}",
             "where the applications of the source all set one time_zone (Django sets `+00:00`), write it as"
             " `application-time-zone` of the source under `mysql-instances`; else have the sessions that write these"
-            " tables use the server's time_zone. `dmctl diff` compares the columns after the load",
+            " tables use the server's time_zone",
         )
 
 
