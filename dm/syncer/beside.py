@@ -1,59 +1,80 @@
-"""What a sync unit's run has beside it where the tables of its source have more than one stream.
+"""What a sync unit's run has beside it: its role among the streams of its source.
 
-Shards that are held and read again (`sharding`), and tables that are loaded beside the stream (`joining`).
-Everything that a run does by itself stays in `unit.py`.
+An ordinary run is its source's only stream, with nothing beside it (`Beside`). Shards that are held are read again by
+a second pass (`dm.syncer.shards`), and tables are loaded beside the stream (`dm.syncer.joining`). Everything that a run
+does by itself stays in `unit.py`.
 
-Looks at the target, while something goes on beside a run, whether the run is to end because of it.
-
-Where nothing is to be looked for yet this thread sleeps.
+A `BesideWatch` looks at the target, while something goes on beside a run, whether the run is to end because of it.
+Where nothing is to be looked for yet its thread sleeps.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from dm.clock import Clock
+from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
+from dm.ident import TableName
+from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.origin import Origin
+from dm.sourcelog.stream.prepared import PreparedTransactions
+from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.apply.target_sessions import TargetSessions
+from dm.syncer.ddl.gate import DdlGate, GateSides, OpenGate
 from dm.syncer.parts import RunParts
 from dm.syncer.state_found import StateFound
 
 
-class Beside(Protocol):
-    """Asked by the run, in this order."""
+class Beside:
+    """Asked by the run, in this order but for `floor`; nothing is beside it where this is not overridden."""
+
+    def __init__(self, subtask: SubtaskConfig) -> None:
+        self.key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)  # whose progress the run has
+        self.rules = TableRules(subtask)  # of the run, once it has begun
 
     @property
-    def key(self) -> SubtaskKey:
-        """Whose progress the run has."""
-        ...
-
-    @property
-    def rules(self) -> TableRules:
-        """The rules of the run, once it has begun."""
-        ...
+    def main_key(self) -> SubtaskKey | None:
+        """Whose operators change with the run's own."""
+        return None
 
     def floor(self, position: Position) -> Position:
-        """From where on the binlog is needed, with this checkpoint."""
-        ...
+        """From where on the binlog is needed, with this checkpoint: all before it is done, or held by who needs it."""
+        return position
+
+    def attend(self, prepared: PreparedTransactions) -> None:
+        """The run has these XA transactions."""
 
     def create_tables(self, connection: TargetConnection) -> None:
         """Create progress tables beside those of every task."""
-        ...
 
     def begin(self, control: TargetConnection, taken: Takeover) -> bool:
         """Nothing older runs any more; False where this is not the time for a run. Raises DMError."""
-        ...
+        return True
 
     def join(self, control: TargetConnection, state: StateFound, origin: Origin, clock: Clock) -> None:
         """The state is read, and nothing is dispatched yet; raises DMError."""
-        ...
+
+    def bound(self, found: Position | None) -> Position | None:
+        """How far earlier runs may have gone beyond the checkpoint, if they have; `found` is stored."""
+        return found
+
+    def gate(self, sides: GateSides) -> DdlGate:
+        """What every statement has to pass."""
+        return OpenGate()
+
+    def structure_found(self, progress: ProgressWriter, schema: TableSchema) -> None:
+        """Rows have shown a structure, and are not applied yet; raises DMError."""
+
+    def others_have(self, progress: ProgressWriter, table: TableName, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """Which of these columns other shards of a table's target have, or may have."""
+        return ()
 
     def follow(
         self,
@@ -65,7 +86,7 @@ class Beside(Protocol):
         run: Callable[[], None],
     ) -> None:
         """Run, and do what is to be done after it; raises DMError."""
-        ...
+        run()
 
 
 LOOK_SECONDS: Final = 0.3
@@ -120,3 +141,33 @@ class BesideWatch:
         except BaseException as error:  # handed to the owner, which raises it in the unit's own thread
             if not self._stop.is_set():
                 self._failed(error)
+
+
+def run_until(
+    look: Callable[[TargetConnection], bool],  # whether the run is to end
+    parts: RunParts,
+    sessions: TargetSessions,
+    failed: Callable[[BaseException], None],
+    clock: Clock,
+    run: Callable[[], None],
+    pause: float = LOOK_SECONDS,
+) -> None:
+    """Run until a look at the target says that the stream is to end, or the run ends by itself; raises DMError."""
+    watch = BesideWatch(sessions.open, look, parts.reader.queue.break_off, failed, clock, pause)
+    watch.start()
+    watch.wake()
+    try:
+        run()
+    finally:
+        watch.stop()
+
+
+# When a run may give tables to another stream, or take them.
+
+
+def caught_up(state: StateFound, position: Position) -> bool:
+    """Whether a run is past all that any run did or announced, its tables' own points included."""
+    done = (state.checkpoint.bound, state.done.keyless, state.done.atomic, state.ordered.reached, state.ordered.done)
+    points = (point.point for point in state.checkpoint.tables.values())
+    announced = None if state.intent is None else state.intent.position
+    return all(other is None or position.covers(other) for other in (*done, *points, announced))

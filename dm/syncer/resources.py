@@ -51,9 +51,9 @@ class Resources:
     prepared: PreparedTransactions  # outlives a run
     record: StartRecord  # outlives a run
     hold: Hold | None  # on the relay's files
+    floor: Callable[[Position], Position]  # from where on the binlog is needed, with this L
     writers: KeyWriters | None = None  # where several sources have no order
     hint: OrderHint | None = None  # where they have one
-    floor: Callable[[Position], Position] | None = None  # from where on the binlog is needed, if not from L on
     missing: MissingRows = field(default_factory=MissingRows)
 
     @classmethod
@@ -63,7 +63,7 @@ class Resources:
         work_directory: Path,
         hold: Hold | None,
         clock: Clock,
-        floor: Callable[[Position], Position] | None = None,
+        floor: Callable[[Position], Position],
     ) -> Resources:
         """The resources that the task file allows."""
         quota = subtask.syncer.memory_quota
@@ -79,16 +79,16 @@ class Resources:
             PreparedTransactions(work_directory / "prepared"),
             StartRecord(work_directory / "begun"),
             hold,
+            floor,
             _writers(subtask, work_directory, clock),
             OrderHint(work_directory.parent, subtask.source_id, subtask.neighbours) if subtask.order else None,
-            floor,
         )
 
     def stored(self, position: Position) -> None:
         """Release what the checkpoint has passed: rows of decided XA transactions, relay files."""
         self.prepared.settled(position)
         if self.hold is not None:
-            self.hold.keep_from(position if self.floor is None else self.floor(position))
+            self.hold.keep_from(self.floor(position))
 
 
 def _writers(subtask: SubtaskConfig, work_directory: Path, clock: Clock) -> KeyWriters | None:

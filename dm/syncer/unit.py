@@ -28,9 +28,8 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
 from dm.progress.merge_order import create_order_table
-from dm.progress.tables import SubtaskKey, create_tables
+from dm.progress.tables import create_tables
 from dm.progress.takeover import Fence, Takeover, lock_holders, take_over
-from dm.rules.table_rules import TableRules
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.operators import EventPlace, Request, report
 from dm.sourcelog.stream.origin import open_origin
@@ -42,7 +41,6 @@ from dm.syncer.apply.undone_changes import undone_changes
 from dm.syncer.beside import Beside
 from dm.syncer.parts import RunParts
 from dm.syncer.resources import Resources
-from dm.syncer.shards.shard_run import ShardRun
 from dm.syncer.state_found import FirstCheckpoint, find_state
 from dm.syncer.sync_status import SyncStatus
 from dm.syncer.wiring import Ending, Sides, Wiring
@@ -69,10 +67,10 @@ class SyncUnit:
     ) -> None:
         self._subtask = subtask
         self._until = until
-        self._beside: Beside | None = None
+        self._beside: Beside = Beside(subtask)
         self._relay_directory = relay_directory
         # `spool` in the work directory is scratch, `prepared` survives a run.
-        self._resources = Resources.of(subtask, work_directory, hold, clock or SystemClock())
+        self._resources = Resources.of(subtask, work_directory, hold, clock or SystemClock(), self._beside.floor)
         self._status = SyncStatus(self._resources.clock)
         self._failure: BaseException | None = None
         self._failed_ticket: Ticket | None = None  # the earliest transaction that a lane could not apply
@@ -87,8 +85,7 @@ class SyncUnit:
         """Before the run: the source's tables may have more than one stream."""
         self._beside = beside
         self._resources = replace(self._resources, floor=beside.floor)
-        if isinstance(beside, ShardRun):
-            beside.prepared = self._resources.prepared
+        beside.attend(self._resources.prepared)
 
     # -- Unit
 
@@ -119,7 +116,7 @@ class SyncUnit:
         start = Position(place.server_uuid, place.file, place.offset)
         clock = self._resources.clock
         deadline = clock.monotonic() + ASK_SECONDS
-        floor = self._resources.floor or (lambda position: position)
+        floor = self._beside.floor
         while (mark := floor(parts.completions.mark.position)).same_files(start) and mark.order <= start.order:
             if clock.wait(self._ended, LOOK_SECONDS):
                 raise DMError("unit-not-there", question="passed")
@@ -224,25 +221,17 @@ class SyncUnit:
         try:
             connections, taken = self._take_over(stop)
             beside = self._beside
-            if beside is not None and not beside.begin(connections[CONTROL], taken):
+            if not beside.begin(connections[CONTROL], taken):
                 return
-            rules = TableRules(subtask) if beside is None else beside.rules
-            first = FirstCheckpoint(subtask, rules, resources, stop)
+            first = FirstCheckpoint(subtask, beside.rules, resources, stop)
             state = find_state(taken, connections[CONTROL], origin, resources, first)
-            if beside is not None:
-                beside.join(connections[CONTROL], state, origin, resources.clock)
-            shards = beside if isinstance(beside, ShardRun) else None
+            beside.join(connections[CONTROL], state, origin, resources.clock)
             ending = Ending(stop, self._fail, self._lane_failed, self._ending)
-            parts = Wiring(
-                subtask, rules, resources, Sides(origin, connections, state, shards), ending, self._until
-            ).parts()
+            parts = Wiring(subtask, beside, resources, Sides(origin, connections, state), ending, self._until).parts()
             self._parts = parts
             self._wired.set()
             self._status.attach(parts)
-            if beside is None:
-                self._follow(parts)
-            else:
-                beside.follow(parts, state, sessions, self._fail, resources.clock, lambda: self._follow(parts))
+            beside.follow(parts, state, sessions, self._fail, resources.clock, lambda: self._follow(parts))
         finally:
             sessions.close()
 
@@ -252,15 +241,13 @@ class SyncUnit:
     def _take_over(self, stop: threading.Event) -> tuple[Mapping[str, TargetConnection], Takeover]:
         """Open the sessions of all lanes, end an older run and take its place; raises DMError, or Stopped."""
         subtask, sessions = self._subtask, self._resources.sessions
-        beside = self._beside
-        key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id) if beside is None else beside.key
+        key = self._beside.key
         self._status.waiting(f"connecting to target {subtask.target.address}")
         control = sessions.open(CONTROL, several=True)
 
         def create() -> None:
             create_tables(control, key)
-            if beside is not None:
-                beside.create_tables(control)
+            self._beside.create_tables(control)
             if subtask.order is not None:
                 create_order_table(control, key)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from dm.changes.plan import PlanOptions
 from dm.config.selection import BlockAllowList
@@ -21,14 +22,12 @@ from dm.downstream.filter_session import FilterSession, SourceSession
 from dm.downstream.source_computing import filter_zone
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
-from dm.ident import TableName
 from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, worker_lane
 from dm.rules.block_allow import entries_taken_in
 from dm.rules.server_condition import Judges
-from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.assembler import TransactionAssembler
 from dm.sourcelog.stream.brought_back import asking
 from dm.sourcelog.stream.list_watch import ListWatch
@@ -55,13 +54,14 @@ from dm.syncer.apply.safe_mode_window import SafeModeWindow, WindowReplay
 from dm.syncer.apply.structures import TargetNames, TrackedStructures
 from dm.syncer.apply.table_counters import RowForms
 from dm.syncer.apply.target_sessions import FILTERS
+from dm.syncer.beside import Beside
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
 from dm.syncer.ddl.changed_rows import SourceViews
 from dm.syncer.ddl.execution import DdlExecution
+from dm.syncer.ddl.gate import GateSides
 from dm.syncer.ddl.plan import DumpWindow, PlanningState, SourceAnswers
 from dm.syncer.ddl.reading_ahead import ReadingAhead, StatementReading
 from dm.syncer.ddl.session import DdlSession
-from dm.syncer.ddl.shard_gate import ShardGate
 from dm.syncer.ddl.step import DdlSource, DdlTarget
 from dm.syncer.ddl.temporary_tables import TemporaryTables
 from dm.syncer.ddl.tracking import StructureTracking
@@ -69,7 +69,6 @@ from dm.syncer.dispatcher import Dispatcher
 from dm.syncer.order.merge_turn import MergeTurn, OrderRows, OwnSide
 from dm.syncer.parts import RunParts
 from dm.syncer.resources import Resources
-from dm.syncer.shards.shard_run import ShardRun
 from dm.syncer.state_found import StateFound
 
 
@@ -80,7 +79,6 @@ class Sides:
     origin: Origin
     connections: Mapping[str, TargetConnection]  # by lane
     state: StateFound
-    shards: ShardRun | None = None  # where the task merges shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +97,7 @@ class Wiring:
     def __init__(
         self,
         subtask: SubtaskConfig,
-        rules: TableRules,
+        beside: Beside,
         resources: Resources,
         sides: Sides,
         ending: Ending,
@@ -107,15 +105,15 @@ class Wiring:
     ) -> None:
         self._subtask = subtask
         self._settings = subtask.syncer
-        self._rules = rules
+        self._beside = beside
+        self._rules = rules = beside.rules
         self._resources = resources
         self._origin = sides.origin
         self._connections = sides.connections
         self._state = state = sides.state
-        self._shards = sides.shards
         self._ending = ending
         self._until = until
-        bound = state.checkpoint.bound if sides.shards is None else sides.shards.bound(state.checkpoint.bound)
+        bound = beside.bound(state.checkpoint.bound)
         if until is not None:
             until.demand_ahead(state.start, bound)
         self._completions = CompletionTracker(state.start)
@@ -126,8 +124,7 @@ class Wiring:
             clock=resources.clock,
         )
         # Held shards are read again, and what a person wants done with their events counts then.
-        floor = (lambda position: position) if self._shards is None else self._shards.floor
-        self._operators = Operators(subtask.task, state.operators, state.start, floor)
+        self._operators = Operators(subtask.task, state.operators, state.start, beside.floor)
         self._births = FileBirths(state.checkpoint.birth)
         self._progress = self._progress_writer()
         sessions = resources.sessions
@@ -283,7 +280,8 @@ class Wiring:
         source = SourceSide(self._rules, self._structures(), self._points)
         zone = filter_zone(self._connections[CONTROL]) if self._subtask.expression_filters else ""
         judges = Judges(self._weights, self._filters, zone)
-        target = TargetSide(self._schemas, self._names, self._plan_options(), judges, self._others_have)
+        others_have = partial(self._beside.others_have, self._progress)
+        target = TargetSide(self._schemas, self._names, self._plan_options(), judges, others_have)
         tables = LearnedTables(source, target, ordered, self._safe_mode, lanes, self._forms)
         return RowPlacing(
             tables, ordered, WindowReplay(self._safe_mode, state.undone), state.done, lanes, atomic=atomic
@@ -302,14 +300,7 @@ class Wiring:
     def _found(self, schema: TableSchema) -> None:
         """A structure that the reader has found is stored before the rows that showed it are applied."""
         self._progress.write_found(schema.name, TablePoint(schema, self._points.get(schema.name)))
-        if self._shards is not None and self._shards.optimistic:
-            self._progress.beside(self._shards.learning(schema))
-
-    def _others_have(self, table: TableName, columns: tuple[str, ...]) -> tuple[str, ...]:
-        shards = self._shards
-        if shards is None or not shards.optimistic:
-            return ()
-        return self._progress.ask(lambda connection: shards.others_have(connection, table, columns))
+        self._beside.structure_found(self._progress, schema)
 
     def _plan_options(self) -> PlanOptions:
         sessions = self._resources.sessions
@@ -348,21 +339,14 @@ class Wiring:
             clock,
             self._reading_ahead.begin,
         )
+        gate = self._beside.gate(GateSides(state.tracker, self._schemas, self._progress, session, clock))
         return DdlBarrier(
             known,
             self._points,
             state.intent,
             execution,
             StructureTracking(state.tracker, self._rules, self._schemas),
-            AroundSteps(lanes, self._progress, views, self._schemas.invalidate_all, rows.forget, self._gate(session)),
-        )
-
-    def _gate(self, session: DdlSession) -> ShardGate | None:
-        shards = self._shards
-        if shards is None:
-            return None
-        return ShardGate(
-            shards.reading(), self._state.tracker, self._schemas, self._progress, session, self._resources.clock
+            AroundSteps(lanes, self._progress, views, self._schemas.invalidate_all, rows.forget, gate),
         )
 
     # -- From the source
@@ -413,8 +397,7 @@ class Wiring:
         statements = request.statements
         if request.verb in ("replace", "inject"):
             statements = checked(statements, self._origin.plain_context, self._subtask.task)
-        source = self._shards.source_key if self._shards is not None and self._shards.second else None
-        return self._progress.change_operators(replace(request, statements=statements), source)
+        return self._progress.change_operators(replace(request, statements=statements), self._beside.main_key)
 
 
 def _forms_of(target: TargetConnection) -> tuple[bool, bool]:

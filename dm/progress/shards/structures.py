@@ -292,6 +292,27 @@ class ShardStructures:
         return bool(rows) and str(rows[0][0]) == form
 
 
+class NoStructures:
+    """In the pessimistic mode none are stored."""
+
+    def arrived(
+        self, connection: TargetConnection, shard: Shard, after: TableSchema | None, target: TableSchema | None
+    ) -> None:
+        """Nothing."""
+
+    def executed(self, connection: TargetConnection, shard: Shard) -> None:
+        """Nothing."""
+
+    def passed(self, connection: TargetConnection, shard: Shard, schema: TableSchema | None) -> None:
+        """Nothing."""
+
+    def learn(self, connection: TargetConnection, schemas: Iterable[TableSchema]) -> None:
+        """Nothing."""
+
+
+StoredStructures = ShardStructures | NoStructures
+
+
 def beyond(
     connection: TargetConnection, tables: ShardTables, target: TableName, executed: int
 ) -> set[tuple[str, TableName]]:

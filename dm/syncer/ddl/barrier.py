@@ -1,8 +1,9 @@
 """DDL: a plan, a barrier, then step by step, each announced before it is executed (invariant I6 of the protocol).
 
 What an event demands is decided first, by `dm.syncer.ddl.planner`, which writes nothing. Then the lanes are drained,
-the steps of the plan are executed and followed, and where they have led is stored: with the first intent of the next
-statement if that follows at once, else before anything else is done (`DdlBarrier.settle`).
+and the gate decides what is done of the plan now (`dm.syncer.ddl.gate`). The steps of its verdict are executed and
+followed, and where they have led is stored: with the first intent of the next statement if that follows at once, else
+before anything else is done (`DdlBarrier.settle`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from dataclasses import dataclass, replace
 import structlog
 
 from dm import faults
-from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.draft import OperationRefused, renamed
@@ -25,16 +25,14 @@ from dm.position import Position
 from dm.progress.checkpoint import TablePoint
 from dm.progress.intent import Intent
 from dm.progress.operators import Operator
-from dm.progress.shards.group import GOES_ON, GroupDdl, Standing
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.progress_writer import ProgressWriter, StatementEnd
 from dm.syncer.ddl.changed_rows import SourceViews
 from dm.syncer.ddl.execution import REFUSED_DDL, DdlExecution
-from dm.syncer.ddl.optimistic_gate import Early, NoAnnouncements, Passage, Way
+from dm.syncer.ddl.gate import Act, DdlGate, GateVerdict
 from dm.syncer.ddl.plan import DdlPlan, PlanningState, StatementEvent, pausing
 from dm.syncer.ddl.planner import plan, plan_injection
-from dm.syncer.ddl.shard_gate import ShardGate
 from dm.syncer.ddl.step import CutOver, Execute
 from dm.syncer.ddl.tracking import StructureTracking
 
@@ -52,7 +50,7 @@ class AroundSteps:
     views: SourceViews
     invalidate: Callable[[], None]  # what is known of the target's tables
     forget: Callable[[], None]  # what was learned from tables of both sides
-    gate: ShardGate | None = None  # of a shard merge
+    gate: DdlGate
 
 
 class DdlBarrier:
@@ -128,115 +126,32 @@ class DdlBarrier:
         (CREATE TABLE .. SELECT), since they are not applied yet: there it is the transaction's begin.
         """
         gate = self._around.gate
-        if gate is not None:
+        if gate.singly:
             self.settle()
-            intent = self._stand_still(end)
-            self._progress.write()
-            with self._tracker.changing() as before:
-                self._run_gated(gate, planned, intent, end, before, point)
-            return
         intent = self._stand_still(end)
+        if gate.singly:
+            self._progress.write()
         with self._tracker.changing() as before:
-            self._run_steps(planned, end, intent)
-            self._go_on(planned, planned.followed, before, point)
-
-    def _run_gated(
-        self,
-        gate: ShardGate,
-        planned: DdlPlan,
-        intent: Intent | None,
-        end: Position,
-        before: Tracked,
-        point: Position,
-    ) -> None:
-        """The same where shards are merged; each statement is stored by itself."""
-        original, planned = planned, gate.of_one_shard(planned)
-        if not planned.steps:
-            self._go_on(planned, set(), before, point)
-            self.settle()
-            return
-        nothing = replace(planned, steps=(), online={})
-        like = gate.like_held(planned)
-        if like is not None:
-            gate.wait_with(*like)
-            self._hold(gate, like[0].table, nothing, before, point)
-            return
-        ddl = gate.ddl(planned)
-        way = gate.way(ddl, planned, original)
-        if isinstance(way, Passage):
-            self._pass(gate, ddl, way, end, before, point)
-            return
-        if isinstance(way, Early):
-            self._hold(gate, way.table, nothing, before, point)
-            return
-        kept = frozenset() if ddl is None else frozenset(self._tracker.kept_columns(ddl.shard.table))
-        if ddl is not None and way is Way.UNDECIDED:
-            self._hold(gate, ddl.shard.table, nothing, before, point)
-            return
-        standing = None if ddl is None else gate.arrive(ddl, planned)
-        if ddl is not None and standing not in GOES_ON:
-            self._hold(gate, ddl.shard.table, nothing, before, point)
-            return
-        if ddl is None:
-            self._run_steps(planned, end, intent)
-            early = gate.early(planned)
-            if early is not None:
-                self._hold(gate, early.table, planned, before, point)
-                return
+            verdict = gate.decide(planned, end, intent)
+            with self.execution.announcing(verdict.announcements or self._progress):
+                self._run_steps(verdict, end)
+            waiting = verdict.waiting or verdict.tell()
+            touched, beside = verdict.planned.followed, verdict.beside
+            if waiting:
+                touched, beside = {waiting}, gate.hold(waiting)
+                self._points.pop(waiting, None)
+            self._go_on(verdict.planned, touched, before, point, beside=beside)
+            if gate.singly:
+                self.settle()
+        if waiting:
+            faults.hit("shard.held")
         else:
-            if not self._run_group_ddl(gate, ddl, planned, end):
-                self._hold(gate, ddl.shard.table, nothing, before, point)
-                return
-            if gate.optimistic is not None:
-                gate.optimistic.restore_kept(ddl.shard.table, kept)
-        self._go_on(planned, planned.followed, before, point, beside=gate.beside(ddl, planned))
-        self.settle()
+            verdict.stored()
 
-    def _pass(
-        self,
-        gate: ShardGate,
-        ddl: GroupDdl | None,
-        way: Passage,
-        end: Position,
-        before: Tracked,
-        point: Position,
-    ) -> None:
-        """What a shard's event is for the target now, in its turn, which ends when all of it is stored."""
-        self._around.invalidate()
-        with self.execution.announcing(NoAnnouncements()):
-            self._run_steps(way.planned, end, None)
-        faults.hit("shard.widened")
-        if ddl is not None and way.kept is not None and gate.optimistic is not None:
-            gate.optimistic.restore_kept(ddl.shard.table, way.kept)
-        self._go_on(way.planned, way.planned.followed, before, point, beside=way.beside)
-        self.settle()
-        faults.hit("shard.structure_stored")
-
-    def _hold(self, gate: ShardGate, table: TableName, planned: DdlPlan, before: Tracked, point: Position) -> None:
-        """The stream goes on without the table; its event is read again by a second pass."""
-        held = gate.hold(table)
-        self._points.pop(table, None)
-        self._go_on(planned, {table}, before, point, beside=held)
-        self.settle()
-        faults.hit("shard.held")
-
-    def _run_group_ddl(self, gate: ShardGate, ddl: GroupDdl, planned: DdlPlan, end: Position) -> bool:
-        """Execute what all shards of a target table have arrived at, unless that is done; then follow it.
-
-        False: nothing is done, since not all are there any more.
-        """
-        with gate.turn(ddl, end) as (standing, intent):
-            if standing is Standing.COMPLETE:
-                self._around.invalidate()
-                with self.execution.announcing(gate.announcements(ddl, planned)):
-                    self._run_steps(planned, end, intent)
-        if standing is Standing.EXECUTED:
-            self._run_steps(planned, end, None, follow=True)
-        return standing in GOES_ON
-
-    def _run_steps(self, planned: DdlPlan, end: Position, intent: Intent | None, *, follow: bool = False) -> None:
+    def _run_steps(self, verdict: GateVerdict, end: Position) -> None:
         """The steps one by one; those to be followed only are not executed."""
-        intent, done = (None, True) if follow else self._executed_whole(planned, end, intent)
+        planned = verdict.planned
+        intent, done = (None, True) if verdict.at_target else self._executed_whole(planned, end, verdict.intent)
         number = 0
         for step in planned.steps:
             if isinstance(step, CutOver):
@@ -284,7 +199,7 @@ class DdlBarrier:
         The event may be another one of the group, or a filter may have changed: these steps need not have the whole.
         """
         steps = [step for step in planned.steps if isinstance(step, Execute)]
-        if intent is None or not steps or intent.piece < self._after_pieces(planned):
+        if intent is None or not steps or intent.piece < self._around.gate.number_of_whole(planned):
             return intent, False
         if intent.refused:
             return None, False  # nothing was executed, and a person may have corrected what stood against a piece
@@ -295,10 +210,6 @@ class DdlBarrier:
         with pausing(whole.piece.text):
             self.execution.run(whole, intent.piece, end, intent)
         return intent, True
-
-    def _after_pieces(self, planned: DdlPlan) -> int:
-        """The number of the whole. Of a group's DDL, shards have in common only what is executed, which comes first."""
-        return len(planned.pieces) if self._around.gate is None else planned.after_executed
 
     def _stand_still(self, end: Position) -> Intent | None:
         """The barrier; gives what an earlier run announced at this place."""
@@ -315,7 +226,7 @@ class DdlBarrier:
         before: Tracked,
         point: Position,
         injected: Operator | None = None,
-        beside: Callable[[TargetConnection], None] | None = None,
+        beside: Act | None = None,
     ) -> None:
         """Store where we are and what the tables are like from here on."""
         faults.hit("syncer.after_ddl_record")
@@ -329,10 +240,8 @@ class DdlBarrier:
         tables = {table: TablePoint(schema, self._points.get(table)) for table, schema in changed.items()}
         # As long as points are asked about, also those of names that are no longer there.
         tables |= {table: TablePoint(None, self._points[table]) for table in gone & self._points.keys()}
-        if self._around.gate is not None:
-            # A second pass knows its tables by their rows: the next run would leave out one without.
-            rest = self._around.gate.reading.rules.of_pass
-            tables |= {table: TablePoint(None, self._points.get(table)) for table in gone & rest}
+        # A second pass knows its tables by their rows: the next run would leave out one without.
+        tables |= {table: TablePoint(None, self._points.get(table)) for table in gone & self._around.gate.of_pass}
         gone = gone - tables.keys()
         self._progress.hold(StatementEnd(point, tables, frozenset(gone), injected, planned.online, beside))
         self._unsettled = True

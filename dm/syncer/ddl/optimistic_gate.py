@@ -6,15 +6,13 @@ turn of the target's table, without intents, and the turn ends when the shard's 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
-from enum import Enum
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from dm import faults
-from dm.clock import Clock
 from dm.downstream.connection import TargetConnection
-from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.charset import Collated
@@ -23,49 +21,21 @@ from dm.mysql.schema.interpretation import SchemaState, interpret
 from dm.mysql.schema.joined_table import keys_for_rows
 from dm.mysql.schema.shard_column import differing_values, other_values
 from dm.mysql.schema.table import TableSchema
-from dm.mysql.schema.tracker import SchemaTracker
 from dm.mysql.sql.operation import AddColumn, CreateTable
 from dm.mysql.sql.own_values import own_values
 from dm.mysql.sql.piece import Piece
 from dm.progress.intent import Intent
 from dm.progress.shards.group import GroupDdl, Shard
-from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.structures import GroupSurvey, ShardStructures
-from dm.rules.owned_tables import OwnedTables
 from dm.syncer.apply.lanes import Stopped
-from dm.syncer.apply.progress_writer import ProgressWriter
+from dm.syncer.ddl.gate import Act, GateSides, GateVerdict
 from dm.syncer.ddl.plan import DdlPlan
-from dm.syncer.ddl.session import DdlSession
+from dm.syncer.ddl.shard_gate import ShardGate, ShardReading
 from dm.syncer.ddl.shard_policy import OtherShard, Surrounding, Verdict, admit, alone, decide, dismiss
 from dm.syncer.ddl.step import CutOver, Execute, Step, TrackOnly
 
 WAIT_SECONDS: Final = 5.0  # for a group about which nothing can be decided yet, before the table is held
 _LOOK_SECONDS: Final = 0.2
-
-Act = Callable[[TargetConnection], None]
-
-
-class Way(Enum):
-    """How a statement goes on that does not pass at once."""
-
-    GATE = "all shards have to come to it"
-    UNDECIDED = "not every source has joined, or a structure is not known yet"
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """An event that goes on at once: the steps for the target, and what is stored with the L after it."""
-
-    planned: DdlPlan
-    beside: Act
-    kept: frozenset[str] | None = None  # what the tracker knew before, where the event adds nothing to it
-
-
-@dataclass(frozen=True, slots=True)
-class Early:
-    """A new table that the target does not take before others' statements: it is held at its CREATE TABLE."""
-
-    table: TableName
 
 
 class NoAnnouncements:
@@ -78,51 +48,41 @@ class NoAnnouncements:
         """Nothing was."""
 
 
-@dataclass(frozen=True, slots=True)
-class OptimisticState:
-    """Where a gate reads and writes."""
+class OptimisticGate(ShardGate):
+    """A statement passes at once, unless all shards have to come to it."""
 
-    structures: ShardStructures
-    groups: ShardGroups
-    rules: OwnedTables
-    tracker: SchemaTracker
-    schemas: TargetSchemas
-    held: Collection[TableName]  # of the source, as they are at the moment
-    strict: bool
+    _enters = True
 
+    def __init__(self, reading: ShardReading, structures: ShardStructures, sides: GateSides, *, strict: bool) -> None:
+        super().__init__(reading, sides)
+        self._structures = structures
+        self._groups = reading.groups
+        self._strict = strict  # nothing waits for other shards
 
-class OptimisticGate:
-    """Asked about each plan before the gate is; belongs to the unit's own thread."""
+    def _has_others(self, table: TableName) -> bool:
+        """The target need not be as they are."""
+        return False
 
-    def __init__(
-        self,
-        state: OptimisticState,
-        progress: ProgressWriter,
-        session: DdlSession,
-        clock: Clock,
-        claimed: Callable[[TargetConnection, Act], None],
-    ) -> None:
-        self._state = state
-        self._progress = progress
-        self._session = session
-        self._clock = clock
-        self._claimed = claimed
+    def _created(self, made: list[Shard]) -> None:
+        """The target takes each as it is."""
 
     # -- A statement that alters a shard
 
-    def way(self, ddl: GroupDdl, planned: DdlPlan) -> Passage | Way:
-        """How the DDL goes on. Where it passes, the turn is taken. Raises DMError, or Stopped."""
+    def _altered(self, ddl: GroupDdl, planned: DdlPlan) -> GateVerdict | None:
+        """The verdict; None where all shards have to come to the DDL. Where it passes, the turn is taken."""
         shard = ddl.shard
         before = self._before(planned, shard.table)
         if any(isinstance(step, Execute) and step.by_hand for step in planned.steps):
-            return self._by_hand(shard, planned)
+            # A person's statements, as they are; what the shard itself lost stays at the target.
+            self._session.take_turn(shard.target)
+            return self._passing(planned, self._following(planned))
         if before is None and self._alone(shard):
-            return Way.GATE
+            return None
         if before is None:
             raise DMError(
                 "shard-structure-unknown",
                 table=shard.table,
-                task=self._state.groups.key.task,
+                task=self._groups.key.task,
                 statement="; ".join(ddl.statements),
             )
         until = self._clock.monotonic() + WAIT_SECONDS
@@ -132,7 +92,7 @@ class OptimisticGate:
                 break
             self._session.end_turn()
             if self._clock.monotonic() >= until:
-                return Way.UNDECIDED
+                return GateVerdict.held(shard.table, planned)
             if self._session.pause(_LOOK_SECONDS):
                 raise Stopped
         if survey.gated or verdict is None or verdict.gate:
@@ -140,19 +100,31 @@ class OptimisticGate:
             why = "another shard waits for it" if verdict is None else verdict.gate
             if survey.others:
                 self._demand_gate_allowed(ddl, planned, why, before)
-            return Way.GATE
-        return Passage(
+            return None
+        kept = frozenset(self._tracker.kept_columns(shard.table))
+        return self._passing(
             self._rewritten(planned, verdict),
             lambda connection: self._store(connection, shard, survey, verdict),
-            frozenset(self._state.tracker.kept_columns(shard.table)),
+            lambda: self._restore_kept(shard.table, kept),
         )
+
+    def _passing(self, planned: DdlPlan, beside: Act, done: Callable[[], None] = lambda: None) -> GateVerdict:
+        """What an event is for the target now, in its turn, which ends when all of it is stored."""
+        self._schemas.invalidate_all()
+
+        def tell() -> None:
+            faults.hit("shard.widened")
+            done()
+
+        stored = partial(faults.hit, "shard.structure_stored")
+        return GateVerdict(planned, announcements=NoAnnouncements(), tell=tell, beside=beside, stored=stored)
 
     def _decided(
         self, shard: Shard, ddl: GroupDdl, planned: DdlPlan, before: TableSchema
     ) -> tuple[GroupSurvey, Verdict | None]:
         """One look at the group, in its turn, and the decision where there can be one."""
         self._session.take_turn(shard.target)
-        target = self._state.schemas.read(shard.target)
+        target = self._schemas.read(shard.target)
         there = () if target is None else [column.name for column in target.columns]
         found = list[tuple[GroupSurvey, Verdict | None]]()
 
@@ -169,18 +141,18 @@ class OptimisticGate:
                     self._loosen(connection, shard, verdict)
             found.append((survey, verdict))
 
-        self._progress.beside(lambda connection: self._claimed(connection, act))
+        self._progress.beside(lambda connection: self.reading.claimed(connection, act))
         faults.hit("shard.decided")
         return found[0]
 
     def _loosen(self, connection: TargetConnection, shard: Shard, verdict: Verdict) -> None:
         """Which columns have a default for shards that lack them only, before they get it."""
-        self._state.structures.loosen(connection, shard.target, verdict.loose_meanwhile)
+        self._structures.loosen(connection, shard.target, verdict.loose_meanwhile)
         faults.hit("shard.loosened")
 
     def _surveyed(self, connection: TargetConnection, shard: Shard, form: str, there: Sequence[str]) -> GroupSurvey:
         """The group, under the latch and in the turn: a turn that was lost before is another one's by now."""
-        survey = self._state.structures.survey(connection, shard, form, there)
+        survey = self._structures.survey(connection, shard, form, there)
         if not self._session.has_turn(connection):
             raise DMError("shard-ddl-out-of-turn", target=shard.target, number=survey.revision)
         return survey
@@ -191,20 +163,20 @@ class OptimisticGate:
             for other in survey.others
             if other.schema is not None
         )
-        left = frozenset(self._state.tracker.kept_columns(shard.table))
-        return Surrounding(target, others, survey.loose, survey.kept, left, self._state.rules.filled(shard.table))
+        left = frozenset(self._tracker.kept_columns(shard.table))
+        return Surrounding(target, others, survey.loose, survey.kept, left, self._rules.filled(shard.table))
 
     def _database(self, schema: str) -> Collated:
-        return self._state.tracker.database_charset(schema)
+        return self._tracker.database_charset(schema)
 
     def _alone(self, shard: Shard) -> bool:
-        group = self._progress.ask(lambda connection: self._state.groups.group(connection, shard.target))
+        group = self._progress.ask(lambda connection: self._groups.group(connection, shard.target))
         return group.joined and all(each.table == shard.table for each in group.members) and len(group.members) <= 1
 
     def _demand_gate_allowed(self, ddl: GroupDdl, planned: DdlPlan, why: str, before: TableSchema) -> None:
         """Raise DMError where a statement must not wait for the others, or where no wait makes it exact."""
         statement = "; ".join(ddl.statements)
-        if self._state.strict:
+        if self._strict:
             raise DMError("shard-ddl-strict", why=why, statement=statement)
         for step in planned.steps:
             if isinstance(step, Execute) and (differing := self._unequal(step.piece, before)):
@@ -225,19 +197,17 @@ class OptimisticGate:
     def _before(self, planned: DdlPlan, table: TableName) -> TableSchema | None:
         """The shard's structure at a statement; None where it is not known."""
         moved = next((step.old for step in planned.steps if isinstance(step, CutOver)), table)
-        schema = self._state.tracker.get(moved)
+        schema = self._tracker.get(moved)
         return None if schema is None else renamed(schema, table)
 
-    def structure_after(self, planned: DdlPlan, table: TableName) -> TableSchema | None:
-        """The shard's structure after its statement; None where it is not known."""
-        before = self._before(planned, table)
+    def _arrival(self, planned: DdlPlan, shard: Shard) -> tuple[TableSchema | None, TableSchema | None]:
+        """The shard's structure after its statement, None where it is not known, and the target's with its keys."""
+        before, target = self._before(planned, shard.table), self._schemas.read(shard.target)
         pieces = [step.piece for step in planned.steps if isinstance(step, Execute)]
-        return None if before is None else self._structure_after(before, pieces)
-
-    def target_of(self, shard: Shard) -> TableSchema | None:
-        """The target's table as `undergone` asks for it."""
-        target = self._state.schemas.read(shard.target)
-        return None if target is None else keys_for_rows(target, self._state.rules.filled(shard.table))
+        return (
+            None if before is None else self._structure_after(before, pieces),
+            None if target is None else keys_for_rows(target, self._rules.filled(shard.table)),
+        )
 
     def _structure_after(self, before: TableSchema, pieces: list[Piece]) -> TableSchema | None:
         table = before.name
@@ -245,7 +215,7 @@ class OptimisticGate:
         for piece in pieces:
             if schema is None:
                 return None
-            around = SchemaState({table: schema}.get, self._state.tracker.database_charset, lenient=True)
+            around = SchemaState({table: schema}.get, self._tracker.database_charset, lenient=True)
             try:
                 schema = interpret(piece, around).get(table, schema)
             except OperationRefused:
@@ -269,34 +239,33 @@ class OptimisticGate:
         return replace(planned, steps=tuple(steps))
 
     def _store(self, connection: TargetConnection, shard: Shard, survey: GroupSurvey, verdict: Verdict) -> None:
-        schema = self._state.tracker.get(shard.table)
+        schema = self._tracker.get(shard.table)
         assert schema is not None
 
         def act(one: TargetConnection) -> None:
-            self._state.structures.store(one, shard, schema, survey, kept=verdict.kept, loose=verdict.loose)
+            self._structures.store(one, shard, schema, survey, kept=verdict.kept, loose=verdict.loose)
 
-        self._claimed(connection, act)
-
-    def _by_hand(self, shard: Shard, planned: DdlPlan) -> Passage:
-        """A person's statements, as they are; what the shard itself lost stays at the target."""
-        self._session.take_turn(shard.target)
-        return Passage(planned, self.following(planned))
+        self.reading.claimed(connection, act)
 
     # -- Other statements
 
-    def creation(self, planned: DdlPlan) -> Passage | Early | None:
-        """A table that becomes a shard of a target table that is there; None for any other event. Takes the turn."""
+    def _of_one(self, planned: DdlPlan, original: DdlPlan) -> GateVerdict | None:
+        """The verdict about a shard that is created or dropped; None for any other event. Takes the turn."""
+        return self._creation(planned) or self._removal(planned, original)
+
+    def _creation(self, planned: DdlPlan) -> GateVerdict | None:
+        """A table that becomes a shard of a target table that is there, or waits for others' statements."""
         made = [step for step in planned.steps if isinstance(step, Execute) and self._makes(step)]
         if len(made) != 1:
             return None
         (step,) = made
-        shard = Shard(step.piece.table, self._state.rules.route(step.piece.table))
-        self._progress.ask(lambda connection: self._state.groups.ensure(connection, [shard.target]))
+        shard = Shard(step.piece.table, self._rules.route(step.piece.table))
+        self._progress.ask(lambda connection: self._groups.ensure(connection, [shard.target]))
         self._session.take_turn(shard.target)
-        target = self._state.schemas.read(shard.target)
+        target = self._schemas.read(shard.target)
         if target is None:
             return None
-        around = SchemaState(self._state.tracker.get, self._state.tracker.database_charset, lenient=True)
+        around = SchemaState(self._tracker.get, self._tracker.database_charset, lenient=True)
         created = interpret(step.piece, around).get(shard.table)
         if created is None:
             return None
@@ -304,56 +273,56 @@ class OptimisticGate:
 
         def act(connection: TargetConnection) -> None:
             survey = self._surveyed(connection, shard, "", [column.name for column in target.columns])
-            if self._state.groups.between(connection, shard.target):  # whoever executed it is gone
-                self._state.groups.waits(connection, shard, self._state.held)
-                self._state.structures.learn_early(connection, created)
+            if self._groups.between(connection, shard.target):  # whoever executed it is gone
+                self._groups.waits(connection, shard, self.reading.held)
+                self._structures.learn_early(connection, created)
                 return
             try:
                 verdict = admit(created, self._around(survey, target, shard))
             except DMError:
-                if not self._state.groups.waits(connection, shard, self._state.held):
+                if not self._groups.waits(connection, shard, self.reading.held):
                     raise
-                self._state.structures.learn_early(connection, created)
+                self._structures.learn_early(connection, created)
                 return
             if verdict.loose_meanwhile != survey.loose:
                 self._loosen(connection, shard, verdict)
             found.append((survey, verdict))
 
-        self._progress.beside(lambda connection: self._claimed(connection, act))
+        self._progress.beside(lambda connection: self.reading.claimed(connection, act))
         if not found:
             self._session.end_turn()
             faults.hit("shard.early")
-            return Early(shard.table)
+            return GateVerdict.held(shard.table, planned)
         faults.hit("shard.decided")
         survey, verdict = found[0]
 
         def beside(connection: TargetConnection) -> None:
             def enter(one: TargetConnection) -> None:
-                self._state.groups.enter(one, shard)
-                schema = self._state.tracker.get(shard.table) or created
-                self._state.structures.store(one, shard, schema, survey, kept=frozenset(), loose=verdict.loose)
+                self._groups.enter(one, shard)
+                schema = self._tracker.get(shard.table) or created
+                self._structures.store(one, shard, schema, survey, kept=frozenset(), loose=verdict.loose)
 
-            self._claimed(connection, enter)
+            self.reading.claimed(connection, enter)
 
         only = replace(planned, steps=tuple(TrackOnly(each.piece) if each is step else each for each in planned.steps))
         first = [replace(step, piece=Piece.of(text, step.piece.context), track="not") for text in verdict.statements[0]]
-        return Passage(replace(only, steps=(*first, *only.steps)), beside)
+        return self._passing(replace(only, steps=(*first, *only.steps)), beside)
 
-    def removal(self, original: DdlPlan, planned: DdlPlan) -> Passage | None:
+    def _removal(self, planned: DdlPlan, original: DdlPlan) -> GateVerdict | None:
         """A shard that is dropped: the target need not accept its structure any more. None for any other event.
 
         `original` has the statement, which the plan only follows. Where several are dropped at once, the next
         statement of another shard sees it.
         """
         drops = (step for step in original.steps if isinstance(step, Execute) and step.piece.verb == "DROP TABLE")
-        dropped = [step for step in drops if self._state.rules.wanted(step.piece.table)]
+        dropped = [step for step in drops if self._rules.wanted(step.piece.table)]
         if len(dropped) != 1:
             return None
         (step,) = dropped
-        shard = Shard(step.piece.table, self._state.rules.route(step.piece.table))
-        leaving = self._state.tracker.get(shard.table)
+        shard = Shard(step.piece.table, self._rules.route(step.piece.table))
+        leaving = self._tracker.get(shard.table)
         self._session.take_turn(shard.target)
-        target = self._state.schemas.read(shard.target)
+        target = self._schemas.read(shard.target)
         found = list[tuple[GroupSurvey, Verdict]]()
 
         def act(connection: TargetConnection) -> None:
@@ -363,8 +332,8 @@ class OptimisticGate:
                 around = self._around(survey, target, shard)
                 found.append((survey, dismiss(leaving, around, step.piece.context, self._database)))
 
-        self._progress.ask(lambda connection: self._state.groups.ensure(connection, [shard.target]))
-        self._progress.beside(lambda connection: self._claimed(connection, act))
+        self._progress.ask(lambda connection: self._groups.ensure(connection, [shard.target]))
+        self._progress.beside(lambda connection: self.reading.claimed(connection, act))
         if not found:
             self._session.end_turn()
             return None
@@ -373,23 +342,23 @@ class OptimisticGate:
 
         def beside(connection: TargetConnection) -> None:
             def leave(one: TargetConnection) -> None:
-                self._state.structures.narrowed(one, shard.target, survey, verdict.loose)
-                self._state.groups.leave(one, shard)
+                self._structures.narrowed(one, shard.target, survey, verdict.loose)
+                self._groups.leave(one, shard)
                 faults.hit("shard.left")
 
-            self._claimed(connection, leave)
+            self.reading.claimed(connection, leave)
 
         first = [replace(step, piece=Piece.of(text, step.piece.context), track="not") for text in verdict.narrowing]
-        return Passage(replace(planned, steps=(*first, *planned.steps)), beside)
+        return self._passing(replace(planned, steps=(*first, *planned.steps)), beside)
 
     def _makes(self, step: Execute) -> bool:
         operation = step.piece.operation
-        return isinstance(operation, CreateTable) and not operation.or_replace and self._state.rules.wanted(
+        return isinstance(operation, CreateTable) and not operation.or_replace and self._rules.wanted(
             operation.table
         )  # fmt: skip
 
-    def following(self, planned: DdlPlan) -> Act:
-        """What is stored after an event that changed structures of shards without a decision."""
+    def _following(self, planned: DdlPlan) -> Act:
+        """What commits with the L after an event that changed structures of shards without a decision."""
 
         def store(connection: TargetConnection) -> None:
             tables = [
@@ -397,16 +366,16 @@ class OptimisticGate:
                 for step in planned.steps
                 if not isinstance(step, CutOver)
                 for table in step.piece.tables
-                if self._state.rules.wanted(table)
+                if self._rules.wanted(table)
             ]
-            schemas = [schema for table in tables if (schema := self._state.tracker.get(table)) is not None]
-            self._claimed(connection, lambda one: self._state.structures.learn(one, schemas))
+            schemas = [schema for table in tables if (schema := self._tracker.get(table)) is not None]
+            self.reading.claimed(connection, lambda one: self._structures.learn(one, schemas))
 
         return store
 
-    def restore_kept(self, table: TableName, kept: frozenset[str]) -> None:
+    def _restore_kept(self, table: TableName, kept: frozenset[str]) -> None:
         """What a statement dropped the target has dropped, or the group remembers: the tracker need not."""
-        schema = self._state.tracker.get(table)
+        schema = self._tracker.get(table)
         if schema is not None:
             left = tuple(sorted(name for name in kept if schema.column(name) is None))
-            self._state.tracker.set(replace(schema, kept=left))
+            self._tracker.set(replace(schema, kept=left))

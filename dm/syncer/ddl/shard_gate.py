@@ -6,38 +6,32 @@ writer, under the claims of the reading.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from dm import faults
-from dm.clock import Clock
 from dm.downstream.connection import TargetConnection
-from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.partition import losing_rows
 from dm.mysql.schema.partition_rows import differing_rows
 from dm.mysql.schema.shard_column import differing_values
 from dm.mysql.schema.table import TableSchema
-from dm.mysql.schema.tracker import SchemaTracker
 from dm.mysql.sql.operation import CreateTable, RenameTable
 from dm.mysql.sql.piece import Piece
 from dm.position import Position
 from dm.progress.intent import Intent
 from dm.progress.lane_rows import LaneClaim
-from dm.progress.shards.group import GroupDdl, Shard, Standing
+from dm.progress.shards.group import GOES_ON, GroupDdl, Shard, Standing
 from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.holds import HeldTable, hand_over, put_held
-from dm.progress.shards.structures import ShardStructures
+from dm.progress.shards.structures import StoredStructures
 from dm.rules.owned_tables import OwnedTables
 from dm.syncer.apply.lanes import Stopped
-from dm.syncer.apply.progress_writer import ProgressWriter
-from dm.syncer.ddl.optimistic_gate import Early, OptimisticGate, OptimisticState, Passage, Way
+from dm.syncer.ddl.gate import Act, GateSides, GateVerdict
 from dm.syncer.ddl.plan import DdlPlan
-from dm.syncer.ddl.session import DdlSession
 from dm.syncer.ddl.shard_form import form_of
 from dm.syncer.ddl.step import CutOver, Execute, Forget, Step, TrackOnly
 
@@ -57,13 +51,18 @@ class ShardReading:
     held: dict[TableName, HeldTable]  # of the source
     holding: Callable[[], None]  # a table is held from now on
     undecided: Callable[[Position], tuple[str, ...]]  # XA transactions at L
-    structures: ShardStructures | None = None  # in the optimistic mode
-    strict: bool = False  # and it waits for nobody
+    structures: StoredStructures
 
     @property
     def second(self) -> bool:
         """Whether this is a second pass."""
         return self.main is not None
+
+    def claimed(self, connection: TargetConnection, act: Act) -> None:
+        """Do something in an open transaction under the claims of the reading."""
+        if self.main is not None:
+            self.main.advance(connection, None)
+        act(connection)
 
 
 class GroupAnnouncements:
@@ -98,43 +97,137 @@ class GroupAnnouncements:
 
 
 class ShardGate:
-    """Asked about each plan; belongs to the unit's own thread."""
+    """The gate of the pessimistic mode: all shards come to each statement; `OptimisticGate` is another one."""
 
-    def __init__(
-        self,
-        reading: ShardReading,
-        tracker: SchemaTracker,
-        schemas: TargetSchemas,
-        progress: ProgressWriter,
-        session: DdlSession,
-        clock: Clock,
-    ) -> None:
+    singly = True
+
+    def __init__(self, reading: ShardReading, sides: GateSides) -> None:
         self.reading = reading
-        self._tracker = tracker
-        self._schemas = schemas
-        self._progress = progress
-        self._session = session
-        self._clock = clock
+        self._tracker = sides.tracker
+        self._schemas = sides.schemas
+        self._progress = sides.progress
+        self._session = sides.session
+        self._clock = sides.clock
         self._rules = reading.rules
-        self.optimistic: OptimisticGate | None = None
-        if reading.structures is not None:
-            state = OptimisticState(
-                reading.structures, reading.groups, reading.rules, tracker, schemas, reading.held.keys(), reading.strict
-            )
-            self.optimistic = OptimisticGate(state, progress, session, clock, self._claimed)
 
-    def store(self, act: Callable[[TargetConnection], None]) -> None:
+    @property
+    def of_pass(self) -> frozenset[TableName]:
+        """The tables that a second pass still has."""
+        return self._rules.of_pass
+
+    def number_of_whole(self, planned: DdlPlan) -> int:
+        """Of a group's DDL, shards have in common only what is executed, which comes first."""
+        return planned.after_executed
+
+    def store(self, act: Act) -> None:
         """Do something in a transaction under the claims of the reading."""
-        self._progress.beside(lambda connection: self._claimed(connection, act))
+        self._progress.beside(lambda connection: self.reading.claimed(connection, act))
 
-    def _claimed(self, connection: TargetConnection, act: Callable[[TargetConnection], None]) -> None:
-        if self.reading.main is not None:
-            self.reading.main.advance(connection, None)
-        act(connection)
+    # -- The verdict
+
+    def decide(self, planned: DdlPlan, end: Position, intent: Intent | None) -> GateVerdict:
+        """Of a plan that may be about a shard, or about all of a group; raises DMError, or Stopped."""
+        original, planned = planned, self._of_one_shard(planned)
+        if not planned.steps:
+            return GateVerdict(planned)
+        if (like := self._like_held(planned)) is not None:
+            self._wait_with(*like)
+            return GateVerdict.held(like[0].table, planned)
+        ddl = self._ddl(planned)
+        if ddl is not None:
+            self._ensure([ddl.shard.target])
+            return self._altered(ddl, planned) or self._with_all(ddl, planned, end)
+        made = self._made(planned)
+        return self._of_one(planned, original) or GateVerdict(
+            planned, intent, tell=lambda: self._created(made), beside=self._beside(planned)
+        )
+
+    def _with_all(self, ddl: GroupDdl, planned: DdlPlan, end: Position) -> GateVerdict:
+        """What all shards of a target table have come to is executed, unless it is done; else the table is held.
+
+        It is executed in the turn of the target's table, which ends when that is stored.
+        """
+        shard = ddl.shard
+        kept = frozenset(self._tracker.kept_columns(shard.table))
+        standing = self._arrive(ddl, planned)
+        if standing in GOES_ON:
+            standing = self._begin(shard)
+        if standing not in GOES_ON:
+            return GateVerdict.held(shard.table, planned)
+
+        def passed() -> None:
+            self._restore_kept(shard.table, kept)
+
+        if standing is Standing.EXECUTED:
+            return GateVerdict(planned, at_target=True, tell=passed, beside=self._passed(shard))
+
+        def executed() -> None:
+            faults.hit("shard.after_execute")
+            self.store(partial(self._executed, shard, self._tracker.get(shard.table)))
+            faults.hit("shard.executed")
+            self._session.end_turn()
+            passed()
+
+        groups = self.reading.groups
+        intent = self._progress.ask(lambda connection: groups.announced(connection, shard, end))
+        faults.hit("shard.begun")
+        self._schemas.invalidate_all()
+        by_hand = any(isinstance(step, Execute) and step.by_hand for step in planned.steps)
+        announcements = GroupAnnouncements(self, shard, by_hand=by_hand)
+        return GateVerdict(planned, intent, announcements, tell=executed, beside=self._passed(shard))
+
+    # -- What the optimistic mode does otherwise
+
+    _enters = False  # whether a new table is a shard with the L after its CREATE TABLE, whatever its structure is
+
+    def _altered(self, ddl: GroupDdl, planned: DdlPlan) -> GateVerdict | None:
+        """The verdict about a group's DDL that passes; None where all shards have to come to it."""
+        return None
+
+    def _of_one(self, planned: DdlPlan, original: DdlPlan) -> GateVerdict | None:
+        """The verdict about a shard that comes or goes; None where the target's table stays as it is."""
+        return None
+
+    def _arrival(self, planned: DdlPlan, shard: Shard) -> tuple[TableSchema | None, TableSchema | None]:
+        """The shard's structure after its statement, and the target's as `undergone` asks for it; None: not needed."""
+        return None, None
+
+    def _following(self, planned: DdlPlan) -> Act | None:
+        """What commits with the L after an event that changed structures of shards without a decision."""
+        return None
+
+    def _restore_kept(self, table: TableName, kept: frozenset[str]) -> None:
+        """What a statement dropped the target has dropped, or the group remembers: the tracker need not."""
+
+    def _has_others(self, table: TableName) -> bool:
+        """Whether the target's table has other shards, or has had some: then it is there, and as they are."""
+        if not self._rules.wanted(table):
+            return False
+        groups, target = self.reading.groups, self._rules.route(table)
+        members = self._progress.ask(lambda connection: groups.group(connection, target)).members
+        if any((each.source_id, each.table) != (groups.key.source_id, table) for each in members):
+            return True
+        known = self._progress.ask(lambda connection: groups.known(connection, target))
+        return known and self._schemas.read(target) is not None
+
+    def _created(self, made: list[Shard]) -> TableName | None:
+        """Say that the target has new tables; gives one whose structure the group has not come to: it has to wait."""
+        groups, fits = self.reading.groups, list[bool]()
+
+        def act(shard: Shard, schema: TableSchema | None, connection: TargetConnection) -> None:
+            fits.append(groups.created(connection, shard, schema))
+
+        self._ensure([shard.target for shard in made])
+        for shard in made:
+            self.store(partial(act, shard, self._tracker.get(shard.table)))
+        early = next((shard.table for shard, like in zip(made, fits, strict=True) if not like), None)
+        if early is not None:
+            faults.hit("shard.early")
+        return early
 
     # -- What a plan is about
 
-    def of_one_shard(self, planned: DdlPlan) -> DdlPlan:
+    def _of_one_shard(self, planned: DdlPlan) -> DdlPlan:
         """The plan without the execution of what is about one shard and not about all.
 
         It goes, alone or with its schema, or gets another name in its group, or a new one comes. The target's schema
@@ -176,18 +269,7 @@ class ShardGate:
         rules = self._rules
         return rules.wanted(old) and rules.wanted(new) and rules.route(old) == rules.route(new)
 
-    def _has_others(self, table: TableName) -> bool:
-        """Whether the target's table has other shards, or has had some: then it is there, and as they are."""
-        if self.optimistic is not None or not self._rules.wanted(table):
-            return False
-        groups, target = self.reading.groups, self._rules.route(table)
-        members = self._progress.ask(lambda connection: groups.group(connection, target)).members
-        if any((each.source_id, each.table) != (groups.key.source_id, table) for each in members):
-            return True
-        known = self._progress.ask(lambda connection: groups.known(connection, target))
-        return known and self._schemas.read(target) is not None
-
-    def ddl(self, planned: DdlPlan) -> GroupDdl | None:
+    def _ddl(self, planned: DdlPlan) -> GroupDdl | None:
         """The group's DDL that an event is, if it is one; raises DMError where nobody can tell."""
         executed = [step for step in planned.steps if isinstance(step, Execute)]
         gated = [step for step in executed if step.piece.verb in _GATED]
@@ -204,7 +286,7 @@ class ShardGate:
         pieces = [step.piece.route(self._rules.route) for step in gated]
         return GroupDdl(shards.pop(), form_of(pieces), tuple(piece.text for piece in pieces))
 
-    def like_held(self, planned: DdlPlan) -> tuple[Shard, Shard] | None:
+    def _like_held(self, planned: DdlPlan) -> tuple[Shard, Shard] | None:
         """A new shard with the structure of another one that is held, and that one; raises DMError."""
         for step in planned.pieces:
             operation = step.piece.operation
@@ -226,21 +308,17 @@ class ShardGate:
 
     # -- The way through
 
-    def arrive(self, ddl: GroupDdl, planned: DdlPlan) -> Standing:
+    def _arrive(self, ddl: GroupDdl, planned: DdlPlan) -> Standing:
         """Say that the shard is at its DDL; waits for other sources for a moment. Raises DMError, or Stopped."""
         groups, structures, found = self.reading.groups, self.reading.structures, list[Standing]()
-        self._ensure([ddl.shard.target])
         differing = self._other_partitions(ddl.shard, planned)
-        target = None if self.optimistic is None else self.optimistic.target_of(ddl.shard)
-
-        after = None if self.optimistic is None else self.optimistic.structure_after(planned, ddl.shard.table)
+        after, target = self._arrival(planned, ddl.shard)
 
         def act(connection: TargetConnection) -> None:
             found.append(groups.arrive(connection, ddl, after, target))
             if differing is not None and found[0] is not Standing.EXECUTED:  # nor left out by a person
                 raise differing
-            if structures is not None:
-                structures.arrived(connection, ddl.shard, after, target)
+            structures.arrived(connection, ddl.shard, after, target)
 
         self.store(act)
         faults.hit("shard.ready")
@@ -277,60 +355,33 @@ class ShardGate:
         value = found[0][0]
         return value if isinstance(value, int) else None
 
-    def way(self, ddl: GroupDdl | None, planned: DdlPlan, original: DdlPlan) -> Passage | Early | Way | None:
-        """How an event goes on in the optimistic mode; None where that mode has nothing to say."""
-        if self.optimistic is None:
-            return None
-        if ddl is None:
-            return self.optimistic.creation(planned) or self.optimistic.removal(original, planned)
-        self._ensure([ddl.shard.target])
-        return self.optimistic.way(ddl, planned)
-
     def _ensure(self, targets: list[TableName]) -> None:
         self._progress.ask(lambda connection: self.reading.groups.ensure(connection, targets))
 
     def _look(self, shard: Shard) -> Standing:
         return self._progress.ask(lambda connection: self.reading.groups.look(connection, shard))
 
-    @contextmanager
-    def turn(self, ddl: GroupDdl, end: Position) -> Iterator[tuple[Standing, Intent | None]]:
-        """The turn of the target's table: where the DDL stands in it, and what somebody announced."""
-        shard, groups = ddl.shard, self.reading.groups
+    def _begin(self, shard: Shard) -> Standing:
+        """Where a DDL stands in the turn of the target's table; where it is complete, it is begun and has the turn."""
+        groups = self.reading.groups
         self._session.take_turn(shard.target)
-        try:
-            standing = self._look(shard)
-            if standing is Standing.EXECUTED:
-                yield standing, None
-                return
+        standing = self._look(shard)
+        if standing is not Standing.EXECUTED:
             begun = list[Standing]()
             self.store(lambda connection: begun.append(groups.begin(connection, shard)))
-            if begun[0] is not Standing.COMPLETE:
-                yield begun[0], None  # there is one more shard now, or one has been altered
-                return
-            # What is begun is not skipped any more: nobody says so between this look and the execution.
-            if self._progress.ask(lambda connection: groups.skipped(connection, shard)):
-                self.store(lambda connection: groups.executed(connection, shard, None))
-                faults.hit("unlock.skipped")
-                yield Standing.EXECUTED, None
-                return
-            announced = self._progress.ask(lambda connection: groups.announced(connection, shard, end))
-            faults.hit("shard.begun")
-            yield Standing.COMPLETE, announced
-            faults.hit("shard.after_execute")
-            self.store(partial(self._executed, shard, self._tracker.get(shard.table)))
-            faults.hit("shard.executed")
-        finally:
+            standing = begun[0]  # there may be one more shard now, or one may have been altered
+        # What is begun is not skipped any more: nobody says so between this look and the execution.
+        if standing is Standing.COMPLETE and self._progress.ask(lambda connection: groups.skipped(connection, shard)):
+            self.store(lambda connection: groups.executed(connection, shard, None))
+            faults.hit("unlock.skipped")
+            standing = Standing.EXECUTED
+        if standing is not Standing.COMPLETE:
             self._session.end_turn()
+        return standing
 
     def _executed(self, shard: Shard, schema: TableSchema | None, connection: TargetConnection) -> None:
-        if self.reading.structures is not None:
-            self.reading.structures.executed(connection, shard)
+        self.reading.structures.executed(connection, shard)
         self.reading.groups.executed(connection, shard, schema)
-
-    def announcements(self, ddl: GroupDdl, planned: DdlPlan) -> GroupAnnouncements:
-        """Where the execution stores its intents."""
-        by_hand = any(isinstance(step, Execute) and step.by_hand for step in planned.steps)
-        return GroupAnnouncements(self, ddl.shard, by_hand=by_hand)
 
     def demand_same_values(self, shard: Shard, intent: Intent) -> None:
         """Raise DMError where shards may differ in the values of a new column."""
@@ -344,22 +395,7 @@ class ShardGate:
         if len(self._progress.ask(lambda connection: self.reading.groups.group(connection, shard.target)).members) > 1:
             raise DMError("ddl-values-differ", what=differing, statement=intent.statement, position=intent.position)
 
-    def early(self, planned: DdlPlan) -> Shard | None:
-        """A new shard whose structure the group has not come to yet: it is to be held. Raises DMError."""
-        if self.optimistic is not None:
-            return None  # the target takes it as it is
-        groups, early = self.reading.groups, list[Shard]()
-        made = self._made(planned)
-        self._ensure([shard.target for shard in made])
-        for shard in made:
-            schema, found = self._tracker.get(shard.table), list[bool]()
-            self.store(partial(_created, groups, shard, schema, found))
-            early += [] if found[0] else [shard]
-        if early:
-            faults.hit("shard.early")
-        return early[0] if early else None
-
-    def wait_with(self, shard: Shard, model: Shard) -> None:
+    def _wait_with(self, shard: Shard, model: Shard) -> None:
         """A new shard is held with the one whose structure it has, and goes on with it."""
         groups = self.reading.groups
         self.store(lambda connection: groups.like(connection, shard, model))
@@ -367,8 +403,8 @@ class ShardGate:
 
     # -- What commits with L
 
-    def hold(self, table: TableName) -> Callable[[TargetConnection], None]:
-        """The table is held from here on; gives what is to be stored with the L after the event."""
+    def hold(self, table: TableName) -> Act:
+        """The table is held from here on; gives what is to be stored with the L behind the event."""
         place = self._progress.stored
         held = HeldTable(table, place, self._tracker.get(table), self.reading.undecided(place))
         self.reading.held[table] = held
@@ -382,23 +418,25 @@ class ShardGate:
             if second:
                 hand_over(connection, key.second, key, lambda name: self._rules.online.real(name) == table != name)
 
-        return lambda connection: self._claimed(connection, store)
+        return lambda connection: self.reading.claimed(connection, store)
 
-    def beside(self, ddl: GroupDdl | None, planned: DdlPlan) -> Callable[[TargetConnection], None] | None:
-        """What is to be stored with the L after an event that was followed."""
+    def _passed(self, shard: Shard) -> Act:
+        """The shard is behind what all have come to."""
         groups, structures = self.reading.groups, self.reading.structures
-        if ddl is not None:
 
-            def passed(connection: TargetConnection) -> None:
-                groups.passed(connection, ddl.shard)
-                if structures is not None:
-                    structures.passed(connection, ddl.shard, self._tracker.get(ddl.shard.table))
+        def passed(connection: TargetConnection) -> None:
+            groups.passed(connection, shard)
+            structures.passed(connection, shard, self._tracker.get(shard.table))
 
-            return lambda connection: self._claimed(connection, passed)
-        made = [] if self.optimistic is None else self._made(planned)
+        return lambda connection: self.reading.claimed(connection, passed)
+
+    def _beside(self, planned: DdlPlan) -> Act | None:
+        """Which shards come, go or get other names, and what the others are like."""
+        groups, structures = self.reading.groups, self.reading.structures
+        made = self._made(planned) if self._enters else []
         gone, renamed = self._gone(planned), self._renamed(planned)
         if not (made or gone or renamed):
-            return None if self.optimistic is None else self.optimistic.following(planned)
+            return self._following(planned)
         self._ensure([shard.target for shard in (*made, *gone, *(shard for shard, _ in renamed))])
 
         def changed(connection: TargetConnection) -> None:
@@ -410,12 +448,10 @@ class ShardGate:
                 faults.hit("shard.renamed")
             for shard in made:
                 groups.enter(connection, shard)
-            if structures is not None:
-                tables = [*(shard.table for shard in made), *(name for _, name in renamed)]
-                found = [schema for table in tables if (schema := self._tracker.get(table)) is not None]
-                structures.learn(connection, found)
+            tables = [*(shard.table for shard in made), *(name for _, name in renamed)]
+            structures.learn(connection, [schema for table in tables if (schema := self._tracker.get(table))])
 
-        return lambda connection: self._claimed(connection, changed)
+        return lambda connection: self.reading.claimed(connection, changed)
 
     def _gone(self, planned: DdlPlan) -> list[Shard]:
         """Shards that an event drops; where it is only followed, those that go with a schema or out of their group."""
@@ -459,12 +495,6 @@ class ShardGate:
             if self._rules.wanted(table):
                 made.append(Shard(table, self._rules.route(table)))
         return made
-
-
-def _created(
-    groups: ShardGroups, shard: Shard, schema: TableSchema | None, found: list[bool], connection: TargetConnection
-) -> None:
-    found.append(groups.created(connection, shard, schema))
 
 
 def _unsupported(step: Execute, why: str) -> DMError:

@@ -22,13 +22,13 @@ from dm.progress.takeover import Takeover
 from dm.rules.owned_tables import BesideShare
 from dm.sourcelog.stream.until import UntilPosition
 from dm.syncer.apply.target_sessions import TargetSessions
-from dm.syncer.joining.one_stream import OneStream, caught_up, run_until
+from dm.syncer.beside import Beside, caught_up, run_until
 from dm.syncer.parts import RunParts
 from dm.syncer.state_found import StateFound
 from dm.unit import JSON
 
 
-class MainRun(OneStream):
+class MainRun(Beside):
     """One reading of main; where nothing is loaded beside it, an ordinary run."""
 
     def __init__(self, subtask: SubtaskConfig, *, bounded: bool = False, call_at: float = 0.0) -> None:

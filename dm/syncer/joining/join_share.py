@@ -24,8 +24,8 @@ from dm.progress.lane_rows import CONTROL
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.syncer.apply.target_sessions import TargetSessions
+from dm.syncer.beside import Beside, caught_up, run_until
 from dm.syncer.ddl.execution import Structures
-from dm.syncer.joining.one_stream import OneStream, caught_up, run_until
 from dm.syncer.parts import RunParts
 from dm.syncer.state_found import StateFound
 
@@ -33,7 +33,7 @@ _LOOK_SECONDS: Final = 0.1  # main may wait
 _FOLLOWING: Final[tuple[Phase, ...]] = ("loading", "undo", "near", "until")
 
 
-class ShareRun(OneStream):
+class ShareRun(Beside):
     """One run of the share; `main` is whose tables they are to be."""
 
     def __init__(self, subtask: SubtaskConfig, main: SubtaskKey, joining: Joining) -> None:

@@ -25,16 +25,19 @@ from dm.progress.shards.group import READ_AGAIN, Shard, ShardGroup, Standing
 from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.holds import HeldTable, begin_second, earliest, read_held, return_second, undecided_before
 from dm.progress.shards.sources import expect_sources
-from dm.progress.shards.structures import ShardStructures
+from dm.progress.shards.structures import NoStructures, ShardStructures
 from dm.progress.shards.tables import create_shard_tables, lock_id
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.rules.owned_tables import OwnedTables
 from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.prepared import PreparedTransactions
+from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.apply.target_sessions import TargetSessions
-from dm.syncer.beside import BesideWatch
-from dm.syncer.ddl.shard_gate import ShardReading
+from dm.syncer.beside import Beside, BesideWatch
+from dm.syncer.ddl.gate import DdlGate, GateSides
+from dm.syncer.ddl.optimistic_gate import OptimisticGate
+from dm.syncer.ddl.shard_gate import ShardGate, ShardReading
 from dm.syncer.parts import RunParts
 from dm.syncer.shards.pass_end import PassEnd
 from dm.syncer.state_found import StateFound
@@ -82,19 +85,21 @@ class Unresolved:
         return self.source_id, self.table
 
 
-class ShardRun:
+class ShardRun(Beside):
     """One reading; `main` is None for main, its claim for a second pass, which has an `end`."""
 
     def __init__(self, subtask: SubtaskConfig, main: LaneClaim | None = None, end: PassEnd | None = None) -> None:
+        super().__init__(subtask)
         self._subtask = subtask
         self._main = main
         self._end = end
-        self._own = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
+        self._own = self.key
         self.key = self._own if main is None else self._own.second
-        self._groups = ShardGroups(self._own, optimistic=subtask.shard_mode == "optimistic")
-        self._structures = ShardStructures(self._own) if subtask.shard_mode == "optimistic" else None
+        self.optimistic = subtask.shard_mode == "optimistic"  # structures are stored
+        self._groups = ShardGroups(self._own, optimistic=self.optimistic)
+        self._structures = ShardStructures(self._own)
         self.held: dict[TableName, HeldTable] = {}
-        self.rules = OwnedTables(subtask)
+        self.rules: OwnedTables = OwnedTables(subtask)
         self.claim: LaneClaim | None = None
         self.prepared: PreparedTransactions | None = None  # of the unit
         self.due = False  # of main: a second pass is stored
@@ -106,19 +111,18 @@ class ShardRun:
         self._log = structlog.get_logger()
 
     @property
-    def source_key(self) -> SubtaskKey:
-        """Whose progress the source's stream has."""
-        return self._own
-
-    @property
     def second(self) -> bool:
         """Whether this is a second pass."""
         return self._main is not None
 
     @property
-    def optimistic(self) -> bool:
-        """Whether structures are stored."""
-        return self._structures is not None
+    def main_key(self) -> SubtaskKey | None:
+        """Of main, in a second pass."""
+        return self._own if self.second else None
+
+    def attend(self, prepared: PreparedTransactions) -> None:
+        """Those of the unit."""
+        self.prepared = prepared
 
     def create_tables(self, connection: TargetConnection) -> None:
         """Create the tables of shard merge."""
@@ -176,39 +180,36 @@ class ShardRun:
             for table, point in state.checkpoint.tables.items()
             if point.schema is not None and self.rules.wanted(table) and self.rules.owned(table)
         ]
-        if self._structures is not None and schemas:
+        if self.optimistic and schemas:
             with claimed(control, state.claims[CONTROL]):
                 self._learned(control, schemas)
 
-    def learning(self, schema: TableSchema) -> Callable[[TargetConnection], None]:
-        """What stores a structure that rows have shown, under the claim of this reading."""
-        return lambda connection: self._learned(connection, [schema])
+    def structure_found(self, progress: ProgressWriter, schema: TableSchema) -> None:
+        """It is stored for the others, under the claim of this reading."""
+        if self.optimistic:
+            progress.beside(lambda connection: self._learned(connection, [schema]))
 
     def _learned(self, connection: TargetConnection, schemas: Iterable[TableSchema]) -> None:
-        if self._structures is not None:
-            if self._main is not None:
-                self._main.advance(connection, None)
-            self._structures.learn(connection, schemas)
+        self.reading().claimed(connection, lambda one: self._structures.learn(one, schemas))
 
-    def others_have(self, connection: TargetConnection, table: TableName, columns: tuple[str, ...]) -> tuple[str, ...]:
-        """Which of these columns other shards of a table's target have, or may have."""
-        if self._structures is None:
+    def others_have(self, progress: ProgressWriter, table: TableName, columns: tuple[str, ...]) -> tuple[str, ...]:
+        """In the pessimistic mode all have the same."""
+        if not self.optimistic:
             return ()
-        return self._structures.others_have(connection, Shard(table, self.rules.route(table)), columns)
+        shard = Shard(table, self.rules.route(table))
+        return progress.ask(lambda connection: self._structures.others_have(connection, shard, columns))
 
     def reading(self) -> ShardReading:
         """For the gate."""
-        strict = self._subtask.strict_optimistic
-        return ShardReading(
-            self._groups,
-            self.rules,
-            self._main,
-            self.held,
-            self._holding,
-            self._undecided,
-            self._structures,
-            strict,
-        )
+        structures = self._structures if self.optimistic else NoStructures()
+        return ShardReading(self._groups, self.rules, self._main, self.held, self._holding, self._undecided, structures)
+
+    def gate(self, sides: GateSides) -> DdlGate:
+        """The gate of the task's mode."""
+        reading, strict = self.reading(), self._subtask.strict_optimistic
+        if self.optimistic:
+            return OptimisticGate(reading, self._structures, sides, strict=strict)
+        return ShardGate(reading, sides)
 
     def bound(self, found: Position | None) -> Position | None:
         """What runs may have done beyond the checkpoint: nothing after the end of a pass, which all of its had."""

@@ -101,7 +101,7 @@ def forgotten_by_a_start(patch: pytest.MonkeyPatch, _: Scene) -> None:
 
     def begin_anew(run: ShardRun, control: TargetConnection, taken: Takeover) -> bool:
         with claimed(control, taken.claims[CONTROL]):
-            control.execute(f"DELETE FROM {ShardTables.of(run.source_key).ddl.sql} WHERE state = 'open'")
+            control.execute(f"DELETE FROM {ShardTables.of(run.main_key or run.key).ddl.sql} WHERE state = 'open'")
         return begin(run, control, taken)
 
     patch.setattr(ShardRun, "begin", begin_anew)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,11 +15,13 @@ from dm.ident import TableName
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.split import split
+from dm.position import Position
 from dm.progress.intent import Intent
-from dm.progress.shards.group import GroupDdl, Shard, Standing
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
 from dm.syncer.ddl.execution import DdlExecution
+from dm.syncer.ddl.gate import GateVerdict, OpenGate
 from dm.syncer.ddl.plan import DdlPlan
+from dm.syncer.ddl.shard_gate import ShardGate
 from dm.syncer.ddl.step import CutOver, Execute, Step, TrackOnly
 from dm.syncer.ddl.temporary_tables import TemporaryTables
 from tests.unit.syncer.ddl.planning import PLACE, Looking, query
@@ -75,35 +77,17 @@ class Noting(DdlExecution):
             self.given.append((number, intent))
 
 
-class Gate:
-    """Of a group whose shards have all come."""
-
-    optimistic = None
-    reading = SimpleNamespace(rules=SimpleNamespace(of_pass=frozenset()))
+class Gate(OpenGate):
+    """Of a group whose shards have all come, and one of which has announced what it executes."""
 
     def __init__(self, intent: Intent) -> None:
         self._intent = intent
 
-    def of_one_shard(self, planned: DdlPlan) -> DdlPlan:
-        return planned
+    def decide(self, planned: DdlPlan, end: Position, intent: Intent | None) -> GateVerdict:
+        return GateVerdict(planned, self._intent)
 
-    def nothing(self, *_: object) -> None:
-        return None
-
-    like_held = way = beside = nothing
-
-    def ddl(self, planned: DdlPlan) -> GroupDdl:
-        return GroupDdl(Shard(TARGET, TARGET), "form", (WHOLE,))
-
-    def arrive(self, *_: object) -> Standing:
-        return Standing.COMPLETE
-
-    def announcements(self, *_: object) -> Any:
-        return None
-
-    @contextmanager
-    def turn(self, *_: object) -> Iterator[tuple[Standing, Intent]]:
-        yield Standing.COMPLETE, self._intent
+    def number_of_whole(self, planned: DdlPlan) -> int:
+        return ShardGate.number_of_whole(cast(Any, self), planned)
 
 
 def executed(
@@ -126,7 +110,7 @@ def executed(
         cast(Any, None),
         lambda: None,
         lambda: None,
-        cast(Any, Gate(intent)) if shards else None,
+        Gate(intent) if shards else OpenGate(),
     )
     monkeypatch.setattr(execution, "rest", lambda: None)
     barrier = DdlBarrier(Looking().known, {}, None if shards else intent, execution, cast(Any, tracking), around)

@@ -17,6 +17,7 @@ from dm.mysql.sql.piece import Piece
 from dm.progress.operators import Operator
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
+from dm.syncer.ddl.gate import OpenGate
 from dm.syncer.ddl.plan import DdlPlan, PlanningState, SourceAnswers, StatementEvent
 from dm.syncer.ddl.step import CutOver, Execute, Step, TrackOnly
 from dm.syncer.ddl.temporary_tables import TemporaryTables
@@ -44,13 +45,16 @@ class Breaking:
     def get(self, *_: object) -> Any:
         raise self._error
 
+    def announcing(self, *_: object) -> AbstractContextManager[None]:
+        return nullcontext()
+
     run = follow = get
 
 
 def barrier(known: PlanningState, error: Exception | None = None) -> DdlBarrier:
     """One whose lanes are drained, and nothing else goes well."""
     still = SimpleNamespace(drain=lambda: None)
-    around = AroundSteps(cast(Any, still), cast(Any, still), cast(Any, still), lambda: None, lambda: None)
+    around = AroundSteps(cast(Any, still), cast(Any, still), cast(Any, still), lambda: None, lambda: None, OpenGate())
     breaking: Any = Breaking(error or LookupError("not where it should be"))
     return DdlBarrier(known, {}, None, breaking, breaking, around)
 
