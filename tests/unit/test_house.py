@@ -62,6 +62,17 @@ def test_a_class_name_stands_once() -> None:
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
+def test_the_call_of_a_program_is_its_last_line() -> None:
+    """What stands after it is not there yet when the program runs."""
+    found = [
+        f"{module.relative_to(PACKAGE)}:{node.lineno}"
+        for module in MODULES
+        for node in ast.parse(module.read_text(encoding="utf-8")).body[:-1]
+        if isinstance(node, ast.If) and "__main__" in ast.dump(node.test)
+    ]
+    assert found == []
+
+
 def arguments_of_constructor(made: ast.ClassDef) -> int:
     """How many things the constructor takes, 0 where the class has none of its own."""
     for node in made.body:
