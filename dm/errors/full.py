@@ -317,6 +317,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "--remove-meta; from a flashback leave out the table (`--tables`)",
     ),
     ErrorKind(
+        "load-row-not-found", 34937, "load-unit", "downstream", "high",
+        "a row that was just written into {table} is not found there by the key that it has at the source: {row}",
+        "a trigger of the target gives rows another key: drop it at the target, then `dmctl resume-task`",
+    ),
+    ErrorKind(
         "load-rows-differ", 34923, "load-unit", "downstream", "high",
         "a statement of {rows} rows changed {affected} rows of {table}",
         "look for triggers or a proxy at the target that change the effect of statements; the rows were not "

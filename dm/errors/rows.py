@@ -137,7 +137,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "{table} computes values from TIMESTAMPs, which depend on the time zone, and the target has no name for the"
         " zone in which the source computes them ({zone})",
-        "load the zones (`mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql` at the target). If the"
+        "load the zones (`mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql` at a MySQL or MariaDB; a TiDB"
+        " takes them from the directory /usr/share/zoneinfo of each tidb-server's host: install tzdata there). If the"
         " source's `time_zone` is SYSTEM, write its zone as `timezone` in the task file. Then `dmctl resume-task`",
     ),
     ErrorKind(

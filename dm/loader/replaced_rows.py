@@ -131,18 +131,18 @@ class ReplacedRows:
             self.connection.execute("SET NAMES binary")
             return
         for key in self.destination.own_keys:
-            for there in self._with_the_key_of(key, mine, replacing):
+            for there in self._with_the_key_of(key, row, mine, replacing):
                 if self._at_source(there):
                     raise self._lost(key.index, row, _shown(there), refused)
 
-    def _with_the_key_of(self, key: OwnKey, mine: bytes, replacing: bytes) -> list[dict[Column, Any]]:
+    def _with_the_key_of(self, key: OwnKey, row: str, mine: bytes, replacing: bytes) -> list[dict[Column, Any]]:
         """The rows that have the key which the target gives to this one."""
         connection, target = self.connection, self.destination.target.sql.encode()
         names = [f"@dm_key{at}" for at in range(len(key.parts))]
         connection.execute(replacing)
         into = f"SELECT {', '.join(key.parts)} INTO {', '.join(names)} FROM "
         if connection.execute(into.encode() + target + b" WHERE " + mine) != 1:
-            raise AssertionError(f"a row of {self.destination.target} is not found by the key it was written with")
+            raise DMError("load-row-not-found", table=self.destination.target, row=row)
         connection.execute("ROLLBACK TO SAVEPOINT dm_row")
         same = " AND ".join(f"{part} = {name}" for part, name in zip(key.parts, names, strict=True))
         # The source gets texts in UTF-8, but the condition has the row's own bytes.

@@ -104,6 +104,28 @@ class Met:
 
 
 @pytest.mark.ci_flavor("mysql")
+def test_a_row_to_which_a_trigger_gives_another_key_ends_the_load(
+    upstream: ThrowawayServer, target: ThrowawayServer, session: TargetConnection, schema: SchemaFactory
+) -> None:
+    met = Met(upstream, session, TableName(schema(upstream), "t"), TableName(schema(target), "t"))
+    met.make("INT")
+    upstream.execute(f"INSERT INTO {met.here.sql} VALUES (1, 1), (2, 1)")
+    there = met.there
+    target.execute(
+        f"CREATE TRIGGER `{there.schema}`.moves BEFORE INSERT ON {there.sql} FOR EACH ROW SET NEW.k = NEW.k + 100"
+    )
+    with pytest.raises(DMError) as caught:
+        met.write(met.read())
+    assert caught.value.name == "load-row-not-found"
+    assert "k=2" in caught.value.message
+    # The way out that it names.
+    target.execute(f"DROP TRIGGER `{there.schema}`.moves")
+    with pytest.raises(DMError) as caught:
+        met.write(met.read())
+    assert caught.value.name == "load-row-replaced"
+
+
+@pytest.mark.ci_flavor("mysql")
 def test_a_row_is_known_by_a_key_of_any_type(
     upstream: ThrowawayServer, target: ThrowawayServer, session: TargetConnection, schema: SchemaFactory
 ) -> None:
