@@ -43,7 +43,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 def over_socket(path: str, request: tuple[str, str, object], seconds: float) -> tuple[int, bytes]:
-    """Ask the daemon after a Unix socket: method, path, body; gives status and text. Raises OSError."""
+    """Ask the daemon at a Unix socket: method, path, body; gives status and text. Raises OSError."""
 
     def reach(connection: _Connection) -> None:
         connection.sock = socket.socket(socket.AF_UNIX)

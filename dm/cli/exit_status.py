@@ -1,4 +1,4 @@
-"""Exit statuses of `dmctl`; `wait` has one more (dm/cli/wait.py), `diff` its own (docs/diff.md)."""
+"""Exit statuses of `dmctl`; `wait` has one more (dm/cli/wait.py), `diff` its own."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

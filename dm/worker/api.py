@@ -40,7 +40,7 @@ from dm.worker.token import METRICS_PATH
 from dm.worker.verbs.tasks import PrecheckFailed
 from dm.worker.work import Answer, Work
 
-HOST = "dm-worker"  # what the client calls the host after the Unix socket
+HOST = "dm-worker"  # what the client calls the host at the other end of the Unix socket
 
 
 def create_app(work: Mapping[type[Verb], Work], metrics: Metrics) -> FastAPI:
