@@ -18,10 +18,10 @@ from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.checkpoint import FileBirth
 from dm.rules import TableRules
 from dm.rules.block_allow import SYSTEM_SCHEMAS
 from dm.sourcelog.relaylog.hold import Hold
+from dm.sourcelog.stream.file_births import FileBirth
 from dm.sourcelog.upstream.connection import Connection, read_source_settings
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_files, list_tables
 from dm.sourcelog.upstream.lineage import creation_time

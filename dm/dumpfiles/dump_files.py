@@ -42,7 +42,7 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.checkpoint import UNKNOWN, FileBirth, birth_from_json, birth_to_json
+from dm.sourcelog.stream.file_births import UNKNOWN, FileBirth, birth_from_json, birth_to_json
 
 FOOTER_KEY = b"dm.chunk"
 STREAMED = "stream"  # the form of a table whose chunks go into the target without files

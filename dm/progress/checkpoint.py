@@ -11,13 +11,6 @@ during the dump) carries this point. A table that vanished during the dump carri
 earlier changes are not expected. All other tables carry P0, which tells tables that the dump has read from tables it
 never saw.
 
-When the source created the binlog file that holds L.
-
-A reset source reuses the same file names. Once it has written enough, L names a place in its new files, and L's GTID
-set is covered by theirs. Only the time in the file's format description tells the two apart. Files of one server and
-one name follow each other in time, so their times grow. The time is stored in DM's `table_info` of the global row,
-which holds nothing else.
-
 Moving the checkpoint to another place: what `start-task --start-time` does before the task runs.
 
 After the new L there may be changes that earlier runs have done, and a run from there would repeat them. So everything
@@ -42,10 +35,9 @@ No run may write progress meanwhile: this takes the control lane's lock and refu
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
@@ -71,6 +63,7 @@ from dm.progress.ordered_tables import put_done, read_ordered
 from dm.progress.tables import SubtaskKey, create_tables, existing_tables, reads
 from dm.progress.validator.progress import StoredStructures, write_beginning
 from dm.progress.validator.tables import create_validator_tables
+from dm.sourcelog.stream.file_births import FileBirth, birth_from_json, birth_to_json
 
 _NO_STRUCTURE = "{}"
 _ROWS_TOGETHER = 8  # in one statement: a structure may be long
@@ -325,41 +318,6 @@ def write_handover(
         tables[table] = TablePoint(None, point)
     bound = None if handover.p0.order == handover.p1.order else handover.p1
     return write_new(connection, key, Checkpoint(handover.p0, bound, tables, handover.birth), validated=validated)
-
-
-UNKNOWN = "{}"
-
-
-@dataclass(frozen=True, slots=True)
-class FileBirth:
-    """One file of one server, and its creation time (seconds since 1970, by the server's clock)."""
-
-    server_uuid: str
-    file: str
-    created: int
-
-    def is_of(self, position: Position) -> bool:
-        """Whether the position is in this file."""
-        return (self.server_uuid, self.file) == (position.server_uuid, position.file)
-
-
-def birth_to_json(birth: FileBirth | None) -> str:
-    """The stored text."""
-    return UNKNOWN if birth is None else json.dumps({"binlog": asdict(birth)})
-
-
-def birth_from_json(text: str) -> FileBirth | None:
-    """What was stored; None if it was unknown, or if an older version of ours stored nothing."""
-    found = json.loads(text)
-    stored = found.get("binlog") if isinstance(found, dict) else None
-    if stored is None:
-        return None
-    return FileBirth(str(stored["server_uuid"]), str(stored["file"]), int(stored["created"]))
-
-
-def made_again(read: FileBirth, created: int) -> str:
-    """Evidence that the source was reset: a file of the name that was read, created at another time."""
-    return f"file {read.file} was made at {created}, and the one that was read at {read.created} (seconds since 1970)"
 
 
 _LOCK_SECONDS = 3  # a run that has just ended gets time to leave

@@ -39,10 +39,11 @@ from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.checkpoint import Checkpoint, FileBirth, TablePoint, write_global, write_table
+from dm.progress.checkpoint import Checkpoint, TablePoint, write_global, write_table
 from dm.progress.lane_rows import LaneClaim, LaneRow, claimed, insert_lanes
 from dm.progress.tables import CHARSET, SubtaskKey, existing_tables, reads
 from dm.progress.undone import forget_undone
+from dm.sourcelog.stream.file_births import FileBirth
 from dm.unit import JSON
 
 MOST_LANES: Final = 64

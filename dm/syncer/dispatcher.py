@@ -15,7 +15,6 @@ from typing import Final
 from dm.errors import DMError
 from dm.position import Position
 from dm.progress.operators import Operator
-from dm.sourcelog.stream.operators import EventPlace, Operators, first_byte
 from dm.sourcelog.stream.reader import concerns_event
 from dm.sourcelog.stream.transaction import PlainItems, RowsItem, SourceTransaction, StatementItem
 from dm.syncer.apply.completion import CompletionTracker
@@ -23,6 +22,7 @@ from dm.syncer.apply.lanes import Lanes, Stopped
 from dm.syncer.apply.row_placing import RowPlacing
 from dm.syncer.ddl.barrier import DdlBarrier
 from dm.syncer.ddl.plan import StatementEvent
+from dm.syncer.operators import EventPlace, Operators, first_byte
 
 PART_BYTES: Final = 256 << 10  # of row events
 

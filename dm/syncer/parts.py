@@ -12,7 +12,6 @@ from dm.mysql.binlog.event_source import EventSource
 from dm.progress.undone import Undone
 from dm.sourcelog.stream.list_watch import ListWatch
 from dm.sourcelog.stream.memory_quota import MemoryQuota
-from dm.sourcelog.stream.operators import Change, Request
 from dm.sourcelog.stream.prepared_watch import PreparedWatch
 from dm.sourcelog.stream.reader import Reader
 from dm.sourcelog.stream.source_monitor import SourceMonitor
@@ -27,6 +26,7 @@ from dm.syncer.apply.table_counters import RowForms
 from dm.syncer.ddl.barrier import DdlBarrier
 from dm.syncer.ddl.reading_ahead import ReadingAhead
 from dm.syncer.dispatcher import Dispatcher
+from dm.syncer.operators import Change, Request
 from dm.syncer.order.merge_turn import MergeTurn
 
 

@@ -83,7 +83,7 @@ def find_state(
     bound = (switched if unsure else None) or taken.bound()
     ordered = read_ordered(control, key)
     reached = taken.reached(ordered.reached) if ordered.kept else None
-    checkpoint, taken = origin.continued(checkpoint, taken)
+    checkpoint, taken = _continued(checkpoint, taken, origin)
     origin.demand_same_file(checkpoint.position)
     store_bound(writer, checkpoint, bound)
     known = ordered.kept and reached == ordered.reached and (ordered.done is None or ordered.taken_again)
@@ -109,6 +109,21 @@ def find_state(
         online=online,
         undone=undone,
     )
+
+
+def _continued(checkpoint: Checkpoint, taken: Takeover, origin: Origin) -> tuple[Checkpoint, Takeover]:
+    """Both as positions on the present server if only a position is exact; raises DMError."""
+    if origin.facts.gtid_ordered:
+        return checkpoint, taken
+    start = checkpoint.position
+    beginning = origin.here(start)
+    tables = {
+        name: replace(table, point=beginning if start.at_or_after(table.point) else origin.here(table.point))
+        if table.point is not None
+        else table
+        for name, table in checkpoint.tables.items()
+    }
+    return replace(checkpoint, position=beginning, tables=tables), taken.with_exact_lanes(origin.here)
 
 
 @dataclass(frozen=True, slots=True)

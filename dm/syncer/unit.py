@@ -31,7 +31,6 @@ from dm.progress.merge_order import create_order_table
 from dm.progress.tables import create_tables
 from dm.progress.takeover import Fence, Takeover, lock_holders, take_over
 from dm.sourcelog.relaylog.hold import Hold
-from dm.sourcelog.stream.operators import EventPlace, Request, report
 from dm.sourcelog.stream.origin import open_origin
 from dm.sourcelog.stream.until import Until
 from dm.stop_signal import told
@@ -39,6 +38,7 @@ from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.undone_changes import undone_changes
 from dm.syncer.beside import Beside
+from dm.syncer.operators import EventPlace, Request, report
 from dm.syncer.parts import RunParts
 from dm.syncer.resources import Resources
 from dm.syncer.state_found import FirstCheckpoint, find_state

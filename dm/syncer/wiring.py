@@ -24,16 +24,16 @@ from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
 from dm.mysql.schema.table import TableSchema
 from dm.position import Position
+from dm.progress.brought_back import asking
 from dm.progress.checkpoint import TablePoint
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, worker_lane
 from dm.rules.block_allow import entries_taken_in
 from dm.rules.server_condition import Judges
 from dm.sourcelog.stream.assembler import TransactionAssembler
-from dm.sourcelog.stream.brought_back import asking
+from dm.sourcelog.stream.file_births import FileBirths
 from dm.sourcelog.stream.list_watch import ListWatch
 from dm.sourcelog.stream.open_items import OpenItems
-from dm.sourcelog.stream.operators import Change, Operators, Request, checked
-from dm.sourcelog.stream.origin import FileBirths, Origin
+from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.prepared_watch import PreparedWatch
 from dm.sourcelog.stream.reader import Reader
 from dm.sourcelog.stream.source_monitor import INTERVAL_SECONDS, SourceMonitor
@@ -66,6 +66,7 @@ from dm.syncer.ddl.step import DdlSource, DdlTarget
 from dm.syncer.ddl.temporary_tables import TemporaryTables
 from dm.syncer.ddl.tracking import StructureTracking
 from dm.syncer.dispatcher import Dispatcher
+from dm.syncer.operators import Change, Operators, Request, checked
 from dm.syncer.order.merge_turn import MergeTurn, OrderRows, OwnSide
 from dm.syncer.parts import RunParts
 from dm.syncer.resources import Resources

@@ -17,9 +17,9 @@ from dm.progress.operators import change_operators, read_operators
 from dm.progress.shards.holds import earliest, read_held
 from dm.progress.shards.tables import create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables
-from dm.sourcelog.stream.operators import Change, EventPlace, Request, checked, decide, report
 from dm.sourcelog.upstream.connection import connect
 from dm.sourcelog.upstream.facts import read_facts
+from dm.syncer.operators import Change, EventPlace, Request, checked, decide, report
 from dm.task.progress import key_of, reading_key
 from dm.unit import JSON
 

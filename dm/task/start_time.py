@@ -18,10 +18,11 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position, TimePlace
 from dm.progress import checkpoint
-from dm.progress.checkpoint import Checkpoint, has_checkpoint, made_again, read_checkpoint
+from dm.progress.checkpoint import Checkpoint, has_checkpoint, read_checkpoint
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.relaylog import time_search as relay_search
 from dm.sourcelog.relaylog.layout import RelayDirectory
+from dm.sourcelog.stream.file_births import made_again
 from dm.sourcelog.upstream import locate
 from dm.sourcelog.upstream.connection import Connection, connect, fetch
 from dm.sourcelog.upstream.facts import binlog_files, read_facts

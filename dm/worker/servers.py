@@ -9,8 +9,8 @@ from typing import Protocol
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.position import TimePlace
-from dm.sourcelog.stream.operators import EventPlace, Request
 from dm.sourcelog.stream.until import Until
+from dm.syncer.operators import EventPlace, Request
 from dm.task.join_requests import JoinRequests
 from dm.task.precheck.result import CheckResult
 from dm.task.progress import FinalPlace, StoredProgress

@@ -16,8 +16,9 @@ Rows of unwanted tables are dropped here, by their table map, before they cost m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from typing import Protocol
 
 from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
@@ -44,11 +45,9 @@ from dm.mysql.binlog.reader import (
     Xid,
 )
 from dm.position import MAGIC_SIZE, Position
-from dm.progress.checkpoint import FileBirth
-from dm.sourcelog.stream.brought_back import BroughtBack, is_progress
+from dm.sourcelog.stream.file_births import FileBirth, FileBirths
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.open_items import OpenItems
-from dm.sourcelog.stream.origin import FileBirths
 from dm.sourcelog.stream.prepared import PreparedItems, PreparedTransactions
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
 
@@ -56,6 +55,18 @@ _BEGIN = (b"BEGIN", b"begin")
 QUOTA_BYTES = 64 << 20  # the default
 # A table gets another id each time the source opens it, so ids are endless. Between transactions none is needed.
 MAPS_KEPT = 16384
+
+
+class BroughtBack(Protocol):
+    """Judges whether a transaction came from the target of the task that reads it."""
+
+    def is_progress(self, table: TableName) -> bool:
+        """Whether tasks write rows of the table together with those that they apply."""
+        ...
+
+    def demand_none(self, progress: TableName, tables: Iterable[TableName], position: Position) -> None:
+        """Raise DMError where a transaction with this progress and rows of these tables came from the target."""
+        ...
 
 
 class TransactionAssembler:
@@ -202,7 +213,7 @@ class TransactionAssembler:
 
     def _table_map(self, table_id: int, table_map: TableMap) -> None:
         name = TableName(table_map.schema, table_map.table)
-        if self.brought_back is not None and is_progress(name):
+        if self.brought_back is not None and self.brought_back.is_progress(name):
             # Forgotten with the transaction, so that it is seen in the next one, too: the compiled loops take
             # transactions whose maps are all known.
             self._progress[table_id] = name

@@ -30,8 +30,6 @@ from dm.mysql.schema.table import TableSchema
 from dm.mysql.schema.tracker import SchemaTracker
 from dm.mysql.sql.context import SourceContext
 from dm.position import MAGIC_SIZE, Position
-from dm.progress.checkpoint import Checkpoint, FileBirth, made_again
-from dm.progress.takeover import Takeover
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.sourcelog.stream.transaction import query_context
@@ -176,20 +174,6 @@ class Origin:
                     if not _absent(error):  # dropped since the listing
                         raise
         return texts
-
-    def continued(self, checkpoint: Checkpoint, taken: Takeover) -> tuple[Checkpoint, Takeover]:
-        """Both as positions on this server if only a position is exact; raises DMError."""
-        if self.facts.gtid_ordered:
-            return checkpoint, taken
-        start = checkpoint.position
-        beginning = self.here(start)
-        tables = {
-            name: replace(table, point=beginning if start.at_or_after(table.point) else self.here(table.point))
-            if table.point is not None
-            else table
-            for name, table in checkpoint.tables.items()
-        }
-        return replace(checkpoint, position=beginning, tables=tables), taken.with_exact_lanes(self.here)
 
     def here(self, position: Position) -> Position:
         """The same place on this server where GTIDs would not tell; raises DMError."""
@@ -353,34 +337,3 @@ def open_origin(subtask: SubtaskConfig, relay_directory: Path | None, clock: Clo
     else:
         source = RemoteEventSource(described.endpoint, identity, clock=clock, addresses=addresses)
     return Origin(subtask, facts, collations, source, addresses, settings)
-
-
-# Whether the binlog files being read are the ones that were read before: see `dm.progress.checkpoint`.
-
-
-class FileBirths:
-    """The files of a run, from L's file on; the reader adds them, the progress writer asks."""
-
-    def __init__(self, stored: FileBirth | None = None) -> None:
-        self._lock = threading.Lock()
-        self._births = [] if stored is None else [stored]  # in stream order
-
-    def seen(self, birth: FileBirth) -> bool:
-        """Note the file being read; returns whether it is new. Raises DMError if it replaced another of its name."""
-        with self._lock:
-            for known in self._births:
-                if (known.server_uuid, known.file) == (birth.server_uuid, birth.file):
-                    if known.created == birth.created:
-                        return False
-                    raise DMError("source-reset", what=made_again(known, birth.created))
-            self._births.append(birth)
-            return True
-
-    def of(self, position: Position) -> FileBirth | None:
-        """L's file; None until it is known. Earlier files are forgotten."""
-        with self._lock:
-            for at, birth in enumerate(self._births):
-                if birth.is_of(position):
-                    del self._births[:at]
-                    return birth
-            return None

@@ -13,8 +13,7 @@ from dm.ident import TableName
 from dm.mysql.binlog.event_source import SourceRun
 from dm.position import Position
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
-from dm.sourcelog.stream.assembler import TransactionAssembler
-from dm.sourcelog.stream.brought_back import BroughtBack
+from dm.sourcelog.stream.assembler import BroughtBack, TransactionAssembler
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.open_items import OpenItems
 from dm.sourcelog.stream.prepared import PreparedTransactions

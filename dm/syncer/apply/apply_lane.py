@@ -24,11 +24,11 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim
 from dm.sourcelog.stream.memory_quota import MemoryQuota
-from dm.sourcelog.stream.operators import EventPlace
 from dm.syncer.apply.completion import CompletionTracker, Ticket
 from dm.syncer.apply.key_writers import KeyWriters
 from dm.syncer.apply.lane import ChangeQueue, LaneJob, SharedLock
 from dm.syncer.apply.table_counters import TableCounters
+from dm.syncer.operators import EventPlace
 from dm.unit import JSON
 
 # A deadlock or a lock wait ended the transaction on the server. It is retried, alone from the second time on. Whatever

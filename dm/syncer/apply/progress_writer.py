@@ -33,11 +33,11 @@ from dm.progress.operators import Operator, change_operators
 from dm.progress.ordered_tables import OrderedSince, store_ordered
 from dm.progress.tables import SubtaskKey
 from dm.progress.undone import TransactionKey, UndoneKeys, store_undone
-from dm.sourcelog.stream.operators import Change, Operators, Request
-from dm.sourcelog.stream.origin import FileBirths
+from dm.sourcelog.stream.file_births import FileBirths
 from dm.syncer.apply.completion import CommittedPoint, CompletionTracker
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.table_counters import TableCounters
+from dm.syncer.operators import Change, Operators, Request
 
 T = TypeVar("T")
 INTERVAL_SECONDS = 1.0

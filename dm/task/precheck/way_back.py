@@ -11,7 +11,7 @@ end, up to the first of these transactions.
 
 A task that has rested for long has much to read, and a person waits for the answer. So the check ends after
 READ_SECONDS and says how far it came. Nothing is lost by that: the run keeps the rule itself, for each transaction
-before it applies it (dm/sourcelog/stream/brought_back.py), also where no check is made: a resume, a start time,
+before it applies it (dm/progress/brought_back.py), also where no check is made: a resume, a start time,
 `ignore-checking-items`. This check is there to say the usual case before anything starts.
 """
 
@@ -31,11 +31,11 @@ from dm.mysql.binlog.event import RawEvent
 from dm.mysql.binlog.header import EventType
 from dm.mysql.binlog.reader import EventParser, TableMapEvent
 from dm.position import MAGIC_SIZE, Position
+from dm.progress.brought_back import CHECKPOINT, reads_server
 from dm.progress.shards.holds import earliest
 from dm.progress.tables import SubtaskKey, share_name
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.sourcelog.relaylog.unbroken import unbroken_end
-from dm.sourcelog.stream.brought_back import CHECKPOINT, reads_server
 from dm.sourcelog.upstream.dump_stream import DumpStart, DumpStream
 from dm.sourcelog.upstream.facts import binlog_end
 from dm.sourcelog.upstream.lineage import still_has

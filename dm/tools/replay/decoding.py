@@ -35,9 +35,9 @@ from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.rows_before import effect_of
 from dm.mysql.sql.statement import classify
 from dm.position import Position
+from dm.progress.brought_back import asking
 from dm.progress.replayed import RelayRange
 from dm.rules.table_rules import TableRules
-from dm.sourcelog.stream.brought_back import asking
 from dm.sourcelog.stream.prepared import PreparedRows, PreparedTransactions, Wanted
 from dm.sourcelog.stream.relay_reading import RelayReading
 from dm.sourcelog.stream.transaction import Item, RowsItem, SourceTransaction, StatementItem, TransactionItems

@@ -19,13 +19,13 @@ from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import MAGIC_SIZE, Position
-from dm.progress.checkpoint import FileBirth
 from dm.progress.replayed import RelayRange, StoredReplay
 from dm.sourcelog.relaylog.index import FileIndex, read_index
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, file_number
 from dm.sourcelog.relaylog.recovery import gtids_at
 from dm.sourcelog.relaylog.scan import created_at, scan
 from dm.sourcelog.relaylog.time_search import find_time
+from dm.sourcelog.stream.file_births import FileBirth
 from dm.sourcelog.stream.relay_reading import RelayReading
 from dm.sourcelog.stream.until import Until, UntilGtids, UntilPosition, UntilTime
 from dm.sourcelog.upstream.facts import ServerFacts

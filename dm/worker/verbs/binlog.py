@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dm.config import SubtaskConfig
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.sourcelog.stream.operators import EventPlace, Request
+from dm.syncer.operators import EventPlace, Request
 from dm.task.tracked_structure import StructureRequest
 from dm.unit import JSON
 from dm.verbs import binlog as declared

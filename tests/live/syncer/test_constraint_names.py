@@ -9,7 +9,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.flavor import Flavor
-from dm.sourcelog.stream.operators import Request
+from dm.syncer.operators import Request
 from dm.task.operators import operate
 from tests.live.syncer.test_operators import place
 from tests.testbed.fixtures import SchemaFactory

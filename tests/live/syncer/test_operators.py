@@ -11,7 +11,7 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.sourcelog.stream.operators import EventPlace, Request, Verb
+from dm.syncer.operators import EventPlace, Request, Verb
 from dm.task.operators import operate
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import SyncProcess, running_sync, subtask_for

@@ -8,7 +8,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.progress.shards.tables import ShardTables
-from dm.sourcelog.stream.operators import EventPlace, Request
+from dm.syncer.operators import EventPlace, Request
 from dm.syncer.shards.shard_run import ShardRun
 from dm.task.operators import operate
 from dm.task.progress import key_of

@@ -10,7 +10,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.shards.group import Shard
 from dm.progress.shards.groups import ShardGroups
-from dm.sourcelog.stream.operators import Request
+from dm.syncer.operators import Request
 from dm.task.operators import operate
 from dm.task.shard_locks import Decision, decide, locks
 from dm.task.tracked_structure import StructureRequest

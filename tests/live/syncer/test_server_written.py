@@ -8,7 +8,7 @@ from dm.config.route import RouteRule
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.sourcelog.stream.operators import Request
+from dm.syncer.operators import Request
 from dm.task.operators import operate
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import running_sync, subtask_for

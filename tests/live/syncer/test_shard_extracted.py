@@ -12,7 +12,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.sourcelog.stream.operators import EventPlace, Request
+from dm.syncer.operators import EventPlace, Request
 from dm.task.operators import operate
 from dm.task.tracked_structure import StructureRequest
 from dm.task.tracked_structure import operate as change_structure

@@ -11,7 +11,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.sourcelog.stream.operators import EventPlace, Request, Verb
+from dm.syncer.operators import EventPlace, Request, Verb
 from dm.task.operators import operate
 from dm.task.shard_locks import Decision, decide, locks
 from dm.task.tracked_structure import StructureRequest

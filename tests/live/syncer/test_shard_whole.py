@@ -11,7 +11,7 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.sourcelog.stream.operators import Request
+from dm.syncer.operators import Request
 from dm.task.operators import operate
 from tests.live.syncer.test_operators import place
 from tests.live.syncer.test_shards import held, merged, subtasks_of, wait_for_rows

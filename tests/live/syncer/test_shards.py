@@ -15,7 +15,7 @@ from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.sourcelog.stream.operators import EventPlace, Request
+from dm.syncer.operators import EventPlace, Request
 from dm.syncer.shards.shard_run import ShardRun
 from dm.task.operators import operate
 from dm.task.shard_locks import Decision, decide, locks

@@ -9,7 +9,7 @@ from dm.config.selection import BlockAllowList
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.sourcelog.stream.operators import Request
+from dm.syncer.operators import Request
 from dm.task.operators import operate
 from dm.task.shard_locks import Decision, decide, locks
 from tests.live.syncer.test_operators import place

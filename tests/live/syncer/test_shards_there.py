@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.sourcelog.stream.operators import Request
+from dm.syncer.operators import Request
 from dm.task.operators import operate
 from dm.task.shard_locks import Decision, decide, locks
 from tests.live.syncer.test_operators import place

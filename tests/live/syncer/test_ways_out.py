@@ -12,7 +12,7 @@ from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.sourcelog.stream.operators import Request
+from dm.syncer.operators import Request
 from dm.task.operators import operate
 from dm.task.tracked_structure import StructureRequest
 from dm.task.tracked_structure import operate as change_structure

@@ -23,8 +23,8 @@ from dm.progress.joining.steps import Joining
 from dm.progress.stored_tasks import StoredTask
 from dm.progress.validator.errors import Operation, RowError, StoredError, TableStatus
 from dm.sourcelog.relaylog.hold import Hold
-from dm.sourcelog.stream.operators import EventPlace, Request
 from dm.sourcelog.stream.until import Until, UntilPosition, UntilTime
+from dm.syncer.operators import EventPlace, Request
 from dm.task.join_requests import Added, JoinRequests, Reload
 from dm.task.precheck.result import CheckResult
 from dm.task.progress import FinalPlace, Place, StoredProgress

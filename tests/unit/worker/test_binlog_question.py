@@ -10,7 +10,7 @@ import pytest
 from dm.clock import SystemClock
 from dm.config import SubtaskConfig
 from dm.errors import DMError
-from dm.sourcelog.stream.operators import EventPlace, Request
+from dm.syncer.operators import EventPlace, Request
 from dm.task.subtask import UNITS_OF_MODE, Subtask
 from dm.task.tracked_structure import StructureRequest
 from dm.unit import JSON

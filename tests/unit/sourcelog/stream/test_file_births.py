@@ -6,8 +6,7 @@ import pytest
 
 from dm.errors import DMError
 from dm.position import Position
-from dm.progress.checkpoint import FileBirth, birth_from_json, birth_to_json
-from dm.sourcelog.stream.origin import FileBirths
+from dm.sourcelog.stream.file_births import FileBirth, FileBirths, birth_from_json, birth_to_json
 
 FIRST = FileBirth("u", "binlog.000001", 1000)
 SECOND = FileBirth("u", "binlog.000002", 1005)

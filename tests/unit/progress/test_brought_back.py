@@ -9,8 +9,8 @@ import pytest
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.event_source import SourceEvent
+from dm.progress.brought_back import BroughtBack
 from dm.sourcelog.stream.assembler import TransactionAssembler
-from dm.sourcelog.stream.brought_back import BroughtBack
 from tests.unit.sourcelog.stream.test_assembler import (
     NO_XA,
     UUID,

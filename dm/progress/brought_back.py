@@ -44,20 +44,19 @@ class BroughtBack:
         self._reads_target = reads_target  # a task with this checkpoint table
         self._asked: dict[TableName, bool] = {}
 
+    def is_progress(self, table: TableName) -> bool:
+        """Whether the name is that of a table of progress that is written together with rows."""
+        return table.table.lower().endswith(_BESIDE_ROWS)
+
     def demand_none(self, progress: TableName, tables: Iterable[TableName], position: Position) -> None:
         """Raise DMError where a transaction with this progress and rows of these tables came from the target."""
-        table = next((each for each in tables if not is_progress(each)), None)
+        table = next((each for each in tables if not self.is_progress(each)), None)
         if table is None:
             return
         if progress not in self._asked:
             self._asked[progress] = self._reads_target(TableName(progress.schema, task_of(progress) + CHECKPOINT))
         if self._asked[progress]:
             raise DMError("brought-back", table=table, task=task_of(progress), position=position)
-
-
-def is_progress(table: TableName) -> bool:
-    """Whether the name is that of a table of progress that is written together with rows."""
-    return table.table.lower().endswith(_BESIDE_ROWS)
 
 
 def task_of(progress: TableName) -> str:

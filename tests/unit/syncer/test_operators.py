@@ -13,7 +13,8 @@ from dm.errors import DMError
 from dm.mysql.sql.context import SourceContext
 from dm.position import Position
 from dm.progress.operators import Operator
-from dm.sourcelog.stream.operators import (
+from dm.sourcelog.stream.transaction import SourceTransaction
+from dm.syncer.operators import (
     Change,
     EventPlace,
     Operators,
@@ -24,7 +25,6 @@ from dm.sourcelog.stream.operators import (
     parse_place,
     report,
 )
-from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.unit import JSON
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
