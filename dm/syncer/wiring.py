@@ -29,13 +29,13 @@ from dm.progress.checkpoint import TablePoint
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, worker_lane
 from dm.rules.block_allow import entries_taken_in
 from dm.rules.server_condition import Judges
-from dm.sourcelog.stream.assembler import TransactionAssembler
 from dm.sourcelog.stream.file_births import FileBirths
 from dm.sourcelog.stream.list_watch import ListWatch
 from dm.sourcelog.stream.open_items import OpenItems
 from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.prepared_watch import PreparedWatch
 from dm.sourcelog.stream.reader import Reader
+from dm.sourcelog.stream.source_log import SourceLog
 from dm.sourcelog.stream.source_monitor import INTERVAL_SECONDS, SourceMonitor
 from dm.sourcelog.stream.until import Until
 from dm.sourcelog.stream.watermark import INTERVAL_SECONDS as WATERMARK_SECONDS
@@ -354,24 +354,17 @@ class Wiring:
 
     def _reader(self) -> Reader:
         resources, facts = self._resources, self._origin.facts
-        assembler = TransactionAssembler(
-            self._state.start,
+        log = SourceLog(
+            self._origin.event_source(),
             self._rules.wanted,
             resources.prepared,
-            OpenItems(resources.reading, resources.spool),
-            gtids_ordered=facts.gtid_ordered,
-            births=self._births,
-        )
-        assembler.timed = self._subtask.order is not None
-        assembler.brought_back = asking(lambda: self._origin.addresses.open()[0], self._subtask.target)
-        return Reader(
-            self._origin.event_source(),
-            assembler,
-            resources.queue,
-            self._ending.failed,
-            self._progress.verify,
             self._until,
-        )
+            facts.gtid_ordered,
+            asking(lambda: self._origin.addresses.open()[0], self._subtask.target),
+            self._births,
+            timed=self._subtask.order is not None,
+        ).open(self._state.start, OpenItems(resources.reading, resources.spool))
+        return Reader(log, resources.queue, self._ending.failed, self._progress.verify)
 
     def _source_monitor(self, reader: Reader, watch: PreparedWatch, lists: ListWatch) -> SourceMonitor:
         ordered = self._subtask.order is not None

@@ -35,7 +35,7 @@ from dm.progress.validator.progress import (
 from dm.progress.validator.tables import create_validator_tables, has_validator_tables, remove_validation
 from dm.task.progress import key_of
 from dm.task.start_time import StartTime, place_of
-from dm.tools.validator.cutover import CutoverPlace
+from dm.tools.validator.gate import CutoverPlace
 from dm.tools.validator.validator_status import errors_status, rows_status
 from dm.unit import JSON
 

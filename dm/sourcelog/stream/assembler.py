@@ -48,7 +48,7 @@ from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.stream.file_births import FileBirth, FileBirths
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.open_items import OpenItems
-from dm.sourcelog.stream.prepared import PreparedItems, PreparedTransactions
+from dm.sourcelog.stream.prepared import PreparedItems, UndecidedXa
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
 
 _BEGIN = (b"BEGIN", b"begin")
@@ -57,7 +57,7 @@ QUOTA_BYTES = 64 << 20  # the default
 MAPS_KEPT = 16384
 
 
-class BroughtBack(Protocol):
+class BroughtBackCheck(Protocol):
     """Judges whether a transaction came from the target of the task that reads it."""
 
     def is_progress(self, table: TableName) -> bool:
@@ -76,14 +76,14 @@ class TransactionAssembler:
         self,
         start: Position,
         wanted: Callable[[TableName], bool],
-        prepared: PreparedTransactions,
+        xa: UndecidedXa,
         items: OpenItems | None = None,
         *,
         gtids_ordered: bool = True,
         births: FileBirths | None = None,
     ) -> None:
         self.timed = False  # its transactions have the moment of their commit
-        self.brought_back: BroughtBack | None = None  # where what comes from the target is not to be applied there
+        self.brought_back: BroughtBackCheck | None = None  # where what comes from the target is not to be applied there
         self._progress: dict[int, TableName] = {}  # tables of tasks that write to the source, in the open transaction
         self._moment = 0  # of the open transaction, where the source says it
         self._position = start
@@ -99,7 +99,7 @@ class TransactionAssembler:
         self._items = OpenItems(MemoryQuota(QUOTA_BYTES), None) if items is None else items
         self._parser = EventParser(largest_unpacked=self._items.room)
         self._size = 0
-        self._prepared = prepared
+        self._xa = xa
         self._births = births or FileBirths()
         self._xid = ""  # as XA END spells it: the open transaction is an XA transaction
         self._left_out: set[TableName] = set()
@@ -311,7 +311,7 @@ class TransactionAssembler:
         xid = self._xid or event.xid
         items = self._items.finish(end, timestamp)
         left_out = frozenset(self._left_out)
-        self._prepared.hold(xid, items, end=end, gtid=self._gtid, timestamp=timestamp, left_out=left_out)
+        self._xa.hold(xid, items, end=end, gtid=self._gtid, timestamp=timestamp, left_out=left_out)
         items.release()
         return self._end(at, timestamp)  # the rows come with the XA COMMIT
 
@@ -319,16 +319,16 @@ class TransactionAssembler:
         end = self._end_at(at)
         if self._position.has_processed(self._gtid, end):
             return self._end(at, timestamp)
-        items = self._prepared.commit(xid, end=end, gtid=self._gtid, wanted=self._wanted)
+        rows = self._xa.commit(xid, end=end, gtid=self._gtid, wanted=self._wanted)
         transaction = self._end(at, timestamp)
-        if transaction is not None:
-            transaction.items = PreparedItems(items, transaction.items)
+        if transaction is not None and rows is not None:
+            transaction.items = PreparedItems(rows, transaction.items)
         return transaction
 
     def _xa_rollback(self, xid: str, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         end = self._end_at(at)
         if not self._position.has_processed(self._gtid, end):
-            self._prepared.rollback(xid, end=end, gtid=self._gtid)
+            self._xa.rollback(xid, end=end, gtid=self._gtid)
         return self._end(at, timestamp)
 
     def _rotate(self, event: Rotate, at: SourceEvent, timestamp: int) -> SourceTransaction | None:

@@ -33,6 +33,14 @@ An XA COMMIT without an entry pauses the task (`xa-prepare-missing`). The PREPAR
 in a lost folder, or was not logged. An XA ROLLBACK without an entry is harmless. A second PREPARE of an xid that is
 undecided here decides the first. The source refuses a known xid, so it has lost the first (a crash before the engine
 was told) or decided it unlogged. Without a second PREPARE, `prepared_watch` asks the source.
+
+Readers of a log differ in what an undecided transaction is to them (`UndecidedXa`):
+
+hold    `PreparedTransactions`, all of the above: for readers that lose rows if they lose one of these.
+ignore  The same, but an XA COMMIT without an entry has no rows: for a reader that may begin anywhere, and need not see
+        each row.
+refuse  `UnheldXa` with an error: for a reader that leaves all that comes from there to another.
+pass    `UnheldXa` without one: for a reader that looks at places, not at rows.
 """
 
 from __future__ import annotations
@@ -40,6 +48,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Protocol
 
 from dm import faults
 from dm.errors import DMError
@@ -128,10 +137,59 @@ class PreparedItems:
         self._own.release()
 
 
+class UndecidedXa(Protocol):
+    """What a reader does with XA transactions between PREPARE and verdict."""
+
+    def hold(
+        self,
+        xid: str,
+        items: TransactionItems,
+        *,
+        end: Position,
+        gtid: Gtid | None,
+        timestamp: int,
+        left_out: frozenset[TableName] = frozenset(),
+    ) -> None:
+        """A PREPARE that ends at `end`, with its rows and the tables whose rows were left out; raises DMError."""
+        ...
+
+    def commit(self, xid: str, *, end: Position, gtid: Gtid | None, wanted: Wanted) -> PreparedRows | None:
+        """The rows that the XA COMMIT at `end` makes valid; None: none for this reader. Raises DMError."""
+        ...
+
+    def rollback(self, xid: str, *, end: Position, gtid: Gtid | None) -> None:
+        """The XA ROLLBACK at `end` makes the rows void, if there are any."""
+        ...
+
+
+class UnheldXa:
+    """Holds no rows: raises the error that `refused` makes of what it meets, or passes by."""
+
+    def __init__(self, refused: Callable[[str], Exception] | None = None) -> None:
+        self._refused = refused
+
+    def hold(self, xid: str, items: TransactionItems, **_: object) -> None:
+        """A PREPARE."""
+        self._met(f"the XA transaction {xid} is prepared")
+
+    def commit(self, xid: str, **_: object) -> None:
+        """An XA COMMIT."""
+        self._met(f"the XA transaction {xid} is committed")
+
+    def rollback(self, xid: str, **_: object) -> None:
+        """An XA ROLLBACK."""
+        self._met(f"the XA transaction {xid} is rolled back")
+
+    def _met(self, what: str) -> None:
+        if self._refused is not None:
+            raise self._refused(what)
+
+
 class PreparedTransactions:
     """Prepared, undecided transactions; the reader's thread holds and decides, the progress writer's settles."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, ignores_earlier: bool = False) -> None:
+        self._ignores_earlier = ignores_earlier  # of what was prepared before its first start no row is wanted
         self._directory = PreparedDirectory(directory)
         self._lock = threading.Lock()
         self._held: dict[int, HeldXa] = {}
@@ -212,10 +270,12 @@ class PreparedTransactions:
         finally:
             writer.close()
 
-    def commit(self, xid: str, *, end: Position, gtid: Gtid | None, wanted: Wanted) -> PreparedRows:
-        """The rows that the XA COMMIT at `end` makes valid; raises DMError when they are unknown."""
+    def commit(self, xid: str, *, end: Position, gtid: Gtid | None, wanted: Wanted) -> PreparedRows | None:
+        """The rows that the XA COMMIT at `end` makes valid; raises DMError when they are unknown, and wanted."""
         held = self._decide(xid, end, gtid)
         if held is None:
+            if self._ignores_earlier:
+                return None
             raise DMError("xa-prepare-missing", xid=xid, position=end)
         for table in sorted(held.left_out):
             if wanted(table):

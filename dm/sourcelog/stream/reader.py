@@ -1,4 +1,4 @@
-"""The reader's thread: events -> assembler -> a queue of transactions.
+"""The syncer's reader, a thread: a source's log -> a queue of transactions.
 
 It runs ahead of the dispatcher as far as the memory quota allows and no further, whatever the target does: the
 assembler waits for memory (`dm.sourcelog.stream.open_items`), so the queue has no bound of its own. Where the task is
@@ -18,13 +18,11 @@ from collections.abc import Callable
 from typing import Final
 
 from dm.errors import DMError
-from dm.mysql.binlog.event_source import EventSource, SourceRun
+from dm.mysql.binlog.event_source import SourceRun
 from dm.position import Position
-from dm.sourcelog.stream.assembler import TransactionAssembler
 from dm.sourcelog.stream.open_items import QuotaClosed
-from dm.sourcelog.stream.transaction import SourceTransaction
+from dm.sourcelog.stream.source_log import SourceLogReader
 from dm.sourcelog.stream.transaction_queue import TransactionQueue
-from dm.sourcelog.stream.until import Until
 from dm.stop_signal import StopSignal
 
 # How often the run takes back its identity at the source.
@@ -39,29 +37,23 @@ def concerns_event(error: DMError) -> bool:
 
 
 class Reader:
-    """Owns the event source and the assembler."""
+    """Owns the reading of the source's log."""
 
     def __init__(
         self,
-        source: EventSource,
-        assembler: TransactionAssembler,
+        log: SourceLogReader,
         queue: TransactionQueue,
         failed: Callable[[BaseException], None],
         still_ours: Callable[[], None],
-        until: Until | None = None,
     ) -> None:
-        self._until = until
         self._still_ours = still_ours
-        self._source = source
-        self._assembler = assembler
+        self._log = log
         self._queue = queue
         self._failed = failed
         self._stop = StopSignal()
         self._awaited = False  # the dispatcher sleeps until there is an event
         self._came = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
-        self.events = 0
-        self.bytes = 0
         self.busy = False  # processing an event; otherwise it waits for the source
 
     @property
@@ -77,7 +69,17 @@ class Reader:
     @property
     def position(self) -> Position:
         """The end of the last complete transaction read."""
-        return self._assembler.position
+        return self._log.position
+
+    @property
+    def events(self) -> int:
+        """How many were read."""
+        return self._log.events
+
+    @property
+    def bytes(self) -> int:
+        """How many were read."""
+        return self._log.bytes
 
     def start(self) -> None:
         """Begin to read."""
@@ -115,7 +117,6 @@ class Reader:
                     if error.name != "replica-id-taken" or left == 0:
                         raise
                     self._still_ours()
-                    self._assembler.restart()
         except QuotaClosed:
             pass  # the same as a closed queue
         except BaseException as error:  # handed to the owner, which raises it in the unit's own thread
@@ -124,52 +125,34 @@ class Reader:
             elif isinstance(error, DMError) and concerns_event(error):
                 # A person has to act. Everything before it is applied first: the person may act at the target, and the
                 # next run, which ends at the same place, would not get further than this one.
-                error.position = error.position or str(self._assembler.position)
+                error.position = error.position or str(self._log.position)
                 self._queue.end(error)
             else:
                 self._failed(error)
 
-    def _give(self, transaction: SourceTransaction, *, more: bool = False) -> bool:
-        """Hand a transaction on; False when nothing is to be read any more."""
-        until = self._until
-        if until is None:
-            return self._queue.put(transaction, more=more)
-        if until.admits(transaction):
-            if not self._queue.put(transaction):
-                return False
-            if not until.reached(transaction.end):
-                return True
-        self._queue.finish()
-        return False
-
     def look(self, source_time: float, end: Callable[[], Position]) -> None:
         """Learn the source's clock, and where its binlog ends now: a task that ends at a time may be there."""
-        if self._until is not None and self._until.passed(source_time) and self._assembler.position.reaches(end()):
+        if self._log.passed(source_time, end):
             self._queue.finish()
 
     def _read(self) -> None:
-        if self._until is not None and self._until.reached(self._assembler.position):
-            self._queue.finish()
-            return
-        for found in self._source.runs(self._assembler.position, self._stop):
+        log = self._log
+        for found in log.arrivals(self._stop):
             if found is None:
-                if self._source.trouble is not None:
+                if log.trouble is not None:
                     self._still_ours()
                 continue
             self.busy = True
             if self._awaited:
                 self._came.set()
-            if isinstance(found, SourceRun):
-                self.events += len(found.events)
-                self.bytes += found.end_offset - found.offset
-                for transaction in self._assembler.feed_run(found):
-                    if not self._give(transaction, more=True):
-                        return
-                self._queue.wake()
-            else:
-                self.events += 1
-                self.bytes += len(found.raw.data)
-                completed = self._assembler.feed(found)
-                if completed is not None and not self._give(completed):
+            more = isinstance(found, SourceRun)
+            for transaction in log.completed(found):
+                if not self._queue.put(transaction, more=more):
                     return
+            if log.ended:
+                break
+            if more:
+                self._queue.wake()
             self.busy = False
+        if log.ended:
+            self._queue.finish()

@@ -18,7 +18,6 @@ from dm.position import Position
 from dm.sourcelog.stream.transaction import RowsItem, StatementItem
 from dm.tools.feed.options import VERSIONS, FeedOptions
 from dm.tools.feed.prepared import SeenPrepared
-from dm.tools.feed.transactions import transactions
 
 _EARLIEST: Final = ("", "earliest")
 
@@ -83,7 +82,7 @@ class KnownTable:
 
     def _was_there(self, end: Position) -> bool:
         """Whether the relay has something of the table before a statement, in what an earlier batch has read."""
-        for transaction in transactions(self._options, self._options.first(), SeenPrepared()):
+        for transaction in self._options.transactions(self._options.first(), SeenPrepared()):
             if transaction.end.covers(end):
                 return False
             for item in transaction.items:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +20,9 @@ from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.relaylog.layout import RelayDirectory, is_binlog_name
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.sourcelog.relaylog.scan import scan
+from dm.sourcelog.stream.prepared import UndecidedXa
+from dm.sourcelog.stream.source_log import SourceLog, Space
+from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.text import is_decimal
 from dm.tools import lake
 
@@ -61,6 +66,15 @@ class FeedOptions:
         defaults = {"batchBytes": _BATCH_BYTES, "taskBytes": _TASK_BYTES, "memoryBytes": _MEMORY_BYTES}
         sizes = [_bytes(options, *each) for each in defaults.items()]
         return cls(relay.absolute(), flavor, {schema.name: schema}, start, point, *sizes)
+
+    def transactions(self, start: Position, xa: UndecidedXa) -> Iterator[SourceTransaction]:
+        """Everything after `start` that is there; each is valid until the next is asked for."""
+        # Only the server knows whether MariaDB's numbers are in order; without that, only places count.
+        ordered = self.flavor == "mysql"
+        events, wanted = RelayEventSource(self.relay, self.flavor), self.structures.__contains__
+        log = SourceLog(events, wanted, xa, gtids_ordered=ordered)
+        with tempfile.TemporaryDirectory(prefix="dm-feed-") as scratch:
+            yield from log.transactions(start, Space(self.memory_bytes, Path(scratch)), threading.Event())
 
     def first(self) -> Position:
         """Where a query begins that has no checkpoint; raises DMError."""

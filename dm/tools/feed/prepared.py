@@ -10,77 +10,64 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dm.errors import DMError
-from dm.gtid import Gtid, GtidSet
-from dm.ident import TableName
+from dm.gtid import GtidSet
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
-from dm.sourcelog.stream.prepared import PreparedRows, PreparedTransactions, Wanted
-from dm.sourcelog.stream.prepared_list import HeldXa, TransactionEnd
 from dm.sourcelog.stream.transaction import TransactionItems
 from dm.tools.feed.options import FeedOptions
-from dm.tools.feed.transactions import transactions
 
 
-class SeenPrepared(PreparedTransactions):
+class SeenPrepared:
     """Remembers of each xid whether it is undecided at the end of what was read, without rows of the table."""
 
     def __init__(self) -> None:
         self.empty: dict[str, bool] = {}
 
-    def hold(
-        self,
-        xid: str,
-        items: TransactionItems,
-        *,
-        end: Position,
-        gtid: Gtid | None,
-        timestamp: int,
-        left_out: frozenset[TableName] = frozenset(),
-    ) -> None:
+    def hold(self, xid: str, items: TransactionItems, **_: object) -> None:
+        """A PREPARE."""
         self.empty[xid] = not len(items)
 
-    def commit(self, xid: str, *, end: Position, gtid: Gtid | None, wanted: Wanted) -> PreparedRows:
-        self.empty[xid] = False
-        return PreparedRows(Path(), HeldXa(0, xid, TransactionEnd.of(end, gtid), 0), wanted)
-
-    def rollback(self, xid: str, *, end: Position, gtid: Gtid | None) -> None:
+    def commit(self, xid: str, **_: object) -> None:
+        """An XA COMMIT: its rows, if it has any, are another's to find."""
         self.empty[xid] = False
 
+    def rollback(self, xid: str, **_: object) -> None:
+        """An XA ROLLBACK."""
+        self.empty[xid] = False
 
-class EmptyPrepared(SeenPrepared):
+
+class EmptyPrepared:
     """Refuses rows whose verdict comes later, and a verdict on what is not known to be without rows."""
 
     def __init__(self, options: FeedOptions, start: Position) -> None:
-        super().__init__()
+        self._seen = SeenPrepared()
         self._earlier = _earlier(options, start)
 
-    def hold(
-        self,
-        xid: str,
-        items: TransactionItems,
-        *,
-        end: Position,
-        gtid: Gtid | None,
-        timestamp: int,
-        left_out: frozenset[TableName] = frozenset(),
-    ) -> None:
+    def hold(self, xid: str, items: TransactionItems, *, end: Position, **_: object) -> None:
+        """A PREPARE; raises DMError where it has rows."""
         if len(items):
             raise DMError("feed-xa", xid=xid, place=end)
-        super().hold(xid, items, end=end, gtid=gtid, timestamp=timestamp, left_out=left_out)
+        self._seen.hold(xid, items)
 
-    def commit(self, xid: str, *, end: Position, gtid: Gtid | None, wanted: Wanted) -> PreparedRows:
+    def commit(self, xid: str, *, end: Position, **_: object) -> None:
+        """An XA COMMIT; raises DMError where it may have rows."""
         if not self._was_empty(xid):
             raise DMError("feed-xa", xid=xid, place=end)
-        return super().commit(xid, end=end, gtid=gtid, wanted=wanted)
+        self._seen.commit(xid)
+
+    def rollback(self, xid: str, **_: object) -> None:
+        """An XA ROLLBACK."""
+        self._seen.rollback(xid)
 
     def _was_empty(self, xid: str) -> bool:
-        while xid not in self.empty:
+        seen = self._seen
+        while xid not in seen.empty:
             found = next(self._earlier, None)
             if found is None:
                 return False
-            self.empty = found | self.empty  # the later word counts
-        return self.empty[xid]
+            seen.empty = found | seen.empty  # the later word counts
+        return seen.empty[xid]
 
 
 def _earlier(options: FeedOptions, start: Position) -> Iterator[dict[str, bool]]:
@@ -91,7 +78,7 @@ def _earlier(options: FeedOptions, start: Position) -> Iterator[dict[str, bool]]
         seen = SeenPrepared()
         try:
             if not begin.reaches(start):
-                for transaction in transactions(options, begin, seen):
+                for transaction in options.transactions(begin, seen):
                     end = transaction.end
                     if (end.server_uuid, end.file) != (server_uuid, file) or end.reaches(start):
                         break

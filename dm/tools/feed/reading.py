@@ -40,7 +40,6 @@ from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, Stateme
 from dm.tools.feed.known_table import KnownTable
 from dm.tools.feed.options import FeedOptions
 from dm.tools.feed.prepared import EmptyPrepared
-from dm.tools.feed.transactions import transactions
 
 Image = dict[str, bytes | None] | None
 Change = tuple[str, str, int, int, str, datetime, str, str, str, Image, Image]
@@ -87,7 +86,7 @@ class FeedReading:
 
     def _transactions(self, start: Position) -> Iterator[SourceTransaction]:
         try:
-            yield from transactions(self._options, start, EmptyPrepared(self._options, start))
+            yield from self._options.transactions(start, EmptyPrepared(self._options, start))
         except DMError as error:
             if error.name != "source-switched":
                 raise

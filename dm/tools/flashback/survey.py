@@ -32,7 +32,7 @@ from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.sourcelog.relaylog.time_search import find_time
 from dm.sourcelog.stream.prepared import PreparedTransactions
-from dm.sourcelog.stream.relay_reading import RelayReading
+from dm.sourcelog.stream.source_log import SourceLog, Space
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
 from dm.sourcelog.stream.until import Until, UntilGtids, UntilPosition, UntilTime
 from dm.tools.flashback.request import DdlMet
@@ -151,9 +151,10 @@ class Stretch:
             return
         prepared = PreparedTransactions(scratch / "prepared")
         prepared.open(0, None)
-        reading = RelayReading(self.relay, self.flavor, wanted, self.room, self.gtids_ordered)
+        events = RelayEventSource(self.relay, self.flavor)
+        log = SourceLog(events, wanted, prepared, gtids_ordered=self.gtids_ordered)
         inside, there = True, start
-        for transaction in reading.transactions(start, prepared, scratch / "spool", stop):
+        for transaction in log.transactions(start, Space(self.room, scratch / "spool"), stop):
             inside = inside and (self.end is None or self.end.admits(transaction))
             yield transaction, inside
             there = transaction.end

@@ -27,7 +27,6 @@ from dm import faults
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.errors import DMError
-from dm.gtid import Gtid
 from dm.ident import TableName
 from dm.mysql.binlog.query import Query
 from dm.mysql.binlog.value import ABSENT, Row
@@ -38,9 +37,10 @@ from dm.position import Position
 from dm.progress.brought_back import asking
 from dm.progress.replayed import RelayRange
 from dm.rules.table_rules import TableRules
-from dm.sourcelog.stream.prepared import PreparedRows, PreparedTransactions, Wanted
-from dm.sourcelog.stream.relay_reading import RelayReading
-from dm.sourcelog.stream.transaction import Item, RowsItem, SourceTransaction, StatementItem, TransactionItems
+from dm.sourcelog.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.stream.prepared import UnheldXa
+from dm.sourcelog.stream.source_log import SourceLog, Space
+from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem, TransactionItems
 from dm.sourcelog.upstream.connection import connect
 from dm.syncer.apply.compiled_loop import changes_of_events
 from dm.syncer.apply.source_table import KINDS
@@ -61,48 +61,6 @@ class _Barrier(Exception):
     def __init__(self, why: str) -> None:
         super().__init__(why)
         self.why = why
-
-
-class NoPrepared(PreparedTransactions):
-    """The rows of an XA transaction lie before the place where they count."""
-
-    def __init__(self, *, passes: bool = False) -> None:
-        self._passes = passes  # nobody reads rows
-
-    def hold(
-        self,
-        xid: str,
-        items: TransactionItems,
-        *,
-        end: Position,
-        gtid: Gtid | None,
-        timestamp: int,
-        left_out: frozenset[TableName] = frozenset(),
-    ) -> None:
-        if not self._passes:
-            raise _Barrier(f"the XA transaction {xid} is prepared")
-
-    def commit(self, xid: str, *, end: Position, gtid: Gtid | None, wanted: Wanted) -> PreparedRows:
-        if not self._passes:
-            raise _Barrier(f"the XA transaction {xid} is committed")
-        return _Nothing()
-
-    def rollback(self, xid: str, *, end: Position, gtid: Gtid | None) -> None:
-        if not self._passes:
-            raise _Barrier(f"the XA transaction {xid} is rolled back")
-
-
-class _Nothing(PreparedRows):
-    """The rows of an XA transaction that nobody reads."""
-
-    def __init__(self) -> None:
-        pass
-
-    def __len__(self) -> int:
-        return 0
-
-    def __iter__(self) -> Iterator[Item]:
-        return iter(())
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,15 +140,14 @@ class _Reading:
         around, there = self._around, piece.begin
         start = Position(around.server_uuid, piece.file, piece.begin)
         subtask = around.subtask
-        reading = RelayReading(
-            around.relay,
-            around.facts.flavor,
+        log = SourceLog(
+            RelayEventSource(around.relay, around.facts.flavor),
             self._rules.wanted,
-            subtask.syncer.reading_quota,
-            around.facts.gtid_ordered,
-            asking(lambda: connect(subtask.source.endpoint), subtask.target),
+            UnheldXa(_Barrier),  # the rows of an XA transaction lie before the place where they count
+            gtids_ordered=around.facts.gtid_ordered,
+            brought_back=asking(lambda: connect(subtask.source.endpoint), subtask.target),
         )
-        transactions = reading.transactions(start, NoPrepared(), scratch, threading.Event())
+        transactions = log.transactions(start, Space(subtask.syncer.reading_quota, scratch), threading.Event())
         try:
             for transaction in transactions:
                 end = transaction.end

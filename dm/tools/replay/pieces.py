@@ -23,14 +23,16 @@ from dm.progress.replayed import RelayRange, StoredReplay
 from dm.sourcelog.relaylog.index import FileIndex, read_index
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, file_number
 from dm.sourcelog.relaylog.recovery import gtids_at
+from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.sourcelog.relaylog.scan import created_at, scan
 from dm.sourcelog.relaylog.time_search import find_time
 from dm.sourcelog.stream.file_births import FileBirth
-from dm.sourcelog.stream.relay_reading import RelayReading
+from dm.sourcelog.stream.prepared import UnheldXa
+from dm.sourcelog.stream.source_log import SourceLog, Space
 from dm.sourcelog.stream.until import Until, UntilGtids, UntilPosition, UntilTime
 from dm.sourcelog.upstream.facts import ServerFacts
 from dm.tools.replay.beginning import folded
-from dm.tools.replay.decoding import Decoded, NoPrepared
+from dm.tools.replay.decoding import Decoded
 
 PIECE_BYTES: Final = 16 << 20
 
@@ -131,16 +133,15 @@ def _read_up_to(
     until: Until, relay: Path, facts: ServerFacts, start: Position, room: int, stop: threading.Event
 ) -> Position | None:
     """Only the relay's own events tell where transactions end, and which is the last of a set; no row is read."""
-    reading = RelayReading(relay, facts.flavor, lambda table: False, room, facts.gtid_ordered)
+    events = RelayEventSource(relay, facts.flavor)
+    log = SourceLog(events, lambda table: False, UnheldXa(), until, facts.gtid_ordered)
     there = start
     with tempfile.TemporaryDirectory(prefix="dm-replay-") as scratch:
-        for transaction in reading.transactions(start, NoPrepared(passes=True), Path(scratch), stop):
-            if not until.admits(transaction):
-                return there
+        for transaction in log.follow(start, Space(room, Path(scratch)), stop):
+            if transaction is None:
+                return None
             there = transaction.end
-            if until.reached(there):
-                return there
-    return None
+    return None if stop.is_set() else there
 
 
 # What a replay applies: the pieces up to the first that ends before its end, and the tables in them.

@@ -47,14 +47,15 @@ from dm.progress.validator.tables import ValidatorTables, create_validator_table
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.origin import Origin, open_origin
+from dm.sourcelog.stream.prepared import PreparedTransactions
+from dm.sourcelog.stream.source_log import SourceLog, Space
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
 from dm.sourcelog.upstream.snapshot import upper_bound
 from dm.stop_signal import StopSignal, told
-from dm.tools.validator.cutover import CutoverPlace
+from dm.tools.validator.gate import CheckpointGate, CutoverPlace
 from dm.tools.validator.judge import Judge
 from dm.tools.validator.pace import Throttle
 from dm.tools.validator.pending import PendingRows, Shape, restored
-from dm.tools.validator.reading import CheckpointGate, KnownPrepared, Reading
 from dm.tools.validator.rounds import Places, RoundContext, Rounds
 from dm.tools.validator.source_tables import SourceTables, ValidatorSource, ValidatorTarget
 from dm.tools.validator.statements import Statements
@@ -84,7 +85,7 @@ class _ValidatorRun:
     origin: Origin
     tables: SourceTables
     statements: Statements
-    prepared: KnownPrepared
+    prepared: PreparedTransactions
     position: Position
     ahead: Position | None  # until here statements are known already (`--start-time`)
     processed: Processed  # all that was read
@@ -194,7 +195,7 @@ class ValidatorUnit:
                 ahead = found.position
                 points.update(self._altered_since(origin, rules, position, found.position, known))
             structures = StoredStructures(known, read_online(control, key), points)
-        prepared = KnownPrepared(self._work / "prepared")
+        prepared = PreparedTransactions(self._work / "prepared", ignores_earlier=True)
         prepared.open(progress.epoch, position if begun else None)
         lookups = session()
         # The syncer has applied the rows, so nothing is refused here.
@@ -227,10 +228,10 @@ class ValidatorUnit:
     ) -> dict[TableName, Position]:
         """Tables whose structure is not what it was at the start: their rows are looked at from the end on."""
         found: dict[TableName, Position] = {}
-        prepared = KnownPrepared(self._work / "survey-prepared")
+        prepared = PreparedTransactions(self._work / "survey-prepared", ignores_earlier=True)
         prepared.open(0, None)
-        reading = Reading(origin, lambda _: False, self._clock, self._subtask.syncer.reading_quota)
-        for transaction in reading.transactions(start, prepared, self._work / "survey", self._ending):
+        log = SourceLog(origin.event_source(), lambda _: False, prepared, gtids_ordered=origin.facts.gtid_ordered)
+        for transaction in log.follow(start, self._space("survey"), self._ending):
             if transaction is None:
                 continue
             for item in transaction.items:
@@ -241,16 +242,19 @@ class ValidatorUnit:
                 break
         return found
 
+    def _space(self, name: str) -> Space:
+        return Space(self._subtask.syncer.reading_quota, self._work / name, self._clock)
+
     # -- Reading
 
     def _read(self, run: _ValidatorRun) -> None:
-        quota = self._subtask.syncer.reading_quota
-        reading = Reading(run.origin, run.statements.rules.wanted, self._clock, quota)
+        origin, wanted = run.origin, run.statements.rules.wanted
+        log = SourceLog(origin.event_source(), wanted, run.prepared, gtids_ordered=origin.facts.gtid_ordered)
         run.gate.moved = lambda: self._checkpoint_moved(run)
         if not self._room():  # for what waits since an earlier run
             return
         rested_at = time.thread_time()
-        for transaction in reading.transactions(run.position, run.prepared, self._work / "spool", self._ending):
+        for transaction in log.follow(run.position, self._space("spool"), self._ending):
             if time.thread_time() - rested_at >= _READS_SECONDS:
                 run.pace.rest(time.thread_time() - rested_at)
                 rested_at = time.thread_time()

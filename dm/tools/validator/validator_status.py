@@ -9,9 +9,9 @@ from dm.config.subtask import SubtaskConfig
 from dm.position import Position
 from dm.progress.validator.errors import ErrorState
 from dm.progress.validator.progress import Cutover, Processed
+from dm.tools.validator.gate import CheckpointGate
 from dm.tools.validator.pace import SHARE
 from dm.tools.validator.pending import PendingRows
-from dm.tools.validator.reading import CheckpointGate
 from dm.unit import JSON
 
 

@@ -11,9 +11,10 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.mysql.binlog.event_source import BinlogType, SourceEvent, SourceRun
 from dm.position import Position
-from dm.sourcelog.stream.assembler import TransactionAssembler
 from dm.sourcelog.stream.memory_quota import MemoryQuota
+from dm.sourcelog.stream.open_items import OpenItems
 from dm.sourcelog.stream.reader import TAKINGS, Reader
+from dm.sourcelog.stream.source_log import SourceLog, SourceLogReader
 from dm.sourcelog.stream.transaction_queue import TransactionQueue
 from dm.unit import JSON
 from tests.unit.sourcelog.stream.test_assembler import FILE, NO_XA, UUID, Stream
@@ -87,10 +88,14 @@ def a_file() -> list[SourceEvent]:
     return [stream.format, *(event for number in (1, 2, 3) for event in stream.insert(number))]
 
 
+def log_of(source: TakenSource) -> SourceLogReader:
+    return SourceLog(source, lambda _: True, NO_XA).open(START, OpenItems(MemoryQuota(1 << 20), None))
+
+
 def read(source: TakenSource, still_ours: Callable[[], None]) -> tuple[list[str], list[BaseException]]:
     """The GTIDs handed on, and what ended the reader."""
     queue, failures = TransactionQueue(MemoryQuota(1 << 20)), list[BaseException]()
-    reader = Reader(source, TransactionAssembler(START, lambda _: True, NO_XA), queue, failures.append, still_ours)
+    reader = Reader(log_of(source), queue, failures.append, still_ours)
     reader.start()
     reader._thread.join()
     taken = []
@@ -144,8 +149,7 @@ def test_a_lost_connection_goes_on_when_the_run_is_the_present_one() -> None:
 )
 def test_what_a_person_has_to_mend_is_told_behind_what_was_read_before_it(error: DMError, in_its_place: bool) -> None:
     queue, failures = TransactionQueue(MemoryQuota(1 << 20)), list[BaseException]()
-    assembler = TransactionAssembler(START, lambda _: True, NO_XA)
-    reader = Reader(BrokenSource(a_file(), error), assembler, queue, failures.append, lambda: None)
+    reader = Reader(log_of(BrokenSource(a_file(), error)), queue, failures.append, lambda: None)
     reader.start()
     reader._thread.join()
     assert failures == ([] if in_its_place else [error])
