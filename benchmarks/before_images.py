@@ -20,7 +20,7 @@ from benchmarks.measure import run_program, server_seconds
 from benchmarks.recording import SCHEMA
 from benchmarks.workload import WORKLOADS, narrow_rows, wide_rows
 from dm.demo.servers import Option, ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 
 _ROWS = 20_000
 _PART = 500

@@ -22,7 +22,7 @@ from benchmarks.measure import server_seconds
 from benchmarks.workload import narrow_rows
 from dm.changes import row_bag
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.testbed.sync import running_sync, subtask_for
 
 _NUMBERS = itertools.count(1)  # each run is a task of its own

@@ -28,8 +28,8 @@ import pymysql
 from benchmarks.full import SYSBENCH, WIDE, Filled, FullTable, fill
 from benchmarks.measure import server_seconds
 from dm.demo.servers import Option, ThrowawayServer
-from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident, TableName
+from dm.mysql.dialect import FLAVORS, Flavor
 from dm.mysql.equality import structure
 from dm.mysql.equality.checksum import checksum_query, sequence_queries
 from dm.mysql.equality.values import ComparedValue, Side, parts, row_text

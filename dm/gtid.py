@@ -30,7 +30,7 @@ import re
 from bisect import bisect_right
 from typing import Final, NamedTuple
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.text import is_decimal
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.gtid import Gtid, GtidSet
+from dm.mysql.dialect import Flavor
 from dm.text import is_decimal
 
 # Asked several times for each transaction, of the same few files.

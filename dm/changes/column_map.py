@@ -32,6 +32,7 @@ from dm.ident import Ident, TableName
 from dm.mysql.binlog.charset import decoder_of
 from dm.mysql.binlog.decode import RowPair
 from dm.mysql.binlog.value import Row, Value
+from dm.mysql.dialect import Flavor, dialect
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.json_expression import document_encoder
 from dm.mysql.sql.literal import Encoder, Usual, encoder_for, quoted, usual_of
@@ -71,23 +72,29 @@ def map_columns(
     target: TableSchema,
     *,
     json_types: bool,
-    tidb: bool = False,
-    mariadb: bool = False,
+    flavor: Flavor = "mysql",
     moment: Callable[[Encoder, Column], Encoder] | None = None,
 ) -> tuple[MappedColumn, ...]:
     """Maps a row of the binlog to the columns of a target; with `json_types` it keeps the types inside documents.
 
-    `tidb`, `mariadb`: the target is one. `moment` makes of an encoder, and the source's column, that of a TIMESTAMP at
+    `flavor` is the target's. `moment` makes of an encoder, and the source's column, that of a TIMESTAMP at
     the target.
     """
     places = {column.name.lower(): column for column in target.columns}
+    server = dialect(flavor)
     mapped: list[MappedColumn] = []
     missing: list[str] = []
     for at, column in enumerate(wire):
         place = places.get(column.name.lower())
         if place is not None:
             name = Ident(place.name).sql.encode()
-            there = _at_tidb(column, place) if tidb else _at_mariadb(column) if mariadb else None
+            there = (
+                _in_its_words(column, place)
+                if server.stores_texts_in_utf8
+                else _as_text(column)
+                if server.json_is_text
+                else None
+            )
             zoned = moment is not None and place.base == "timestamp"
             if moment is not None and zoned:
                 there = moment(encoder_for(column), column)
@@ -119,12 +126,12 @@ def _encoder(source: Column, target: Column, *, json_types: bool) -> tuple[Encod
     return encoder_for(source), usual_of(source)
 
 
-def _at_mariadb(source: Column) -> Encoder | None:
+def _as_text(source: Column) -> Encoder | None:
     """The encoder of a text whose character set a MariaDB has not; None for any other value."""
     return _in_utf8(source) if source.charset == "gb18030" else None
 
 
-def _at_tidb(source: Column, target: Column) -> Encoder | None:
+def _in_its_words(source: Column, target: Column) -> Encoder | None:
     """The encoder of a value that a TiDB wants in other words; None where that of every target is right."""
     if target.base in TEXTS:
         return _in_utf8(source)

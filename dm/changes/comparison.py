@@ -27,9 +27,9 @@ from time import gmtime, strftime, strptime
 from dm.changes.column_map import MappedColumn
 from dm.changes.computing import ZERO, moment_text
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.mysql.binlog.value import ABSENT, Value
+from dm.mysql.dialect import Dialect, Flavor, dialect
 from dm.mysql.sql.literal import EXACT_BITS, equal_members
 from dm.type_family import BYTES, CHARACTERS, FIXED_BYTES, FLOATS, INTEGERS, TEMPORAL, TEXTS
 
@@ -89,13 +89,13 @@ def _moment(name: bytes, literal: bytes) -> bytes:
     )
 
 
-def exact(column: MappedColumn, flavor: Flavor, table: TableName, *, indexed: bool, tidb: bool = False) -> Comparison:
+def exact(column: MappedColumn, flavor: Flavor, table: TableName, *, indexed: bool) -> Comparison:
     """The condition that the target's column holds exactly the value of a row of this source table."""
-    base = column.target.base
+    base, there = column.target.base, dialect(flavor)
     if base in TEXTS and column.target.charset != "binary":
-        return _null_safe(table, column, _text(column, indexed=indexed, tidb=tidb))
+        return _null_safe(table, column, _text(column, there, indexed=indexed))
     if base in FLOATS:
-        return _null_safe(table, column, _floating(column, signed_zero=flavor == "mysql" and not tidb))
+        return _null_safe(table, column, _floating(column, signed_zero=there.keeps_negative_zero))
     if base == "json":
         return _null_safe(table, column, _json(column))
     if base == "set":
@@ -138,12 +138,12 @@ def _members(column: MappedColumn) -> Comparison:
     return compare
 
 
-def _text(column: MappedColumn, *, indexed: bool, tidb: bool) -> Comparison:
+def _text(column: MappedColumn, there: Dialect, *, indexed: bool) -> Comparison:
     encode, charset = column.encode, column.target.charset or "utf8mb4"
-    if tidb and charset == "latin1":  # which it keeps in UTF-8, and takes for ASCII in CONVERT
+    if there.stores_texts_in_utf8 and charset == "latin1":  # which it keeps in UTF-8, and takes for ASCII in CONVERT
         charset = "utf8mb4"
     # A TiDB casts a text to as many bytes as the column has characters, and ends the statement where it has more.
-    before, closing = (b"HEX(", b")") if tidb else (b"CAST(", b" AS BINARY)")
+    before, closing = (b"HEX(", b")") if there.casts_cut_texts else (b"CAST(", b" AS BINARY)")
     start = before + column.sql + closing + b"=" + before + b"CONVERT("
     end = b" USING " + charset.encode() + b")" + closing
     plain = column.sql + b"=" if indexed else b""

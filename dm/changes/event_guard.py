@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor, dialect
 
 GUARD: Final = b"SELECT 1 FROM DUAL WHERE @@GLOBAL."
 """What each such question begins with; its answer has one row."""
 
-_REPLICA: Final = 80026  # MySQL calls nothing a slave since then
 _MARIADB: Final = (
     b"slave_exec_mode = 'STRICT' AND @@GLOBAL.slave_type_conversions = '' AND @@GLOBAL.replicate_rewrite_db = ''"
 )
@@ -22,6 +21,7 @@ _MARIADB: Final = (
 
 def guard(flavor: Flavor, version: int) -> bytes:
     """The question to a server of this version."""
-    if flavor == "mariadb":
+    server = dialect(flavor, version)
+    if server.rewrites_schemas:
         return GUARD + _MARIADB
-    return GUARD + (b"replica" if version >= _REPLICA else b"slave") + b"_type_conversions = ''"
+    return GUARD + (b"replica" if server.says_replica else b"slave") + b"_type_conversions = ''"

@@ -93,7 +93,7 @@ def _lost_values(pair: RoutedTable) -> str:
     Where a long value becomes another one of the same length, the new one may overwrite the old before the two are
     compared, and the change is lost (9.7; by a key, rows are read into a place of their own).
     """
-    if pair.options.flavor != "mysql" or pair.plan.keyed:
+    if not pair.options.dialect.may_lose_long_values or pair.plan.keyed:
         return ""
     long = [target.name for _, target in pair.columns if target.base in _OUTSIDE]
     return f"without a key MySQL may lose a change of column {long[0]}" if long else ""
@@ -156,7 +156,9 @@ def _expressions(pair: RoutedTable) -> str:
 
 def _compared(pair: RoutedTable) -> str:
     """What the source has computed for a STORED column depends on how it compares texts, not only on the expression."""
-    stored = pair.options.flavor == "mariadb" and any(target.generated == "stored" for _, target in pair.columns)
+    stored = pair.options.dialect.row_events_keep_stored and any(
+        target.generated == "stored" for _, target in pair.columns
+    )
     for source, target in pair.columns if stored else ():
         if target.charset is not None and not _same_collation(source, target):
             return f"column {source.name} has another collation, by which the source computes STORED columns"
@@ -240,7 +242,7 @@ def event_form(pair: RoutedTable, decoder: RowDecoder) -> EventForm:
         Applying(
             pair.options.foreign_key_checks,
             guard(pair.options.flavor, pair.options.version),
-            scans=pair.options.flavor == "mariadb" and not plan.keyed,
+            scans=not (pair.options.dialect.scans_once_for_events or plan.keyed),
         ),
     )
 

@@ -274,7 +274,7 @@ def _delete_by_index(plan: TablePlan) -> bytes:
     DELETE: FORCE INDEX is for the form with several tables, and is ignored there (10.11, EXPLAIN; the same in MySQL).
     """
     table, index = plan.target.sql, plan.row_index
-    if plan.flavor == "mariadb" or "*/" in plan.target.table + index:
+    if not plan.dialect.hints_indexes or "*/" in plan.target.table + index:
         return f"DELETE FROM {table} WHERE ".encode()
     hint = f"INDEX({Ident(plan.target.table).sql} {Ident(index).sql})"
     return f"DELETE /*+ {hint} */ FROM {table} WHERE ".encode()

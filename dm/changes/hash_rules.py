@@ -20,7 +20,7 @@ Rule = Callable[[RoutedTable], str]
 
 def _server(pair: RoutedTable) -> str:
     """A MySQL reads the table once for a row event of many rows, and its DELETE does not tell which rows it found."""
-    return "" if pair.options.flavor == "mariadb" else "the target is no MariaDB"
+    return "the target is no MariaDB" if pair.options.dialect.scans_once_for_events else ""
 
 
 def _index(pair: RoutedTable) -> str:

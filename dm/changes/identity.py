@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dm.changes.column_map import constant_columns
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_keys import TargetTable
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import TableSchema, wire_columns
 from dm.rules import ExtractedColumn
 

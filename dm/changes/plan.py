@@ -54,9 +54,9 @@ from dm.changes.row_hash import RowHash, RowText, listed_text, row_text
 from dm.changes.row_keys import TargetTable, key_functions, row_keys
 from dm.config.syncer import InsertMode, MissingRow, NarrowerColumns
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.mysql.binlog.value import Row
+from dm.mysql.dialect import Dialect, Flavor, dialect
 from dm.mysql.schema.expressions import (
     column_depends_on_zone,
     computes_otherwise,
@@ -96,11 +96,15 @@ class PlanOptions:
     local_time: LocalTime = SESSION_TIME
     computing: Computing = NEUTRAL
     no_events: str = "no session takes row events"  # why no table's rows go so; empty: they may
-    tidb: bool = False  # the target is one, which speaks MySQL's dialect
     version: int = 0  # the target's, as executable comments count
     others_alter: str = ""  # why the target's tables may change under the rows; empty: they don't
     sees_triggers: Callable[[TableName], bool] = sees_none  # whether the target shows the account those of its table
     mode: str = USUAL_MODE  # that its sessions usually have
+
+    @property
+    def dialect(self) -> Dialect:
+        """What all versions of the target have."""
+        return dialect(self.flavor)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,7 +147,6 @@ class TablePlan:
     events: EventForm | None = None  # how its rows go as the source's own events, where they may
     row_hash: RowHash | None = None  # how many rows are found together, where they may be
     own: tuple[OwnColumn, ...] = ()  # of the target's, which depend on the time zone
-    tidb: bool = False  # the target is one
     documents: bool = False  # columns of the target are MySQL's JSON
     namesakes: tuple[MappedColumn, ...] = ()  # two values of them are one to the target
     unconstrained: bool = False  # the target is not to look at CHECKs, since the source has not
@@ -152,6 +155,11 @@ class TablePlan:
     computed_keys: frozenset[str] = frozenset()  # unique indexes, in lower case, that the target computes
     computed: tuple[tuple[MappedColumn, Comparison], ...] = ()  # what both store, to be compared, and the condition
     computed_of: tuple[tuple[int, Comparison], ...] = ()  # of a keyless table: what finds the rows that are compared
+
+    @property
+    def dialect(self) -> Dialect:
+        """What all versions of the target have."""
+        return dialect(self.flavor)
 
     @property
     def closing(self) -> bytes:
@@ -184,9 +192,9 @@ def build_plan(
     keys = row_keys(source, schema, by_name)
     keyed = bool(keys.row_key)
     _share(shared, target, keyed=keyed)
-    own = options.local_time.own_columns(schema, by_name) if written else ()
+    own, there = options.local_time.own_columns(schema, by_name) if written else (), options.dialect
     extra = any(c.generated is None and c.name.lower() not in by_name for c in schema.columns)
-    namesakes = tuple(column for column in written if options.tidb and "" in column.source.members)
+    namesakes = tuple(column for column in written if there.compares_members_by_name and "" in column.source.members)
     groupable = (options.multiple_rows or options.compact) and not (target.triggers or checked or namesakes)
     compacts = options.compact and groupable and keyed and _same_values(target, mapped, len(wire))
     computed = _computed(source.name, schema, mapped, options, keys.row_key)
@@ -218,7 +226,7 @@ def build_plan(
         counts_missing=options.missing_row == "count" and keyed,
         upsert=extra or (checked and bool(target.referenced)) or _untold(schema, computed, keys.row_key),
         updates_by_insert=keyed
-        and not (extra or any(_lost_by_values(column, tidb=options.tidb) for column in written))
+        and not (extra or any(_lost_by_values(column, there) for column in written))
         and groupable
         and options.multiple_rows,
         groupable=groupable,
@@ -230,7 +238,6 @@ def build_plan(
         defaults_agree=frozenset(column.at for column in written if _same_default(column)),
         constants=tuple(constant.value for constant in constants),
         own=own,
-        tidb=options.tidb,
         namesakes=namesakes,
         settings=settings,
         mode=settings.mode(options.mode),
@@ -254,16 +261,13 @@ def _mapped(
 ) -> tuple[TableSettings, tuple[MappedColumn, ...]]:
     """What the statements' session needs, and the columns as they are written there."""
     computing = options.computing
-    settings = computing.settings(target.schema, unread_checks=target.checks and options.flavor == "mariadb")
+    settings = computing.settings(target.schema, unread_checks=target.checks and options.dialect.skips_checks)
     mapped = map_columns(
         source,
         columns,
         target.schema,
-        # Inside of a TiDB's document a DECIMAL is a DOUBLE anyway, and expressions for dates are not alike in its
-        # versions.
-        json_types=options.flavor == "mysql" and not options.tidb,
-        tidb=options.tidb,
-        mariadb=options.flavor == "mariadb",
+        json_types=options.dialect.takes_json_types,
+        flavor=options.flavor,
         moment=computing.moment if settings.zone else None,
     )
     return settings, mapped
@@ -276,7 +280,7 @@ def _comparisons(
     return tuple(
         (
             column.at,
-            exact(column, options.flavor, source, indexed=column.target.name.lower() in indexed, tidb=options.tidb),
+            exact(column, options.flavor, source, indexed=column.target.name.lower() in indexed),
         )
         for column in written
     )
@@ -292,7 +296,7 @@ def _computed(
     """The columns that both sides compute by expressions that depend on the time zone, and store, or have in a key."""
     in_keys = {name.lower() for index in _zoned_keys(schema, row_key) for name in index.columns}
     return tuple(
-        (column, exact(column, options.flavor, source, indexed=False, tidb=options.tidb))
+        (column, exact(column, options.flavor, source, indexed=False))
         for column in mapped
         if column.source.generated is not None
         and column.target.generated is not None
@@ -344,14 +348,14 @@ def _told(index: Index, computed: Sequence[tuple[MappedColumn, Comparison]], sch
     )
 
 
-def _lost_by_values(column: MappedColumn, *, tidb: bool) -> bool:
+def _lost_by_values(column: MappedColumn, there: Dialect) -> bool:
     """Whether VALUES() may give another value.
 
     It gives the empty SET for its empty member; at a TiDB a BIT's bytes reversed; of a TIMESTAMP the session's local
     time, which may stand for two moments.
     """
     target = column.target
-    reversed_bytes = tidb and target.base == "bit" and (target.length or 1) > _SEVEN_BYTES
+    reversed_bytes = there.reverses_bits_of_values and target.base == "bit" and (target.length or 1) > _SEVEN_BYTES
     return column.moment or "" in target.members or reversed_bytes
 
 

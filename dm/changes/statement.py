@@ -14,7 +14,7 @@ does. A MySQL target can't leave them out, and refuses the row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,8 +24,8 @@ from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.changes.row_hash import row_text
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.mysql.binlog.value import ABSENT, Row, Value
+from dm.mysql.dialect import Flavor, dialect
 from dm.mysql.sql.literal import quoted
 from dm.session.state import USUAL_MODE, lenient
 
@@ -195,7 +195,7 @@ def written(
         count = sum(row[at] == 0 for at in plan.zero_enums)
         expected = Expected(expected.affected, expected.matched, count)
         # A MySQL warns of some modes as it takes them, also with a statement, and warnings are counted.
-        if plan.tidb or plan.mode != USUAL_MODE:
+        if not plan.dialect.hints_modes or plan.mode != USUAL_MODE:
             return ApplyStatement(sql, expected, (change,), found, not_found, lenient=True)
         sql = without_strict_modes(plan.flavor, sql)
     return ApplyStatement(sql, expected, (change,), found, not_found)
@@ -207,12 +207,12 @@ def without_strict_modes(flavor: Flavor, sql: bytes) -> bytes:
     For a session of our usual mode: any other one may decide what the target computes. There, and at a TiDB, which has
     neither of these forms, the session leaves its strict modes: `dm.downstream.lenient`, and `lenient_script`.
     """
-    return _LENIENT[flavor](sql)
+    return _lenient_mariadb(sql) if dialect(flavor).has_set_statement else _lenient_mysql(sql)
 
 
-def lenient_script(flavor: Flavor, sql: bytes, *, tidb: bool) -> bytes:
+def lenient_script(flavor: Flavor, sql: bytes) -> bytes:
     """The same for a file that a client reads: what the statement needs around it, without the last one's end."""
-    if not tidb:
+    if dialect(flavor).hints_modes:
         return without_strict_modes(flavor, sql)
     before = b"SET @dm_mode = @@SESSION.sql_mode, SESSION sql_mode = " + _LAX
     return b";\n".join((before, sql, b"SET SESSION sql_mode = @dm_mode"))
@@ -248,6 +248,3 @@ def _with_variable(assignment: bytes, sql: bytes) -> bytes:
 
 
 _SET_STATEMENT: Final = b"SET STATEMENT "  # MariaDB since 10.1; CHECKs came with 10.2
-
-
-_LENIENT: Final[dict[str, Callable[[bytes], bytes]]] = {"mysql": _lenient_mysql, "mariadb": _lenient_mariadb}

@@ -28,8 +28,8 @@ from dm.demo.servers import ThrowawayServer
 from dm.demo.shop import Shop, load_all
 from dm.demo.workload import WaitLimit, Writer, WriterCounts, sight_of
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from dm.verbs.program import Daemon, Shutdown
 from dm.verbs.sources import CreateSources
 from dm.verbs.tasks import QueryStatus, StartTask

@@ -17,7 +17,7 @@ Consistency = Literal["auto", "none", "flush", "lock"]
 
 MEGABYTE = 1 << 20
 
-_TIDB = "it is for TiDB sources only"
+_NO_SNAPSHOT = "it is for TiDB sources only"
 _TLS = "use `security` of the source's `from`"
 # dumpling's options that `extra-args` may hold: long name -> what it becomes here (a key), or why it is not possible.
 _KEYS = {
@@ -33,7 +33,7 @@ _SHORT = {
     "f": "filter",
 }  # fmt: skip
 _SWITCHES = {"no-views", "W", "escape-backslash", "transactional-consistency", "no-locks"}
-_REFUSED = {"snapshot": _TIDB, "ca": _TLS, "cert": _TLS, "key": _TLS}
+_REFUSED = {"snapshot": _NO_SNAPSHOT, "ca": _TLS, "cert": _TLS, "key": _TLS}
 # Options that choose tables, each with the field that gathers what it says; a repeated one adds.
 _CHOICES = {"database": "databases", "tables-list": "tables", "filter": "table-filters"}
 # A word of the line: what is between quotes stays as it is, and outside of them a `\` is itself, as in DM.
@@ -159,7 +159,7 @@ def _read_extra(extra: Scalar, data: YamlMap, context: LoadContext) -> None:
 
 def _take(name: str, value: str, data: YamlMap, extra: Scalar, problem: Callable[..., None]) -> None:
     if name == "consistency" and value not in get_args(Consistency):
-        hint = f"{_TIDB}; use `flush`" if value == "snapshot" else ""
+        hint = f"{_NO_SNAPSHOT}; use `flush`" if value == "snapshot" else ""
         problem(f"consistency `{value}`", hint, "`auto`, `none`, `flush` or `lock`")
     elif name == "filesize" and byte_size(value, MEGABYTE) is None:
         problem(f"filesize `{value}`", "", "a size such as `64M`")

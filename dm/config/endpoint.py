@@ -11,8 +11,8 @@ from dm.config.scalar import Text, matching, whole
 from dm.config.secret import MASK, Secret, password_from
 from dm.config.section import LoadContext, Section
 from dm.config.security import Security
+from dm.mysql.dialect.tidb import VARIABLES
 
-TIDB_VARIABLES: Final = "tidb_"  # begins the names of variables that only TiDB has
 WRITTEN_BY_DM: Final = "tidb_txn_mode"  # into every `session` that it prints
 
 _TARGET: Final = "target-database."  # may be a TiDB: a precheck says what becomes of its variables
@@ -63,8 +63,8 @@ class Endpoint(Section):
                 lowered[name.lower()] = value
                 lowered.key_marks[name.lower()] = session.mark_of(name)
                 mark, path = session.mark_of(name), session.path_of(shown_key(name))
-                of_tidb = name.lower().startswith(TIDB_VARIABLES) and name.lower() != WRITTEN_BY_DM
-                if of_tidb and not path.startswith(_TARGET):
+                not_for_sources = name.lower().startswith(VARIABLES) and name.lower() != WRITTEN_BY_DM
+                if not_for_sources and not path.startswith(_TARGET):
                     why = "it is a variable of TiDB, and a source gets none"
                     context.report.add("config-no-effect", mark, path, key=shown_key(name), why=why, warning=True)
             data["session"] = lowered

@@ -14,11 +14,11 @@ from dm.config.event_filter import FilterRule
 from dm.config.problem import Problem
 from dm.config.scalar import Flag, Text, checked, decimal, duration, matching, one_of, whole, wrong, wrong_type
 from dm.config.section import Issue, LoadContext, Section
-from dm.flavor import Flavor
 from dm.gtid import GtidFormatError, GtidSet
+from dm.mysql.dialect import LoggedFlavor
 from dm.unit import JSON
 
-SaidFlavor = Literal["", Flavor]
+SaidFlavor = Literal["", LoggedFlavor]
 RelaySync = Literal["always", "interval", "none"]
 
 # A standby without a key of one of these groups takes the group from `from`.

@@ -23,8 +23,8 @@ from typing import Any, Protocol, Self
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor, SSCursor
 
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from dm.mysql.equality import structure
 from dm.mysql.equality.checksum import Checksum
 from dm.mysql.equality.structure import Structure
@@ -221,7 +221,7 @@ def _compare_pair(
         if structures:
             same_flavor = origin.server.flavor == target.flavor
             report.structure += structure.differences(
-                found, target_structure, same_flavor=same_flavor, tidb=target.tidb
+                found, target_structure, same_flavor=same_flavor, respells=target.tidb
             )
     shared = set.intersection(*({column.name for column in found.columns} for found in source_structures))
     compared = [column.name for column in target_structure.columns if column.name in shared]
@@ -266,7 +266,8 @@ def _parts(
     found: list[list[ComparedValue]] = [[] for _ in tables]
     for name in names:
         sides = [
-            Side(structure.column(name), table, server.flavor, tidb=server.tidb) for server, table, structure in tables
+            Side(structure.column(name), table, "tidb" if server.tidb else server.flavor)
+            for server, table, structure in tables
         ]
         for row, some in zip(found, parts(sides), strict=True):
             row += some

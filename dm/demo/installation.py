@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 
 VARIABLES: Final[Mapping[Flavor, str]] = {"mysql": "DM_MYSQL", "mariadb": "DM_MARIADB"}
 """What names the tree of the server that is used; without it that is the one `make install` makes."""

@@ -19,7 +19,7 @@ from pymysql.err import OperationalError
 
 from dm.demo.guard import GuardedProcess
 from dm.demo.ports import HOST, ReservedPort
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.session.login import ServerConnection
 
 _START_SECONDS = 90.0

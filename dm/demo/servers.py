@@ -28,7 +28,7 @@ from dm.demo.installation import Installation, cache_directory, find
 from dm.demo.ports import HOST
 from dm.demo.private_server import PrivateServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 
 Option = str | int | bool | None
 

@@ -43,9 +43,9 @@ from pymysql.protocol import OKPacketWrapper
 from dm.config.endpoint import Endpoint
 from dm.downstream.failure import ERROR_DURING_COMMIT, connect_failure, failure, is_lost, number_of, packet_too_large
 from dm.errors import WHO, DMError, Grantee, nobody
-from dm.flavor import Flavor, flavor_of, is_tidb
+from dm.mysql.dialect import Dialect, Flavor, dialect, flavor_of
 from dm.mysql.sql.literal import quoted
-from dm.session import state, tidb
+from dm.session import state
 from dm.session.login import UNSOUND, garbled, is_garbled, login_error, open_connection
 
 CONNECT_TIMEOUT: Final = 10
@@ -145,8 +145,8 @@ class TargetConnection:
         try:
             self._has = self._begin(endpoint, foreign_key_checks=foreign_key_checks)
             self._learn()
-            if self.tidb:
-                self._settle_tidb()
+            if self.dialect.settled:
+                self._settle()
         except DMError:
             self.close()
             raise
@@ -181,10 +181,10 @@ class TargetConnection:
         )[0]
         self.version_text: str = str(version)
         self.flavor: Flavor = flavor_of(self.version_text)
-        self.tidb: bool = is_tidb(self.version_text)
+        self.dialect: Dialect = dialect(self.flavor, self.version)
         self.folds_names: bool = int(folds) != 0
         """Whether names of schemas and tables are the same in upper and lower case."""
-        self.null_is_now: bool = self.flavor == "mariadb" or int(explicit) == 0
+        self.null_is_now: bool = self.dialect.null_is_now or int(explicit) == 0
         """Whether NULL in a TIMESTAMP without NULL is the present moment; MariaDB takes it so under either setting."""
         self._packet = int(packet)
         # What fits into the buffer that the server has anyway is taken under any limit.
@@ -200,10 +200,11 @@ class TargetConnection:
                 if error.name != "privilege-missing":
                     raise
 
-    def _settle_tidb(self) -> None:
-        found = {str(name).lower(): str(value) for name, value in self.query(tidb.question())}
+    def _settle(self) -> None:
+        found = {str(name).lower(): str(value) for name, value in self.query(state.question(self.dialect))}
         # Not what the session has been given already, such as the source's values for expressions.
-        corrections = tidb.corrections({name: value for name, value in found.items() if self._has.get(name) != value})
+        others = {name: value for name, value in found.items() if self._has.get(name) != value}
+        corrections = state.corrections(self.dialect, others)
         if corrections:
             self.execute(corrections)
         # Its numbers may have more bits than the greeting has room for.

@@ -28,9 +28,10 @@ from typing import Final
 
 from dm.downstream.connection import TargetConnection
 from dm.errors import REFUSED_STATEMENT, DMError
-from dm.flavor import Flavor
 from dm.ident import Ident, TableName
 from dm.mysql.binlog.value import Row
+from dm.mysql.dialect import Flavor, dialect
+from dm.mysql.dialect.pair import loses_documents
 from dm.mysql.schema.show import column_text
 from dm.mysql.schema.table import Column
 from dm.mysql.sql.literal import Encoder, encoder_for, statements
@@ -45,7 +46,6 @@ _MODES: Final[tuple[str, ...]] = (
     "PAD_CHAR_TO_FULL_LENGTH",
 )
 # Too many digits of a second: MySQL rounds and MariaDB cuts them off, if no mode says the opposite.
-_OTHER_FRACTIONS: Final[dict[Flavor, str]] = {"mysql": "TIME_TRUNCATE_FRACTIONAL", "mariadb": "TIME_ROUND_FRACTIONAL"}
 
 # The session has no schema in which the server could look for a function that is not its own.
 _UNKNOWN_FUNCTION: Final = (1046, 1305)
@@ -67,9 +67,10 @@ class SourceSession:
         """The sql_mode under which the target gives the source's results."""
         theirs = {mode.strip().upper() for mode in self.sql_mode.split(",")}
         modes = [mode for mode in _MODES if mode in theirs]
-        rounds = (_OTHER_FRACTIONS[self.flavor] in theirs) is (self.flavor == "mariadb")
-        if rounds is (target == "mariadb"):
-            modes.append(_OTHER_FRACTIONS[target])
+        source, there = dialect(self.flavor), dialect(target)
+        rounds = source.rounds_fractions is not (source.fraction_mode in theirs)
+        if rounds is not there.rounds_fractions:
+            modes.append(there.fraction_mode)
         return ",".join(modes)
 
 
@@ -184,7 +185,7 @@ class FilterSession:
     def _opened(self) -> TargetConnection:
         connection = self._connect()
         try:
-            if not connection.tidb:  # which has no binlog
+            if connection.dialect.has_binlog:
                 connection.execute("SET SESSION sql_log_bin = 0")
         except DMError as error:
             if error.name != "privilege-missing":
@@ -194,7 +195,7 @@ class FilterSession:
         return connection
 
     def _demand_types(self, condition: ServerCondition, connection: TargetConnection) -> None:
-        if connection.flavor == "mariadb" and self._source.flavor == "mysql":
+        if loses_documents(self._source.flavor, connection.flavor):
             for _, column in condition.columns:
                 if column.base == "json":
                     why = f"column `{column.name}` is of type JSON, which MariaDB keeps as a text: results would differ"

@@ -28,33 +28,12 @@ from typing import Final
 
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.mysql.binlog.row_events import binlog_statement, format_description
-
-APPLIER: Final[dict[Flavor, str]] = {"mysql": "REPLICATION_APPLIER", "mariadb": "BINLOG REPLAY"}
-"""The privilege that BINLOG needs."""
-
-NOT_AT_TIDB: Final = "TiDB takes no row events"
+from dm.mysql.dialect import Dialect
 
 _ACCESS_DENIED: Final = 1227
 _REWRITTEN: Final = "replicate_rewrite_db"
 _TIME: Final = "secure_timestamp"
-# What each has to be, where the server has it: the older and the newer names of MySQL.
-_WANTED: Final[dict[Flavor, dict[str, str]]] = {
-    "mysql": {
-        "rbr_exec_mode": "STRICT",
-        "replica_type_conversions": "",
-        "slave_type_conversions": "",
-        "replica_skip_errors": "OFF",
-        "slave_skip_errors": "OFF",
-    },
-    "mariadb": {
-        "slave_exec_mode": "STRICT",
-        "slave_type_conversions": "",
-        "slave_skip_errors": "OFF",
-        _REWRITTEN: "",
-    },
-}
 
 
 class Variables:
@@ -71,7 +50,7 @@ class Variables:
         """Their values in this session; any thread may ask."""
         names = self._names
         if names is None:
-            wanted = (*_WANTED[connection.flavor], _TIME)
+            wanted = (*connection.dialect.row_event_variables, _TIME)
             texts = ",".join(f"'{name}'" for name in wanted)
             rows = connection.query(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({texts})")
             found = {str(name): str(value) for name, value in rows}
@@ -86,31 +65,31 @@ class Variables:
 
 def take_row_events(connection: TargetConnection, variables: Variables) -> str:
     """Have the session take row events from now on; gives why it does not, empty where it does."""
-    if connection.tidb:  # which understands BINLOG, and does nothing
-        return NOT_AT_TIDB
+    if not connection.dialect.takes_row_events:
+        return connection.dialect.no_row_events
     try:
         found = variables.of(connection)
-        why = _unsuitable(connection.flavor, found)
+        why = _unsuitable(connection.dialect, found)
         if why:
             return why
         sets_time = found.get(_TIME, "NO").upper() in ("NO", "SUPER")
-        connection.time_stops = connection.flavor == "mariadb" and sets_time
+        connection.time_stops = connection.dialect.events_stop_time and sets_time
         connection.execute(binlog_statement([format_description(connection.version_text)]))
-        if connection.flavor == "mysql":
+        if connection.dialect.has_gtid_next:
             connection.execute("SET SESSION gtid_next = 'AUTOMATIC'")
     except DMError as error:
         if error.retryable:
             raise
         if error.server_errno == _ACCESS_DENIED:
-            return f"the account lacks {APPLIER[connection.flavor]} at the target"
+            return f"the account lacks {connection.dialect.applier} at the target"
         return f"the target refuses row events: {error.cause}"
     return ""
 
 
-def _unsuitable(flavor: Flavor, found: Mapping[str, str]) -> str:
-    for name, wanted in _WANTED[flavor].items():
+def _unsuitable(there: Dialect, found: Mapping[str, str]) -> str:
+    for name, wanted in there.row_event_variables.items():
         if found.get(name, wanted).upper() != wanted:
             return f"{name} is {found[name]} at the target"
-    if flavor == "mariadb" and _REWRITTEN not in found:
+    if there.rewrites_schemas and _REWRITTEN not in found:
         return f"the target does not say whether it has {_REWRITTEN}"
     return ""

@@ -35,7 +35,7 @@ _UNANSWERED: Final = ("transaction-aborted", "target-unavailable")  # the questi
 
 def take(connection: TargetConnection, name: str, seconds: int = 0) -> bool:
     """Hold the name if nobody else does; waits so long for it."""
-    if not connection.tidb:
+    if connection.dialect.locks_by_name:
         return bool(connection.query("SELECT GET_LOCK(%s, %s)", (name, seconds))[0][0] == 1)
     held = _alias(connection)
     if held not in ("", name):
@@ -52,7 +52,7 @@ def take(connection: TargetConnection, name: str, seconds: int = 0) -> bool:
 
 def release(connection: TargetConnection, name: str) -> None:
     """Hold the name no longer."""
-    if not connection.tidb:
+    if connection.dialect.locks_by_name:
         connection.query("SELECT RELEASE_LOCK(%s)", (name,))
     elif _alias(connection) == name:
         _say(connection, "")
@@ -61,7 +61,7 @@ def release(connection: TargetConnection, name: str) -> None:
 def holders(connection: TargetConnection, names: Sequence[str]) -> frozenset[int]:
     """The server's numbers of the sessions that hold any of the names."""
     places = ", ".join(["%s"] * len(names))
-    if connection.tidb:
+    if not connection.dialect.locks_by_name:
         rows = _of_cluster(connection, "id", f"session_alias IN ({places})", tuple(names))
         return frozenset(int(str(number)) for (number,) in rows)
     asked = ", ".join(["IS_USED_LOCK(%s)"] * len(names))
@@ -71,7 +71,7 @@ def holders(connection: TargetConnection, names: Sequence[str]) -> frozenset[int
 
 def runs_statement(connection: TargetConnection, session: int) -> bool:
     """Whether a session of the target executes something at the moment."""
-    if connection.tidb:  # whose SHOW PROCESSLIST tells of one server of several
+    if not connection.dialect.locks_by_name:  # whose SHOW PROCESSLIST tells of one server of several
         commands = _of_cluster(connection, "command", "id = %s", (session,))
         return any(str(command) == "Query" for (command,) in commands)
     listed = connection.query("SHOW FULL PROCESSLIST")
@@ -80,7 +80,7 @@ def runs_statement(connection: TargetConnection, session: int) -> bool:
 
 def asked(connection: TargetConnection) -> str:
     """What a run that looks for the sessions of earlier ones may wait for; empty where one server knows all of them."""
-    if not connection.tidb:
+    if connection.dialect.locks_by_name:
         return ""
     return (
         f"all TiDB servers of {connection.address} are asked for the sessions of earlier runs, by their status ports"
@@ -90,7 +90,7 @@ def asked(connection: TargetConnection) -> str:
 
 def demand_all_seen(connection: TargetConnection) -> None:
     """Raise DMError where a TiDB does not tell the sessions of all servers of its cluster."""
-    if connection.tidb:
+    if not connection.dialect.locks_by_name:
         _of_cluster(connection, "id", "id = 0", ())
 
 
@@ -131,14 +131,14 @@ _PART: Final = "%/* subjob */%"  # of a job with several operations; it stays `d
 
 def executes(connection: TargetConnection, statement: str) -> bool:
     """Whether there is a job for this statement that has not ended; on other servers there never is."""
-    if not connection.tidb:
+    if not connection.dialect.ddl_is_a_job:
         return False
     return any(str(query).strip() == statement.strip() for (query,) in _unfinished(connection, "query"))
 
 
 def alters(connection: TargetConnection, table: TableName) -> bool:
     """Whether there is such a job for this table; on other servers there never is."""
-    if not connection.tidb:
+    if not connection.dialect.ddl_is_a_job:
         return False
     wanted = str(table).lower()
     return any(f"{schema}.{name}".lower() == wanted for schema, name in _unfinished(connection, "db_name, table_name"))

@@ -24,8 +24,6 @@ from dm.mysql.sql.literal import quoted
 from dm.mysql.sql.zone_offsets import offset_name, offset_named, offsets_of, offsets_question
 from dm.session.state import sql_mode
 
-_OFFSETS_SINCE = 80019  # of MySQL: literals with an offset
-
 
 def computing_at(target: TargetConnection, source: SourceSettings, subtask: SubtaskConfig) -> Computing:
     """How the target computes as the source of the subtask does."""
@@ -35,7 +33,7 @@ def computing_at(target: TargetConnection, source: SourceSettings, subtask: Subt
         zone="" if zone == "+00:00" else zone,
         unknown="" if zone else source.zone,
         pads=PADDING in source.modes,
-        offset_literals=target.flavor == "mysql" and not target.tidb and target.version >= _OFFSETS_SINCE,
+        offset_literals=target.dialect.takes_offsets,
     )
 
 

@@ -25,17 +25,16 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.foreign_keys import ForeignKeys
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident, TableName
+from dm.mysql.dialect.tidb import escaped_table
 from dm.mysql.schema.charset import Collated, default_collation
 from dm.mysql.schema.parse import has_checks, parse_create_table
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.tidb_text import escaped_table
 
 _T = TypeVar("_T")
 _TABLES_BYTES = 256 << 20  # of what is kept, about
 _TABLE_COST: Final = 2_000
 _COLUMN_COST: Final = 800
-_TOLD_SINCE: Final = {"mysql": 80000, "mariadb": 101100}
 _ABSENT: Final = {1146, 1049}  # no such table, no such schema
 
 
@@ -134,7 +133,7 @@ class TargetSchemas:
             referenced,
             parents,
             has_triggers(connection, schema.name),
-            connection.flavor == "mariadb" and has_checks(text, schema, _context(connection, table)),
+            connection.dialect.skips_checks and has_checks(text, schema, _context(connection, table)),
             connection.null_is_now,
             linked=kin is not None,
             acting=kin is not None and kin.acting,
@@ -165,7 +164,7 @@ def _shown(connection: TargetConnection, table: TableName) -> str | None:
         if error.name in REFUSED_STATEMENT.values() and error.server_errno in _ABSENT:
             return None
         raise
-    text = escaped_table(str(row[1])) if connection.tidb else str(row[1])
+    text = escaped_table(str(row[1])) if connection.dialect.prints_bare_members else str(row[1])
     if not text.upper().startswith("CREATE TABLE"):
         raise DMError("target-table-unsuitable", table=table, table_sql=table.sql, reason="it is a view")
     return text
@@ -188,8 +187,7 @@ def _tells_collations(connection: TargetConnection) -> bool:
     Of a utf8mb4 column MySQL 8.0 names it always, since `default_collation_for_utf8mb4` may say another one; MariaDB
     does so since MDEV-29446, as its `character_set_collations` may.
     """
-    since = _TOLD_SINCE[connection.flavor]
-    return connection.version >= since and not connection.tidb
+    return connection.dialect.tells_column_collations
 
 
 def with_collations(connection: TargetConnection, schema: TableSchema) -> tuple[Column, ...]:
@@ -235,7 +233,6 @@ def _references(connection: TargetConnection, table: TableName) -> tuple[tuple[s
     return tuple(dict.fromkeys(tuple(columns) for columns in lists.values()))
 
 
-_SHOWN_SINCE: Final = 80000
 _NO_SUCH_SCHEMA: Final = 1049
 # The last one: what stands before it is the schema's name, which may be anything.
 _SHOWN: Final = re.compile(r".* /\*!40100 DEFAULT CHARACTER SET (\w+)(?: COLLATE (\w+))? \*/", re.DOTALL)
@@ -243,7 +240,7 @@ _SHOWN: Final = re.compile(r".* /\*!40100 DEFAULT CHARACTER SET (\w+)(?: COLLATE
 
 def schema_defaults(connection: TargetConnection, schema: str) -> Collated | None:
     """What tables of the schema have where they name nothing; None if there is no such schema."""
-    if connection.flavor == "mysql" and connection.version >= _SHOWN_SINCE and not connection.tidb:
+    if connection.dialect.shows_schema_defaults:
         try:
             text = str(connection.query(f"SHOW CREATE DATABASE {Ident(schema).sql}")[0][1])
         except DMError as error:

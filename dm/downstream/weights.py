@@ -30,7 +30,7 @@ class ServerWeights(Weights):
     def __init__(self, connect: Callable[[], TargetConnection], *, remembered: int = _REMEMBERED) -> None:
         self._connect = connect
         self._connection: TargetConnection | None = None
-        self._tidb: bool | None = None  # until a session was asked
+        self._without_end: bool | None = None  # until a session was asked
         self._answers: OrderedDict[tuple[str, bytes], bytes | None] = OrderedDict()
         self._profiles: dict[str, Profile | None] = {}
         self._remembered = remembered
@@ -41,7 +41,7 @@ class ServerWeights(Weights):
         """The weight of the text, converted to the collation's character set and cut to `prefix` characters."""
         into = _charset_of(collation)
         cut = _cut(charset, into, prefix)
-        if not self._of_tidb():
+        if not self._weighs_without_end():
             return self._ask(f"SELECT WEIGHT_STRING({cut} COLLATE {collation})", text)
         letter = _cut("ascii", into, None)
         end = self._ask(f"SELECT WEIGHT_STRING({letter} COLLATE {collation})", _END)
@@ -83,12 +83,12 @@ class ServerWeights(Weights):
                 self._connection.close()
                 self._connection = None
 
-    def _of_tidb(self) -> bool:
+    def _weighs_without_end(self) -> bool:
         with self._lock:
-            if self._tidb is None:
+            if self._without_end is None:
                 self._connection = self._connection or self._connect()
-                self._tidb = self._connection.tidb
-            return self._tidb
+                self._without_end = self._connection.dialect.weighs_without_end
+            return self._without_end
 
     def _ask(self, question: str, text: bytes) -> bytes | None:
         with self._lock:

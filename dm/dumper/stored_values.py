@@ -26,8 +26,8 @@ from dm.changes.computing import PADDING, SourceSettings
 from dm.dumpfiles.chunk_plan import value_expression
 from dm.dumpfiles.literals import naming_key, shown_value
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import Ident, TableName
+from dm.mysql.dialect import Flavor, dialect
 from dm.mysql.schema.expressions import column_depends_on_zone, text_depends_on_zone
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.literal import quoted
@@ -128,7 +128,7 @@ def _computed(column: Column, value: str, flavor: Flavor) -> str:
     if base in INTEGERS or base == "bit":
         # A MariaDB cuts the fraction of a time.
         cut = f"IF(CONCAT{value} LIKE '%:%', TRUNCATE({value}, 0), ROUND({value}))"
-        return cut if flavor == "mariadb" else f"ROUND({value})"
+        return f"ROUND({value})" if dialect(flavor).rounds_fractions else cut
     if base in FLOATS:
         return f"({value} + 0e0)"
     if base == "decimal":

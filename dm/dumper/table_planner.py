@@ -29,7 +29,6 @@ from dm.ident import TableName
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.json_expression import tells_types
 from dm.position import Position
 from dm.spark.job import grouped, run_tasks
 
@@ -193,9 +192,9 @@ class TablePlanner:
         """Whether the types inside the table's JSON documents are read; MariaDB's documents are texts."""
         run = self.run
         documents = [column for column in schema.columns if column.base == "json" and column.generated is None]
-        if not documents or run.facts.flavor != "mysql" or run.subtask.spark.json_types == "text":
+        if not documents or run.facts.dialect.json_is_text or run.subtask.spark.json_types == "text":
             return False
-        if not tells_types(run.facts.version):
+        if not run.facts.dialect.tells_json_types:
             raise DMError("dump-json-types-unknown", table=schema.name, column=documents[0].name)
         return True
 

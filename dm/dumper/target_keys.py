@@ -14,8 +14,8 @@ from dm.changes.identity import is_keyed
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import TableSchema
 from dm.rules import TableRules
 

@@ -53,6 +53,7 @@ from dm.dumpfiles.manifest import ListedFile, manifest_text, sha256_of
 from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import Ident, TableName
+from dm.mysql.dialect import dialect, flavor_named
 from dm.position import Position
 from dm.rules import TableRules
 from dm.sourcelog.relaylog.hold import Hold
@@ -209,7 +210,11 @@ def _time(seconds: float) -> str:
 
 def metadata_text(plan: DumpPlan, finished: float) -> str:
     """Dumpling's metadata: P0 as the status, P1 as the status after all connections were made (consistency none)."""
-    title = "SHOW BINARY LOG STATUS:" if plan.flavor == "mysql" and plan.version >= 80200 else "SHOW MASTER STATUS:"
+    title = (
+        "SHOW BINARY LOG STATUS:"
+        if dialect(flavor_named(plan.flavor), plan.version).says_binary_log_status
+        else "SHOW MASTER STATUS:"
+    )
     text = f"Started dump at: {_time(plan.started)}\n{title}\n{_place(plan.p0)}"
     if plan.p1 is not None:
         text += f"{title} /* AFTER CONNECTION POOL ESTABLISHED */\n{_place(plan.p1)}"

@@ -24,6 +24,7 @@ from dm.loader.local_data import LocalDataAdmission
 from dm.loader.part_writer import unjudged
 from dm.loader.replaced_rows import own_keys
 from dm.loader.target_tables import TargetTables
+from dm.mysql.dialect import flavor_named
 from dm.mysql.schema.parse import has_checks, parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
@@ -44,7 +45,7 @@ class DumpedStructures:
 
     def context(self, table: TableName) -> SourceContext:
         """How the source writes statements."""
-        return SourceContext("mariadb" if self.plan.flavor == "mariadb" else "mysql", self.plan.version, table.schema)
+        return SourceContext(flavor_named(self.plan.flavor), self.plan.version, table.schema)
 
     def schema(self, table: DumpedTable) -> TableSchema:
         """The structure of a dumped table."""
@@ -151,7 +152,7 @@ class Destinations:
 
     def _settings(self, target: TableSchema) -> TableSettings:
         targets = self._targets
-        unread = targets.context.flavor == "mariadb" and any(column.base == "timestamp" for column in target.columns)
+        unread = targets.context.dialect.skips_checks and any(column.base == "timestamp" for column in target.columns)
         if unread:
             unread = has_checks(targets.structure(target.name), target, targets.context)
         return self._computing.settings(target, unread_checks=unread)
@@ -163,7 +164,7 @@ class Destinations:
             return asked
         # The syncer of another source may be at work on the table before this load completes it, and drop an index that
         # is not there. TiDB adds an index row by row as well.
-        alone = self._subtask.sole_source and not self._targets.connection.tidb
+        alone = self._subtask.sole_source and self._targets.connection.dialect.adds_indexes_at_once
         return alone and table.estimated_rows >= _WORTH_ROWS
 
     def _read_for_replay(self, table: DumpedTable) -> bool:

@@ -31,6 +31,7 @@ from dm.loader.equal_keys import EqualKeys
 from dm.loader.local_data import load_statement, packets
 from dm.loader.replaced_rows import ReplacedRows
 from dm.loader.tally import MOST_WARNINGS, OnDuplicate, Tally
+from dm.mysql.dialect.pair import both_skip_checks
 from dm.mysql.schema.parse import check_conditions
 from dm.mysql.schema.table import Column
 from dm.mysql.sql.context import SourceContext
@@ -44,7 +45,7 @@ Rows = Callable[[Sequence[str]], Iterable[pyarrow.RecordBatch]]
 
 _STATEMENT_BYTES = 1 << 18  # the fastest of 64 KiB, 256 KiB and 1 MiB
 _PACKET_MARGIN = 1 << 10
-_IN_UTF8_AT_TIDB: Final = ("latin1",)  # which keeps it in UTF-8, and the bytes of a literal as they are
+_IN_UTF8: Final = ("latin1",)  # where texts are kept so
 _ROW_BYTES = 4  # of the shortest row, with what is between it and the next: (1),
 # By the server's setting, by its way of being built, or by MariaDB's words for the first.
 _LOCAL_REFUSED: Final = (1148, 3948, 4166)
@@ -117,7 +118,7 @@ class PartWriter:
         errors = sum(error_values(batch, enums) for batch in rows(names)) if enums else 0
         # Where documents are texts (MariaDB), their text is all there is.
         documents = None
-        documents_tell = connection.flavor == "mysql" and not connection.tidb
+        documents_tell = connection.dialect.takes_json_types
         if typed and destination.typed and documents_tell and self._has_types(rows):
             documents = TypedDocuments(self.source_table, destination.key)
         connection.execute(f"SET NAMES {'binary' if documents is None else 'utf8mb4'}")
@@ -217,7 +218,7 @@ class PartWriter:
             names += self._types_columns()
         constants = [literal for _, literal in self.destination.same]
         for batch in rows(names):
-            in_utf8 = _IN_UTF8_AT_TIDB if self.connection.tidb else ()
+            in_utf8 = _IN_UTF8 if self.connection.dialect.stores_texts_in_utf8 else ()
             into = self.destination
             yield from row_literals(
                 batch, into.columns, constants, typed=documents, in_utf8=in_utf8, moments=into.moments
@@ -242,7 +243,7 @@ def _together(batches: Iterable[pyarrow.RecordBatch], most: int | None) -> Itera
 
 def unjudged(structure: str, source: SourceContext, made: str, target: SourceContext) -> bool:
     """Whether rows are loaded without a look at CHECKs: the target's table, as it shows it, has just the source's."""
-    if (source.flavor, target.flavor) != ("mariadb", "mariadb"):
+    if not both_skip_checks(source.flavor, target.flavor):
         return False
     conditions = check_conditions(made, target)
     return bool(conditions) and conditions <= check_conditions(structure, source)

@@ -283,7 +283,7 @@ class _Sender:
 
     def _values(self, rows: InsertStatement) -> bytes:
         values = rows.text[rows.rows_at :]
-        if not self.tally.connection.tidb or self.charset not in ("binary", CHARSET):
+        if not self.tally.connection.dialect.stores_texts_in_utf8 or self.charset not in ("binary", CHARSET):
             return values
         columns = self.task.destination.columns
         names = rows.columns or [column.name for column in self.task.columns]

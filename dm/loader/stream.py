@@ -332,7 +332,13 @@ class OwnTables:
         subtask, route = self.subtask, self.rules.route
         wanted_files = not subtask.clean_dump_file or subtask.loader.storage is not None
         alone = subtask.sole_source and not subtask.shard_mode
-        if not tables or connection.tidb or wanted_files or subtask.spark.dump_format != "parquet" or not alone:
+        if (
+            not tables
+            or not connection.dialect.joins_while_loading
+            or wanted_files
+            or subtask.spark.dump_format != "parquet"
+            or not alone
+        ):
             return []
         leading = Counter(_folded(route(table.name)) for table in plan.tables)
         found = connection.query("SELECT table_schema, table_name FROM information_schema.tables")

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.flavor import flavor_of, is_tidb
 from dm.ident import Ident, TableName
+from dm.mysql.dialect import flavor_of
+from dm.mysql.dialect.tidb import escaped_table
 from dm.mysql.schema.charset import collations_query, utf8mb3_name
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import Column, TableSchema
@@ -24,7 +25,6 @@ from dm.mysql.schema.visibility import with_visibility
 from dm.mysql.schema.widening import widens
 from dm.mysql.sql.context import SourceContext, version_number
 from dm.mysql.sql.piece import Piece
-from dm.mysql.sql.tidb_text import escaped_table
 from dm.rules.router import ExtractedColumn, table_missing
 from dm.type_family import FLOATS, INTEGERS
 
@@ -64,7 +64,7 @@ class TargetTables:
         flavor = flavor_of(text)
         engines = connection.query("SELECT engine FROM information_schema.engines WHERE transactions <> 'YES'")
         unsafe = frozenset(str(row[0]).lower() for row in engines)
-        context = SourceContext(flavor, version_number(text), "", tidb=is_tidb(text))
+        context = SourceContext(flavor, version_number(text), "")
         return cls(connection, context, unsafe, strict_collations, translation or Translation(), wider)
 
     def create_schemas(self, schemas: Mapping[str, tuple[str, str]], source: SourceContext) -> None:
@@ -143,7 +143,7 @@ class TargetTables:
         """
         self._demand_explicit_defaults(source, place)
         self._make(statement)
-        made = self.read(place) if self.connection.tidb else source
+        made = self.read(place) if self.connection.dialect.passes_over_clauses else source
         self.connection.execute(f"DROP TABLE {place.sql}")
         return made
 
@@ -202,7 +202,7 @@ class TargetTables:
     def structure(self, table: TableName) -> str:
         """The same as the target shows it."""
         text = str(self.connection.query(f"SHOW CREATE TABLE {table.sql}")[0][1])
-        return escaped_table(text) if self.connection.tidb else text
+        return escaped_table(text) if self.connection.dialect.prints_bare_members else text
 
     def parsed(self, table: TableName, structure: str) -> TableSchema:
         """A structure in the target's words."""

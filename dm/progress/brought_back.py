@@ -19,7 +19,6 @@ from contextlib import closing
 
 from dm.config import Endpoint
 from dm.errors import DMError
-from dm.flavor import is_tidb
 from dm.gtid import GtidFormatError, GtidSet
 from dm.ident import TableName
 from dm.position import Position
@@ -77,8 +76,8 @@ def asking(source: Callable[[], Connection], target: Endpoint) -> BroughtBack:
 
 def reads_server(source: Connection, checkpoint: TableName, server: Connection, facts: ServerFacts) -> bool:
     """Whether a source's checkpoint table is of a task that reads this server, or one whose transactions it has."""
-    if is_tidb(facts.version_text):
-        return False  # it has no binlog
+    if not facts.dialect.has_binlog:
+        return False
     columns = fetch(
         source,
         "SELECT 1 FROM information_schema.columns WHERE table_schema = %s AND table_name = %s"
@@ -94,7 +93,7 @@ def reads_server(source: Connection, checkpoint: TableName, server: Connection, 
 def _is_server(server: Connection, facts: ServerFacts, uuid: str, gtids: str) -> bool:
     if uuid == facts.server_uuid:
         return True
-    if facts.flavor == "mariadb" or not gtids:
+    if facts.dialect.gtids_have_domains or not gtids:
         return False  # its numbers count from 1 on every server
     try:
         read = GtidSet.parse(gtids, "mysql").named

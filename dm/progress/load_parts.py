@@ -114,7 +114,7 @@ def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop:
         raise
     if not ours:
         raise DMError("load-other-dump", task=key.task, source=key.source_id)
-    if connection.tidb:
+    if not connection.dialect.locks_shared:
         _end_sessions(connection, key, stop)  # see `_epoch`
     return LoadRun(key, dump_id, epoch, bool(finished))
 
@@ -195,7 +195,7 @@ def _epoch(connection: TargetConnection, run: LoadRun) -> int | None:
     TiDB has no shared locks. There the session's slot does the same: it was taken before this, so whoever raises the
     epoch after this finds the session, and ends it before it goes on.
     """
-    lock = "" if connection.tidb else " LOCK IN SHARE MODE"
+    lock = " LOCK IN SHARE MODE" if connection.dialect.locks_shared else ""
     found = connection.query(
         f"SELECT epoch FROM {run.table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = ''{lock}",
         (run.key.source_id,),

@@ -35,9 +35,9 @@ from typing import Any, Final, cast
 from dm import faults
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
-from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, TablePoint, write_global, write_table
 from dm.progress.lane_rows import LaneClaim, LaneRow, claimed, insert_lanes

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import structlog
 
 from dm.errors import DMError
+from dm.mysql.dialect.pair import same_family
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.relaylog.hold import Need, needs
 from dm.sourcelog.relaylog.index import FileIndex, write_index
@@ -147,7 +148,7 @@ class PullPlanner:
     def _by_gtid(self, recovered: Recovered) -> Plan:
         """Another server: its file that continues where ours ended."""
         stored, facts = recovered.position, self._facts
-        if not facts.gtid_mode or not stored.gtid_set or stored.flavor != facts.flavor:
+        if not facts.gtid_mode or not stored.gtid_set or not same_family(stored.flavor, facts.flavor):
             raise DMError("source-changed-without-gtid", now=facts.server_uuid, before=recovered.sub.server_uuid)
         self._demand_named(stored)
         self._check_history(stored)

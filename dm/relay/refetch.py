@@ -20,9 +20,9 @@ from contextlib import AbstractContextManager
 from dm.atomic_file import sync_directory
 from dm.clock import Clock
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.mysql.binlog.event_end import with_end
 from dm.mysql.binlog.header import EventType
+from dm.mysql.dialect import Flavor
 from dm.position import MAGIC_SIZE
 from dm.sourcelog.relaylog import damage
 from dm.sourcelog.relaylog.continuity import end_is_proven, follows

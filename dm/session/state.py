@@ -46,9 +46,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from dm.config.endpoint import TIDB_VARIABLES, Endpoint
+from dm.config.endpoint import Endpoint
 from dm.errors import DMError
-from dm.session import tidb
+from dm.mysql.dialect import Dialect, dialect, flavor_of
+from dm.mysql.dialect.tidb import VARIABLES
 
 Purpose = Literal["reads", "writes"]
 
@@ -87,7 +88,7 @@ _WAIT_SECONDS: Final = 86400
 _VARIABLE: Final = re.compile(r"[a-z_][a-z0-9_]*")
 _NUMBER: Final = re.compile(r"-?\d+(\.\d+)?")
 
-# For every server of every version, a TiDB included; what else one heeds, `tidb.py` has.
+# For every server of every version, a TiDB included; what else one heeds, `dm.mysql.dialect.tidb` has.
 _ALWAYS: Final = {
     "autocommit": "1",
     "time_zone": "'+00:00'",
@@ -97,9 +98,9 @@ _ALWAYS: Final = {
     "completion_type": "0",
     "wait_timeout": str(_IDLE_SECONDS),
 }
-_TIDB: Final = {"max_execution_time": "0"}  # at once: the question for the rest is a statement as well
+_WITHOUT_VERSIONS: Final = {"max_execution_time": "0"}  # at once: the question for the rest is a statement as well
 # For every other one. MariaDB before 10.3.7 takes 0 for `old_alter_table` as well.
-_NOT_TIDB: Final = {
+_BY_VERSION: Final = {
     "sql_quote_show_create": "1",
     "sql_big_selects": "1",
     "sql_safe_updates": "0",
@@ -218,24 +219,28 @@ def opening(
     `expressions`: the source's values of what a target's expressions depend on, where they are not the usual ones.
     Raises DMError `session-variable-invalid`.
     """
-    at_tidb = _at_tidb(greeting)
+    server = dialect(flavor_of(greeting))
     mode = sql_mode(block.get("sql_mode")) if purpose == "writes" else _READING_MODE
     settings = _ALWAYS | {"sql_mode": f"'{_quoted(mode)}'", "foreign_key_checks": str(int(foreign_key_checks))}
-    settings |= _TIDB if at_tidb else _NOT_TIDB
+    settings |= _WITHOUT_VERSIONS if server.settled else _BY_VERSION
     if purpose == "writes":
-        found = {name: value for name, value in expressions.items() if not (at_tidb and name == "lc_time_names")}
+        found = {
+            name: value
+            for name, value in expressions.items()
+            if server.takes_collation_numbers or name != "lc_time_names"
+        }
         settings |= {name: _literal(name, value) for name, value in found.items()}
-    elif not at_tidb:
+    elif not server.settled:
         settings = {name: value for name, value in settings.items() if name not in _KEPT_BY_SERVERS}
         settings["sql_mode"] = _READING_AS_THE_SERVER
     # Of ASCII alone, which means the same in whatever the greeting has agreed on.
     first = f"SET NAMES {CHARSET} COLLATE {COLLATION}, " + ", ".join(
         f"SESSION {name} = {value}" for name, value in settings.items()
     )
-    if not at_tidb:
+    if not server.settled:
         first += "".join(f" /*!{since} , SESSION {name} = {value} */" for since, name, value in _MYSQL)
         first += "".join(f" /*M!{since} , SESSION {name} = {value} */" for since, name, value in _MARIADB)
-    users = {name: _literal(name, value) for name, value in block.items() if _is_users(name, at_tidb=at_tidb)}
+    users = {name: _literal(name, value) for name, value in block.items() if _is_users(name, server)}
     statements = [first]
     if users:
         statements.append("SET " + ", ".join(f"SESSION {name} = {value}" for name, value in users.items()))
@@ -244,14 +249,10 @@ def opening(
     return SessionSetup(tuple(statements), values | {name: block[name] for name in users})
 
 
-def _at_tidb(greeting: str) -> bool:
-    return "tidb" in greeting.lower()
-
-
-def _is_users(name: str, *, at_tidb: bool) -> bool:
+def _is_users(name: str, server: Dialect) -> bool:
     if name in FIXED or name == "sql_mode":
         return False
-    return not name.startswith(TIDB_VARIABLES) or (at_tidb and name not in tidb.FIXED)
+    return not name.startswith(VARIABLES) or (bool(server.settled) and name not in server.settled)
 
 
 def _literal(name: str, value: str) -> str:
@@ -263,7 +264,7 @@ def _literal(name: str, value: str) -> str:
 
 def later_asked(greeting: str) -> str:
     """What goes into a query that asks for LATER: each server answers for those that it has, which are the first."""
-    if _at_tidb(greeting):
+    if dialect(flavor_of(greeting)).settled:
         return ""
     return "".join(f" /*!{each.mysql} , @@{each.name} */" if each.mysql else f", @@{each.name}" for each in LATER)
 
@@ -300,3 +301,22 @@ def refused_variable(error: DMError, endpoint: Endpoint, role: str) -> DMError |
 
 def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace("'", "''")
+
+
+# What some servers are asked for once their session has begun: variables that a version may lack.
+
+
+def question(server: Dialect) -> str:
+    """The query for what a session has of the variables that are settled."""
+    names = ", ".join(f"'{name}'" for name in server.settled)
+    return f"SHOW SESSION VARIABLES WHERE Variable_name IN ({names})"
+
+
+def corrections(server: Dialect, found: Mapping[str, str]) -> str:
+    """The statement that puts right what differs; empty where nothing does."""
+    changed = [
+        f"SESSION {name} = '{value}'"
+        for name, value in server.settled.items()
+        if name in found and found[name].upper() != value.upper()
+    ]
+    return f"SET {', '.join(changed)}" if changed else ""

@@ -396,4 +396,4 @@ class Wiring:
 
 def _forms_of(target: TargetConnection) -> tuple[bool, bool]:
     """Whether the target takes few operations of one statement together, and whether it has CREATE OR REPLACE."""
-    return target.tidb, target.flavor == "mariadb"
+    return target.dialect.takes_few_operations, target.dialect.replaces_objects

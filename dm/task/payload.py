@@ -11,8 +11,8 @@ from dm.config import SourceConfig, SubtaskConfig
 from dm.dumpfiles.local_storage import LocalStorage
 from dm.dumpfiles.s3_storage import S3Storage
 from dm.dumpfiles.storage import DumpStorage
-from dm.flavor import Flavor
 from dm.gtid import GtidSet
+from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until, until_from_json, until_to_json

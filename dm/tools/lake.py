@@ -46,6 +46,7 @@ from dm.dumpfiles.manifest import read_manifest
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.charset import decoder_of
+from dm.mysql.dialect import flavor_named
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import Column as Field
 from dm.mysql.schema.table import TableSchema
@@ -158,7 +159,7 @@ def _plan(directory: Path) -> DumpPlan:
 
 
 def _structure(plan: DumpPlan, dumped: DumpedTable) -> TableSchema:
-    context = SourceContext("mariadb" if plan.flavor == "mariadb" else "mysql", plan.version, dumped.name.schema)
+    context = SourceContext(flavor_named(plan.flavor), plan.version, dumped.name.schema)
     return parse_create_table(dumped.structure, context)
 
 

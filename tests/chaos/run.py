@@ -22,7 +22,7 @@ from pathlib import Path
 
 from dm.demo.servers import ThrowawayServer
 from dm.faults import POINTS
-from dm.flavor import FLAVORS, Flavor
+from dm.mysql.dialect import FLAVORS, Flavor
 from dm.unit import JSON
 from tests.testbed.crash_loop import RELAY_POINTS, SYNC_POINTS, CrashLoop
 from tests.testbed.loop_result import LoopResult, commit, draw_seed

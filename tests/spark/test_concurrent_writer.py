@@ -12,7 +12,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import beside, follow
 from tests.testbed.random_workload import RandomWorkload

@@ -18,8 +18,8 @@ from dm.dumpfiles.dump_files import SLOTS_DIRECTORY, load_plan
 from dm.dumpfiles.local_storage import LocalStorage
 from dm.dumpfiles.text_rows import read_all
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from dm.sourcelog.upstream.connection import Connection, fetch
 from dm.sourcelog.upstream.facts import ServerFacts, read_facts
 from dm.sourcelog.upstream.row_session import question_session, row_session

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.spark.java import find_java_home
 from dm.spark.session import SparkProvider
 from tests.spark.conftest import LoadFactory

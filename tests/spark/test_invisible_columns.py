@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.demo.private_server import PrivateServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import follow
 from tests.testbed.park import ServerPark

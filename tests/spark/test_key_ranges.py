@@ -9,8 +9,8 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.chunk_group import GroupWalker
 from dm.dumpfiles.chunk_plan import KeyWalk
-from dm.flavor import Flavor
 from dm.ident import Ident, TableName
+from dm.mysql.dialect import Flavor
 from dm.sourcelog.upstream.row_session import row_session
 from tests.spark.full_load import endpoint
 from tests.spark.key_walks import chunk_sizes, key_of

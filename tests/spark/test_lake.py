@@ -14,7 +14,7 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.dumpfiles.dump_files import save_plan
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.spark.session import SparkProvider
 from dm.tools import lake
 from tests.spark.conftest import LoadFactory

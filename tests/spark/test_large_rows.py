@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.spark.conftest import LoadFactory
 from tests.testbed.fixtures import ServerFactory
 

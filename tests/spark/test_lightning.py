@@ -8,7 +8,7 @@ import pytest
 
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.spark.conftest import LoadFactory
 from tests.testbed import lightning
 from tests.testbed.tidb import TidbServer

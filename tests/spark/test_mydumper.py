@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad
 from tests.spark.test_fidelity import (

@@ -13,7 +13,7 @@ from pymysql.cursors import Cursor
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.progress.checkpoint import write_global
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch
 from dm.progress.undone import UndoneKeys, store_undone

@@ -7,7 +7,7 @@ import pytest
 from dm import faults
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.live.upstream.test_reset import place, reset
 from tests.spark.conftest import LoadFactory
 from tests.testbed.fixtures import ServerFactory

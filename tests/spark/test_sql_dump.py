@@ -18,10 +18,10 @@ from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.literals import read_trailer
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.loader.foreign_dump import read_foreign_dump
 from dm.loader.sql_loader import FileLoader, FileTask
+from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import Column
 from dm.mysql.sql.context import SourceContext
 from dm.progress.load_parts import begin_run, loaded_parts

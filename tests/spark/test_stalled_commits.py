@@ -11,7 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, beside, follow, rows
 from tests.testbed.fixtures import ServerFactory

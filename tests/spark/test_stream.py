@@ -13,7 +13,7 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.dumpfiles.dump_files import load_plan
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.spark import job
 from dm.tools import lake
 from tests.spark.conftest import LoadFactory

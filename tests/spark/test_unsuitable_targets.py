@@ -6,8 +6,8 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import rows
 from tests.testbed.fixtures import ServerFactory

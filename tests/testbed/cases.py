@@ -30,10 +30,9 @@ from ruamel.yaml import YAML
 from dm.demo.compare import ComparedServer, TablePair, UpstreamTable, compare, pair_tables
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
-from dm.downstream.row_event_session import APPLIER
 from dm.errors.catalogue import CATALOGUE
-from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident, TableName
+from dm.mysql.dialect import FLAVORS, Flavor, dialect
 from tests.testbed.daemon import Daemon
 from tests.testbed.park import ServerPark
 from tests.testbed.replication_words import binlog_status, forgetting_binlogs
@@ -45,7 +44,7 @@ _ON_BOTH = "SELECT, RELOAD, LOCK TABLES, REPLICATION SLAVE, REPLICATION CLIENT, 
 SOURCE_GRANTS: dict[Flavor, str] = {"mysql": f"{_ON_BOTH}, XA_RECOVER_ADMIN ON *.*", "mariadb": f"{_ON_BOTH} ON *.*"}
 TARGET_GRANTS = "CREATE, SELECT, INSERT, UPDATE, DELETE, ALTER, DROP, INDEX, REFERENCES, REPLICATION CLIENT ON *.*"
 TEMPORARY_GRANT = "CREATE TEMPORARY TABLES ON dm_meta.*"  # of those only validators and some filters need it
-APPLIER_GRANTS = {flavor: f"{privilege}, TRIGGER ON *.*" for flavor, privilege in APPLIER.items()}
+APPLIER_GRANTS = {flavor: f"{dialect(flavor).applier}, TRIGGER ON *.*" for flavor in FLAVORS}
 _SYSTEM_SCHEMAS = frozenset({"mysql", "sys"} | {"information_schema", "performance_schema", "metrics_schema"})
 _META_SCHEMA = "dm_meta"
 _RETRYABLE = frozenset(kind.code for kind in CATALOGUE.values() if kind.retryable)

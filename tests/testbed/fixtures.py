@@ -23,8 +23,8 @@ import pytest
 from dm.demo.installation import find, usual
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import Option, ThrowawayServer
-from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident
+from dm.mysql.dialect import FLAVORS, Flavor
 from tests.testbed.decoders import compiled, running
 from tests.testbed.park import ServerPark
 from tests.testbed.s3 import S3Server

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dm.demo.installation import find, usual
 from dm.demo.servers import Option, ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.testbed.tidb import TidbServer
 
 ROOT_PASSWORD = "root-of-the-test-bed"

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from dm.flavor import Flavor
 from dm.ident import Ident
+from dm.mysql.dialect import Flavor
 from tests.testbed.random_table import (
     KEY_TYPES,
     NATIVE,

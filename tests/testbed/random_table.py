@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from dm.flavor import Flavor
 from dm.ident import Ident
+from dm.mysql.dialect import Flavor
 from tests.live.binlog.types import MARIADB_TYPES, MYSQL_TYPES, TYPES
 
 _LONG = re.compile(r"\d{4,}\)")  # REPEAT('x', 17000000) has tests of its own

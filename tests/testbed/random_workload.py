@@ -11,8 +11,8 @@ from typing import Any, TextIO
 import pymysql
 from pymysql.cursors import Cursor
 
-from dm.flavor import Flavor
 from dm.ident import Ident
+from dm.mysql.dialect import Flavor
 from tests.testbed.random_ddl import RandomDdl
 from tests.testbed.random_rows import RandomRows
 from tests.testbed.random_table import NATIVE, Column, Dialect, Table, draw_table

@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.live.binlog.types import TYPES
 from tests.testbed.random_table import KEY_TYPES, PREFIX_TYPES, WIDE_TYPES, Dialect
 

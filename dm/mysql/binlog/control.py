@@ -6,13 +6,11 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from dm.flavor import Flavor, flavor_of
 from dm.mysql.binlog.cursor import ByteCursor, Malformed
 from dm.mysql.binlog.header import HEADER_SIZE, EventHeader, EventType
+from dm.mysql.dialect import Flavor, dialect, flavor_of
 
 _VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)")
-_FIRST_CHECKSUM: Final = (5, 6, 1)  # MySQL source, checksum_version_split; MariaDB since 5.3
-_FIRST_CHECKSUM_MARIADB: Final = (5, 3, 0)
 
 # The fixed parts this package reads; another length means another format (MySQL source, Format_description_event).
 _POST_HEADER: Final = {
@@ -101,7 +99,7 @@ def parse_format_description(data: bytes) -> FormatDescription:
     version = (int(match[1]), int(match[2]), int(match[3]))
     flavor = flavor_of(text)
     checksum = False
-    if version >= (_FIRST_CHECKSUM_MARIADB if flavor == "mariadb" else _FIRST_CHECKSUM):
+    if dialect(flavor, version[0] * 10000 + version[1] * 100 + version[2]).format_tells_checksum:
         # The algorithm byte and 4 checksum bytes end this event even when checksums are off.
         lengths = cursor.take(cursor.left - 5)
         algorithm = cursor.uint(1)

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.gtid import Gtid, GtidFormatError, GtidSet
 from dm.mysql.binlog.boundary import BETWEEN, INSIDE, TransactionBoundary
 from dm.mysql.binlog.cursor import ByteCursor, Malformed
@@ -32,6 +31,7 @@ from dm.mysql.binlog.header import (
     parse_header,
 )
 from dm.mysql.binlog.transaction import parse_gtid_tagged, uuid_texts
+from dm.mysql.dialect import Flavor
 
 _UUID_AT: Final = HEADER_SIZE + 1  # after the flags byte
 _plain = struct.Struct("<16sQ").unpack_from

@@ -22,7 +22,6 @@ from zlib import crc32
 from dm.accelerator.native import Native
 from dm.accelerator.switch import Twins
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.mysql.binlog import compression as payload
 from dm.mysql.binlog import control, gtid_history, query, transaction
 from dm.mysql.binlog.compression import LARGEST_UNPACKED, TransactionPayload, decompress_event
@@ -61,6 +60,8 @@ from dm.mysql.binlog.row_events import (
 from dm.mysql.binlog.rows import ROWS_TYPES, Rows, parse_rows
 from dm.mysql.binlog.table_map import TABLE_ID_SIZE, TableMap, TableMapEvent, parse_table_map
 from dm.mysql.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid
+from dm.mysql.dialect import Flavor
+from dm.mysql.dialect.pair import same_server
 
 __all__ = [
     "Event",
@@ -308,7 +309,7 @@ class EventParser:
             raise _corrupt(raw.header, str(error)) from error
         if found.checksum and self._verify and not verify_crc(raw.data):
             raise DMError("checksum-mismatch", event=type_name(raw.header.type), end=raw.header.end)
-        if found.flavor != self._flavor:
+        if not same_server(found.flavor, self._flavor):
             self._forget_table_maps()
         self.format, self._checksum, self._flavor = found, found.checksum, found.flavor
         self._known = None

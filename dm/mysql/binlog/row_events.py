@@ -28,7 +28,6 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from dm.accelerator.structures import shared
 from dm.accelerator.switch import Twins
-from dm.flavor import Flavor
 from dm.gtid import Gtid
 from dm.ident import TableName
 from dm.mysql.binlog.cursor import ByteCursor, Malformed
@@ -37,6 +36,7 @@ from dm.mysql.binlog.header import CHECKSUM_SIZE, HEADER, HEADER_SIZE, EventType
 from dm.mysql.binlog.rows import NO_FOREIGN_KEY_CHECKS_F, ROWS_TYPES, Rows, RowsForm, RowsKind
 from dm.mysql.binlog.table_map import TABLE_ID_SIZE, TableMap
 from dm.mysql.binlog.transaction import uuid_texts
+from dm.mysql.dialect import dialect
 
 STMT_END_F: Final = 0x1  # the server closes the table after the event
 
@@ -50,17 +50,15 @@ _VERSION_BYTES: Final = 50
 _FIXED_PARTS: Final = bytes(
     [56, 13, 0, 8, 0, 0, 0, 0, 4, 0, 4, 0, 0, 0, 92, 0, 4, 26, 8, 0, 0, 0, 8, 8, 8, 2, 0, 0, 0, 10, 10, 10, 42, 42, 0]
 )
-_ROWS: Final[dict[Flavor, dict[RowsKind, EventType]]] = {
-    "mysql": {
-        "insert": EventType.WRITE_ROWS,
-        "update": EventType.UPDATE_ROWS,
-        "delete": EventType.DELETE_ROWS,
-    },
-    "mariadb": {
-        "insert": EventType.WRITE_ROWS_V1,
-        "update": EventType.UPDATE_ROWS_V1,
-        "delete": EventType.DELETE_ROWS_V1,
-    },
+_ROWS: Final[dict[RowsKind, EventType]] = {
+    "insert": EventType.WRITE_ROWS,
+    "update": EventType.UPDATE_ROWS,
+    "delete": EventType.DELETE_ROWS,
+}
+_ROWS_V1: Final[dict[RowsKind, EventType]] = {
+    "insert": EventType.WRITE_ROWS_V1,
+    "update": EventType.UPDATE_ROWS_V1,
+    "delete": EventType.DELETE_ROWS_V1,
 }
 
 
@@ -82,13 +80,14 @@ class RowEvents:
     """Makes the events of one table's rows under the table's name at the target."""
 
     def __init__(self, table_map: TableMap, target: TableName) -> None:
-        self._codes = _ROWS[table_map.flavor]
+        extra = dialect(table_map.flavor).rows_have_extra_data
+        self._codes = _ROWS if extra else _ROWS_V1
         count = len(table_map.columns)
         named = _named(table_map, target)
         self._table_map = _header(EventType.TABLE_MAP, len(named)) + named
         self._count = _packed(count)
         self._bitmap = ((1 << count) - 1).to_bytes((count + 7) // 8, "little")
-        self._extra = _NO_EXTRA_DATA if table_map.flavor == "mysql" else b""
+        self._extra = _NO_EXTRA_DATA if extra else b""
 
     def pieces(self, kind: RowsKind, images: Sequence[bytes], *, foreign_keys: bool) -> list[bytes]:
         """The table map and the rows event of these images, an update's before and after by turns, in order."""
@@ -124,7 +123,7 @@ _AROUND_IMAGES: Final = (
 def _named(table_map: TableMap, target: TableName) -> bytes:
     """The body of the table map under another name, without what stands after its columns."""
     cursor = ByteCursor(table_map.content)
-    kept = _BIT_LENGTHS_F | (_GENERATED_KEY_F if table_map.flavor == "mysql" else 0)
+    kept = _BIT_LENGTHS_F | (_GENERATED_KEY_F if dialect(table_map.flavor).flags_generated_key else 0)
     flags = cursor.uint(2) & kept
     for _ in ("schema", "table"):
         cursor.short_bytes()

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from dm.accelerator.structures import shared
-from dm.flavor import Flavor
 from dm.mysql.binlog.cursor import ByteCursor, Malformed
-from dm.mysql.binlog.wire_type import CHARACTER, MARIADB_CHARACTER, NUMERIC, UnknownType, WireCode, WireType, resolve
+from dm.mysql.binlog.wire_type import CHARACTER, MORE_CHARACTER, NUMERIC, UnknownType, WireCode, WireType, resolve
+from dm.mysql.dialect import Flavor, dialect
 
 TABLE_ID_SIZE: Final = 6
 _MAP_COST: Final = 700
@@ -177,7 +177,7 @@ def parse_optional_metadata(cursor: ByteCursor, columns: Sequence[WireType], fla
     """Read everything after the null bitmap of a table map."""
     metadata = OptionalMetadata()
     count = len(columns)
-    character_codes = MARIADB_CHARACTER if flavor == "mariadb" else CHARACTER
+    character_codes = MORE_CHARACTER if dialect(flavor).more_are_characters else CHARACTER
 
     def having(*codes: int) -> list[int]:
         return [index for index, column in enumerate(columns) if column.code in codes]

@@ -79,7 +79,7 @@ CHARACTER: Final = frozenset(
     (WireCode.STRING, WireCode.VAR_STRING, WireCode.VARCHAR, WireCode.BLOB, WireCode.VECTOR)
 )  # is_character_type of MySQL's log_event.cc
 # In its optional metadata MariaDB counts GEOMETRY and COMPRESSED columns as character columns, too.
-MARIADB_CHARACTER: Final = CHARACTER | {WireCode.GEOMETRY, WireCode.VARCHAR_COMPRESSED, WireCode.BLOB_COMPRESSED}
+MORE_CHARACTER: Final = CHARACTER | {WireCode.GEOMETRY, WireCode.VARCHAR_COMPRESSED, WireCode.BLOB_COMPRESSED}
 
 _BARE = frozenset(
     (

@@ -30,11 +30,11 @@ from typing import Any, cast
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from dm.flavor import Flavor
 from dm.ident import Ident, TableName
+from dm.mysql.dialect import Flavor, dialect, flavor_of
+from dm.mysql.dialect.tidb import escaped_type
 from dm.mysql.schema.charset import utf8mb3_name
-from dm.mysql.sql.context import tells_generation_expressions, tells_index_expressions, version_number
-from dm.mysql.sql.tidb_text import escaped_type
+from dm.mysql.sql.context import version_number
 from dm.text import is_decimal
 
 Rename = Callable[[TableName], TableName]
@@ -58,7 +58,6 @@ _DIGITS = Context(prec=100)
 _FLOAT_TEXT = ".6g"  # what a MySQL and a MariaDB tell of a FLOAT; a TiDB tells all digits
 _KINDS = frozenset({"stored", "virtual"})
 _NOW_BY_DEFAULT = frozenset({"timestamp", "datetime"})
-_DEFAULTS_AS_SQL = 100207
 _IMPLIED = ("default_generated", "invisible", "virtual generated", "stored generated")
 
 
@@ -114,8 +113,8 @@ def read(connection: Connection[Cursor], flavor: Flavor, table: TableName, renam
     )
 
 
-def differences(source: Structure, target: Structure, *, same_flavor: bool, tidb: bool = False) -> list[str]:
-    """What differs, in words; empty when the structures are equal. `tidb`: the target is one."""
+def differences(source: Structure, target: Structure, *, same_flavor: bool, respells: bool = False) -> list[str]:
+    """What differs, in words; empty when the structures are equal. `respells`: the target does (`Dialect`)."""
     found: list[str] = []
     names = [column.name for column in source.columns]
     target_names = [column.name for column in target.columns]
@@ -125,7 +124,7 @@ def differences(source: Structure, target: Structure, *, same_flavor: bool, tidb
     for column in source.columns:
         other = by_name.get(column.name)
         if other is not None:
-            found += _column_differences(column, other, same_flavor=same_flavor, tidb=tidb)
+            found += _column_differences(column, other, same_flavor=same_flavor, respells=respells)
     for kind, ours, theirs in (
         ("index", source.indexes, target.indexes),
         ("foreign key", source.foreign_keys, target.foreign_keys),
@@ -146,26 +145,26 @@ def tables(connection: Connection[Cursor], schema: str) -> list[TableName]:
         return [TableName(schema, str(name)) for (name,) in cursor.fetchall()]
 
 
-def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor: bool, tidb: bool) -> list[str]:
+def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor: bool, respells: bool) -> list[str]:
     found = []
     json_as_text = {source.type, target.type} == {"json", "longtext"} and not same_flavor
     fields = ["nullable", "default", "extra", "comment"]
     if not json_as_text:
         fields += ["type", "charset"]
     if same_flavor:
-        fields += ["collation"] if tidb else ["collation", "generated"]
+        fields += ["collation"] if respells else ["collation", "generated"]
     for field in fields:
         ours, theirs = getattr(source, field), getattr(target, field)
-        if tidb and field == "type":
+        if respells and field == "type":
             ours = _INTEGER_WIDTH.sub(r"\1", ours.removesuffix(" zerofill"))
             theirs = escaped_type(theirs)
-        elif tidb and field == "default":
+        elif respells and field == "default":
             ours, theirs = (_plain_default(source, each) for each in (ours, theirs))
         elif not same_flavor and field == "default" and source.data_type in _BYTES:
             ours, theirs = (each and _BEYOND_ASCII.sub("?", each) for each in (ours, theirs))
         elif field == "generated" and {ours, theirs} & _KINDS:  # one side does not tell the expression
             ours, theirs = (each.partition(" ")[0] for each in (ours, theirs))
-        elif tidb and field == "extra":
+        elif respells and field == "extra":
             ours = ours.removesuffix("invisible").rstrip()
         if ours != theirs:
             found.append(f"column {source.name}: {field} is {ours!r} at the source, {theirs!r} at the target")
@@ -212,7 +211,7 @@ def _rows(connection: Connection[Cursor], query: str, table: TableName) -> Seque
 
 def _columns(connection: Connection[Cursor], flavor: Flavor, table: TableName) -> tuple[ColumnFacts, ...]:
     version = version_number(_version(connection))
-    expressions = "generation_expression" if tells_generation_expressions(flavor, version) else "NULL"
+    expressions = "generation_expression" if dialect(flavor, version).tells_generation_expressions else "NULL"
     rows = _rows(
         connection,
         "SELECT column_name, column_type, is_nullable, column_default, character_set_name, collation_name, extra,"
@@ -220,7 +219,7 @@ def _columns(connection: Connection[Cursor], flavor: Flavor, table: TableName) -
         " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
         table,
     )
-    printed = _printed(connection, table) if rows and flavor == "mysql" else []
+    printed = _printed(connection, table) if rows and dialect(flavor).shows_expressions else []
     return tuple(column_facts(row, printed, flavor, version) for row in rows)
 
 
@@ -228,7 +227,7 @@ def column_facts(row: Sequence[Any], printed: Sequence[str], flavor: Flavor, ver
     """What a row of information_schema.columns says; `printed` has the lines of a MySQL's SHOW CREATE TABLE."""
     name, type_, nullable, default, charset, collation, extra, expression, comment = row
     # Here a default is the value itself, no SQL. CURRENT_TIMESTAMP is a text, except in a TIMESTAMP or DATETIME.
-    plain = flavor == "mysql" or version < _DEFAULTS_AS_SQL
+    plain = not dialect(flavor, version).prints_defaults_as_sql
     traits = extra.lower()
     if expression:
         expression = _as_printed(expression, printed, name, " GENERATED ALWAYS AS ")
@@ -330,7 +329,8 @@ def _extra(traits: str) -> str:
 
 
 def _indexes(connection: Connection[Cursor], flavor: Flavor, table: TableName) -> frozenset[str]:
-    expression = "expression" if tells_index_expressions(_version(connection)) else "NULL"
+    text = _version(connection)
+    expression = "expression" if dialect(flavor_of(text), version_number(text)).tells_index_expressions else "NULL"
     rows = _rows(
         connection,
         f"SELECT index_name, non_unique, index_type, column_name, sub_part, collation, {expression}"

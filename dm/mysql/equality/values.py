@@ -41,8 +41,8 @@ from functools import partial
 from typing import Any, Final, Literal
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import Ident, TableName
+from dm.mysql.dialect import Dialect, Flavor, dialect
 from dm.mysql.equality.structure import ColumnFacts
 from dm.mysql.sql.json_expression import types_expression
 from dm.mysql.sql.literal import EXACT_BITS
@@ -73,7 +73,11 @@ class Side:
     table: TableName
     flavor: Flavor
     constant: str = ""  # SQL that stands for a column which this side has not
-    tidb: bool = False
+
+    @property
+    def dialect(self) -> Dialect:
+        """What its server has."""
+        return dialect(self.flavor)
 
     @property
     def base(self) -> str:
@@ -140,14 +144,14 @@ def parts(sides: Sequence[Side], *, json_types: bool = False) -> list[list[Compa
         scale = max(side.scale for side in sides)
         return [[_exact(side, scale)] for side in sides]
     if bases <= FLOATS:
-        signed = all(side.flavor == "mysql" and not side.tidb for side in sides)
+        signed = all(side.dialect.keeps_negative_zero for side in sides)
         return [[_floating(side, signed=signed)] for side in sides]
     if bases == {"time"} or bases <= MOMENTS | {"date"}:
         scale = max(side.scale for side in sides)
         return [[_temporal(side, scale, plain=bases == {"date"})] for side in sides]
     if len(bases) == 1 and bases <= MEMBERED:
         same = len({side.members for side in sides}) == 1
-        numbered = not any(_wide_at_tidb(side) for side in sides)
+        numbered = not any(_wide_without_number(side) for side in sides)
         return [_members(side, same=same, numbered=numbered) for side in sides]
     if "json" in bases:
         return _documents(sides, json_types=json_types)
@@ -191,7 +195,7 @@ def _floating(side: Side, *, signed: bool) -> ComparedValue:
         return struct.pack("<d", number if signed else number + 0.0).hex().upper().encode()
 
     number = side.name if signed else f"{side.name} + 0e0"
-    text = None if side.tidb else f"SUBSTR(HEX(POINT({number}, 0)), 19, 16)"
+    text = f"SUBSTR(HEX(POINT({number}, 0)), 19, 16)" if side.dialect.tells_bits_of_doubles else None
     return ComparedValue(side.column.name, f"{side.name} * 1e0", text, bits, "plain", "double", nullable=side.nullable)
 
 
@@ -201,14 +205,14 @@ def _temporal(side: Side, scale: int, *, plain: bool) -> ComparedValue:
     return ComparedValue(side.column.name, side.name, text, of, "plain", side.base, nullable=side.nullable)
 
 
-def _wide_at_tidb(side: Side) -> bool:
-    return side.tidb and side.base == "set" and side.members.count("','") >= EXACT_BITS
+def _wide_without_number(side: Side) -> bool:
+    return side.base == "set" and not side.dialect.numbers_wide_sets and side.members.count("','") >= EXACT_BITS
 
 
 def _members(side: Side, *, same: bool, numbered: bool) -> list[ComparedValue]:
     name = side.column.name
     word = f"CONVERT({side.name} USING utf8mb4)"
-    label, beside, nullable = f"CAST({word} AS BINARY)", "" if side.tidb else word, side.nullable
+    label, beside, nullable = f"CAST({word} AS BINARY)", "" if side.dialect.casts_cut_texts else word, side.nullable
     base = "" if same and numbered else "varchar"
     found = [ComparedValue(name, label, label, _same, base=base, null=side.name, beside=beside, nullable=nullable)]
     number = f"{side.name} | 0"  # `+ 0` makes a double of a SET
@@ -222,7 +226,7 @@ def _members(side: Side, *, same: bool, numbered: bool) -> list[ComparedValue]:
 
 
 def _documents(sides: Sequence[Side], *, json_types: bool) -> list[list[ComparedValue]]:
-    if all(side.base == "json" and not side.tidb for side in sides):
+    if all(side.base == "json" and side.dialect.orders_documents for side in sides):
         return [_typed_documents(side) if json_types else [_document(side)] for side in sides]
     found = []
     for side in sides:
@@ -261,11 +265,12 @@ def _characters(side: Side, sides: Sequence[Side], *, hashed: bool) -> ComparedV
     charsets = {each.column.charset for each in sides}
     padded = len({each.base == "char" for each in sides}) > 1
     # A TiDB keeps texts of all character sets in UTF-8.
-    as_stored = charsets <= _UTF8 or (len(charsets) == 1 and not any(each.tidb for each in sides))
+    in_utf8 = any(each.dialect.stores_texts_in_utf8 for each in sides)
+    as_stored = charsets <= _UTF8 or (len(charsets) == 1 and not in_utf8)
     converted = padded or not as_stored
-    whole = (converted or charsets <= _WELL_FORMED) and not any(each.tidb for each in sides)
+    whole = (converted or charsets <= _WELL_FORMED) and not in_utf8
     text, charset = side.name, side.column.charset
-    if side.tidb and charset == "latin1":  # which is kept in UTF-8, and CONVERT takes for ASCII
+    if side.dialect.stores_texts_in_utf8 and charset == "latin1":  # which is kept in UTF-8, and CONVERT takes for ASCII
         charset = "utf8mb4"
     elif converted:
         text, charset = f"CONVERT({text} USING utf8mb4)", "utf8mb4"
@@ -286,8 +291,14 @@ def _of_bytes(
 ) -> ComparedValue:
     """Bytes of any kind. A hash is of the bytes as they are; CONCAT would convert texts of other character sets."""
     # A TiDB casts a text to as many bytes as it has characters at most.
-    computed = text if hashed else f"CONVERT({text} USING binary)" if side.tidb else f"CAST({text} AS BINARY)"
-    beside = "" if hashed or side.tidb else text
+    computed = (
+        text
+        if hashed
+        else f"CONVERT({text} USING binary)"
+        if side.dialect.casts_cut_texts
+        else f"CAST({text} AS BINARY)"
+    )
+    beside = "" if hashed or side.dialect.casts_cut_texts else text
     form: Form = "hashed" if hashed else "framed"
     name, nullable = side.column.name, side.nullable
     return ComparedValue(name, text, computed, _same, form, base, charset, side.name, beside, nullable, trimmed)

@@ -234,7 +234,8 @@ def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, da
             if isinstance(operation, kinds):
                 _drop(draft, operation, again)
     # MariaDB keeps a DEFAULT CHARSET whatever CONVERT TO says with it; in MySQL the later of the two counts.
-    first = [one for one in operations if isinstance(one, ConvertCharset)] if cursor.context.flavor == "mariadb" else []
+    own = cursor.context.dialect.converts_with_own_default
+    first = [one for one in operations if own and isinstance(one, ConvertCharset)]
     for operation in [*first, *(one for one in operations if one not in first)]:
         _table_options(draft, operation, cursor, database)
     renames = _renames(draft, operations)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor, dialect
 from dm.mysql.sql.context import SourceContext
 
 # Those other than `<charset>_general_ci`.
@@ -50,7 +50,7 @@ UNKNOWN: Final = Collated("", "")
 
 def collations_query(flavor: Flavor, version: int) -> str:
     """The question for all collations of a server: number and full name."""
-    if flavor == "mariadb" and version >= _COLLATIONS_OF_ANY_CHARSET:
+    if dialect(flavor, version).tells_any_collation:
         return "SELECT id, full_collation_name FROM information_schema.collation_character_set_applicability"
     return "SELECT id, collation_name FROM information_schema.collations"
 
@@ -74,9 +74,9 @@ def default_collation(charset: str, context: SourceContext) -> str:
         if context.utf8mb4_collation is not None:
             return context.utf8mb4_collation
         # MySQL changed it in 8.0 (Reference Manual, "The utf8mb4 Character Set").
-        if context.flavor == "mysql" and context.version >= 80000:
+        if context.dialect.utf8mb4_is_0900:
             return "utf8mb4_0900_ai_ci"
-    if charset in _UNICODE and context.flavor == "mariadb" and context.version >= _UCA1400_SINCE:
+    if charset in _UNICODE and context.dialect.unicode_is_uca1400:
         return f"{charset}_uca1400_ai_ci"
     return _DEFAULTS.get(charset, f"{charset}_general_ci")
 

@@ -138,7 +138,7 @@ def _asks_json(check: Clause, column: str) -> bool:
 
 def _json_checked(found: _Attributes, definition: Definition, context: SourceContext, *, alias: bool) -> bool:
     """Whether the column's own CHECK, written or implied by MariaDB's alias JSON, demands JSON and no more."""
-    if context.flavor != "mariadb":
+    if not context.dialect.json_is_text:
         return False
     if definition.checks:
         return found.asks_json and context.version >= _CHECKS_SINCE
@@ -197,7 +197,7 @@ def _attribute(cursor: Cursor, found: _Attributes, definition: Definition) -> No
         cursor.fail("system-versioned tables are not supported")
     elif cursor.accept("WITHOUT", "SYSTEM", "VERSIONING"):
         pass
-    elif cursor.word(1) == "=" and cursor.context.flavor == "mariadb":
+    elif cursor.word(1) == "=" and cursor.context.dialect.takes_engine_options:
         cursor.at += 2  # an option of the storage engine
         cursor.take()
     else:
@@ -209,7 +209,7 @@ def _text_of(
 ) -> tuple[str | None, str | None]:
     """The character set and collation of the column; makes character types of bytes into binary types."""
     if data_type.base == "json":
-        if cursor.context.flavor == "mysql":
+        if not cursor.context.dialect.json_is_text:
             return None, None
         data_type.base = "longtext"  # an alias in MariaDB
         return "utf8mb4", "utf8mb4_bin"

@@ -184,7 +184,7 @@ def _read(cursor: Cursor, word: str) -> DataType:
     if word in _INTEGERS:
         return DataType(_INTEGERS[word], _length(cursor))
     if word in _WITHOUT_LENGTH:
-        if word in _GEOMETRIES and cursor.context.flavor == "mariadb":
+        if word in _GEOMETRIES and cursor.context.dialect.takes_geometry_lengths:
             _lengths(cursor)  # read and ignored
         return DataType(_WITHOUT_LENGTH[word])
     if word in ("BOOL", "BOOLEAN"):

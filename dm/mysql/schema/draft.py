@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor, dialect
 from dm.mysql.schema.charset import Collated
 from dm.mysql.schema.column_definition import Definition
 from dm.mysql.schema.index_definition import IndexDefinition, covers
@@ -237,7 +237,7 @@ class TableDraft:
         """ADD CHECK; servers number those without a name."""
         taken = {check.lower() for check in self.checks}
         if name is None:
-            prefix = f"{self.name.table}_chk_" if flavor == "mysql" else "CONSTRAINT_"
+            prefix = f"{self.name.table}_chk_" if dialect(flavor).names_checks_after_table else "CONSTRAINT_"
             name = next(free for number in range(1, 10000) if (free := f"{prefix}{number}").lower() not in taken)
         elif name.lower() in taken:
             self._refuse(f"there is a check {name} already")
@@ -246,7 +246,7 @@ class TableDraft:
 
     def add_column_check(self, name: str | None, words: tuple[str, ...], flavor: Flavor) -> None:
         """A CHECK in a column's definition: in MariaDB it belongs to the column and has no name."""
-        if flavor == "mysql":
+        if not dialect(flavor).checks_belong_to_columns:
             self.add_check(name, words, flavor)
 
     def drop_column_check(self, name: str) -> None:

@@ -193,9 +193,9 @@ def _shown_attached(
 ) -> bool:
     """Whether the keys and checks of a column's definition exist; `new`: the column is new."""
     context, name = cursor.context, definition.column.name
-    if definition.checks and context.flavor == "mariadb" and not new:
+    if definition.checks and context.dialect.checks_belong_to_columns and not new:
         return False  # they belong to the column there and are not tracked; a MODIFY replaces them by the same ones
-    checks = len(definition.checks) if context.flavor == "mysql" else 0
+    checks = 0 if context.dialect.checks_belong_to_columns else len(definition.checks)
     references = definition.parent is not None and honours_inline_references(context)
     return (
         all(_one_more_index(schema, index_form(one.named(()), schema), source) for one in definition.indexes())

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dm.errors import DMError
+from dm.mysql.dialect.pair import same_family
 from dm.mysql.schema.charset import Collated, collated, default_collation
 from dm.mysql.schema.parse import options_of, server_collation
 from dm.mysql.schema.translation import Translation
@@ -44,7 +45,7 @@ def with_inherited_charset(
     `translation` maps the source's collation to the target's.
     """
     reader = target
-    if piece.context.flavor == target.flavor:  # the session has the same
+    if same_family(piece.context.flavor, target.flavor):  # the session has the same
         target = replace(
             target,
             utf8mb4_collation=piece.context.utf8mb4_collation,

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor, dialect
 from dm.mysql.schema.alteration import alter
 from dm.mysql.schema.charset import Collated
 from dm.mysql.schema.draft import OperationRefused, TableDraft, renamed
@@ -54,7 +54,9 @@ def _like(operation: CreateTable, around: SchemaState, flavor: Flavor) -> TableS
     if model is None:
         raise OperationRefused(f"the structure of {operation.like} is not known")
     checks = model.checks
-    if flavor == "mysql":  # all get new names (Reference Manual, "CREATE TABLE ... LIKE Statement")
+    if dialect(
+        flavor
+    ).names_checks_after_table:  # all get new names (Reference Manual, "CREATE TABLE ... LIKE Statement")
         checks = tuple(f"{operation.table.table}_chk_{number + 1}" for number in range(len(checks)))
     return replace(model, name=operation.table, foreign_keys=(), checks=checks, kept=())
 

@@ -23,6 +23,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from dm.mysql.dialect import Dialect
 from dm.mysql.schema.partition import Listed, Partitions
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.schema.widening import same_type
@@ -129,7 +130,7 @@ def _text(listed: Listed) -> str:
     return f"PARTITION {name} {words[values[0]]} ({', '.join(values[1:])})" if values else f"PARTITION {name}"
 
 
-def placed_otherwise(source: TableSchema | None, target: TableSchema, *, other: bool, tidb: bool) -> str:
+def placed_otherwise(source: TableSchema | None, target: TableSchema, *, other: bool, server: Dialect) -> str:
     """Why the two tables may place rows otherwise, apart from values of a RANGE or LIST; empty if they do not.
 
     `source` is None where its table is not known; `other`: the target is of the other flavour.
@@ -137,10 +138,10 @@ def placed_otherwise(source: TableSchema | None, target: TableSchema, *, other: 
     rule = "" if source is None else Partitions.of(source).rule
     method = _method(Partitions.of(target).rule)
     hashed = "hash" in method or "key" in method
-    if tidb and "key" in method:
+    if server.hashes_keys_otherwise and "key" in method:
         return "a TiDB has a hash of its own for PARTITION BY KEY"
     if source is None or not rule:
-        unknown = (tidb and hashed) or (other and any(map(_by_others_rules, _columns(target))))
+        unknown = (server.hashes_keys_otherwise and hashed) or (other and any(map(_by_others_rules, _columns(target))))
         return "the source's are not known" if unknown else ""
     if _method(rule) != method:
         return f"by {_method(rule).upper()} at the source, by {method.upper()} at the target"

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor, dialect
 from dm.mysql.schema.charset import bytes_per_character
 from dm.type_family import BLOB_BYTES, GEOMETRIES, LONG_TEXT_BYTES, MEMBERED
 
@@ -167,7 +167,7 @@ def _too_long(index: Index, schema: TableSchema) -> bool:
 
 def wire_columns(schema: TableSchema, flavor: Flavor) -> tuple[Column, ...]:
     """The columns of a table map, in its order."""
-    if flavor != "mariadb" or (schema.engine or "").lower() in _HASH_ENGINES:
+    if not dialect(flavor).maps_long_keys or (schema.engine or "").lower() in _HASH_ENGINES:
         return schema.columns
     hashed = [index for index in schema.indexes if index.kind == "unique" and (index.hash or _too_long(index, schema))]
     return schema.columns + tuple(

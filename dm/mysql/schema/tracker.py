@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor, dialect
 from dm.mysql.schema.charset import Collated, collated
 from dm.mysql.schema.draft import OperationRefused, renamed
 from dm.mysql.schema.interpretation import SchemaState, interpret, untrackable
@@ -39,7 +39,7 @@ class SchemaTracker:
     """Structures by name, followed through DDL."""
 
     def __init__(self, flavor: Flavor, databases: Mapping[str, Collated] | None = None) -> None:
-        self._context = SourceContext(flavor, 90700 if flavor == "mysql" else 101100, "")
+        self._context = SourceContext(flavor, dialect(flavor).newest, "")
         self._tables: dict[TableName, TableSchema] = {}
         self._databases: dict[str, Collated] = dict(databases or {})
         self._kept: dict[TableName, tuple[str, ...]] = {}  # of tables not tracked yet

@@ -30,6 +30,7 @@ from itertools import pairwise
 from typing import Final
 
 from dm.errors import DMError
+from dm.mysql.dialect.pair import both_of_mysql, same_family
 from dm.mysql.schema.charset import charset_name, default_collation
 from dm.mysql.schema.parse import engine_name, server_collation
 from dm.mysql.sql.context import SourceContext
@@ -49,8 +50,6 @@ from dm.mysql.sql.operation import (
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.token import Token, tokenize
 
-_UCA1400_SINCE: Final = 101001  # of MariaDB, MDEV-27009
-_UCA0900_SINCE: Final = 80000  # of MySQL
 _FLAGS: Final = ("ai_ci", "as_ci", "as_cs")
 _TO_MARIADB: Final = {
     **{f"utf8mb4_0900_{flags}": f"utf8mb4_uca1400_nopad_{flags}" for flags in _FLAGS},
@@ -179,11 +178,11 @@ def named_collations(piece: Piece) -> Iterator[Token]:
 
 
 def _by_default(source: SourceContext, target: SourceContext) -> Mapping[str, str]:
-    if (source.flavor, target.flavor) == ("mysql", "mariadb") and target.version >= _UCA1400_SINCE:
+    if same_family(source.flavor, target.flavor):
+        return {}
+    if target.dialect.has_uca1400:
         return _TO_MARIADB
-    if (source.flavor, target.flavor) == ("mariadb", "mysql") and target.version >= _UCA0900_SINCE:
-        return _TO_MYSQL
-    return {}
+    return _TO_MYSQL if target.dialect.has_uca0900 else {}
 
 
 def _engine(name: str) -> str:
@@ -280,7 +279,7 @@ def _insertion(named: Token, source: SourceContext, target: SourceContext) -> _I
 def _whole_schema(piece: Piece, operation: CreateDatabase, target: SourceContext) -> _Insertions:
     """The options for a schema whose statement names neither; between servers of one flavour the session has them."""
     words = {token.upper for token in operation.options.tokens}
-    if words & {"CHARSET", "CHARACTER", "CHAR", "COLLATE"} or piece.context.flavor == target.flavor:
+    if words & {"CHARSET", "CHARACTER", "CHAR", "COLLATE"} or same_family(piece.context.flavor, target.flavor):
         return []
     if piece.context.server_collation is None:
         why = "collation_compatible is strict, and the event does not tell collation_server"
@@ -291,7 +290,7 @@ def _whole_schema(piece: Piece, operation: CreateDatabase, target: SourceContext
 
 def with_collations(piece: Piece, target: SourceContext) -> Piece:
     """The piece with the source's default collations; `target` is how a statement is read at the target."""
-    if piece.context.flavor == target.flavor == "mysql":
+    if both_of_mysql(piece.context.flavor, target.flavor):
         target = replace(target, utf8mb4_collation=piece.context.utf8mb4_collation)  # the session has the same
     insertions: _Insertions = []
     for named in lone_charsets(piece):

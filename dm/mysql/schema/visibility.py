@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Final
 
 from dm.errors import DMError
+from dm.mysql.dialect.pair import same_family
 from dm.mysql.sql.alter import definition_kind
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.cursor import Clause, Cursor, outside_parentheses, split_at_commas
@@ -35,23 +36,10 @@ from dm.mysql.sql.operation import (
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.token import tokenize
 
-# Since when, as versions of executable comments. MariaDB: MDEV-10177 and MDEV-7317.
-_COLUMNS: Final = {"mysql": 80023, "mariadb": 100300}
-_INDEXES: Final = {"mysql": 80000, "mariadb": 100600}
-_INDEX_WORDS: Final = {"mysql": ("VISIBLE", "INVISIBLE"), "mariadb": ("NOT IGNORED", "IGNORED")}
 _WORDS: Final = frozenset({"VISIBLE", "INVISIBLE", "IGNORED"})
 _NAMES_FOLLOW: Final = frozenset({"REFERENCES", "."})
 
 _Change = tuple[int, int, str]
-
-
-def hides_columns(context: SourceContext) -> bool:
-    """Whether a server can hide columns."""
-    return not context.tidb and context.version >= _COLUMNS[context.flavor]
-
-
-def _hides_indexes(context: SourceContext) -> bool:
-    return context.tidb or context.version >= _INDEXES[context.flavor]
 
 
 def with_visibility(piece: Piece, target: SourceContext) -> Piece:
@@ -59,7 +47,8 @@ def with_visibility(piece: Piece, target: SourceContext) -> Piece:
 
     It has no operation where all that it says is what the target does not have.
     """
-    if piece.context.flavor == target.flavor and hides_columns(target) and _hides_indexes(target):
+    there = target.dialect
+    if same_family(piece.context.flavor, target.flavor) and there.hides_columns and there.hides_indexes:
         return piece
     if not any(token.upper in _WORDS for token in tokenize(piece.text, piece.context)):
         return piece
@@ -81,8 +70,8 @@ def with_visibility(piece: Piece, target: SourceContext) -> Piece:
 def _without_operations(piece: Piece, target: SourceContext) -> Piece:
     """The piece without the operations that do nothing but hide or show what the target can't hide."""
     kinds = (
-        *(() if hides_columns(target) else (AlterVisibility,)),
-        *(() if _hides_indexes(target) else (AlterIndex,)),
+        *(() if target.dialect.hides_columns else (AlterVisibility,)),
+        *(() if target.dialect.hides_indexes else (AlterIndex,)),
     )
     if not any(isinstance(operation, kinds) for operation in piece.operations):
         return piece
@@ -114,7 +103,7 @@ def _of_column(definition: Clause, target: SourceContext) -> Iterator[_Change]:
     for before, token in pairwise(outside_parentheses(definition)):  # the first one is the type
         if token.upper not in ("VISIBLE", "INVISIBLE") or before.upper in _NAMES_FOLLOW:
             continue
-        if not hides_columns(target) or (token.upper == "VISIBLE" and target.flavor != "mysql"):
+        if not target.dialect.hides_columns or (token.upper == "VISIBLE" and not target.dialect.says_visible):
             yield token.start, token.end, ""
 
 
@@ -145,4 +134,4 @@ def _of_altered_indexes(piece: Piece, target: SourceContext) -> Iterator[_Change
 
 
 def _index_word(*, hidden: bool, target: SourceContext) -> str:
-    return _INDEX_WORDS[target.flavor][hidden] if _hides_indexes(target) else ""
+    return target.dialect.index_words[hidden] if target.dialect.hides_indexes else ""

@@ -39,12 +39,11 @@ from dm.text import is_decimal
 from dm.type_family import MOMENTS
 
 _NO_DIGITS: Final = "(0)"
-_OF_SESSIONS: Final = 101000  # MariaDB's; before, the variable is one for the whole server
 
 
 def told_by_session(target: SourceContext) -> bool:
     """Whether the target has the variable for each session."""
-    return not target.tidb and (target.flavor == "mysql" or target.version >= _OF_SESSIONS)
+    return target.dialect.sets_explicit_timestamps
 
 
 def with_written_timestamps(piece: Piece, target: SourceContext, after: Callable[[], TableSchema | None]) -> Piece:
@@ -150,7 +149,7 @@ def _filled_in(text: str | None, decimals: int, context: SourceContext) -> str |
 
 def with_its_digits(column: Column, context: SourceContext) -> Column:
     """The column with the digits that its server uses for the function."""
-    if context.flavor != "mariadb" or column.base not in MOMENTS:
+    if not context.dialect.fills_in_digits or column.base not in MOMENTS:
         return column
     decimals = column.decimals or 0
     return replace(

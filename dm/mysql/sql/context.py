@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Self
 
 from dm.errors import DMError
-from dm.flavor import Flavor, flavor_of, is_tidb
+from dm.mysql.dialect import Dialect, Flavor, dialect
 
 # sql_mode bits as in the binlog's query events, equal in both flavours (sql/sql_class.h).
 _REAL_AS_FLOAT: Final = 1
@@ -36,7 +36,11 @@ class SourceContext:
     # The session's character_set_collations (MariaDB 11.2), if the event has it.
     charset_collations: tuple[tuple[str, str], ...] | None = None
     server_collation: str | None = None  # collation_server of the session: CREATE DATABASE uses it
-    tidb: bool = False  # a TiDB, which speaks MySQL's dialect, but not all of it
+
+    @property
+    def dialect(self) -> Dialect:
+        """What the server has."""
+        return dialect(self.flavor, self.version)
 
     @classmethod
     def of_sql_mode(cls, flavor: Flavor, version: int, schema: str, sql_mode: int) -> Self:
@@ -48,14 +52,13 @@ class SourceContext:
             ansi_quotes=bool(sql_mode & _ANSI_QUOTES),
             no_backslash_escapes=bool(sql_mode & _NO_BACKSLASH_ESCAPES),
             real_as_float=bool(sql_mode & _REAL_AS_FLOAT),
-            other_types=bool(sql_mode & (_MAXDB | _ORACLE if flavor == "mariadb" else _MAXDB)),
+            other_types=bool(sql_mode & (_MAXDB | _ORACLE if dialect(flavor).has_oracle_mode else _MAXDB)),
         )
 
 
 # A server's version as one number, in the form of executable comments.
 
 _VERSION = re.compile(r"^(?:5\.5\.5-)?(\d+)\.(\d+)\.(\d+)")
-_INDEX_EXPRESSIONS: Final = 80013
 
 
 def version_number(text: str) -> int:
@@ -68,13 +71,3 @@ def version_number(text: str) -> int:
         raise DMError("server-version-unknown", version=text)
     major, minor, patch = (int(part) for part in match.groups())
     return major * 10000 + minor * 100 + patch
-
-
-def tells_generation_expressions(flavor: Flavor, version: int) -> bool:
-    """Whether information_schema.columns has generation_expression; MySQL 5.6 has no generated columns either."""
-    return version >= (100200 if flavor == "mariadb" else 50700)
-
-
-def tells_index_expressions(text: str) -> bool:
-    """Whether information_schema.statistics has expression: MySQL since it has such indexes, and every TiDB."""
-    return flavor_of(text) == "mysql" and (is_tidb(text) or version_number(text) >= _INDEX_EXPRESSIONS)

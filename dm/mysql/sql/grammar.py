@@ -303,13 +303,12 @@ def _parsed(text: str, context: SourceContext) -> Parsed:
 _parsed_before: Final = lru_cache(maxsize=KEPT)(_parsed)  # see `dm.mysql.sql.token`
 
 
-_HONOURED_FROM: Final = {"mysql": 90000, "mariadb": 100500}
 _EVENTS: Final = ("DELETE", "UPDATE")
 
 
 def honours_inline_references(context: SourceContext) -> bool:
     """Whether REFERENCES after a column makes a foreign key at this server."""
-    return context.version >= _HONOURED_FROM[context.flavor]
+    return context.dialect.honours_inline_references
 
 
 def _clause_end(tokens: tuple[Token, ...], at: int) -> int:

@@ -130,8 +130,6 @@ def _column(document: bytes, column_type: bytes, value: bytes = b"v") -> bytes:
     return b"(SELECT " + value + b" FROM JSON_TABLE(" + document + b",'$[*]' COLUMNS(" + column + b")) t)"
 
 
-_FIRST_WITH_JSON_TABLE: Final = 80004
-
 # Whether the value is not what the server's reader of JSON makes of its text: up to 4294967295 it makes signed numbers,
 # of greater ones unsigned. The first words are the most frequent: the server compares with one after the other.
 _SPECIAL: Final = (
@@ -147,11 +145,6 @@ _LISTED: Final = (
 _ANY: Final = "EXISTS (SELECT 1 FROM JSON_TABLE({document}, '{path}' COLUMNS (v JSON PATH '$')) t WHERE {special})"
 NOTHING: Final = b"{}"
 _PATHS: Final = ("$**.*", "$**[*]")  # members of objects, elements of arrays
-
-
-def tells_types(version: int) -> bool:
-    """Whether a MySQL server of this version can be asked for the types."""
-    return version >= _FIRST_WITH_JSON_TABLE
 
 
 def special_value(value: str) -> str:

@@ -69,14 +69,14 @@ def _pattern(ansi_quotes: bool, no_backslash_escapes: bool) -> re.Pattern[str]:
 
 def _executed(marker: re.Match[str], context: SourceContext) -> bool:
     maria, digits = marker.groups()
-    if maria and context.flavor != "mariadb":
+    if maria and not context.dialect.executes_m_comments:
         return False
     if not digits:
         return True
     version = int(digits)
     if version > context.version:
         return False
-    return bool(maria) or context.flavor != "mariadb" or version not in _NOT_MARIADB
+    return bool(maria) or not context.dialect.executes_m_comments or version not in _NOT_MARIADB
 
 
 def _plain_end(text: str, at: int) -> int:
@@ -155,7 +155,7 @@ def _comment(
     end = marker.end()
     executed = _executed(marker, context)
     if not executed:
-        plain = marker[1] and context.flavor != "mariadb"
+        plain = marker[1] and not context.dialect.executes_m_comments
         end = _plain_end(text, start + 2) if plain else _skipped_end(text, start + 2)
     skipped.append((start, end))
     return end, executed

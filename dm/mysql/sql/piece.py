@@ -33,8 +33,8 @@ from functools import cached_property
 from typing import Final
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import Ident, TableName
+from dm.mysql.dialect import Flavor, dialect
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.cursor import Clause, NameRef
 from dm.mysql.sql.grammar import parse
@@ -322,28 +322,23 @@ _BY_MYSQL: Final = frozenset(
 _BY_BOTH: Final = frozenset({"EXCEPT", "INTERSECT", "OVER", "RECURSIVE", "ROWS", "ROW_NUMBER"})
 # Reserved by MariaDB since a version that is not the oldest source.
 _BY_MARIADB: Final = frozenset({"OFFSET", "PORTION", "RETURNING"})
-_NAMES: Final[dict[Flavor, frozenset[str]]] = {
-    # MySQL has always reserved the first three, and MariaDB the last nine.
-    "mariadb": _BY_MYSQL | _BY_BOTH | _BY_MARIADB | {"DATABASE", "OPTION", "SCHEMA"},
-    "mysql": _BY_MYSQL
-    | _BY_BOTH
-    | _BY_MARIADB
-    | {
-        "CURRENT_ROLE", "DELETE_DOMAIN_ID", "DO_DOMAIN_IDS", "IGNORE_DOMAIN_IDS", "MASTER_DEMOTE_TO_REPLICA",
-        "MASTER_DEMOTE_TO_SLAVE", "MASTER_SSL_VERIFY_SERVER_CERT", "PAGE_CHECKSUM", "PARSE_VCOL_EXPR",
-    },
+# MySQL has always reserved DATABASE, OPTION and SCHEMA, and MariaDB the last nine.
+_NAMES_OF_MARIADB: Final = _BY_MYSQL | _BY_BOTH | _BY_MARIADB | {"DATABASE", "OPTION", "SCHEMA"}
+_NAMES_OF_MYSQL: Final = _BY_MYSQL | _BY_BOTH | _BY_MARIADB | {
+    "CURRENT_ROLE", "DELETE_DOMAIN_ID", "DO_DOMAIN_IDS", "IGNORE_DOMAIN_IDS", "MASTER_DEMOTE_TO_REPLICA",
+    "MASTER_DEMOTE_TO_SLAVE", "MASTER_SSL_VERIFY_SERVER_CERT", "PAGE_CHECKSUM", "PARSE_VCOL_EXPR",
 }  # fmt: skip
 _VERBS: Final = ("CREATE", "ALTER", "DROP", "REPLACE")
 
 
 def names_reserved(flavor: Flavor) -> frozenset[str]:
     """The words that are quoted where a source of this flavour has them as names."""
-    return _NAMES[flavor]
+    return _NAMES_OF_MARIADB if dialect(flavor).reserves_replication_words else _NAMES_OF_MYSQL
 
 
 def names_elsewhere_reserved(tokens: Sequence[Token], flavor: Flavor) -> frozenset[int]:
     """The places of the words, in a DDL statement of a source, that are names and reserved at some server."""
-    names = _NAMES[flavor]
+    names = names_reserved(flavor)
     return frozenset(
         at for at, token in enumerate(tokens) if token.upper in names and token.kind == "word" and _is_name(tokens, at)
     )

@@ -27,12 +27,12 @@ from zlib import crc32
 
 from dm.atomic_file import write_atomically
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.mysql.binlog.cursor import ByteCursor
 from dm.mysql.binlog.gtid_history import GtidHistory
 from dm.mysql.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, NOT_TRANSACTIONS, EventType, parse_header
 from dm.mysql.binlog.transaction import parse_gtid_tagged
+from dm.mysql.dialect import Flavor
 from dm.unit import JSON
 
 FORMAT = 2

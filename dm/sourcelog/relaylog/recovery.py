@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.mysql.binlog.gtid_history import empty_history
 from dm.mysql.binlog.header import EventType
+from dm.mysql.dialect import Flavor
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.relaylog import damage
 from dm.sourcelog.relaylog.event_file import EventFile

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from dm.clock import Clock, SystemClock
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.mysql.binlog.event_source import BinlogType, SourceEvent, SourceRun
+from dm.mysql.dialect import Flavor
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.relaylog import damage
 from dm.sourcelog.relaylog.change_watch import ChangeWatch

@@ -15,10 +15,10 @@ from pathlib import Path
 from zlib import crc32
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.mysql.binlog.frame import CRC_RESIDUE
 from dm.mysql.binlog.gtid_history import GtidHistory, format_has_checksum
 from dm.mysql.binlog.header import EventType
+from dm.mysql.dialect import Flavor
 from dm.sourcelog.relaylog.block_crcs import BlockCrcs
 from dm.sourcelog.relaylog.event_file import EventFile
 from dm.sourcelog.relaylog.index import BLOCK, FileIndex, IndexBuilder, read_index

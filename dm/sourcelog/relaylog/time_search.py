@@ -11,9 +11,9 @@ part known to hold no transaction of this time or later is skipped. A file is re
 from __future__ import annotations
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.mysql.binlog.gtid_history import format_has_checksum
 from dm.mysql.binlog.time_boundary import TimeBoundary
+from dm.mysql.dialect import Flavor
 from dm.position import MAGIC_SIZE, Position, TimePlace
 from dm.sourcelog.relaylog.event_file import EventFile
 from dm.sourcelog.relaylog.index import ANY_SIZE, FileIndex, read_index

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.sourcelog.relaylog.continuity import proven
 from dm.sourcelog.relaylog.file_reader import following

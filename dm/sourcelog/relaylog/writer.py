@@ -44,7 +44,6 @@ from dm import faults
 from dm.atomic_file import write_atomically
 from dm.clock import Clock
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.mysql.binlog.boundary import INSIDE
 from dm.mysql.binlog.frame import CRC_RESIDUE, MAGIC
@@ -58,6 +57,7 @@ from dm.mysql.binlog.header import (
     ROWS_AND_THEIR_TEXT,
     EventType,
 )
+from dm.mysql.dialect import Flavor
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.relaylog.block_crcs import BlockCrcs
 from dm.sourcelog.relaylog.event_run import EventRun, Packets

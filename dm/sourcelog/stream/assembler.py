@@ -44,6 +44,7 @@ from dm.mysql.binlog.reader import (
     XaPrepare,
     Xid,
 )
+from dm.mysql.dialect import dialect
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.stream.file_births import FileBirth, FileBirths
 from dm.sourcelog.stream.memory_quota import MemoryQuota
@@ -235,8 +236,8 @@ class TransactionAssembler:
         self._announced_only = event.alter_phase in ("start", "rollback")
         self._items.discard()
         self._forget_progress()
-        mariadb = self._gtid is not None and self._gtid.flavor == "mariadb"
-        self._in_transaction = mariadb and not event.is_ddl_standalone
+        begins = self._gtid is not None and dialect(self._gtid.flavor).gtids_have_domains
+        self._in_transaction = begins and not event.is_ddl_standalone
         self._open = True
         self._size = 0
         self._xid = ""

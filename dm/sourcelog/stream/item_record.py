@@ -17,11 +17,11 @@ from dataclasses import astuple
 from struct import Struct
 from typing import Final
 
-from dm.flavor import FLAVORS
 from dm.mysql.binlog.cursor import ByteCursor
 from dm.mysql.binlog.query import Query, QuerySession
 from dm.mysql.binlog.rows import TIME_SIZE, Rows, RowsKind
 from dm.mysql.binlog.table_map import TABLE_ID_SIZE, TableMap, parse_table_map
+from dm.mysql.dialect import FLAVORS
 from dm.sourcelog.stream.spool_file import SpoolWriter
 from dm.sourcelog.stream.transaction import Item, RowsItem, StatementItem
 
@@ -104,8 +104,8 @@ def read_items(records: Iterable[bytes], maps: list[TableMap] | None = None) -> 
             yield RowsItem(known[number], Rows(_KINDS[kind], table_id, count, *images, flags, bool(partial)))
         elif what == 0x4D:  # M
             if maps is None:
-                _, _, flavor = _MAP.unpack_from(record)
-                known.append(parse_table_map(ByteCursor(record, _CONTENT), FLAVORS[flavor]))
+                _, _, server = _MAP.unpack_from(record)
+                known.append(parse_table_map(ByteCursor(record, _CONTENT), FLAVORS[server]))
         else:
             yield _statement(record, sessions)
 

@@ -17,6 +17,7 @@ from typing import Final
 
 from dm.clock import Clock
 from dm.errors import DMError
+from dm.mysql.dialect import dialect
 from dm.position import Position
 from dm.sourcelog.upstream.address import Opened, SourceAddresses
 from dm.sourcelog.upstream.connection import Connection, fetch
@@ -52,7 +53,9 @@ class SourceEnd:
         # After a switch to MariaDB, our position may be after the last transaction, with events outside transactions
         # after it. Texts are compared: sets are equal whichever server assigned a number, and strict mode assigns each
         # only once.
-        return end.flavor == "mariadb" and bool(end.gtid_set) and str(applied.gtid_set) == str(end.gtid_set)
+        return (
+            dialect(end.flavor).gtids_have_domains and bool(end.gtid_set) and str(applied.gtid_set) == str(end.gtid_set)
+        )
 
 
 class SourceMonitor:

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple, Protocol
 
 from dm.accelerator.structures import shared
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.gtid import Gtid
 from dm.mysql.binlog.charset import charset_of
 from dm.mysql.binlog.reader import Query, Rows, TableMap
@@ -152,7 +151,6 @@ class SourceTransaction:
 # MySQL logs it since 5.7 where it matters (Q_EXPLICIT_DEFAULTS_FOR_TIMESTAMP). Before these versions the variable holds
 # for the whole server, and is OFF by default.
 _EXPLICIT_TIMESTAMP: Final = 1 << 24
-_EXPLICIT_LOGGED: Final[dict[Flavor, int]] = {"mysql": 50700, "mariadb": 101000}
 # The only values default_collation_for_utf8mb4 can have (MySQL Reference Manual).
 UTC: Final = ("UTC", "GMT", "Etc/UTC")
 """Names under which a server has the time zone +00:00."""
@@ -162,9 +160,9 @@ _OF_UTF8MB4: Final = {45: "utf8mb4_general_ci", 255: "utf8mb4_0900_ai_ci"}
 def explicit_defaults_for_timestamp(facts: ServerFacts, query: Query) -> bool | None:
     """The session's variable; None if the event does not tell, because it made no difference."""
     flags = query.session.flags2
-    if facts.version < _EXPLICIT_LOGGED[facts.flavor]:
+    if not facts.dialect.tells_explicit_timestamps:
         return facts.explicit_timestamps
-    if facts.flavor == "mariadb" and flags is not None:
+    if facts.dialect.flags_explicit_timestamps and flags is not None:
         return bool(flags & _EXPLICIT_TIMESTAMP)
     return query.session.explicit_defaults_for_timestamp
 

@@ -23,6 +23,7 @@ from typing import Final, Protocol, cast
 
 from dm.errors import DMError
 from dm.gtid import GtidSet
+from dm.mysql.dialect import flavor_named
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.unit import JSON
@@ -161,7 +162,7 @@ def until_from_json(record: JSON) -> Until | None:
         case {"kind": "position", "server": str(server), "file": str(file), "offset": int(offset)}:
             return UntilPosition(Position(server, file, offset))
         case {"kind": "gtid", "set": str(text), "flavor": flavor}:
-            return UntilGtids(GtidSet.parse(text, "mariadb" if flavor == "mariadb" else "mysql"))
+            return UntilGtids(GtidSet.parse(text, flavor_named(flavor)))
         case {"kind": "time", "seconds": int(seconds), "text": str(text)}:
             return UntilTime(seconds, text)
     assert record is None, record

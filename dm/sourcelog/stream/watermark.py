@@ -21,12 +21,11 @@ from dm.sourcelog.upstream.facts import ServerFacts, binlog_end
 INTERVAL_SECONDS: Final = 0.5  # between two looks at the source
 FINE_MARGIN: Final = 200_000  # microseconds
 COARSE_MARGIN: Final = 1_000_000  # where times are whole seconds
-_FINE_SINCE: Final = 80001
 
 
 def has_fine_times(facts: ServerFacts) -> bool:
     """Whether the source's binlog has commit times in microseconds."""
-    return facts.flavor == "mysql" and facts.version >= _FINE_SINCE
+    return facts.dialect.has_commit_times
 
 
 class Watermark:

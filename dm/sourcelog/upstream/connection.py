@@ -18,8 +18,9 @@ from pymysql.cursors import Cursor
 from dm.changes.computing import VARIABLES, SourceSettings
 from dm.config.endpoint import Endpoint
 from dm.errors import PRIVILEGE_ERRORS, REFUSED_STATEMENT, WHO, DMError, Grantee, nobody, privilege_missing
+from dm.mysql.dialect import dialect, flavor_of
 from dm.mysql.sql.zone_offsets import offset_named, offsets_of, offsets_question
-from dm.session import state, tidb
+from dm.session import state
 from dm.session.login import (
     ANSWER_BYTES,
     LONGEST_WORDS,
@@ -161,9 +162,10 @@ def _settle(connection: Connection, greeting: str, endpoint: Endpoint, role: str
             fetch(connection, statement, role=role)
     except DMError as error:
         raise state.refused_variable(error, endpoint, role) or error from None
-    if "tidb" in greeting.lower():
-        found = {str(name).lower(): str(value) for name, value in fetch(connection, tidb.question(), role=role)}
-        corrections = tidb.corrections(found)
+    server = dialect(flavor_of(greeting))
+    if server.settled:
+        found = {str(name).lower(): str(value) for name, value in fetch(connection, state.question(server), role=role)}
+        corrections = state.corrections(server, found)
         if corrections:
             fetch(connection, corrections, role=role)
 

@@ -30,8 +30,8 @@ from pymysqlreplication.binlogstream import ReportSlave
 
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError, grant
-from dm.flavor import Flavor, flavor_of
 from dm.gtid import GtidSet
+from dm.mysql.dialect import Flavor, dialect, flavor_of
 from dm.session.login import LONGEST_WORDS, UNSOUND
 from dm.sourcelog.upstream.connection import (
     PROMPT_SECONDS,
@@ -120,7 +120,7 @@ class DumpStream:
             ("SET @source_binlog_checksum = @@global.binlog_checksum", ()),
             ("SET @slave_uuid = %s, @replica_uuid = %s", (uuid, uuid)),
         ]
-        if flavor == "mariadb":
+        if dialect(flavor).gtids_have_domains:
             statements.append(("SET @mariadb_slave_capability = 4", ()))
             if isinstance(self._start, GtidSet):
                 statements.append(("SET @slave_connect_state = %s", (str(self._start),)))
@@ -157,14 +157,14 @@ class DumpStream:
 
     def _dump_command(self, flavor: Flavor) -> bytes:
         server_id = self._identity.server_id
-        if isinstance(self._start, GtidSet) and flavor == "mysql":
+        if isinstance(self._start, GtidSet) and not dialect(flavor).gtids_have_domains:
             data = encode(self._start)
             body = (
                 struct.pack("<BHIIQI", COMMAND.COM_BINLOG_DUMP_GTID, _THROUGH_GTID, server_id, 0, 4, len(data)) + data
             )
         else:
             file, offset = ("", 4) if isinstance(self._start, GtidSet) else self._start
-            flags = _SEND_ANNOTATE if flavor == "mariadb" else 0
+            flags = _SEND_ANNOTATE if dialect(flavor).gtids_have_domains else 0
             # The protocol has no room for a larger offset: the file is read from its start, and the owner skips.
             asked = offset if offset <= LARGEST_OFFSET else 4
             body = struct.pack("<BIHI", COMMAND.COM_BINLOG_DUMP, asked, flags, server_id) + file.encode()

@@ -9,12 +9,12 @@ from functools import wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 from dm.errors import DMError
-from dm.flavor import Flavor, flavor_of, is_tidb
 from dm.gtid import GtidSet
 from dm.ident import TableName
+from dm.mysql.dialect import Dialect, Flavor, dialect, flavor_of
+from dm.mysql.dialect.tidb import escaped_table
 from dm.mysql.schema.charset import collations_query
 from dm.mysql.sql.context import version_number
-from dm.mysql.sql.tidb_text import escaped_table
 from dm.position import Position
 from dm.sourcelog.upstream.connection import Connection, fetch
 
@@ -66,7 +66,12 @@ class ServerFacts:
     @property
     def base_flavor(self) -> str:
         """The name for people."""
-        return "MariaDB" if self.flavor == "mariadb" else "MySQL"
+        return self.dialect.title
+
+    @property
+    def dialect(self) -> Dialect:
+        """What the server has."""
+        return dialect(self.flavor, self.version)
 
 
 _WANTED = (
@@ -92,10 +97,6 @@ _WANTED = (
 
 UTF8_IS_UTF8MB3: Final = "UTF8_IS_UTF8MB3"
 """The word in MariaDB's old_mode without which utf8 means utf8mb4."""
-UTF8_CHOSEN_SINCE: Final = 100601
-"""The version since which that is so (MDEV-8334)."""
-
-_SQL_FOREIGN_KEYS: Final = 90600  # since then MySQL itself, not InnoDB, executes and logs what foreign keys demand
 
 
 def _variables(connection: Connection, wanted: Iterable[str]) -> dict[str, str]:
@@ -106,7 +107,7 @@ def _variables(connection: Connection, wanted: Iterable[str]) -> dict[str, str]:
 
 def _uuid(found: Mapping[str, str]) -> str:
     """What identifies a server."""
-    if flavor_of(found["version"]) == "mariadb":
+    if dialect(flavor_of(found["version"])).gtids_have_domains:
         # MariaDB 10 has no server uuid. DM names such a server by its domain and server id.
         return f"{int(found['gtid_domain_id'])}-{int(found['server_id'])}"
     uuid = found["server_uuid"].lower()
@@ -128,6 +129,7 @@ def read_facts(connection: Connection) -> ServerFacts:
     text = found["version"]
     version = version_number(text)
     flavor = flavor_of(text)
+    server = dialect(flavor, version)
     return ServerFacts(
         flavor=flavor,
         version_text=text,
@@ -139,20 +141,16 @@ def read_facts(connection: Connection) -> ServerFacts:
         binlog_row_image=found.get("binlog_row_image", "FULL"),
         binlog_row_metadata=found.get("binlog_row_metadata", ""),
         binlog_checksum=found.get("binlog_checksum", "NONE"),
-        gtid_mode=flavor == "mariadb" or found.get("gtid_mode", "OFF") == "ON",
-        gtid_ordered=flavor == "mysql" or found.get("gtid_strict_mode", "OFF") == "ON",
+        gtid_mode=server.gtids_have_domains or found.get("gtid_mode", "OFF") == "ON",
+        gtid_ordered=not server.gtids_have_domains or found.get("gtid_strict_mode", "OFF") == "ON",
         lower_case_table_names=int(found.get("lower_case_table_names", "0")),
         time_zone=found["time_zone"],
         system_time_zone=found.get("system_time_zone", ""),
         sql_mode=found["sql_mode"],
-        utf8_is_utf8mb3=flavor == "mysql"
-        or version < UTF8_CHOSEN_SINCE
-        or UTF8_IS_UTF8MB3 in found.get("old_mode", UTF8_IS_UTF8MB3),
+        utf8_is_utf8mb3=not server.chooses_utf8 or UTF8_IS_UTF8MB3 in found.get("old_mode", UTF8_IS_UTF8MB3),
         # A server without this variable behaves as if it were OFF.
         explicit_timestamps=found.get("explicit_defaults_for_timestamp", "OFF") == "ON",
-        logs_cascades=flavor == "mysql"
-        and version >= _SQL_FOREIGN_KEYS
-        and found.get("innodb_native_foreign_keys", "OFF") != "ON",
+        logs_cascades=server.logs_cascades and found.get("innodb_native_foreign_keys", "OFF") != "ON",
     )
 
 
@@ -167,26 +165,25 @@ def collation_names(connection: Connection, facts: ServerFacts) -> dict[int, str
 def executed_gtids(connection: Connection, facts: ServerFacts) -> GtidSet:
     """The set of everything in the server's binlog, purged parts included."""
     # The highest number of each domain. gtid_binlog_pos has the last one, which may be lower without strict mode.
-    variable = "@@global.gtid_binlog_state" if facts.flavor == "mariadb" else "@@global.gtid_executed"
+    variable = "@@global.gtid_binlog_state" if facts.dialect.gtids_have_domains else "@@global.gtid_executed"
     return GtidSet.parse(str(fetch(connection, f"SELECT {variable}")[0][0] or ""), facts.flavor)
 
 
 @_understood
 def purged_gtids(connection: Connection, facts: ServerFacts) -> GtidSet:
     """The set that the server can no longer send; unknown and empty on MariaDB."""
-    if facts.flavor == "mariadb":
+    if facts.dialect.gtids_have_domains:
         return GtidSet.empty("mariadb")
     return GtidSet.parse(str(fetch(connection, "SELECT @@global.gtid_purged")[0][0] or ""), facts.flavor)
 
 
 def binlog_status(connection: Connection, facts: ServerFacts) -> tuple[str, int, str]:
     """File, offset and (MySQL) GTID set of the binlog's end, as one answer of the server."""
-    # MySQL 8.4 removed SHOW MASTER STATUS; 8.2 introduced the new words.
-    modern = facts.flavor == "mysql" and facts.version >= 80200
+    modern = facts.dialect.says_binary_log_status
     rows = fetch(connection, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
     if not rows:
         raise DMError("binlog-disabled", address=f"{connection.host}:{connection.port}")
-    return str(rows[0][0]), int(rows[0][1]), str(rows[0][4] or "") if facts.flavor == "mysql" else ""
+    return str(rows[0][0]), int(rows[0][1]), "" if facts.dialect.gtids_have_domains else str(rows[0][4] or "")
 
 
 @_understood
@@ -194,7 +191,7 @@ def binlog_end(connection: Connection, facts: ServerFacts | None = None, *, exac
     """The end of the server's binlog; with `exact` the GTID set is the one of exactly this offset."""
     facts = facts or read_facts(connection)
     file, offset, gtids = binlog_status(connection, facts)
-    if facts.flavor == "mysql":
+    if not facts.dialect.gtids_have_domains:
         # Offset and Executed_Gtid_Set of one row are consistent: both are read under the binlog's end-position lock.
         executed = GtidSet.parse(gtids, "mysql")
         # Without gtid_mode=ON the last transaction may have no GTID.
@@ -215,7 +212,8 @@ def binlog_files(connection: Connection) -> tuple[tuple[str, int], ...]:
 def read_structure(connection: Connection, table: TableName) -> str:
     """The server's own CREATE TABLE text, as SQL."""
     text = str(fetch(connection, f"SHOW CREATE TABLE {table.sql}")[0][1])
-    return escaped_table(text) if is_tidb(str(cast(Any, connection).get_server_info())) else text
+    greeting = str(cast(Any, connection).get_server_info())
+    return escaped_table(text) if dialect(flavor_of(greeting)).prints_bare_members else text
 
 
 @_understood

@@ -15,6 +15,7 @@ from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.mysql.binlog.header import EventType
+from dm.mysql.dialect.pair import same_family
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.upstream.address import SourceAddresses, open_at
 from dm.sourcelog.upstream.connection import Connection
@@ -39,11 +40,11 @@ def expect_all(
         why = "what was read last has no GTIDs, so nothing tells whether the server has it"
         raise DMError("gtids-tell-nothing", now=facts.server_uuid, ours=ours, why=why)
     ours = ours.named
-    if not facts.gtid_mode or not ours or ours.flavor != facts.flavor:
+    if not facts.gtid_mode or not ours or not same_family(ours.flavor, facts.flavor):
         return
     theirs = executed_gtids(connection, facts)
     missing = ours - theirs
-    if facts.flavor == "mariadb" and read_from == facts.server_uuid:
+    if facts.dialect.gtids_have_domains and read_from == facts.server_uuid:
         # A start that a person configured may name domains that this server has replicated and never written.
         known = {part.split("-")[0] for part in str(theirs).split(",")}
         missing = GtidSet.parse(",".join(part for part in str(missing).split(",") if part.split("-")[0] in known))
@@ -59,14 +60,14 @@ def still_has(connection: Connection, facts: ServerFacts, place: Position) -> bo
     names = [name for name, _ in binlog_files(connection)]
     if place.file and place.server_uuid == facts.server_uuid and any(place.same_base(name) for name in names):
         return place.file in names
-    if not place.gtid_set or not facts.gtid_mode or facts.flavor == "mariadb":
+    if not place.gtid_set or not facts.gtid_mode or facts.dialect.gtids_have_domains:
         return False  # MariaDB does not report what it has purged
     return place.gtid_set.reaches_into(purged_gtids(connection, facts))
 
 
 def lost_for_ever(facts: ServerFacts, missing: GtidSet, extra: GtidSet) -> bool:
     """Whether the server wrote transactions that we don't know, or lost its own."""
-    if facts.flavor == "mysql":
+    if not facts.dialect.gtids_have_domains:
         return facts.server_uuid in f"{missing},{extra}"
     domains = {part.split("-")[0] for part in str(missing).split(",")}
     own = [part.split("-")[:2] for part in f"{missing},{extra}".split(",") if part]

@@ -24,7 +24,6 @@ from typing import Final
 
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.gtid import Gtid, GtidSet
 from dm.mysql.binlog.cursor import ByteCursor
 from dm.mysql.binlog.event_end import has_checksum
@@ -32,6 +31,7 @@ from dm.mysql.binlog.gtid_history import empty_history
 from dm.mysql.binlog.header import CHECKSUM_SIZE, HEADER, HEADER_SIZE, NOT_TRANSACTIONS, EventType
 from dm.mysql.binlog.time_boundary import TimeBoundary
 from dm.mysql.binlog.transaction import parse_gtid, parse_gtid_tagged
+from dm.mysql.dialect import Flavor, dialect
 from dm.position import MAGIC_SIZE, Position, TimePlace
 from dm.sourcelog.upstream.connection import connect, fetch
 from dm.sourcelog.upstream.dump_stream import DumpStream
@@ -60,7 +60,7 @@ def resume_after(facts: ServerFacts, endpoint: Endpoint, identity: ReplicaIdenti
     Raises DMError, `gtids-tell-nothing` where no file proves that.
     """
     found = locate(facts, endpoint, identity, gtid_set)
-    if facts.flavor == "mariadb":
+    if facts.dialect.gtids_have_domains:
         return found
     with closing(connect(endpoint)) as connection:
         names = [name for name, _ in binlog_files(connection)]
@@ -147,7 +147,7 @@ _LEADING = frozenset({EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS})
 
 def gtids_before(endpoint: Endpoint, identity: ReplicaIdentity, file: str, offset: int, flavor: Flavor) -> GtidSet:
     """Everything complete before this offset: MariaDB is asked; on MySQL the file is read up to there."""
-    if flavor == "mariadb":
+    if dialect(flavor).gtids_have_domains:
         connection = connect(endpoint)
         try:
             found = fetch(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, offset))[0][0]

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor, dialect
 from dm.sourcelog.upstream.connection import Connection, SqlRow, fetch
 from dm.sourcelog.upstream.facts import ServerFacts
 
@@ -134,7 +134,7 @@ class Grants:
             return 0, b""
         if self.united:
             return int(re.search(r"[\\%_]", pattern) is not None), pattern.encode()
-        return (_order_of_mariadb(pattern) if self.flavor == "mariadb" else _order_of_mysql(pattern)), b""
+        return (_order_of_mysql if dialect(self.flavor).prefers_exact_patterns else _order_of_mariadb)(pattern), b""
 
 
 def read_grants(connection: Connection, facts: ServerFacts, *, role: str = "upstream") -> Grants:
@@ -146,7 +146,7 @@ def grants_told(ask: Callable[[str], Sequence[SqlRow]], flavor: Flavor, version:
     """The same of the account of any session, which `ask` queries."""
     roles = "NONE"
     literal = False
-    if flavor == "mysql" and version >= 80000:
+    if dialect(flavor, version).unites_roles:
         roles = str(ask("SELECT CURRENT_ROLE()")[0][0])
         literal = any(value == "ON" for _, value in ask("SHOW GLOBAL VARIABLES LIKE 'partial_revokes'"))
     using = "" if roles == "NONE" else f" FOR CURRENT_USER() USING {roles}"  # the server's own quoting of account names

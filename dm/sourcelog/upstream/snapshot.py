@@ -32,9 +32,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dm.errors import DMError, grant
-from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor, dialect
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.upstream.connection import Connection, fetch, grantee
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_status, read_structure
@@ -46,7 +46,6 @@ _LOCK_WAIT_TIMEOUT = 1205
 _DEADLOCK = 1213
 _XA_REFUSED = 1401
 _SYNTAX = 1064
-_GTIDS_COMMITTED = 50700
 
 Connect = Callable[[], Connection]
 
@@ -54,7 +53,7 @@ Connect = Callable[[], Connection]
 def _status(connection: Connection, facts: ServerFacts) -> Position:
     """The binlog end in one answer of the server; its GTID set may lag behind a running commit."""
     file, offset, gtids = binlog_status(connection, facts)
-    if facts.flavor == "mariadb":
+    if facts.dialect.gtids_have_domains:
         return Position(facts.server_uuid, file, offset, _gtids_at(connection, file, offset))
     executed = GtidSet.parse(gtids, "mysql") if facts.gtid_mode else GtidSet.empty("mysql")
     return Position(facts.server_uuid, file, offset, executed)
@@ -96,14 +95,14 @@ def gtids_are_committed(facts: ServerFacts) -> bool:
 
     Source: `MYSQL_BIN_LOG::ordered_commit`, where 5.7 moved it after the engines' commit.
     """
-    return facts.gtid_mode and (facts.flavor == "mariadb" or facts.version >= _GTIDS_COMMITTED)
+    return facts.gtid_mode and facts.dialect.commits_before_gtid
 
 
 def lower_bound(connect: Connect, facts: ServerFacts, stop: threading.Event | None = None) -> Position:
     """A point up to which every read that starts from now on sees everything."""
     connection = connect()
     try:
-        if facts.flavor == "mariadb":
+        if facts.dialect.snapshot_tells_position:
             fetch(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
             found = {
                 str(name).lower(): str(value)
@@ -232,7 +231,7 @@ def prepared_xids(connection: Connection, flavor: Flavor) -> frozenset[str]:
     XA transaction with its COMMIT only, so it is never asked.
     """
     found = set()
-    statement = "XA RECOVER" if flavor == "mariadb" else "XA RECOVER CONVERT XID"
+    statement = "XA RECOVER CONVERT XID" if dialect(flavor).converts_xids else "XA RECOVER"
     for format_id, global_length, _, data in fetch(connection, statement):
         digits = data.hex() if isinstance(data, bytes) else str(data).removeprefix("0x").lower()
         cut = 2 * int(str(global_length))

@@ -30,6 +30,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.reader import TableMap
+from dm.mysql.dialect.pair import same_family
 from dm.mysql.schema.joined_table import lacking
 from dm.mysql.schema.table import Column, TableSchema, wire_columns
 from dm.position import Position
@@ -152,7 +153,7 @@ class LearnedTables:
         pair = RoutedTable(table_map, wire, target, plan, self._target.options, filtered=row_filter is not None)
         plan = self._with_forms(pair, decoder)
         apart = None
-        if plan.flavor == "mariadb" and target.judged:
+        if plan.dialect.skips_checks and target.judged:
             apart = replace(plan, unconstrained=True, row_hash=None)  # what finds rows by hash is another writer
         table = SourceTable(table_map, wire, decoder, plan, wanted, row_filter, point, exact, mistaken, lost_key, apart)
         if self._memory + table.memory > _TABLES_BYTES:
@@ -218,12 +219,11 @@ def plan_options(
     settings, flavor = subtask.syncer, target.flavor
     own_mode = "sql_mode" in subtask.target.session
     # An intermediate value may be dropped, unless only the target might have refused it.
-    same_rules = flavor == facts.flavor and not own_mode
+    same_rules = same_family(flavor, facts.flavor) and not own_mode
     # Nobody judges the values of row events by it.
     no_events = "the task's `session` has a sql_mode, which judges values of SQL only" if own_mode else no_events
     return PlanOptions(
         flavor=flavor,
-        tidb=target.tidb,
         version=target.version,
         weights=weights,
         foreign_key_checks=foreign_key_checks,
@@ -256,7 +256,7 @@ def _others_may(subtask: SubtaskConfig) -> str:
 
 
 def _no_row_events(facts: ServerFacts, target: TargetConnection) -> str:
-    if facts.flavor != target.flavor:
+    if not same_family(facts.flavor, target.flavor):
         return "source and target are of different families"
     return "the target's version is below the source's" if target.version < facts.version else ""
 

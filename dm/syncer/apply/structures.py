@@ -13,10 +13,10 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.mysql.binlog.check import mismatch
 from dm.mysql.binlog.reader import TableMap
+from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import TableSchema, wire_columns
 from dm.mysql.schema.tracker import SchemaTracker
 from dm.mysql.sql.operation import RenameTable

@@ -331,7 +331,11 @@ def with_own_names(
                 statement=piece.text,
                 position=position,
             ) from None
-        unknown_verb = isinstance(operation, DropConstraint) and operation.check and session.context.flavor == "mariadb"
+        unknown_verb = (
+            isinstance(operation, DropConstraint)
+            and operation.check
+            and session.context.dialect.drops_checks_as_constraints
+        )
         if own != operation.name or unknown_verb:
             target_piece = _renamed(target_piece, operation, own, "CONSTRAINT" if unknown_verb else "")
     return target_piece

@@ -40,7 +40,6 @@ from dm.mysql.sql.operation import CreateTable, DropTable
 from dm.mysql.sql.token import tokenize
 from dm.sourcelog.stream.origin import PresentTable
 
-_CLIENTS_BYTES_SINCE: Final = 60000  # MySQL 5.6 was seen to write UTF-8, 9.7 the client's bytes
 _CLOCK: Final = 1  # a second may end between the statement's begin and what its table says
 
 
@@ -76,7 +75,7 @@ def _meant(found: tuple[str, ...], context: SourceContext, source: SourceNow) ->
         return operations[0][0]
     fitting = [text for text, read in operations if _fits(text, read, context, source)]
     dropped = all(isinstance(one, DropTable) for _, read in operations for one in read)
-    if not fitting and dropped and context.flavor == "mysql" and context.version < _CLIENTS_BYTES_SINCE:
+    if not fitting and dropped and not context.dialect.logs_clients_bytes:
         return found[1]
     if len(fitting) != 1:
         raise DMError("statement-charset-unclear", statement=found[0], other=found[1])
@@ -120,7 +119,7 @@ def _with_charset(text: str, query: Query, context: SourceContext, source: Sourc
         return text
     there = _default(operation, query, cursor, source)
     if there is None:
-        if context.flavor == "mariadb" and _unproven(operation, source.default_of(operation.table.schema), cursor):
+        if context.dialect.logs_no_defaults and _unproven(operation, source.default_of(operation.table.schema), cursor):
             raise DMError("ddl-charset-unclear", table=str(operation.table), statement=text)
         return text
     if there == source.default_of(operation.table.schema):

@@ -25,13 +25,14 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.charset import charset_of
 from dm.mysql.binlog.reader import Query
+from dm.mysql.dialect.pair import both_choose_collations, both_of_mysql, same_family, same_server
 from dm.mysql.schema.interpretation import database_schema
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.schema.written_timestamps import told_by_session
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.token import tokenize
 from dm.sourcelog.stream.transaction import UTC, explicit_defaults_for_timestamp
-from dm.sourcelog.upstream.facts import UTF8_CHOSEN_SINCE, UTF8_IS_UTF8MB3, ServerFacts
+from dm.sourcelog.upstream.facts import UTF8_IS_UTF8MB3, ServerFacts
 from dm.syncer.apply.lanes import Stopped
 from dm.text import is_decimal
 
@@ -55,24 +56,12 @@ _MODES: Final = {
     1 << 30: "NO_ENGINE_SUBSTITUTION",
     1 << 31: "PAD_CHAR_TO_FULL_LENGTH",
 }
-_OWN_MODES: Final = {
-    "mysql": {1 << 32: "TIME_TRUNCATE_FRACTIONAL"},
-    "mariadb": {1 << 32: "EMPTY_STRING_IS_NULL", 1 << 34: "TIME_ROUND_FRACTIONAL"},
-}
-# What becomes of too many digits of a second: MySQL rounds and MariaDB cuts them off, if no mode says the opposite.
-_OTHER_FRACTIONS: Final[dict[str, tuple[int, str, int]]] = {  # the mode's bit, its name, and since when there is one
-    "mysql": (1 << 32, "TIME_TRUNCATE_FRACTIONAL", 80000),
-    "mariadb": (1 << 34, "TIME_ROUND_FRACTIONAL", 100401),
-}
 _FRACTIONAL: Final = frozenset({"TIME", "DATETIME", "TIMESTAMP"})
 _FRACTION: Final = re.compile(r":\d\d\.(\d+)")
-_COLLATION_SINCE: Final = 80011  # default_collation_for_utf8mb4
 _OF_UTF8MB4: Final = 255  # utf8mb4_0900_ai_ci
 _OF_OLDER_UTF8MB4: Final = 45  # utf8mb4_general_ci
 # A TiDB of old collations (`new_collations_enabled_on_first_bootstrap`) takes their names and does not list them.
 _UNLISTED: Final = {_OF_UTF8MB4: "utf8mb4_0900_ai_ci", _OF_OLDER_UTF8MB4: "utf8mb4_general_ci"}
-_COLLATIONS_SINCE: Final = 110201  # character_set_collations of MariaDB
-_CHECK_LEVELS_SINCE: Final = 100510  # information_schema.check_constraints tells columns' from tables'
 _NO_FOREIGN_KEY_CHECKS: Final = 1 << 26  # OPTION_NO_FOREIGN_KEY_CHECKS of both servers
 # What a server says of foreign keys; a DDL statement that is refused has changed nothing.
 _FOREIGN_KEY_ERRORS: Final = tuple(
@@ -95,15 +84,14 @@ class DdlSession:
         )[0]
         self._collation_connection, self._collation_server, self._system_zone = map(str, found[:3])
         self._explicit_timestamps = str(found[3])
-        self._tidb = connection.tidb
-        self._names = _collation_names(connection) if connection.tidb else {}  # TiDB takes no numbers
+        self._names = {} if connection.dialect.takes_collation_numbers else _collation_names(connection)
         self._old_mode: str | None = None  # where there is one that decides what utf8 means
-        if connection.flavor == "mariadb" and connection.version >= UTF8_CHOSEN_SINCE:
+        if connection.dialect.chooses_utf8:
             self._old_mode = str(connection.query("SELECT @@old_mode")[0][0])
         self._has: dict[str, object] = {}  # what was set, and not by whom else
         self._turn: TableName | None = None
         self._collations: dict[int, str] = {}  # the names by number, where sessions have character_set_collations
-        if connection.flavor == facts.flavor == "mariadb" and connection.version >= _COLLATIONS_SINCE:
+        if both_choose_collations(facts.flavor, connection.flavor, connection.version):
             rows = connection.query(
                 "SELECT id, full_collation_name FROM information_schema.collation_character_set_applicability"
             )
@@ -115,16 +103,11 @@ class DdlSession:
         return self._connection.connection_id
 
     @property
-    def tidb(self) -> bool:
-        """Whether the target is a TiDB."""
-        return self._tidb
-
-    @property
     def context(self) -> SourceContext:
         """How the target reads a statement."""
         explicit = self._explicit_timestamps == "1"
         flavor, version = self._connection.flavor, self._connection.version
-        return SourceContext(flavor, version, "", tidb=self._tidb, explicit_defaults_for_timestamp=explicit)
+        return SourceContext(flavor, version, "", explicit_defaults_for_timestamp=explicit)
 
     def execute(self, statement: str, query: Query) -> None:
         """Run one statement as the source ran it; raises DMError."""
@@ -132,7 +115,7 @@ class DdlSession:
             self._demand_utf8(statement, query)
         if self._old_mode is None and not self._facts.utf8_is_utf8mb3:
             self._refuse_utf8(statement)
-        if self._tidb and self._cuts_off(query.sql_mode or 0):
+        if self._cuts_off(query.sql_mode or 0):
             self._refuse_fractions(statement)
         self._set(self._settings(statement, query))
         try:
@@ -186,7 +169,7 @@ class DdlSession:
             return False
         asked, name = "SELECT IS_USED_LOCK(%s)", (_lock_name(self._turn),)
         found = connection.query(asked, name)[0][0]
-        if self._tidb and found:
+        if not self._connection.dialect.locks_by_name and found:
             found = self._connection.query(asked, name)[0][0]
         return found is not None and int(found) == self.connection_id
 
@@ -225,9 +208,9 @@ class DdlSession:
                 raise DMError("ddl-not-understood", statement=statement, why=why)
 
     def _cuts_off(self, bits: int) -> bool:
-        """Whether the source's session cut off too many digits of a second, where MySQL and TiDB round."""
-        other, _, _ = _OTHER_FRACTIONS[self._facts.flavor]
-        return bool(bits & other) is (self._facts.flavor == "mysql")
+        """Whether the source's session cut off too many digits of a second, where the target can only round."""
+        source = self._facts.dialect
+        return self._connection.dialect.only_rounds and bool(bits & source.fraction_bit) is source.rounds_fractions
 
     def _refuse_fractions(self, statement: str) -> None:
         """TiDB has no mode in which it cuts them off; in a definition only a default has any."""
@@ -258,8 +241,8 @@ class DdlSession:
         """All that the statement needs, by the names of the session's variables."""
         bits, flavor = query.sql_mode or 0, self._connection.flavor
         modes = [mode for bit, mode in _MODES.items() if bits & bit]
-        if flavor == self._facts.flavor and not self._tidb:
-            modes += [mode for bit, mode in _OWN_MODES[flavor].items() if bits & bit]
+        if same_server(flavor, self._facts.flavor):
+            modes += [mode for bit, mode in self._facts.dialect.own_modes.items() if bits & bit]
         else:
             modes += self._fractions(bits)
         increment, offset = query.session.auto_increment or (1, 1)
@@ -286,10 +269,10 @@ class DdlSession:
             # Only where it differs, since it may take a privilege.
             self._explicit_timestamps = str(int(explicit))
             values["explicit_defaults_for_timestamp"] = int(explicit)
-        if self._tidb:
+        if not self._connection.dialect.takes_collation_numbers:
             del values["lc_time_names"]  # it does not take numbers
-        both = (flavor, self._facts.flavor)
-        if both == ("mysql", "mysql") and self._connection.version >= _COLLATION_SINCE:
+        there = self._connection.dialect
+        if both_of_mysql(self._facts.flavor, flavor) and there.chooses_utf8mb4:
             of_utf8mb4 = query.default_collation_for_utf8mb4 or self._default_of_utf8mb4
             values["default_collation_for_utf8mb4"] = self._here(of_utf8mb4)
         if self._old_mode is not None:
@@ -301,10 +284,8 @@ class DdlSession:
 
     def _fractions(self, bits: int) -> list[str]:
         """The mode under which this flavour treats fractions of a second as the other one did at the source."""
-        theirs, _, _ = _OTHER_FRACTIONS[self._facts.flavor]
-        _, mode, since = _OTHER_FRACTIONS[self._connection.flavor]
-        there_is = self._connection.version >= since and not self._tidb
-        return [mode] if there_is and not bits & theirs else []
+        there = self._connection.dialect
+        return [there.fraction_mode] if there.has_fraction_mode and not bits & self._facts.dialect.fraction_bit else []
 
     def _charset_collations(self, statement: str, query: Query) -> str:
         """What the source's session had; a source that does not say has not asked, or is too old to have other ones."""
@@ -329,14 +310,15 @@ class DdlSession:
     @property
     def _default_of_utf8mb4(self) -> int:
         """What utf8mb4 alone means at a source whose events do not say it: one before 8.0.11 has no choice."""
-        older = self._tidb and self._facts.version < _COLLATION_SINCE
+        older = not self._connection.dialect.takes_collation_numbers and not self._facts.dialect.chooses_utf8mb4
         return _OF_OLDER_UTF8MB4 if older else _OF_UTF8MB4
 
     def _here(self, collation: int) -> int | str | None:
         """How the target takes a collation that the source names by this number; None where it has none such."""
-        if collation not in _SHARED_COLLATIONS and self._facts.flavor != self._connection.flavor:
+        if collation not in _SHARED_COLLATIONS and not same_family(self._facts.flavor, self._connection.flavor):
             return None
-        return self._names.get(collation, _UNLISTED.get(collation)) if self._tidb else collation
+        numbers = self._connection.dialect.takes_collation_numbers
+        return collation if numbers else self._names.get(collation, _UNLISTED.get(collation))
 
     def has_table(self, table: TableName) -> bool:
         """Whether the target has a table of this name, and no view."""
@@ -360,7 +342,7 @@ class DdlSession:
 
     def column_checks(self, table: TableName) -> frozenset[str]:
         """The columns, in lower case, with a CHECK in their definition, which MariaDB keeps apart from the table's."""
-        if self._connection.flavor != "mariadb" or self._connection.version < _CHECK_LEVELS_SINCE:
+        if not self._connection.dialect.tells_check_levels:
             return frozenset()
         rows = self._connection.query(
             "SELECT constraint_name FROM information_schema.check_constraints"

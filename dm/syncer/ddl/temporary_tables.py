@@ -93,7 +93,7 @@ class _Draft:
             return "model" if operation.like is not None and (thread, operation.like) in self.tables else "none"
         pairs = [pair for each in parsed.operations if isinstance(each, RenameTable) for pair in each.pairs]
         if parsed.verb == "RENAME TABLE":
-            if context.flavor != "mariadb":
+            if not context.dialect.renames_temporaries:
                 return "none"
             moved = {self._rename(thread, old, new) for old, new in pairs}
             return "some" if len(moved) > 1 else "all" if True in moved else "none"

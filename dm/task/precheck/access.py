@@ -13,18 +13,18 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from typing import Final
 
-from dm.config.endpoint import TIDB_VARIABLES, WRITTEN_BY_DM
+from dm.config.endpoint import WRITTEN_BY_DM
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
-from dm.downstream.row_event_session import APPLIER, NOT_AT_TIDB
 from dm.dumper.hidden_tables import hidden
 from dm.errors import TARGET_PRIVILEGES, DMError, grant
-from dm.flavor import is_tidb
 from dm.ident import Ident, TableName
+from dm.mysql.dialect import Dialect
+from dm.mysql.dialect.pair import same_family
+from dm.mysql.dialect.tidb import VARIABLES
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.load_parts import tables_filled_by
 from dm.session.login import unproven
-from dm.session.tidb import FIXED
 from dm.sourcelog.upstream.facts import ServerFacts
 from dm.sourcelog.upstream.snapshot import gtids_are_committed
 from dm.task.precheck.context import Answers, Context, OfSource, some
@@ -85,7 +85,7 @@ def dump(context: Context, answers: Answers) -> Iterator[CheckResult]:
         statements.append(grant(("REPLICATION CLIENT",), "*.*", source.account))
     # MySQL 8.0 and later tell only the holder of this privilege whether prepared XA transactions exist ("XA RECOVER");
     # one that is prepared before a lock-free dump and committed after it would be missed.
-    asks_for_xa = source.facts.flavor == "mysql" and source.facts.version >= 80000
+    asks_for_xa = source.facts.dialect.has_xa_privilege
     if asks_for_xa and not source.grants.globally("XA_RECOVER_ADMIN"):
         missing.append("XA_RECOVER_ADMIN")
         statements.append(grant(("XA_RECOVER_ADMIN",), "*.*", source.account))
@@ -180,10 +180,10 @@ def _may_flush(server: Server) -> bool:
 def session_of_target(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """A warning for variables of TiDB that have no effect; nothing to say where there are none."""
     endpoint = context.config.target
-    asked = [name for name in endpoint.session if name.startswith(TIDB_VARIABLES) and name != WRITTEN_BY_DM]
+    asked = [name for name in endpoint.session if name.startswith(VARIABLES) and name != WRITTEN_BY_DM]
     if not asked:
         return
-    names, why = without_effect(asked, tidb=is_tidb(context.target.facts.version_text))
+    names, why = without_effect(asked, context.target.facts.dialect)
     if not names:
         yield answers.success()
     for name in names:
@@ -193,16 +193,18 @@ def session_of_target(context: Context, answers: Answers) -> Iterator[CheckResul
 
 def sessions_of_all_servers(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """A failure where a TiDB does not tell the sessions of its whole cluster, by which runs know of earlier ones."""
-    if is_tidb(context.target.facts.version_text):
+    if not context.target.facts.dialect.locks_by_name:
         with closing(TargetConnection(context.config.target, foreign_key_checks=False)) as connection:
             session_lock.demand_all_seen(connection)
         yield answers.success()
 
 
-def without_effect(asked: Collection[str], *, tidb: bool) -> tuple[list[str], str]:
+def without_effect(asked: Collection[str], server: Dialect) -> tuple[list[str], str]:
     """Those that are left aside, and why."""
-    if tidb:
-        return [name for name in asked if name in FIXED], "the sessions of a task have it set to what they rely on"
+    if server.settled:
+        return [
+            name for name in asked if name in server.settled
+        ], "the sessions of a task have it set to what they rely on"
     return list(asked), "it is a variable of TiDB, and no other server gets it"
 
 
@@ -216,9 +218,9 @@ def privilege(context: Context, answers: Answers) -> Iterator[CheckResult]:
     source, target = context.source.facts, context.target.facts
     if context.config.syncer.row_format == "sql":
         yield answers.success("rows go as SQL: row-format is sql")
-    elif is_tidb(target.version_text):
-        yield answers.success(f"rows go as SQL: {NOT_AT_TIDB}")
-    elif source.flavor != target.flavor or target.version < source.version:
+    elif not target.dialect.takes_row_events:
+        yield answers.success(f"rows go as SQL: {target.dialect.no_row_events}")
+    elif not same_family(source.flavor, target.flavor) or target.version < source.version:
         yield answers.success("rows go as SQL: the target is of another family, or older than the source")
     elif "sql_mode" in context.config.target.session:
         yield answers.success(
@@ -232,14 +234,13 @@ def privilege(context: Context, answers: Answers) -> Iterator[CheckResult]:
 
 
 def _lacking(context: Context) -> tuple[str, ...]:
-    grants, flavor = context.target.grants, context.target.facts.flavor
-    names = (APPLIER[flavor], "SUPER", *(("BINLOG_ADMIN",) if flavor == "mysql" else ()))
-    applies = any(grants.globally(name) for name in names)
+    grants, there = context.target.grants, context.target.facts.dialect
+    applies = any(grants.globally(name) for name in there.applying)
     # Where all tables are still to come, only a privilege on everything is known to hold for them.
     tables = context.tables
     seen = all(grants.on_table(_TRIGGER, context.destination(table)) for table in tables) and bool(tables)
     sees = grants.globally(_TRIGGER) or seen
-    return (*(() if applies else (APPLIER[flavor],)), *(() if sees else (_TRIGGER,)))
+    return (*(() if applies else (there.applier,)), *(() if sees else (_TRIGGER,)))
 
 
 # What a validator needs at the target, where the task's file asks for one.

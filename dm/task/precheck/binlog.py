@@ -78,7 +78,7 @@ def filtered_schemas(context: Context, answers: Answers) -> Iterator[CheckResult
     facts = context.source.facts
     if not facts.log_bin:
         return
-    modern = facts.flavor == "mysql" and facts.version >= 80200
+    modern = facts.dialect.says_binary_log_status
     row = context.source.query("SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")[0]
     only = {name.strip().lower() for name in str(row[2] or "").split(",") if name.strip()}
     never = {name.strip().lower() for name in str(row[3] or "").split(",") if name.strip()}

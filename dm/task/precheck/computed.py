@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dm.flavor import is_tidb
 from dm.ident import Ident, TableName
+from dm.mysql.dialect.pair import same_server
 from dm.mysql.schema.expressions import UNTOLD, computes_otherwise
-from dm.mysql.sql.context import tells_generation_expressions
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
@@ -63,7 +62,7 @@ def _generated(context: Context, answers: Answers) -> Iterator[CheckResult]:
     there = _expressions(context.target, _target_schemas(context))
     facts = context.target.facts
     # A TiDB prints an expression in words of its own.
-    comparable = context.source.facts.flavor == facts.flavor and not is_tidb(facts.version_text)
+    comparable = same_server(context.source.facts.flavor, facts.flavor)
     others: list[str] = []
     for table in context.tables:
         target = context.destination(table)
@@ -85,7 +84,7 @@ def _target_schemas(context: Context) -> tuple[str, ...]:
 
 def _expressions(server: Server, schemas: tuple[str, ...]) -> dict[TableName, dict[str, str]]:
     """By table and column; empty for a column that is not generated."""
-    told = tells_generation_expressions(server.facts.flavor, server.facts.version)
+    told = server.facts.dialect.tells_generation_expressions
     expression = "generation_expression" if told else f"IF(extra IN ('VIRTUAL', 'PERSISTENT'), '{UNTOLD}', '')"
     query = f"SELECT table_schema, table_name, column_name, {expression} FROM information_schema.columns WHERE 1 = 1"
     tables: dict[TableName, dict[str, str]] = {}

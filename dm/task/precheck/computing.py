@@ -55,7 +55,7 @@ def _tables(context: Context) -> Iterator[tuple[TableName, tuple[TableSchema, bo
             table = parse_create_table(text, where)
         except DMError:
             continue  # the check of structures names it
-        unread = where.flavor == "mariadb" and has_checks(text, table, where)
+        unread = where.dialect.skips_checks and has_checks(text, table, where)
         if unread or any(True for _ in expressions_of(table)):
             yield name, (table, unread)
 

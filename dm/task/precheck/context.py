@@ -12,7 +12,6 @@ from dm.config import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_files import load_plan
 from dm.errors import DMError
-from dm.flavor import is_tidb
 from dm.ident import TableName
 from dm.mysql.sql.context import SourceContext
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
@@ -98,7 +97,7 @@ class Context:
     def target_context(self) -> SourceContext:
         """How the target reads a statement."""
         facts = self.target.facts
-        return SourceContext(facts.flavor, facts.version, "", tidb=is_tidb(facts.version_text))
+        return SourceContext(facts.flavor, facts.version, "")
 
     @cached_property
     def schemas(self) -> tuple[str, ...]:

@@ -15,8 +15,8 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, SourceSession
 from dm.downstream.source_computing import filter_zone
 from dm.errors import DMError
-from dm.flavor import is_tidb
 from dm.ident import Ident, TableName
+from dm.mysql.dialect.pair import same_server
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema, wire_columns
 from dm.mysql.sql.context import SourceContext
@@ -142,11 +142,9 @@ def _way(
         yield answers.failure(f"{message} (table {table}, {place})", error.workaround)
         return
     source, target = context.source.facts, context.target.facts
-    tidb = is_tidb(target.version_text)
-    if source.flavor != target.flavor or tidb:
-        there = "TiDB" if tidb else target.base_flavor
+    if not same_server(source.flavor, target.flavor):
         yield answers.warning(
-            f"{what} is evaluated by the target ({condition.why_asked}): its functions are {there}'s,"
+            f"{what} is evaluated by the target ({condition.why_asked}): its functions are {target.base_flavor}'s,"
             f" which may have other results than {source.base_flavor}'s",
             "compare the results of the expression on both servers, or write it without functions",
         )

@@ -71,9 +71,9 @@ def _hidden(context: Context, answers: Answers) -> Iterator[CheckResult]:
 
 def seeing_routines(facts: ServerFacts) -> tuple[str, str]:
     """The privilege that shows all routines, and on what; MySQL has no mysql.proc since 8.0."""
-    if facts.flavor == "mariadb" or facts.version < 80000:
+    if not facts.dialect.shows_routines:
         return "SELECT", _PROC.sql
-    return ("SHOW_ROUTINE" if facts.version >= 80020 else "SELECT"), "*.*"
+    return ("SHOW_ROUTINE" if facts.dialect.has_show_routine else "SELECT"), "*.*"
 
 
 def sees_all_routines(facts: ServerFacts, grants: Grants) -> bool:

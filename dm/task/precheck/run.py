@@ -7,12 +7,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from dm.config import Endpoint, SubtaskConfig, TaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.mysql.sql.context import version_number
 from dm.sourcelog.upstream.facts import ServerFacts
 from dm.task.precheck import access, binlog, online, stored_place, tables, way_back
@@ -30,11 +29,6 @@ from dm.task.precheck.shards import SourceShards, merged_shards, shards_of
 from dm.task.subtask import UNITS_OF_MODE
 
 # Checks of the servers' versions: whether the source's was tried, and the target's can hold the progress tables.
-
-_OLDEST: Final[dict[Flavor, int]] = {"mysql": 50600, "mariadb": 100100}
-_NEWEST_MYSQL: Final = 90800
-# The type JSON came with MySQL 5.7.8 and, as another name of LONGTEXT, with MariaDB 10.2.7 (MDEV-9144).
-_JSON_SINCE: Final[dict[Flavor, str]] = {"mysql": "5.7.8", "mariadb": "10.2.7"}
 
 
 def of_source(context: Context, answers: Answers) -> Iterator[CheckResult]:
@@ -60,18 +54,18 @@ def target_findings(facts: ServerFacts, answers: Answers) -> Iterator[CheckResul
     if too_old_a_target(facts):
         yield answers.failure(
             f"{facts.base_flavor} {facts.version_text} has no type JSON, which the progress tables need",
-            f"take a target of {facts.base_flavor} {_JSON_SINCE[facts.flavor]} or later",
+            f"take a target of {facts.base_flavor} {facts.dialect.json_since} or later",
         )
 
 
 def never_tried(facts: ServerFacts) -> bool:
     """Whether no server of that age was ever a source."""
-    return facts.version < _OLDEST[facts.flavor] or (facts.flavor == "mysql" and facts.version >= _NEWEST_MYSQL)
+    return facts.version < facts.dialect.oldest_source or facts.dialect.untried_sources
 
 
 def too_old_a_target(facts: ServerFacts) -> bool:
     """Whether the progress tables can't be created there."""
-    return facts.version < version_number(_JSON_SINCE[facts.flavor])
+    return facts.version < version_number(facts.dialect.json_since)
 
 
 Need = Literal["always", "dump", "sync", "dump or sync"]

@@ -18,6 +18,8 @@ from typing import Final
 from dm.config import SourceConfig
 from dm.errors import DMError
 from dm.gtid import GtidSet
+from dm.mysql.dialect import dialect
+from dm.mysql.dialect.pair import same_family, same_server
 from dm.sourcelog.upstream.facts import executed_gtids
 from dm.task.precheck import access, binlog
 from dm.task.precheck.context import Answers, Context
@@ -30,7 +32,7 @@ _STRICT = "SET GLOBAL gtid_strict_mode = ON; and in the server's configuration f
 def group(first: Server, context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Whether the context's server, the standby, replicates with the first one."""
     ours, theirs = first.facts, context.source.facts
-    if ours.flavor != theirs.flavor:
+    if not same_server(ours.flavor, theirs.flavor):
         yield answers.failure(
             f"the standby is {theirs.base_flavor}, the source {ours.base_flavor}", "name a server of the same group"
         )
@@ -68,7 +70,7 @@ def group(first: Server, context: Context, answers: Answers) -> Iterator[CheckRe
 
 def _in_common(source: GtidSet, standby: GtidSet) -> bool:
     """Whether the standby has anything of what the source has."""
-    if source.flavor == "mariadb":
+    if dialect(source.flavor).gtids_have_domains:
         domains = [{part.split("-")[0] for part in str(found).split(",") if part} for found in (source, standby)]
         return bool(domains[0] & domains[1])
     return bool(standby) and (source - standby) != source
@@ -92,9 +94,9 @@ def verify_source(config: SourceConfig) -> list[str]:
     """Ask the server whether the source file can be right; gives what a task would fail by. Raises DMError."""
     with open_server(config.endpoint, "upstream") as server:
         facts = server.facts
-        if config.flavor and config.flavor != facts.flavor:
+        if config.flavor and not same_family(config.flavor, facts.flavor):
             raise DMError("source-flavor", source=config.source_id, said=config.flavor, found=facts.flavor)
-        if config.enable_gtid and facts.flavor == "mysql" and not facts.gtid_mode:
+        if config.enable_gtid and not facts.gtid_mode:
             raise DMError("gtid-mode-off", source=config.source_id, mode="not ON")
         lacking = _lacking(server)
     if config.enable_relay and lacking:

@@ -61,7 +61,7 @@ def _keys(context: Context, answers: Answers) -> Iterator[CheckResult]:
     without = context.keyless
     if without:
         # A MySQL scans once for many rows where they go as row events, a MariaDB where the table has no index at all.
-        scans = context.syncs and context.target.facts.flavor == "mariadb"
+        scans = context.syncs and not context.target.facts.dialect.scans_once_for_events
         yield answers.warning(
             f"without a primary key or a unique key that is NOT NULL: {some(without)}; they are copied by one task"
             " and followed by one ordered session"

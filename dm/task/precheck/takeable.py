@@ -34,7 +34,6 @@ from typing import Final
 
 from dm.downstream.connection import TargetConnection
 from dm.errors import REFUSED_STATEMENT, DMError, grant
-from dm.flavor import is_tidb
 from dm.ident import Ident, TableName
 from dm.loader.target_tables import KEY_DEMANDED, Route, TargetTables
 from dm.mysql.schema.parse import engine_name, parse_create_table
@@ -193,8 +192,8 @@ class _Collations:
 
 def _engines(context: Context, answers: Answers, tables: Mapping[TableName, _ParsedTable]) -> Iterator[CheckResult]:
     """Engines that can't roll back: which the target's tables would have, too, and which nobody has mapped."""
-    if is_tidb(context.target.facts.version_text):
-        return  # it has one engine, and takes any name for it
+    if not context.target.facts.dialect.has_engines:
+        return
     by_default = _engines_by_default(context, tables)
     if by_default:
         listed = some((f"{name} ({engine})" for name, engine in by_default.items()), _ALL)

@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dm.clock import Clock, SystemClock
-from dm.flavor import is_tidb
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.mysql.binlog.compression import TransactionPayload
@@ -127,7 +126,7 @@ def nothing_returned(context: Context, answers: Answers, clock: Clock | None = N
 def _start(context: Context) -> Position | None:
     """Where the task begins to read; None where nothing precedes that is not loaded."""
     facts, meta = context.source.facts, context.config.meta
-    if context.at_time or not facts.log_bin or is_tidb(context.target.facts.version_text):
+    if context.at_time or not facts.log_bin or not context.target.facts.dialect.has_binlog:
         return None
     places = [] if context.anew else places_needed(context.config)
     if places:

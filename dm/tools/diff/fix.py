@@ -39,6 +39,7 @@ from dm.dumpfiles.json_types import typed_tree
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.binlog.value import Value
+from dm.mysql.dialect import dialect
 from dm.mysql.equality.checksum import has_text
 from dm.mysql.equality.values import ComparedValue
 from dm.mysql.sql.json_expression import NOTHING, json_expression
@@ -135,7 +136,9 @@ def _changed(table: ComparedTable, side: TableAt, ours: Values, theirs: Values) 
         return Fix(insertions=(_insertion(table, side, ours),))
     names = _columns(table.target)
     differing = [at for at in range(len(names)) if not _same(table, side, at, ours, theirs)]
-    if table.tidb and any(side.row[at].base == "enum" and b"0" in (ours[at], theirs[at]) for at in differing):
+    if dialect(table.flavor).compares_members_by_name and any(
+        side.row[at].base == "enum" and b"0" in (ours[at], theirs[at]) for at in differing
+    ):
         # It compares such values by their names, and would leave the column as it is.
         if not table.whole:
             return Fix(impossible=_NAMESAKES)
@@ -150,7 +153,7 @@ def _changed(table: ComparedTable, side: TableAt, ours: Values, theirs: Values) 
         for name, literal in zip(written.columns, written.literals, strict=True)
     ]
     update = _update(table, theirs, [*assignments, *own])
-    sql = update if written.strict else lenient_script(table.flavor, update, tidb=table.tidb)
+    sql = update if written.strict else lenient_script(table.flavor, update)
     values = [at for at, name in enumerate(names) if side.row[at].base and name in written.columns]
     if all(side.row[at].base == "json" and _may_be_equal(ours[at], theirs[at]) for at in values):
         # A server that compares documents by value would leave the row as it is (`dm.changes.equal_documents`).
@@ -209,7 +212,7 @@ def _insertion(table: ComparedTable, side: TableAt, values: Values) -> bytes:
     verb = "REPLACE" if table.replaces else "INSERT"
     start = f"{verb} INTO {table.target.name.sql} ({quoted_columns(written.columns)}) VALUES ("
     sql = start.encode() + b", ".join(written.literals) + b")"
-    return sql if written.strict else lenient_script(table.flavor, sql, tidb=table.tidb)
+    return sql if written.strict else lenient_script(table.flavor, sql)
 
 
 def _update(table: ComparedTable, values: Values, assignments: Sequence[bytes]) -> bytes:

@@ -27,8 +27,9 @@ from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
 from dm.dumpfiles.chunk_plan import KeyWalk, WalkedKey, conditions, find_bounds, rows_per_chunk, walked_key
 from dm.errors import DMError
-from dm.flavor import Flavor, flavor_of, is_tidb
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor, dialect, flavor_of
+from dm.mysql.dialect.pair import same_family
 from dm.mysql.equality import structure
 from dm.mysql.equality.structure import ColumnFacts, Structure
 from dm.mysql.schema.expressions import depends_on_zone
@@ -36,7 +37,6 @@ from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.shard_column import fits
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext, version_number
-from dm.mysql.sql.json_expression import tells_types
 from dm.mysql.sql.literal import quoted
 from dm.mysql.sql.zone_offsets import offsets_of, offsets_question
 from dm.rules import TableRules
@@ -75,7 +75,6 @@ class _Server:
     place: int
     session: Connection
     flavor: Flavor
-    tidb: bool
     version: int
     folding: int  # lower_case_table_names
 
@@ -132,10 +131,10 @@ class DiffPlanner:
         stack.callback(session.close)
         asked = "SELECT VERSION(), @@lower_case_table_names"
         text, folding = (str(each) for each in fetch(session, asked, role=role_at(place))[0])
-        self.readings[place] = self.snapshots.reading(place, session, tidb=is_tidb(text))
+        self.readings[place] = self.snapshots.reading(place, session, dialect(flavor_of(text)))
         if self.readings[place].once:  # the structures, too, are those of that time
             fetch(session, self.readings[place].once, role=role_at(place))
-        return _Server(place, session, flavor_of(text), is_tidb(text), version_number(text), int(folding))
+        return _Server(place, session, flavor_of(text), version_number(text), int(folding))
 
     def _table(
         self,
@@ -161,12 +160,10 @@ class DiffPlanner:
         if planned.skipped:
             return planned
         exact = all(subtask.spark.json_types != "text" for subtask in self._subtasks)
-        all_tell = all(
-            server.flavor == "mysql" and not server.tidb and tells_types(server.version) for server in servers.values()
-        )
+        all_tell = all(dialect(server.flavor, server.version).tells_json_types for server in servers.values())
         ignored = frozenset(column.lower() for column in self._options.ignore_columns)
         planned.compared = compared_table(
-            name, found, target.flavor, read, ignored, json_types=exact and all_tell, tidb=target.tidb, shape=shape
+            name, found, target.flavor, read, ignored, json_types=exact and all_tell, shape=shape
         )
         if not planned.compared.target.row:
             planned.skipped, planned.compared = "no column is on all sides", None
@@ -181,7 +178,7 @@ class DiffPlanner:
         constants = {
             each.column.lower(): f"_utf8mb4 {quoted(each.value.encode()).decode()}" for each in rules.extracted(table)
         }
-        return DiffSource(server.place, table, found, server.flavor, constants, server.tidb, shape)
+        return DiffSource(server.place, table, found, server.flavor, constants, shape)
 
     def _allowed(
         self,
@@ -215,7 +212,8 @@ class DiffPlanner:
             )
             for each in (origin.structure, target)
         )
-        words = structure.differences(ours, theirs, same_flavor=origin.flavor == server.flavor, tidb=server.tidb)
+        same, respells = same_family(origin.flavor, server.flavor), dialect(server.flavor).respells
+        words = structure.differences(ours, theirs, same_flavor=same, respells=respells)
         return [f"{self._named(origin)}: {word}" for word in words]
 
     def _why_not(self, place: int, table: TableName) -> str:
@@ -246,10 +244,10 @@ class DiffPlanner:
         planned.compared = replace(
             planned.compared, row_bytes=row_bytes, filtered=bool(self._options.where), zoned=zoned
         )
-        one_flavor = len({(server.flavor, server.tidb) for server in servers.values()}) == 1
+        one_flavor = len({server.flavor for server in servers.values()}) == 1
         if key is None or not self._cuttable(key, schemas, one_flavor=one_flavor):
             return
-        ordered = len(origins) == 1 and not any(server.tidb for server in servers.values())
+        ordered = len(origins) == 1 and all(dialect(server.flavor).reads_in_key_order for server in servers.values())
         planned.compared = replace(planned.compared, ordered=ordered)
         rows = rows_per_chunk(self._options.rows, 64 << 20, row_bytes)
         session = row_session(self.endpoints[TARGET], role=role_at(TARGET))

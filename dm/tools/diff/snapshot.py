@@ -22,6 +22,7 @@ from dm.clock import Clock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
+from dm.mysql.dialect import Dialect
 from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint
 from dm.progress.tables import SubtaskKey
@@ -70,12 +71,12 @@ class Snapshots:
         """Whether a server is read as of a moment that stays: what differs then differs."""
         return any(moment != NOW for moment in self.asked.values())
 
-    def reading(self, place: int, connection: Connection, *, tidb: bool) -> SnapshotStatements:
+    def reading(self, place: int, connection: Connection, server: Dialect) -> SnapshotStatements:
         """What sessions of a server say before they read; raises DMError where it does not have the moment."""
         moment = self.asked.get(place, "")
         if not moment:
             return SnapshotStatements()
-        if not tidb:
+        if not server.has_snapshots:
             if moment != NOW:
                 raise DMError("diff-snapshot-refused", address=f"{connection.host}:{connection.port}", moment=moment)
             return SnapshotStatements(each_time=_OF_A_SESSION)

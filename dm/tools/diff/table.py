@@ -12,8 +12,8 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dm.flavor import Flavor
 from dm.ident import Ident, TableName
+from dm.mysql.dialect import Flavor
 from dm.mysql.equality.checksum import (
     BUCKET_DIGITS,
     bucket_of,
@@ -104,7 +104,6 @@ class DiffSource:
     structure: Structure
     flavor: Flavor
     constants: Mapping[str, str]  # SQL of the columns that only the target has, by name
-    tidb: bool = False
     shape: str = ""
 
 
@@ -117,7 +116,6 @@ class ComparedTable:
     keyed: bool
     generated: frozenset[str]  # columns that the target computes
     flavor: Flavor  # of the target
-    tidb: bool = False  # the target is one
     row_bytes: int = 0  # that a row has on average, as the target says
     ordered: bool = False  # both sides are read in the order of one key, most likely
     whole: bool = True  # every column of the target that takes a value is compared
@@ -152,7 +150,6 @@ def compared_table(
     ignored: frozenset[str],
     *,
     json_types: bool,
-    tidb: bool = False,
     shape: str = "",
 ) -> ComparedTable:
     """What is compared: the columns that all sides have, but for the ignored ones."""
@@ -162,12 +159,12 @@ def compared_table(
         name = column.name.lower()
         if name in ignored:
             continue
-        sides = [Side(column, target, flavor, tidb=tidb)]
+        sides = [Side(column, target, flavor)]
         for origin in origins:
             theirs = next((each for each in origin.structure.columns if each.name.lower() == name), None)
             constant = origin.constants.get(name, "")
             if theirs is not None and not constant:
-                sides.append(Side(theirs, origin.name, origin.flavor, tidb=origin.tidb))
+                sides.append(Side(theirs, origin.name, origin.flavor))
             elif constant:
                 text = replace(column, type="varchar(255)", charset="utf8mb4", generated="")
                 sides.append(Side(text, origin.name, origin.flavor, constant))
@@ -189,7 +186,7 @@ def compared_table(
     held = {column.name.lower() for origin in origins for column in origin.structure.columns}
     held.update(name for origin in origins for name in origin.constants)
     return ComparedTable(
-        tables[0], tuple(tables[1:]), keyed, generated, flavor, tidb,
+        tables[0], tuple(tables[1:]), keyed, generated, flavor,
         whole=not left_out,
         unread=bool(left_out & held),
         unique=any(each.startswith("UNIQUE ") and not each.startswith("UNIQUE PRIMARY ") for each in structure.indexes),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from dm.errors import DMError
+from dm.mysql.dialect import dialect
 from dm.mysql.schema.charset import UNKNOWN, Collated
 from dm.mysql.schema.normal import same_column
 from dm.mysql.schema.parse import parse_create_table
@@ -16,7 +17,7 @@ from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.rows_before import Effect, effect_of
 from dm.position import Position
 from dm.sourcelog.stream.transaction import RowsItem, StatementItem
-from dm.tools.feed.options import VERSIONS, FeedOptions
+from dm.tools.feed.options import FeedOptions
 from dm.tools.feed.prepared import SeenPrepared
 
 _EARLIEST: Final = ("", "earliest")
@@ -54,7 +55,7 @@ class KnownTable:
 
     def _context(self, item: StatementItem) -> SourceContext:
         query, flavor = item.query, self._options.flavor
-        return SourceContext.of_sql_mode(flavor, VERSIONS[flavor], query.schema, query.sql_mode or 0)
+        return SourceContext.of_sql_mode(flavor, dialect(flavor).newest, query.schema, query.sql_mode or 0)
 
     def _effect(self, item: StatementItem) -> Effect:
         return effect_of(item.query.readable, self._context(item), lambda table: table in self._options.structures)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor, dialect, flavor_named
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
@@ -29,7 +29,6 @@ from dm.tools import lake
 _BATCH_BYTES: Final = 256 << 20
 _TASK_BYTES: Final = 32 << 20
 _MEMORY_BYTES: Final = 64 << 20
-VERSIONS: Final[dict[Flavor, int]] = {"mysql": 90700, "mariadb": 101100}  # whose grammar reads a given structure
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +106,7 @@ def offset_of(position: Position) -> dict[str, str | int]:
 
 def position_of(offset: Mapping[str, str | int]) -> Position:
     """The inverse."""
-    flavor: Flavor = "mariadb" if offset["flavor"] == "mariadb" else "mysql"
+    flavor = flavor_named(offset["flavor"])
     gtids = GtidSet.parse(str(offset["gtid"]), flavor) if offset["gtid"] else GtidSet.empty(flavor)
     return Position(str(offset["server"]), str(offset["file"]), int(offset["offset"]), gtids)
 
@@ -134,4 +133,4 @@ def _context(flavor: Flavor, name: str) -> SourceContext:
     schema, _, table = name.partition(".")
     if not table:
         raise DMError("feed-option", option="table", what=f"{name!r} is not `schema.table`")
-    return SourceContext(flavor, VERSIONS[flavor], schema)
+    return SourceContext(flavor, dialect(flavor).newest, schema)

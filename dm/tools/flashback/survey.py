@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Final
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.mysql.binlog.reader import Query
+from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.rows_before import Effect, effect_of

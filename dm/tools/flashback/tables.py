@@ -24,12 +24,12 @@ from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_keys import TargetTable
 from dm.changes.statement import delete_row, has_zero_enum, insert_row, lenient_script, update_row
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.mysql.binlog.check import mismatch
 from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.table_map import TableMap
 from dm.mysql.binlog.value import ABSENT, Row
+from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import Column, TableSchema, wire_columns
 from dm.position import Position
 from dm.rules.row_filter import RowFilter
@@ -156,7 +156,7 @@ def undo(plan: TablePlan, before: Row | None, after: Row | None) -> bytes:
 
 def _lenient(plan: TablePlan, row: Row, sql: bytes) -> bytes:
     """An ENUM's error value is refused in a strict mode."""
-    return lenient_script(plan.flavor, sql, tidb=plan.tidb) if has_zero_enum(plan, row) else sql
+    return lenient_script(plan.flavor, sql) if has_zero_enum(plan, row) else sql
 
 
 def _require(plan: TablePlan, row: Row, columns: Sequence[MappedColumn]) -> None:

@@ -123,7 +123,6 @@ class FlashbackUnit:
             )
             options = PlanOptions(
                 flavor=control.flavor,
-                tidb=control.tidb,
                 narrower_columns=subtask.syncer.narrower_columns,
                 local_time=local_time(control, subtask.timezone),
                 computing=in_files(applications_settings(control, origin.settings, subtask.application_zone)),

@@ -45,7 +45,7 @@ def refuse_unsuited(subtask: SubtaskConfig, origin: Origin, target: TargetConnec
         "its target checks foreign keys": checks,
         "it passes over what does not fit (`insert-mode: replace`)": settings.insert_mode != "insert",
         "it passes over missing rows (`missing-row: count`)": settings.missing_row != "pause",
-        "its target is a TiDB": target.tidb,
+        "its target is a TiDB": not target.dialect.takes_replays,
     }
     for words, is_so in why.items():
         if is_so:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from dm.position import MAGIC_SIZE, Position
 from dm.progress.replayed import RelayRange, StoredReplay
 from dm.sourcelog.relaylog.index import FileIndex, read_index

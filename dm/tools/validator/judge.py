@@ -27,13 +27,12 @@ from typing import Final, Literal
 from dm.config.endpoint import Endpoint
 from dm.dumpfiles.text_rows import read_all
 from dm.errors import REFUSED_STATEMENT, DMError
-from dm.flavor import Flavor, flavor_of, is_tidb
 from dm.ident import Ident, TableName
+from dm.mysql.dialect import Flavor, dialect, flavor_of
 from dm.mysql.equality.structure import ColumnFacts
 from dm.mysql.equality.values import ComparedValue, Side, parts, same_text, shown
 from dm.mysql.schema.show import column_text, type_text
 from dm.mysql.schema.table import Column, TableSchema
-from dm.mysql.sql.json_expression import tells_types
 from dm.mysql.sql.literal import statements
 from dm.progress.validator.errors import ErrorKind
 from dm.sourcelog.upstream.connection import Connection, fetch
@@ -105,10 +104,10 @@ class _Pairing:
     whole: bool  # every column of the row is there, and counts
     target: TableSchema
 
-    def table(self, flavor: Flavor, *, tidb: bool) -> ComparedTable:
+    def table(self, flavor: Flavor) -> ComparedTable:
         there = {part.label for part in self.theirs.row}
         return ComparedTable(
-            self.theirs, (self.ours,), keyed=True, generated=frozenset(), flavor=flavor, tidb=tidb,
+            self.theirs, (self.ours,), keyed=True, generated=frozenset(), flavor=flavor,
             whole=all(column.name in there or column.generated for column in self.target.columns),
             stamped=tuple(column.name for column in self.target.columns if column.on_update),
         )  # fmt: skip
@@ -125,7 +124,6 @@ class Judge:
     _session: Connection | None = None
     _scratch: dict[tuple[Column, ...], _Scratch] = field(default_factory=dict)
     _flavor: Flavor = "mysql"
-    _tidb: bool = False
     _packet: int = 1 << 20
     _typed: bool = False
 
@@ -170,13 +168,13 @@ class Judge:
         try:
             version, packet = fetch(session, "SELECT VERSION(), @@max_allowed_packet", role="target")[0]
             text = version.decode() if isinstance(version, bytes) else str(version)
-            self._flavor, self._tidb, self._packet = flavor_of(text), is_tidb(text), int(packet)
+            self._flavor, self._packet = flavor_of(text), int(packet)
             number = int("".join(part.zfill(2) for part in text.split("-")[0].split(".")[:3]))
-            self._typed = self.json_types and self._flavor == "mysql" and not self._tidb and tells_types(number)
+            self._typed = self.json_types and dialect(self._flavor, number).tells_json_types
             fetch(session, f"{_INSERTING}, foreign_key_checks = 0", role="target")
             fetch(session, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", role="target")
             try:
-                if not self._tidb:  # which has no binlog
+                if dialect(self._flavor).has_binlog:
                     fetch(session, "SET SESSION sql_log_bin = 0", role="target")
             except DMError as error:
                 if error.name != "privilege-missing":  # a temporary table is not logged where rows are
@@ -241,7 +239,7 @@ class Judge:
 
     def _side(self, column: Column, table: TableName) -> Side:
         name = f"{table.sql}.{Ident(column.name).sql}"
-        return Side(_facts(column), table, self._flavor, name, tidb=self._tidb)
+        return Side(_facts(column), table, self._flavor, name)
 
     def _question(self, shape: Shape, scratch: _Scratch, pairing: _Pairing) -> str:
         ours, theirs = scratch.name.sql, shape.target.sql
@@ -293,7 +291,7 @@ class Judge:
         gone = kind == "deleted"
         if gone or pairing.whole:
             fix = fix_of(
-                pairing.table(self._flavor, tidb=self._tidb),
+                pairing.table(self._flavor),
                 None if gone else (pairing.ours, ours),
                 None if kind == "missing" else theirs,
                 Counter(),

@@ -199,7 +199,7 @@ class ValidatorUnit:
         prepared.open(progress.epoch, position if begun else None)
         lookups = session()
         # The syncer has applied the rows, so nothing is refused here.
-        options = PlanOptions(flavor=control.flavor, tidb=control.tidb, narrower_columns="accept")
+        options = PlanOptions(flavor=control.flavor, narrower_columns="accept")
         tables = SourceTables(
             ValidatorSource(
                 rules, origin.tracker(structures.tables.values()), origin.facts.flavor, subtask.sole_source

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import FLAVORS, Flavor
+from dm.mysql.dialect import FLAVORS, Flavor
 from tests.live.binlog.recording import flush
 
 SAMPLES = Path(__file__).parents[2] / "unit" / "binlog" / "samples"

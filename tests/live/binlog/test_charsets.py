@@ -6,8 +6,8 @@ import pytest
 
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
 from dm.mysql.binlog.charset import charset_of, max_bytes
+from dm.mysql.dialect import Flavor
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import running_sync, subtask_for

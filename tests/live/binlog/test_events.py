@@ -6,7 +6,6 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.gtid import Gtid, GtidSet
 from dm.mysql.binlog.control import MariadbBinlogCheckpoint
 from dm.mysql.binlog.decode import RowDecoder
@@ -25,6 +24,7 @@ from dm.mysql.binlog.reader import (
     Xid,
 )
 from dm.mysql.binlog.value import ABSENT
+from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import Column
 from tests.live.binlog.recording import Recording, columns_of, recording
 from tests.testbed.fixtures import SchemaFactory, ServerFactory

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dm.flavor import Flavor
 from dm.mysql.binlog.decode import RowPair
 from dm.mysql.binlog.json_decoder import opaque_text
 from dm.mysql.binlog.json_tree import Opaque, TypedJson
 from dm.mysql.binlog.value import Value
 from dm.mysql.binlog.wire_type import WireCode
+from dm.mysql.dialect import Flavor
 from tests.live.binlog.oracles import mysqlbinlog_disagrees, mysqlbinlog_values, replication_disagrees
 from tests.live.binlog.recorded import Recorded
 from tests.live.binlog.types import CASES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 
 _TIMES = (
     "'00:00:00'",

@@ -9,9 +9,9 @@ from dm.changes.plan import PlanOptions, TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.downstream.connection import TargetConnection
 from dm.downstream.weights import ServerWeights
-from dm.flavor import FLAVORS, Flavor
 from dm.ident import TableName
 from dm.mysql.binlog.value import Row
+from dm.mysql.dialect import FLAVORS, Flavor
 from dm.mysql.schema.table import Column
 from tests.live.changes.tables import Shape, endpoint_of, primary, unique
 from tests.testbed.fixtures import SchemaFactory

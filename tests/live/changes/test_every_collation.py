@@ -17,7 +17,7 @@ from dm.changes.fold import fold_for
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.downstream.weights import ServerWeights
-from dm.flavor import FLAVORS, Flavor
+from dm.mysql.dialect import FLAVORS, Flavor
 from dm.mysql.schema.table import Column
 from tests.live.changes.collation_points import UTF8, BulkWeights, CharacterSetTable, code_points, collations
 from tests.live.changes.tables import endpoint_of

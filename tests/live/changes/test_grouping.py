@@ -26,9 +26,9 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
-from dm.flavor import FLAVORS, Flavor
 from dm.ident import TableName
 from dm.mysql.binlog.value import Row, Value
+from dm.mysql.dialect import FLAVORS, Flavor
 from tests.live.changes.tables import contents, endpoint_of
 from tests.testbed.figures import record
 from tests.testbed.park import ServerPark

@@ -21,9 +21,9 @@ from dm.downstream.apply import apply_serially
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.mysql.binlog.value import Value
+from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.literal import encode
 from dm.type_family import BYTES, INTEGERS, TEXTS

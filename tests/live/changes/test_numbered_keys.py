@@ -9,9 +9,9 @@ from dm.changes.row_change import ChangeKind, RowChange
 from dm.downstream.apply import BatchResult, apply_batch, apply_serially
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
-from dm.flavor import FLAVORS, Flavor
 from dm.ident import TableName
 from dm.mysql.binlog.value import Row, Value
+from dm.mysql.dialect import FLAVORS, Flavor
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

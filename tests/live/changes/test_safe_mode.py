@@ -17,9 +17,9 @@ from dm.downstream.apply import apply_batch
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
-from dm.flavor import FLAVORS, Flavor
 from dm.ident import TableName
 from dm.mysql.binlog.value import ABSENT, Row
+from dm.mysql.dialect import FLAVORS, Flavor
 from dm.mysql.schema.table import Column, TableSchema
 from tests.live.changes.tables import Shape, contents, endpoint_of, fill, primary, unique
 from tests.testbed.fixtures import SchemaFactory

@@ -22,9 +22,9 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.mysql.binlog.value import Value
+from dm.mysql.dialect import Flavor
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.sql.context import SourceContext
 from tests.live.changes.tables import endpoint_of

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import FLAVORS, Flavor
+from dm.mysql.dialect import FLAVORS, Flavor
 from tests.live.cli.newcomer import AT_SOURCE, BAD_USAGE, FAILED, OK, PRECHECK_FAILED, Newcomer, version_of
 from tests.testbed.park import ServerPark
 from tests.testbed.proxy import FaultProxy

@@ -17,8 +17,8 @@ from pymysql.cursors import Cursor
 from dm.demo.compare import TablePair, UpstreamTable, compare
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

@@ -16,8 +16,8 @@ import pytest
 from pymysql.cursors import Cursor
 
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
 from dm.ident import Ident
+from dm.mysql.dialect import Flavor
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.random_table import Table, draw_table

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from dm.demo.servers import Option
-from dm.flavor import FLAVORS, Flavor
+from dm.mysql.dialect import FLAVORS, Flavor
 from tests.live.cli.newcomer import AT_SOURCE, FAILED, OK, Newcomer
 from tests.testbed.park import ServerPark
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.tools.diff.chunk import ChunkComparer
 from tests.testbed.diffing import planned
 from tests.testbed.fixtures import SchemaFactory

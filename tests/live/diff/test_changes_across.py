@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.testbed.diffing import differences, put_right
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

@@ -9,7 +9,7 @@ import pytest
 
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.tools.diff.chunk import Chunk, ChunkComparer, ChunkOutcome
 from dm.tools.diff.versions import ROW_COST
 from tests.testbed.diffing import planned

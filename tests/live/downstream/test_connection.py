@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.proxy import FaultProxy

@@ -17,8 +17,8 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, SourceSession
 from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.mysql.binlog.value import Row
+from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import Column
 from dm.rules import RowFilter
 from dm.rules.compiled import InexactError

@@ -43,7 +43,7 @@ def test_a_value_that_does_not_fit_pauses_and_leaves_nothing(
 def test_a_script_is_lenient_for_one_statement(tidb: TidbServer, schema: SchemaFactory) -> None:
     name = schema(tidb)
     tidb.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, e ENUM('a'))")
-    script = lenient_script("mysql", f"INSERT INTO {name}.t VALUES (1, 0)".encode(), tidb=True).decode()
+    script = lenient_script("tidb", f"INSERT INTO {name}.t VALUES (1, 0)".encode()).decode()
     modes = "SELECT @@SESSION.sql_mode = @@GLOBAL.sql_mode"
     tidb.execute(*script.split(";\n"), f"INSERT INTO {name}.t SELECT 2, 'a' FROM ({modes} AS same) AS m WHERE same")
     assert tidb.query(f"SELECT id, e + 0 FROM {name}.t") == ((1, 0), (2, 1))

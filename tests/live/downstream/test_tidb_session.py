@@ -13,7 +13,8 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.local_data import LocalDataAdmission
-from dm.session import tidb as tidb_session
+from dm.mysql.dialect.tidb import TiDB
+from dm.session import state
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of, wait_until
 from tests.testbed.tidb import TidbServer
@@ -60,10 +61,10 @@ def test_a_session_is_what_the_protocol_needs_whatever_a_file_asks_for(tidb: Tid
         "tidb_guarantee_linearizability": "OFF", "transaction_isolation": "REPEATABLE-READ",
     }  # fmt: skip
     with closing(TargetConnection(endpoint_of(tidb).model_copy(update={"session": other}))) as session:
-        found = {str(name): str(value) for name, value in session.query(tidb_session.question())}
-        assert found.keys() == tidb_session.FIXED.keys()
+        found = {str(name): str(value) for name, value in session.query(state.question(TiDB()))}
+        assert found.keys() == TiDB.settled.keys()
         assert {name: value.upper() for name, value in found.items()} == {
-            name: value.upper() for name, value in tidb_session.FIXED.items()
+            name: value.upper() for name, value in TiDB.settled.items()
         }
         assert session.query("SELECT @@transaction_isolation") == [("READ-COMMITTED",)]
 

@@ -13,8 +13,8 @@ import pytest
 from pymysql.cursors import Cursor
 
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident, TableName
+from dm.mysql.dialect import FLAVORS, Flavor
 from dm.mysql.equality import structure
 from dm.mysql.equality.checksum import Checksum, checksum_query
 from dm.mysql.equality.values import Side, parts, row_text

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.tools.feed.reading import Change
 from dm.tools.feed.source import Offset, RelayStreamReader
 from tests.live.relay.relaying import end_of, flush_logs, has_reached, relaying, replicate, source_of, wait_until

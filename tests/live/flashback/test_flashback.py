@@ -18,8 +18,8 @@ from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from dm.progress.checkpoint import read_checkpoint, store_table
 from dm.progress.tables import SubtaskKey
 from dm.sourcelog.stream.until import Until

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.live.flashback.scene import Scene
 from tests.live.flashback.test_flashback import accepted, draw_changes, session
 from tests.testbed.fixtures import SchemaFactory

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import FLAVORS, Flavor
+from dm.mysql.dialect import FLAVORS, Flavor
 from tests.live.hold.replica import Replica
 from tests.testbed.daemon import Answer
 from tests.testbed.park import ServerPark

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.live.relay.relaying import (
     binlogs,
     flush_logs,

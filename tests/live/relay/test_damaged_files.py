@@ -10,8 +10,8 @@ import pytest
 from dm.config.references import StartPoint
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.mysql.binlog.header import EventType
+from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.sourcelog.relaylog import damage
 from dm.sourcelog.relaylog.index import ANY_SIZE, read_index

@@ -9,8 +9,8 @@ from zlib import crc32
 
 import pytest
 
-from dm.flavor import Flavor
 from dm.mysql.binlog.header import HEADER, LOG_EVENT_IGNORABLE_F, EventType
+from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.sourcelog.relaylog.index import ANY_SIZE, read_index
 from dm.sourcelog.relaylog.layout import RelayDirectory

@@ -14,7 +14,7 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.sourcelog.relaylog.layout import RelayDirectory, file_number
 from tests.live.relay.relaying import has_reached, wait_until
 from tests.testbed.figures import record

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.relay_source import RelayEventSource

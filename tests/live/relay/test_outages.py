@@ -9,8 +9,8 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.mysql.binlog.header import EventType
+from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.relay.unit import RelayUnit
 from dm.sourcelog.relaylog.hold import Hold

@@ -11,7 +11,7 @@ import pytest
 from dm.config.source import SourceConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.relay.unit import RelayUnit
 from dm.sourcelog.relaylog.hold import Hold

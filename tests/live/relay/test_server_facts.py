@@ -13,9 +13,9 @@ from pydantic import SecretStr
 from dm.config.endpoint import Endpoint
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from dm.sourcelog.upstream.connection import connect, fetch
 from dm.sourcelog.upstream.dump_stream import DumpStream
 from dm.sourcelog.upstream.facts import binlog_end, list_tables, read_facts, read_structure

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.mysql.binlog.event_source import EventSource
 from dm.mysql.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
+from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.sourcelog.upstream.remote_source import RemoteEventSource

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 
 _FOLDER: Final = Path(__file__).parent / "corpus_sql"
 

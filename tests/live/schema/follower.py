@@ -196,7 +196,7 @@ class Follower:
                 logged += 1
                 rewritten = rewritten or query.sql.strip() != statement.strip()
                 _demand_success(query)
-                for piece in split(query.text, context, singly=self._connection.tidb):
+                for piece in split(query.text, context, singly=self._connection.dialect.takes_few_operations):
                     pieces.append(piece)
                     kind = f"{piece.verb}: {', '.join(piece.events)}"
                     self._execute(piece, query)
@@ -297,7 +297,7 @@ class Follower:
             structure.read(connection, self.facts.flavor if connection is self._asker else "mysql", name, unrouted)
             for connection, name in ((self._asker, table), (self._reader, routed(table)))
         )
-        told = structure.differences(*sides, same_flavor=False, tidb=True)
+        told = structure.differences(*sides, same_flavor=False, respells=True)
         found = [line for line in told if not line.startswith(_LEFT_OUT)]
         indexes = [(match[1], match[2]) for line in found if (match := _INDEX.match(line)) is not None]
         ours, theirs = (sorted(rest for side, rest in indexes if side == where) for where in ("source", "target"))

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.live.schema.follower import follower
 
 pytestmark = pytest.mark.live

@@ -13,7 +13,7 @@ import pytest
 
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import Option, ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.unit import JSON
 from tests.live.schema.follower import follower
 from tests.live.schema.mysqltest import statements_of

@@ -20,7 +20,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.progress.lane_rows import ATOMIC, read_lanes
 from dm.progress.tables import SubtaskKey
 from tests.testbed.figures import record

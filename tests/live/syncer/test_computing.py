@@ -11,7 +11,7 @@ from dm.config.expression import ExpressionFilter
 from dm.config.subtask import SubtaskConfig
 from dm.demo.private_server import PrivateServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.testbed.twins import Twins
 from tests.testbed.zones import BACK, SUMMER, globally, know_summer
 

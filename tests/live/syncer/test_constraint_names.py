@@ -8,7 +8,7 @@ from dm.config.route import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.syncer.operators import Request
 from dm.task.operators import operate
 from tests.live.syncer.test_operators import place

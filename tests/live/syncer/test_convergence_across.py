@@ -13,7 +13,7 @@ import pytest
 
 from dm.demo.private_server import PrivateServer
 from dm.errors.catalogue import CATALOGUE
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.testbed.convergence import Convergence, drop
 from tests.testbed.figures import record
 from tests.testbed.loop_result import SEED_VARIABLE, draw_seed

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.testbed.crash_loop import CrashLoop, Kind
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.loop_result import draw_seed

@@ -14,7 +14,7 @@ from dm.clock import SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.syncer.unit import SyncUnit
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.general_log import logged

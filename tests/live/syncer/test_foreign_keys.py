@@ -18,7 +18,7 @@ from dm.demo.compare import compare, pair_tables
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import Option, ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory, ServerFactory

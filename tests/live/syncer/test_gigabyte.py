@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.memory import ROW, begin_peak_anew, insert_rows, memory_of

@@ -8,7 +8,7 @@ from dm.demo.compare import compare, pair_tables
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.testbed.diffing import compared
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

@@ -11,7 +11,7 @@ from pymysql.cursors import Cursor
 
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.live.binlog.types import CASES
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory

@@ -16,8 +16,8 @@ from dm.config.subtask import SubtaskConfig
 from dm.config.syncer import CommitTimeOrder, SilentSource
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from tests.live.syncer.test_operators import place
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory

@@ -10,7 +10,7 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.config.syncer import CommitTimeOrder
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.syncer.order.merge_turn import LOOK_SECONDS
 from dm.task.until import AskedEnd, until_of
 from tests.live.syncer.test_merge_order import content, late, subtasks_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.live.syncer.test_session_forms import identical, refused
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.park import ServerPark

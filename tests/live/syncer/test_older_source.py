@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.position import MAGIC_SIZE
 from dm.sourcelog.upstream.connection import connect, fetch
 from dm.sourcelog.upstream.facts import binlog_end, read_facts

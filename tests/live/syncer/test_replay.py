@@ -13,8 +13,8 @@ from pymysql.cursors import Cursor
 
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
 from dm.ident import Ident
+from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.progress.tables import SubtaskKey
 from dm.sourcelog.upstream.facts import binlog_end, read_facts

@@ -9,7 +9,7 @@ import pytest
 from dm.config.references import StartPoint
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.live.relay.relaying import end_of, relaying, source_of, wait_equal
 from tests.live.relay.test_outages import RESET
 from tests.testbed.fixtures import ServerFactory

@@ -11,7 +11,7 @@ from pymysql.cursors import Cursor
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.syncer.operators import EventPlace, Request
 from dm.task.operators import operate
 from tests.live.syncer.test_follow import create, identical

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.park import ServerPark

@@ -9,8 +9,8 @@ import pytest
 
 from dm.config.references import StartPoint
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.mysql.binlog.header import CHECKSUM_SIZE, EventType
+from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.unit import JSON

@@ -17,8 +17,8 @@ import pytest
 
 from dm.config.route import RouteRule
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
 from dm.ident import Ident
+from dm.mysql.dialect import Flavor
 from dm.unit import JSON
 from tests.live.syncer.test_foreign_keys import SETS, TEXT, FamilyWorkload
 from tests.testbed.crash_loop import BATCH_POINTS

@@ -9,7 +9,7 @@ from dm.config.route import RouteRule
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor, dialect
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import RunningSync, running_sync, subtask_for
@@ -218,7 +218,7 @@ def test_between_flavors_what_converts_pauses_until_it_is_done_by_hand(
     sync.stop()
     assert isinstance(error, DMError)
     assert error.name == "ddl-values-differ"
-    assert f"{other} may convert column d in another way than {source}" in error.message
+    assert f"{dialect(other).title} may convert column d in another way than {dialect(source).title}" in error.message
     # The way out: the new type with the source's values; what is left of the statement converts nothing.
     ((theirs,),) = upstream.query(f"SELECT CAST(e AS CHAR) FROM {name}.t")
     target.execute(f"DELETE FROM {name}.t", f"ALTER TABLE {name}.t MODIFY d {after}")
@@ -252,7 +252,10 @@ def test_between_flavors_a_default_that_is_computed_pauses_until_it_is_done_by_h
     sync.stop()
     assert isinstance(error, DMError)
     assert error.name == "ddl-values-differ"
-    assert f"{other} may compute the DEFAULT of column u in another way than {source}" in error.message
+    assert (
+        f"{dialect(other).title} may compute the DEFAULT of column u in another way than {dialect(source).title}"
+        in error.message
+    )
     ((theirs,),) = upstream.query(f"SELECT u FROM {name}.t")
     target.execute(f"ALTER TABLE {name}.t {added}", f"UPDATE {name}.t SET u = '{theirs}'")
     with running_sync(subtask) as resumed:

@@ -18,8 +18,8 @@ import pytest
 from dm.changes import row_bag
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import Ident
+from dm.mysql.dialect import Flavor
 from dm.unit import JSON
 from tests.testbed.crash_loop import BATCH_POINTS
 from tests.testbed.fixtures import SchemaFactory

@@ -11,7 +11,7 @@ from dm.config.selection import BlockAllowList, TablePattern
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import RunningSync, running_sync, subtask_for

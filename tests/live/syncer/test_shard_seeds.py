@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.unit import JSON
 from tests.testbed.figures import record
 from tests.testbed.loop_result import SEED_VARIABLE, draw_seed

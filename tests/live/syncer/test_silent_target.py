@@ -8,7 +8,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for, wait_until
 

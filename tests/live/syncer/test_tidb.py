@@ -14,6 +14,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.dialect import dialect
 from dm.sourcelog.upstream.connection import connect
 from dm.sourcelog.upstream.facts import read_facts
 from dm.syncer.apply.lanes import Stopped
@@ -272,7 +273,7 @@ def test_what_converts_pauses(
     sync.stop()
     assert isinstance(error, DMError), error
     assert error.name == "ddl-values-differ", error
-    assert f"TiDB may convert column d in another way than {upstream.flavor}" in error.message
+    assert f"TiDB may convert column d in another way than {dialect(upstream.flavor).title}" in error.message
 
 
 def test_a_turn_at_a_table_is_seen_by_another_session(mysql: ThrowawayServer, tidb: TidbServer) -> None:
@@ -343,7 +344,7 @@ def test_values_that_have_one_name_stay_two(
 def test_members_and_comments_that_a_tidb_prints_as_they_are(
     mysql: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory
 ) -> None:
-    r"""It says `enum('y\','q')` of a member that ends with a backslash (`dm.mysql.sql.tidb_text`)."""
+    r"""It says `enum('y\','q')` of a member that ends with a backslash (`dm.mysql.dialect.tidb`)."""
     name = schema(mysql, tidb)
     create = (
         rf"CREATE TABLE {name}.t (id INT PRIMARY KEY, e ENUM('y\\', 'q''r\\z', '\\'), s SET('a\\b', 'c', '`d`\\')"

@@ -14,7 +14,7 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.workload import Writer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.testbed.crash_loop import ALTERED_POINTS, SYNC_POINTS, CrashLoop
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.hot_keys import HotKeys

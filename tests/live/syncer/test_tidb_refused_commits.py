@@ -22,8 +22,8 @@ KEYED = "UPDATE {}.keyed SET v = 2 WHERE id < 3"
 KEYLESS = "INSERT INTO {}.keyless VALUES (7, 'same'), (7, 'same'), (8, 'other')"
 # A session that nobody keeps from being optimistic: only such ones meet a conflict at their COMMIT.
 OPTIMISTIC = """
-from dm.session import tidb as tidb_session
-tidb_session.FIXED = {**tidb_session.FIXED, "tidb_txn_mode": "optimistic"}
+from dm.mysql.dialect.tidb import TiDB
+TiDB.settled = {**TiDB.settled, "tidb_txn_mode": "optimistic"}
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.demo.compare import compare, pair_tables
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import running_sync, subtask_for
 from tests.testbed.tidb import TidbServer

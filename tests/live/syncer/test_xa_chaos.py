@@ -16,7 +16,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.faults import POINTS
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.sourcelog.upstream.snapshot import prepared_xids
 from tests.live.syncer.test_follow import identical
 from tests.testbed.figures import record

@@ -8,8 +8,8 @@ import pytest
 
 from dm.demo.compare import ComparisonReport, TablePair, UpstreamTable, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
 

@@ -17,7 +17,7 @@ from dm.demo import servers
 from dm.demo.installation import cache_directory, find
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 
 pytestmark = pytest.mark.live

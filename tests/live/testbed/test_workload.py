@@ -11,7 +11,7 @@ from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.demo.shop import Shop, load_all
 from dm.demo.workload import Scene, Writer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.hot_keys import HotKeys
 

@@ -7,7 +7,7 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.live.upstream.group import SCHEMA, TABLES
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for, wait_until

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import ServerFactory

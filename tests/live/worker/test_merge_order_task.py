@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from tests.live.syncer.test_merge_order import ROWS, Moves, content
 from tests.live.syncer.test_operators import place
 from tests.testbed.daemon import Daemon

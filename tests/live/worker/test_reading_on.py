@@ -6,7 +6,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.task.progress import demand_readable
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.sync import running_sync, subtask_for, wait_until

@@ -10,7 +10,7 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.position import TimePlace
 from dm.sourcelog.upstream.dump_stream import DumpStream
 from dm.sourcelog.upstream.locate import find_time

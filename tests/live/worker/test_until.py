@@ -11,7 +11,7 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint
 from dm.sourcelog.stream.until import Until, UntilPosition

@@ -20,10 +20,10 @@ import pymysql
 from dm import accelerator
 from dm.accelerator.structures import hand_over
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.mysql.binlog.frame import checked_events
 from dm.mysql.binlog.gtid_history import GtidHistory
+from dm.mysql.dialect import Flavor
 from dm.sourcelog.relaylog.event_run import EventRun
 from dm.sourcelog.relaylog.index import FileIndex, IndexBuilder
 from tests.testbed.decoders import compiled, outcome, running, told

@@ -13,12 +13,12 @@ from dm.changes.grouped import grouped
 from dm.changes.native_changes import change_maker, direct_table
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.event import CheckedEvent, RawEvent
 from dm.mysql.binlog.header import HEADER_SIZE, EventType
 from dm.mysql.binlog.reader import EventParser, TableMap, TableMapEvent
 from dm.mysql.binlog.rows import ROWS_TYPES
+from dm.mysql.dialect import Flavor
 from dm.sourcelog.stream.transaction import RowsItem
 from dm.syncer.apply.source_table import KINDS
 from tests.testbed.decoders import running

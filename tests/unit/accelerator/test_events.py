@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dm.errors import DMError
-from dm.flavor import FLAVORS, Flavor
 from dm.mysql.binlog.event import CheckedEvent, RawEvent
 from dm.mysql.binlog.frame import checked_events
 from dm.mysql.binlog.header import EventHeader
 from dm.mysql.binlog.reader import EventParser, Rows, TableMap, TableMapEvent, TransactionPayload
+from dm.mysql.dialect import FLAVORS, Flavor
 from dm.sourcelog.stream.transaction import RowsItem
 from tests.testbed.decoders import running
 from tests.unit.mysql.binlog.mutation import Mutator

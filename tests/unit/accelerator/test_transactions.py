@@ -8,9 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from dm.flavor import FLAVORS, Flavor
 from dm.mysql.binlog.event import CheckedEvent, RawEvent
 from dm.mysql.binlog.reader import EventParser, TableMap, TableMapEvent
+from dm.mysql.dialect import FLAVORS, Flavor
 from dm.sourcelog.stream.transaction import RowsItem
 from tests.testbed.decoders import running
 from tests.unit.accelerator.transactions_at_random import BEGINS, agree, format_description, groups, stamped

@@ -8,13 +8,13 @@ from pathlib import Path
 from types import ModuleType
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.mysql.binlog.event import CheckedEvent, RawEvent
 from dm.mysql.binlog.event_source import SourceRun
 from dm.mysql.binlog.frame import checked_events
 from dm.mysql.binlog.header import HEADER_SIZE, EventType, parse_header
 from dm.mysql.binlog.table_map import TABLE_ID_SIZE
+from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.sourcelog.stream.assembler import TransactionAssembler
 from dm.sourcelog.stream.memory_quota import MemoryQuota

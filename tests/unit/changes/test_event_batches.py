@@ -20,9 +20,9 @@ from dm.changes.event_guard import GUARD
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.changes.statement import ApplyStatement
-from dm.flavor import Flavor
 from dm.mysql.binlog.decode import RowPair
 from dm.mysql.binlog.value import UNREAD, Row
+from dm.mysql.dialect import Flavor
 from tests.testbed.decoders import compiled, running
 from tests.unit.changes.event_tables import ROW_EVENTS, event_plan, events_of, raw_change
 from tests.unit.changes.plans import key, number

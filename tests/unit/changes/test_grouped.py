@@ -43,7 +43,9 @@ def test_a_tidbs_bits_are_updated_by_themselves() -> None:
     """Its VALUES() reverses the bytes of a long BIT."""
     for tidb, bits, alone in ((True, 57, True), (True, 56, False), (False, 64, False)):
         table = plan(
-            [A, Column("f", "bit", length=bits)], [key("PRIMARY", "a")], options=PlanOptions("mysql", tidb=tidb)
+            [A, Column("f", "bit", length=bits)],
+            [key("PRIMARY", "a")],
+            options=PlanOptions("tidb" if tidb else "mysql"),
         )
         (sql,) = sql_of([update(table, (1, 2), (1, 3))])
         assert sql.startswith("UPDATE") is alone, sql

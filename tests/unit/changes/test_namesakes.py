@@ -17,7 +17,7 @@ from tests.unit.changes.plans import insert, key, plan, update
 ID = Column("id", "int", nullable=False)
 SET = Column("s", "set", members=("a", "", "c"))
 ENUM = Column("e", "enum", members=("a", ""))
-TIDB = PlanOptions("mysql", tidb=True)
+TIDB = PlanOptions("tidb")
 
 
 def table(options: PlanOptions = TIDB) -> TablePlan:
@@ -55,6 +55,6 @@ def test_a_row_that_is_not_known_as_a_whole_is_refused() -> None:
 
 
 def test_other_targets_know_them_apart() -> None:
-    other = table(replace(TIDB, tidb=False))
+    other = table(replace(TIDB, flavor="mysql"))
     assert [each.sql[:6] for each in row_statements(update(other, (1, 0, 1), (1, 2, 1)))] == [b"UPDATE"]
     assert not other.namesakes

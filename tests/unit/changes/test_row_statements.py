@@ -123,7 +123,7 @@ def test_a_session_of_other_modes_loses_its_strict_ones_alone() -> None:
     members = Column("e", "enum", members=("x", "y"))
     for options in (
         PlanOptions("mysql", mode="STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_UNSIGNED_SUBTRACTION"),
-        PlanOptions("mysql", tidb=True),
+        PlanOptions("tidb"),
     ):
         table = plan([A, members], [key("PRIMARY", "a")], options=options)
         (statement,) = row_statements(insert(table, 1, 0))

@@ -8,6 +8,7 @@ from dm.changes.column_map import MappedColumn, map_columns
 from dm.changes.comparison import equal
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
@@ -19,9 +20,10 @@ def table(members: str) -> TableSchema:
     return parse_create_table(f"CREATE TABLE t (s SET({members}))", SourceContext("mysql", 80011, "s"))
 
 
-def mapped(members: str, *, tidb: bool = True, target: str = "") -> MappedColumn:
+def mapped(members: str, *, flavor: Flavor = "tidb", target: str = "") -> MappedColumn:
     source = table(members)
-    (column,) = map_columns(TableName("s", "t"), source.columns, table(target or members), json_types=False, tidb=tidb)
+    there = table(target or members)
+    (column,) = map_columns(TableName("s", "t"), source.columns, there, json_types=False, flavor=flavor)
     return column
 
 
@@ -44,8 +46,8 @@ def test_literals(members: str, value: int | None, literal: bytes) -> None:
 
 
 def test_other_servers_get_numbers() -> None:
-    assert mapped("'2','1','3'", tidb=False).encode(3) == b"3"
-    assert mapped(MANY, tidb=False).encode(1 << 63) == b"9223372036854775808"
+    assert mapped("'2','1','3'", flavor="mysql").encode(3) == b"3"
+    assert mapped(MANY, flavor="mysql").encode(1 << 63) == b"9223372036854775808"
 
 
 def test_names_are_the_targets() -> None:
@@ -62,5 +64,5 @@ def test_an_empty_member_that_nothing_would_tell_is_refused(members: str, value:
 def test_a_wide_set_is_found_by_its_names() -> None:
     column = mapped(MANY)
     assert equal(column, column.encode(1 << 63)) == b"`s`='m63'"
-    column = mapped(MANY, tidb=False)
+    column = mapped(MANY, flavor="mysql")
     assert b"|0=" in equal(column, column.encode(1 << 63))

@@ -20,7 +20,7 @@ import pytest
 
 from dm.cli.client import Client
 from dm.demo.private_server import PrivateServer
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.verbs.program import Shutdown
 from dm.verbs.sources import ShowSources
 from dm.verbs.tasks import QueryStatus

@@ -11,7 +11,7 @@ import dm
 ROOT = Path(dm.__file__).parent
 _OPENING = {"connect", "Connect", "Connection", "BinLogStreamReader"}  # of a driver
 _DRIVERS = ("pymysql", "pymysqlreplication", "MySQLdb", "mysql", "mariadb", "aiomysql", "asyncmy", "sqlalchemy")
-_PASSED_ON = {"session/login.py", "upstream/connection.py", "downstream/connection.py"}
+_PASSED_ON = {"session/login.py", "sourcelog/upstream/connection.py", "downstream/connection.py"}
 _OURS = "demo/private_server.py"  # to servers that dm has started itself, with statements of the demo's own
 
 
@@ -65,7 +65,7 @@ def test_a_module_that_does_is_found() -> None:
 
 
 def test_both_ways_to_a_server_begin_alike() -> None:
-    for file in ("upstream/connection.py", "downstream/connection.py"):
+    for file in ("sourcelog/upstream/connection.py", "downstream/connection.py"):
         text = (ROOT / file).read_text()
         assert text.count("open_connection(") == 1
         assert text.count("state.opening(") == 1

@@ -33,6 +33,7 @@ from typing import Final
 
 from dm.errors import DMError
 from dm.ident import Ident, TableName
+from dm.mysql.dialect.pair import same_family, same_server
 from dm.mysql.schema.draft import OperationRefused
 from dm.mysql.schema.effect import expected_after
 from dm.mysql.schema.exact_default import exact_default
@@ -78,14 +79,13 @@ def refuse_other_values(checked: CheckedStep) -> None:
             continue
         if session.has_rows(target.name, 2 if own.ordered else 1, own.condition):
             raise DMError("ddl-values-differ", what=own.what, statement=piece.text, position=checked.position)
-    if piece.context.flavor == session.context.flavor and not session.tidb:
+    if same_server(piece.context.flavor, session.context.flavor):
         return
     after = _read_there(checked.target_piece, checked.now, session)
+    there, here = session.context.dialect.title, piece.context.dialect.title
     computed = _computed(piece, target, after)
     if computed and session.has_rows(target.name, 1):
-        what = (
-            f"{_kind(session)} may compute the DEFAULT of column {computed} in another way than {piece.context.flavor}"
-        )
+        what = f"{there} may compute the DEFAULT of column {computed} in another way than {here}"
         raise DMError("ddl-values-differ", what=what, statement=piece.text, position=checked.position)
     converted = _converted(piece, source, tracker, target, after)
     if converted and session.has_rows(target.name, 1):
@@ -94,7 +94,7 @@ def refuse_other_values(checked: CheckedStep) -> None:
             cause = f"the target has no character set {lacking[0]}"
             statement = checked.target_piece.text
             raise DMError("ddl-collation-unknown", statement=statement, position=checked.position, cause=cause)
-        what = f"{_kind(session)} may convert column {converted} in another way than {piece.context.flavor}"
+        what = f"{there} may convert column {converted} in another way than {here}"
         raise DMError("ddl-values-differ", what=what, statement=piece.text, position=checked.position)
 
 
@@ -125,18 +125,14 @@ def refuse_other_partitions(checked: CheckedStep) -> None:
         return
     if target.partitions and not checked.effective:
         source, session = checked.source.tracker.get(piece.table), checked.target.session
-        other = piece.context.flavor != session.context.flavor
-        why = placed_otherwise(source, target, other=other, tidb=session.tidb)
+        other = not same_family(piece.context.flavor, session.context.flavor)
+        why = placed_otherwise(source, target, other=other, server=session.context.dialect)
     elif verb == "DROP" and not target.partitions:
         why = "the target's table has none"  # it does not have those that go, so the statement would count as done
     else:
         return
     if why and any(checked.target.session.has_rows(table, 1) for table in tables):
         raise DMError("ddl-partitions-differ", why=why, statement=piece.text, position=checked.position)
-
-
-def _kind(session: DdlSession) -> str:
-    return "TiDB" if session.tidb else session.context.flavor
 
 
 def _computed(piece: Piece, target: TableSchema, after: TableSchema | None) -> str | None:

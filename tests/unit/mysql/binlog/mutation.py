@@ -16,10 +16,10 @@ from functools import cache
 import zstandard
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.mysql.binlog.event import InnerEvent, RawEvent
 from dm.mysql.binlog.header import HEADER_SIZE, EventType, parse_header
 from dm.mysql.binlog.reader import Event, EventParser, Query, Rows, TableMapEvent, TransactionPayload
+from dm.mysql.dialect import Flavor
 from tests.testbed.decoders import decoded
 from tests.unit.mysql.binlog.sample import TABLES, raw_events
 

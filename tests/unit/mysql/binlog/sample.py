@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.mysql.binlog.decode import RowPair
 from dm.mysql.binlog.event import RawEvent
 from dm.mysql.binlog.frame import frames
 from dm.mysql.binlog.reader import Event, EventParser, Rows, TableMap, TableMapEvent, TransactionPayload
+from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import Column
 from tests.testbed.decoders import decoded as decoded_by_both
 

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dm.errors import DMError
-from dm.flavor import FLAVORS, Flavor
 from dm.mysql.binlog.event import RawEvent
 from dm.mysql.binlog.header import EventType, parse_header
 from dm.mysql.binlog.reader import EventParser, Rows, TableMap, TableMapEvent
+from dm.mysql.dialect import FLAVORS, Flavor
 from tests.testbed.decoders import decoded
 from tests.testbed.figures import record
 from tests.unit.mysql.binlog.mutation import Mutator

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dm.errors import DMError
-from dm.flavor import FLAVORS, Flavor
 from dm.mysql.binlog.header import EventType
 from dm.mysql.binlog.reader import EventParser, FormatDescription, Query, RowsQuery, TableMapEvent, XaPrepare
 from dm.mysql.binlog.value import ABSENT, Value
+from dm.mysql.dialect import FLAVORS, Flavor
 from tests.unit.mysql.binlog.sample import decoded, raw_events, typed_events
 
 FIRST: tuple[Value, ...] = (

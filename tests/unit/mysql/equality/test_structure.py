@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.mysql.equality.structure import ColumnFacts, Structure, column_facts, differences
 
 
@@ -26,7 +26,7 @@ def table(type_: str, default: str | None = None) -> Structure:
     ],
 )
 def test_a_tidb_tells_of_no_zerofill(source: str, target: str, equal: bool) -> None:
-    assert (differences(table(source), table(target), same_flavor=True, tidb=True) == []) is equal
+    assert (differences(table(source), table(target), same_flavor=True, respells=True) == []) is equal
 
 
 def test_elsewhere_zerofill_counts() -> None:
@@ -70,7 +70,7 @@ def test_elsewhere_zerofill_counts() -> None:
 )
 def test_a_tidb_tells_a_default_as_it_was_written(type_: str, source: str, target: str | None, equal: bool) -> None:
     sides = table(type_, source), table(type_, target)
-    assert (differences(*sides, same_flavor=True, tidb=True) == []) is equal
+    assert (differences(*sides, same_flavor=True, respells=True) == []) is equal
     assert differences(*sides, same_flavor=True)
 
 
@@ -79,7 +79,7 @@ def test_a_tidb_has_no_invisible_columns(rest: str, there: str) -> None:
     hidden = ColumnFacts("c", "int", True, None, None, None, f"{rest}invisible", "", "")
     shown = ColumnFacts("c", "int", True, None, None, None, there, "", "")
     sides = [Structure((column,), (), frozenset(), frozenset()) for column in (hidden, shown)]
-    assert differences(*sides, same_flavor=True, tidb=True) == []
+    assert differences(*sides, same_flavor=True, respells=True) == []
     assert differences(*sides, same_flavor=True) == [
         f"column c: extra is {hidden.extra!r} at the source, {there!r} at the target"
     ]

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from dm.mysql.equality.structure import ColumnFacts
 from dm.mysql.equality.values import ComparedValue, Form, Side, parts, row_text, shown, text_of
 
@@ -123,17 +123,17 @@ def test_no_two_rows_share_a_text(forms: tuple[Form, Form]) -> None:
 def test_a_text_stands_as_it_is_where_it_is_utf_8_on_all_sides() -> None:
     latin, ascii_, mixed = (side("varchar(9)", charset=charset) for charset in ("latin1", "ascii", "utf8mb4"))
     forms = {
-        (one.column.charset, other.column.charset, other.tidb): {
+        (one.column.charset, other.column.charset, other.flavor): {
             part.form for row in parts([one, other]) for part in row
         }
         for one in (latin, ascii_, mixed)
         for other in (latin, ascii_, mixed, at_tidb("varchar(9)", charset="utf8mb4"))
     }
     whole = [("latin1", "ascii"), ("latin1", "utf8mb4"), ("ascii", "latin1"), ("utf8mb4", "latin1"), ("utf8mb4",) * 2]
-    assert {key for key, found in forms.items() if found == {"whole"}} == {(*pair, False) for pair in whole}
-    assert {form for key, found in forms.items() for form in found if (key[0], key[1]) not in whole or key[2]} == {
-        "framed"
-    }
+    assert {key for key, found in forms.items() if found == {"whole"}} == {(*pair, "mysql") for pair in whole}
+    assert {
+        form for key, found in forms.items() for form in found if (key[0], key[1]) not in whole or key[2] == "tidb"
+    } == {"framed"}
 
 
 def test_values_for_people() -> None:
@@ -141,7 +141,7 @@ def test_values_for_people() -> None:
 
 
 def at_tidb(type_: str, *, charset: str | None = None) -> Side:
-    return replace(side(type_, charset=charset), tidb=True)
+    return replace(side(type_, charset=charset), flavor="tidb")
 
 
 def test_documents_beside_a_tidb_count_by_what_they_say() -> None:

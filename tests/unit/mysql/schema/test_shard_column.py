@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.shard_column import (
     Filling,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from dm.ident import TableName
-from dm.mysql.schema.visibility import hides_columns, with_visibility
+from dm.mysql.schema.visibility import with_visibility
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
 
 MYSQL = SourceContext("mysql", 90704, "s")
 MARIADB = SourceContext("mariadb", 101119, "s")
-TIDB = SourceContext("mysql", 80011, "", tidb=True)
-NEW_TIDB = SourceContext("mysql", 90000, "", tidb=True)  # its version is what its configuration says
+TIDB = SourceContext("tidb", 80011, "")
+NEW_TIDB = SourceContext("tidb", 90000, "")  # its version is what its configuration says
 OLD_MYSQL = SourceContext("mysql", 80022, "")
 OLD_MARIADB = SourceContext("mariadb", 100518, "")  # hides columns, but no indexes
 SHOWN = (
@@ -35,7 +35,7 @@ def piece(statement: str, source: SourceContext, target: SourceContext) -> str:
     [(MYSQL, True), (MARIADB, True), (TIDB, False), (NEW_TIDB, False), (OLD_MYSQL, False), (OLD_MARIADB, True)],
 )
 def test_who_hides_columns(context: SourceContext, hides: bool) -> None:
-    assert hides_columns(context) is hides
+    assert context.dialect.hides_columns is hides
 
 
 def test_what_a_server_shows_is_what_another_one_makes() -> None:

@@ -17,7 +17,7 @@ from dm.mysql.sql.piece import Piece
 
 OLD = SourceContext("mysql", 50624, "s", explicit_defaults_for_timestamp=False)
 NEW = SourceContext("mysql", 90704, "s")
-TIDB = SourceContext("mysql", 80011, "", tidb=True)
+TIDB = SourceContext("tidb", 80011, "")
 OLDER = SourceContext("mariadb", 100523, "")
 OFF = replace(OLDER, explicit_defaults_for_timestamp=False)
 TABLE = TableName("s", "t")
@@ -76,7 +76,7 @@ def test_an_alter_says_what_the_whole_table_makes_of_it(before: str, operations:
 @pytest.mark.parametrize(
     "target",
     [
-        replace(TIDB, tidb=False),
+        replace(TIDB, flavor="mysql"),
         SourceContext("mariadb", 101000, ""),
         OFF,
     ],

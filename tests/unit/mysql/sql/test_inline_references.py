@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.flavor import Flavor
+from dm.mysql.dialect import Flavor
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.grammar import without_ignored_references
 from dm.mysql.sql.split import split

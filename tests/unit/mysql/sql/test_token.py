@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import Ident
+from dm.mysql.dialect import Flavor
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.lexeme import scan
 from dm.mysql.sql.token import tokenize

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dm.flavor import Flavor
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from dm.sourcelog.upstream.privilege import Grants
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.mysql.binlog.query import QuerySession
 from dm.mysql.binlog.reader import Query
+from dm.mysql.dialect import Flavor
 from dm.mysql.schema.charset import Collated
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.sql.context import SourceContext

@@ -9,9 +9,9 @@ import pytest
 
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.flavor import Flavor, is_tidb
 from dm.mysql.binlog.query import QuerySession
 from dm.mysql.binlog.reader import Query
+from dm.mysql.dialect import Flavor, dialect, flavor_of
 from dm.syncer.ddl.session import DdlSession
 from tests.unit.sourcelog.upstream.test_address import MARIADB, MYSQL
 
@@ -22,9 +22,9 @@ class _Target:
     alive = True
 
     def __init__(self, flavor: Flavor, *, version: int = 90704, version_text: str = "") -> None:
-        self.flavor = flavor
+        self.flavor: Flavor = flavor_of(version_text) if version_text else flavor
+        self.dialect = dialect(self.flavor, version)
         self.version, self.version_text = version, version_text
-        self.tidb = is_tidb(version_text)
         self.sent: list[str] = []
         self.sets: list[dict[str, object]] = []
         self.settings: dict[str, object] = {}  # under which the last statement of the source ran

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import dm.syncer.ddl.temporary_tables
-from dm.flavor import Flavor
 from dm.mysql.binlog.query import Query, QuerySession
+from dm.mysql.dialect import Flavor
 from dm.mysql.sql.context import SourceContext
 from dm.syncer.ddl.temporary_tables import Share, TemporaryTables
 

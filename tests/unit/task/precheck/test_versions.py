@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from dm.flavor import flavor_of
-from dm.mysql.sql.context import tells_generation_expressions, tells_index_expressions, version_number
+from dm.mysql.dialect import dialect, flavor_of
+from dm.mysql.sql.context import version_number
 from dm.sourcelog.upstream.facts import ServerFacts
 from dm.sourcelog.upstream.privilege import Grants
 from dm.sourcelog.upstream.snapshot import gtids_are_committed
@@ -52,7 +52,7 @@ def test_what_a_version_is_good_for(text: str, untried: bool, no_target: bool, t
     facts = server(text)
     assert never_tried(facts) is untried
     assert too_old_a_target(facts) is no_target
-    assert tells_generation_expressions(facts.flavor, facts.version) is tells
+    assert facts.dialect.tells_generation_expressions is tells
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_older_servers_do_otherwise(text: str, committed: bool, privilege: 
     ],
 )
 def test_which_servers_tell_of_indexes_over_expressions(text: str, tells: bool) -> None:
-    assert tells_index_expressions(text) is tells
+    assert dialect(flavor_of(text), version_number(text)).tells_index_expressions is tells
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from dm.ident import TableName
+from dm.mysql.dialect import Flavor
 from dm.mysql.equality.structure import ColumnFacts, Structure
 from dm.mysql.equality.values import text_of
 from dm.mysql.sql.json_expression import NOTHING
@@ -39,7 +40,7 @@ def table(
     ours = Structure(COLUMNS, key, indexes, frozenset())
     theirs = Structure((*COLUMNS, *more), key, indexes, frozenset())
     origins = [DiffSource(0, SOURCE, ours, "mysql", {})]
-    return compared_table(TARGET, theirs, "mysql", origins, ignored, json_types=json_types, tidb=tidb)
+    return compared_table(TARGET, theirs, "tidb" if tidb else "mysql", origins, ignored, json_types=json_types)
 
 
 def row_with(table: ComparedTable, **values: bytes | None) -> tuple[bytes | None, ...]:
@@ -164,7 +165,8 @@ def members(of: str, at_target: str, *, tidb: bool = False) -> ComparedTable:
         for type_, more in ((of, ()), (at_target, (column("own", "int"),)))
     ]
     origins = [DiffSource(0, SOURCE, sides[0], "mysql", {})]
-    return compared_table(TARGET, sides[1], "mysql", origins, frozenset(), json_types=False, tidb=tidb)
+    flavor: Flavor = "tidb" if tidb else "mysql"
+    return compared_table(TARGET, sides[1], flavor, origins, frozenset(), json_types=False)
 
 
 def test_an_empty_member_is_no_document() -> None:

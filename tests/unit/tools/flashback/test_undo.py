@@ -17,7 +17,7 @@ CONTEXT = SourceContext("mysql", 80400, "s")
 
 def plan(columns: str, *, tidb: bool = False, more: str = "") -> TablePlan:
     schema, target = (parse_create_table(f"CREATE TABLE s.t ({text})", CONTEXT) for text in (columns, columns + more))
-    return build_plan(schema, schema.columns, TargetTable(target), PlanOptions("mysql", tidb=tidb))
+    return build_plan(schema, schema.columns, TargetTable(target), PlanOptions("tidb" if tidb else "mysql"))
 
 
 KEYED = plan("id INT NOT NULL PRIMARY KEY, v INT, d INT AS (v + 1)")

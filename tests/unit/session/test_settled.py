@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from dm.session.tidb import FIXED, corrections
+from collections.abc import Mapping
+
+from dm.mysql.dialect import dialect
+from dm.session import state
+
+SERVER = dialect("tidb")
+FIXED = SERVER.settled
+
+
+def corrections(found: Mapping[str, str]) -> str:
+    return state.corrections(SERVER, found)
 
 
 def test_what_is_as_it_has_to_be_is_left_alone() -> None:

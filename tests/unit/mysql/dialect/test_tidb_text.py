@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dm.mysql.dialect.tidb import escaped_table, escaped_type
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.tidb_text import escaped_table, escaped_type
 
 CONTEXT = SourceContext("mysql", 80011, "d")
 CONTROLS = {"\0": "\\0", "\n": "\\n", "\r": "\\r", "'": "''"}
