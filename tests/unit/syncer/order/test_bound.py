@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from dm.config.syncer import CommitTimeOrder
+from dm.mysql.dialect import dialect
 from dm.position import Position
 from dm.progress.merge_order import NEVER, SourceProgress
 from dm.sourcelog.stream import watermark
@@ -24,8 +25,8 @@ MICROSECONDS = 1_000_000
 BEGINNING = 1000.0
 STEPS = 20  # between two looks at the idle source, and between two whole seconds
 FACTS = {
-    "mysql": SimpleNamespace(flavor="mysql", version=80036),
-    "mariadb": SimpleNamespace(flavor="mariadb", version=101119),
+    "mysql": SimpleNamespace(dialect=dialect("mysql", 80036)),
+    "mariadb": SimpleNamespace(dialect=dialect("mariadb", 101119)),
 }
 
 
@@ -98,7 +99,7 @@ class TwoSources:
 
     def wait_of(self, committed: float) -> float:
         """How long a transaction waits that is read as soon as it is committed."""
-        coarse = self._facts.flavor == "mariadb"
+        coarse = not self._facts.dialect.has_commit_times
         moment = int(committed) * MICROSECONDS if coarse else round(committed * MICROSECONDS)
         self.clock.now = committed
         items = MemoryItems((cast(StatementItem, None),))
