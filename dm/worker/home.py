@@ -8,7 +8,6 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from dm.errors import DMError
@@ -141,11 +140,10 @@ def _told(error: OSError) -> str:
     return f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
 
 
-# The version of this installation.
-
-
 def installed_version() -> str:
-    """As the package says; a source tree that was never installed has none."""
+    """The version of this installation; a source tree that was never installed has none."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("dm-replicator")
     except PackageNotFoundError:

@@ -69,7 +69,7 @@ class FeedOptions:
     def transactions(self, start: Position, xa: UndecidedXa) -> Iterator[SourceTransaction]:
         """Everything after `start` that is there; each is valid until the next is asked for."""
         # Only the server knows whether MariaDB's numbers are in order; without that, only places count.
-        ordered = self.flavor == "mysql"
+        ordered = not dialect(self.flavor).gtids_have_domains
         events, wanted = RelayEventSource(self.relay, self.flavor), self.structures.__contains__
         log = SourceLog(events, wanted, xa, gtids_ordered=ordered)
         with tempfile.TemporaryDirectory(prefix="dm-feed-") as scratch:

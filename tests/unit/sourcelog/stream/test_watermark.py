@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dm.mysql.dialect import dialect
 from dm.position import Position
 from dm.sourcelog.stream import watermark
 from dm.sourcelog.stream.watermark import Watermark
@@ -25,7 +26,7 @@ def test_the_margin_depends_on_how_fine_commit_times_are(
     monkeypatch.setattr(watermark, "binlog_end", lambda *_: END)
     told: list[None] = []
     mark = Watermark(FakeClock(now=999.5), lambda: told.append(None))
-    facts: Any = SimpleNamespace(flavor=flavor, version=version)
+    facts: Any = SimpleNamespace(dialect=dialect(flavor, version))
     connection: Any = None
     mark.look(connection, facts, 1000.0)
     assert mark.latest is not None
