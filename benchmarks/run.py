@@ -112,7 +112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcome.measure("tables", lambda: tables.measure(given.scale * given.scale))  # to make them takes most of it
     conditions = _conditions(given, {"all": time.monotonic() - began, **outcome.seconds})
     stolen, all_time = (now - before for now, before in zip(stolen_seconds(), (stolen, all_time), strict=True))
-    conditions["processor time that the host gave to others"] = f"{100 * stolen / all_time:.0f} %"
+    share = stolen / all_time if all_time else 0.0  # the kernel counts in ticks; a run without parts may see none
+    conditions["processor time that the host gave to others"] = f"{100 * share:.0f} %"
     conditions |= {f"failed, {part}": why for part, why in outcome.failed.items()}
     if given.keep:
         report.write(outcome.comparisons, conditions, given.keep, report.RESULTS[given.keep], report.PAGE)
