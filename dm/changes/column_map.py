@@ -91,9 +91,9 @@ def map_columns(
             there = (
                 _in_its_words(column, place)
                 if server.stores_texts_in_utf8
-                else _as_text(column)
-                if server.json_is_text
                 else None
+                if server.has_gb18030
+                else _as_text(column)
             )
             zoned = moment is not None and place.base == "timestamp"
             if moment is not None and zoned:

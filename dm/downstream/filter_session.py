@@ -45,7 +45,6 @@ _MODES: Final[tuple[str, ...]] = (
     *("NO_UNSIGNED_SUBTRACTION", "NO_ZERO_IN_DATE", "NO_ZERO_DATE", "ALLOW_INVALID_DATES", "REAL_AS_FLOAT"),
     "PAD_CHAR_TO_FULL_LENGTH",
 )
-# Too many digits of a second: MySQL rounds and MariaDB cuts them off, if no mode says the opposite.
 
 # The session has no schema in which the server could look for a function that is not its own.
 _UNKNOWN_FUNCTION: Final = (1046, 1305)

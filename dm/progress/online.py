@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from dm.downstream.connection import TargetConnection
@@ -23,6 +23,8 @@ from dm.mysql.binlog.reader import Query
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
 from dm.progress.tables import SubtaskKey, existing_tables, reads
+
+_CONTEXT = frozenset(field.name for field in fields(SourceContext))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,12 @@ class StoredStatement:
     def query(self) -> Query:
         """The event's session; the statement runs in it."""
         return Query("", self.text.encode(), self.session, self.timestamp, 0, 0, 0)
+
+    @classmethod
+    def from_json(cls, text: str, stored: Mapping[str, Any]) -> StoredStatement:
+        """The inverse of what `OnlineRecord.to_json` stores; a context had a field more once."""
+        known = {name: stored["context"][name] for name in _CONTEXT & stored["context"].keys()}
+        return cls(text, SourceContext(**known), stored["timestamp"], _session(stored["session"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +86,7 @@ class OnlineRecord:
         """The inverse of `to_json`."""
         found = json.loads(text)
         statements = tuple(
-            StoredStatement(
-                statement, SourceContext(**session["context"]), session["timestamp"], _session(session["session"])
-            )
+            StoredStatement.from_json(statement, session)
             for statement, session in zip(found["ddls"], found["sessions"], strict=True)
         )
         return cls(statements, None if found["moved"] is None else TableName(*found["moved"]))

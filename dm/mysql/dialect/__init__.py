@@ -31,7 +31,7 @@ def dialect(flavor: Flavor, version: int | None = None) -> Dialect:
 def flavor_of(version: str) -> Flavor:
     """Which server calls itself this: `SELECT VERSION()`, its greeting, a binlog's first event."""
     text = version.lower()
-    return "tidb" if "-tidb-" in text else "mariadb" if "mariadb" in text else "mysql"
+    return "tidb" if "tidb" in text else "mariadb" if "mariadb" in text else "mysql"
 
 
 def flavor_named(name: object) -> Flavor:

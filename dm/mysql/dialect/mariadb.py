@@ -27,6 +27,9 @@ class MariaDB(Dialect):
     renames_temporaries = ALWAYS
 
     gtids_have_domains = ALWAYS
+    gtid_begins = ALWAYS
+    asks_capability = ALWAYS
+    has_server_uuid = NEVER  # 10 and 11
     snapshot_tells_position = ALWAYS
     commits_before_gtid = ALWAYS
     applier = "BINLOG REPLAY"
@@ -50,6 +53,7 @@ class MariaDB(Dialect):
     sets_explicit_timestamps = Since(101000)  # before, the variable is one for the whole server
     null_is_now = ALWAYS
 
+    has_gb18030 = NEVER
     has_uca1400 = Since(101001)  # MDEV-27009
     unicode_is_uca1400 = Since(110501)
     chooses_collations = Since(110201)

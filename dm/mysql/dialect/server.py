@@ -93,6 +93,11 @@ class Dialect:
 
     gtids_have_domains: Since = NEVER
     """A GTID is domain, server and number (0-1-5), each transaction has one, and no set says what is purged."""
+    gtid_begins: Since = NEVER
+    """The event of a GTID begins the transaction; elsewhere a BEGIN does."""
+    asks_capability: Since = NEVER
+    """It sends GTIDs and annotations to a replica that says it knows them."""
+    has_server_uuid: Since = ALWAYS
     snapshot_tells_position: Since = NEVER
     """A consistent snapshot says at which file and offset it stands (binlog_snapshot_file)."""
     commits_before_gtid: Since = NEVER
@@ -180,8 +185,6 @@ class Dialect:
     """Variables for collations and lc_time_names take numbers."""
     rounds_fractions: Since = ALWAYS
     """Too many digits of a second are rounded; else they are cut off. `fraction_mode` says the opposite."""
-    only_rounds: Since = NEVER
-    """There is no such mode."""
     fraction_mode: ClassVar[str]
     fraction_bit: ClassVar[int]
     """Of that mode, in a query event."""
@@ -226,6 +229,7 @@ class Dialect:
     """Documents can be compared in one form; else by what expressions make of them."""
     casts_cut_texts: Since = NEVER
     """CAST AS BINARY gives as many bytes as the text may have characters at most."""
+    has_gb18030: Since = ALWAYS
     stores_texts_in_utf8: Since = NEVER
     """Texts of latin1 are kept in UTF-8, and CONVERT takes them for ASCII; a literal's bytes stay as they are."""
     numbers_wide_sets: Since = ALWAYS

@@ -54,7 +54,6 @@ class TiDB(MySQL):
 
     takes_collation_numbers = NEVER
     has_fraction_mode = NEVER
-    only_rounds = ALWAYS
 
     tells_index_expressions = ALWAYS
     tells_column_collations = NEVER

@@ -54,9 +54,7 @@ def _like(operation: CreateTable, around: SchemaState, flavor: Flavor) -> TableS
     if model is None:
         raise OperationRefused(f"the structure of {operation.like} is not known")
     checks = model.checks
-    if dialect(
-        flavor
-    ).names_checks_after_table:  # all get new names (Reference Manual, "CREATE TABLE ... LIKE Statement")
+    if dialect(flavor).names_checks_after_table:  # Reference Manual, "CREATE TABLE ... LIKE Statement"
         checks = tuple(f"{operation.table.table}_chk_{number + 1}" for number in range(len(checks)))
     return replace(model, name=operation.table, foreign_keys=(), checks=checks, kept=())
 

@@ -236,7 +236,7 @@ class TransactionAssembler:
         self._announced_only = event.alter_phase in ("start", "rollback")
         self._items.discard()
         self._forget_progress()
-        begins = self._gtid is not None and dialect(self._gtid.flavor).gtids_have_domains
+        begins = self._gtid is not None and dialect(self._gtid.flavor).gtid_begins
         self._in_transaction = begins and not event.is_ddl_standalone
         self._open = True
         self._size = 0

@@ -120,7 +120,7 @@ class DumpStream:
             ("SET @source_binlog_checksum = @@global.binlog_checksum", ()),
             ("SET @slave_uuid = %s, @replica_uuid = %s", (uuid, uuid)),
         ]
-        if dialect(flavor).gtids_have_domains:
+        if dialect(flavor).asks_capability:
             statements.append(("SET @mariadb_slave_capability = 4", ()))
             if isinstance(self._start, GtidSet):
                 statements.append(("SET @slave_connect_state = %s", (str(self._start),)))
@@ -164,7 +164,7 @@ class DumpStream:
             )
         else:
             file, offset = ("", 4) if isinstance(self._start, GtidSet) else self._start
-            flags = _SEND_ANNOTATE if dialect(flavor).gtids_have_domains else 0
+            flags = _SEND_ANNOTATE if dialect(flavor).asks_capability else 0
             # The protocol has no room for a larger offset: the file is read from its start, and the owner skips.
             asked = offset if offset <= LARGEST_OFFSET else 4
             body = struct.pack("<BIHI", COMMAND.COM_BINLOG_DUMP, asked, flags, server_id) + file.encode()

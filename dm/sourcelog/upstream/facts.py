@@ -107,8 +107,8 @@ def _variables(connection: Connection, wanted: Iterable[str]) -> dict[str, str]:
 
 def _uuid(found: Mapping[str, str]) -> str:
     """What identifies a server."""
-    if dialect(flavor_of(found["version"])).gtids_have_domains:
-        # MariaDB 10 has no server uuid. DM names such a server by its domain and server id.
+    if not dialect(flavor_of(found["version"])).has_server_uuid:
+        # DM names such a server by its domain and server id.
         return f"{int(found['gtid_domain_id'])}-{int(found['server_id'])}"
     uuid = found["server_uuid"].lower()
     if not _UUID.fullmatch(uuid):  # it becomes the name of a directory

@@ -115,7 +115,7 @@ class DdlSession:
             self._demand_utf8(statement, query)
         if self._old_mode is None and not self._facts.utf8_is_utf8mb3:
             self._refuse_utf8(statement)
-        if self._cuts_off(query.sql_mode or 0):
+        if self._takes_fractions_otherwise(query.sql_mode or 0):
             self._refuse_fractions(statement)
         self._set(self._settings(statement, query))
         try:
@@ -207,13 +207,16 @@ class DdlSession:
                 why = f"{token.text} means utf8mb4 at the source (old_mode) and utf8mb3 at the target"
                 raise DMError("ddl-not-understood", statement=statement, why=why)
 
-    def _cuts_off(self, bits: int) -> bool:
-        """Whether the source's session cut off too many digits of a second, where the target can only round."""
-        source = self._facts.dialect
-        return self._connection.dialect.only_rounds and bool(bits & source.fraction_bit) is source.rounds_fractions
+    def _takes_fractions_otherwise(self, bits: int) -> bool:
+        """Whether the source's session rounded what the target can only cut off, or the reverse."""
+        source, there = self._facts.dialect, self._connection.dialect
+        rounded = source.rounds_fractions is not bool(bits & source.fraction_bit)
+        return not there.has_fraction_mode and rounded is not there.rounds_fractions
 
     def _refuse_fractions(self, statement: str) -> None:
-        """TiDB has no mode in which it cuts them off; in a definition only a default has any."""
+        """In a definition only a default has any."""
+        there = self._connection.dialect
+        here, source = ("rounds", "cut off") if there.rounds_fractions else ("cuts off", "rounded")
         tokens = list(tokenize(statement, self.context))
         for at, token in enumerate(tokens):
             if token.upper not in _FRACTIONAL:
@@ -225,7 +228,7 @@ class DdlSession:
                     break
                 fraction = _FRACTION.search(value.text) if word.upper == "DEFAULT" else None
                 if fraction is not None and len(fraction[1].rstrip("0")) > digits:
-                    what = f"TiDB rounds the fraction of a second in {value.text}, which the source cut off"
+                    what = f"{there.title} {here} the fraction of a second in {value.text}, which the source {source}"
                     raise DMError("ddl-values-differ", what=what, statement=statement)
 
     def _set(self, values: Mapping[str, object]) -> None:

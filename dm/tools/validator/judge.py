@@ -33,6 +33,7 @@ from dm.mysql.equality.structure import ColumnFacts
 from dm.mysql.equality.values import ComparedValue, Side, parts, same_text, shown
 from dm.mysql.schema.show import column_text, type_text
 from dm.mysql.schema.table import Column, TableSchema
+from dm.mysql.sql.context import version_number
 from dm.mysql.sql.literal import statements
 from dm.progress.validator.errors import ErrorKind
 from dm.sourcelog.upstream.connection import Connection, fetch
@@ -169,8 +170,7 @@ class Judge:
             version, packet = fetch(session, "SELECT VERSION(), @@max_allowed_packet", role="target")[0]
             text = version.decode() if isinstance(version, bytes) else str(version)
             self._flavor, self._packet = flavor_of(text), int(packet)
-            number = int("".join(part.zfill(2) for part in text.split("-")[0].split(".")[:3]))
-            self._typed = self.json_types and dialect(self._flavor, number).tells_json_types
+            self._typed = self.json_types and dialect(self._flavor, version_number(text)).tells_json_types
             fetch(session, f"{_INSERTING}, foreign_key_checks = 0", role="target")
             fetch(session, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED", role="target")
             try:

@@ -16,6 +16,7 @@ from dm.mysql.dialect import Flavor, dialect, flavor_of
         ("5.5.5-10.6.12-MariaDB-log", "mariadb"),
         ("8.0.11-TiDB-v8.5.0", "tidb"),
         ("5.7.25-TiDB-v6.5.0-serverless", "tidb"),
+        ("8.0.11-TiDB", "tidb"),  # as its `server-version` may be set
     ],
 )
 def test_a_version_says_it(version: str, flavor: Flavor) -> None:

@@ -269,4 +269,13 @@ def test_a_record_comes_back_from_its_stored_form() -> None:
     assert stored.query.session == SESSION
 
 
+def test_a_record_that_has_more_of_a_session_is_read() -> None:
+    """As one that was stored when a flag told a TiDB from a MySQL, and an online DDL was under way."""
+    (piece,) = split("ALTER TABLE `_t_gho` ADD a INT", SourceContext("mysql", 90704, "s"))
+    record = OnlineRecord((StoredStatement.of(piece, Query("s", b"", SESSION, 4711, 0, 0, 0)),))
+    stored = record.to_json(GHOST).replace('{"flavor":', '{"tidb": false, "flavor":')
+    assert '"tidb"' in stored
+    assert OnlineRecord.from_json(stored) == record
+
+
 CONTEXT_ANSI = SourceContext("mysql", 90704, "s", ansi_quotes=True, no_backslash_escapes=True)

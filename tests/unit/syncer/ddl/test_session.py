@@ -255,11 +255,25 @@ WHOLE = (
 
 
 @pytest.mark.parametrize(
-    ("flavor", "mode", "refused"),
-    [("mariadb", 0, True), ("mariadb", 1 << 34, False), ("mysql", 0, False), ("mysql", 1 << 32, True)],
+    ("flavor", "mode", "there", "refused"),
+    [
+        ("mariadb", 0, (80011, "8.0.11-TiDB-v8.5.0"), True),
+        ("mariadb", 1 << 34, (80011, "8.0.11-TiDB-v8.5.0"), False),
+        ("mysql", 0, (80011, "8.0.11-TiDB-v8.5.0"), False),
+        ("mysql", 1 << 32, (80011, "8.0.11-TiDB-v8.5.0"), True),
+        ("mariadb", 0, (50744, "5.7.44"), True),
+        ("mariadb", 1 << 34, (50744, "5.7.44"), False),
+        ("mysql", 0, (50744, "5.7.44"), False),
+        ("mariadb", 0, (80000, "8.0.0"), False),  # it has the mode
+        ("mysql", 0, (100338, "10.3.38-MariaDB"), True),
+        ("mysql", 1 << 32, (100338, "10.3.38-MariaDB"), False),
+        ("mysql", 0, (100401, "10.4.1-MariaDB"), False),
+    ],
 )
-def test_a_fraction_that_tidb_would_round_is_refused(flavor: Flavor, mode: int, refused: bool) -> None:
-    target = _Target("mysql", version=80011, version_text="8.0.11-TiDB-v8.5.0")
+def test_a_fraction_that_the_target_can_only_take_otherwise_is_refused(
+    flavor: Flavor, mode: int, there: tuple[int, str], refused: bool
+) -> None:
+    target = _Target("mysql", version=there[0], version_text=there[1])
     session = _session(target, flavor=flavor)
     session.execute(WHOLE, _query(sql_mode=mode))
     if refused:
