@@ -22,7 +22,7 @@ from dm.mysql.binlog.query import QuerySession
 from dm.mysql.binlog.reader import Query
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
-from dm.progress.tables import SubtaskKey, existing_tables, reads
+from dm.progress.tables import SubtaskKey, reads
 
 _CONTEXT = frozenset(field.name for field in fields(SourceContext))
 
@@ -102,9 +102,7 @@ def _tuples(value: Any) -> Any:
 
 @reads(lambda key: key.online)
 def read_online(connection: TargetConnection, key: SubtaskKey) -> dict[TableName, OnlineRecord]:
-    """All that is stored."""
-    if key.online not in existing_tables(connection, key):
-        return {}
+    """All that is stored; the table exists (`create_tables`)."""
     rows = connection.query(
         f"SELECT ghost_schema, ghost_table, ddls FROM {key.online.sql} WHERE id = %s", (key.source_id,)
     )

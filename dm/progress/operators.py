@@ -23,7 +23,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim, read_position
-from dm.progress.tables import SubtaskKey, existing_tables, reads
+from dm.progress.tables import SubtaskKey, reads
 
 Action = Literal["skip", "replace", "inject"]
 PieceNumber = tuple[int, int]  # that of its statement, and its own in it
@@ -73,9 +73,7 @@ class Operator:
 
 @reads(lambda key: key.operator)
 def read_operators(connection: TargetConnection, key: SubtaskKey) -> list[Operator]:
-    """All stored operators, by file and offset."""
-    if key.operator not in existing_tables(connection, key):
-        return []
+    """All stored operators, by file and offset; the table exists (`create_tables`)."""
     rows = connection.query(
         f"SELECT server_uuid, binlog_name, binlog_pos, action, statements, done FROM {key.operator.sql} WHERE id = %s",
         (key.source_id,),

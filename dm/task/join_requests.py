@@ -25,7 +25,7 @@ from dm.progress.joining.steps import (
     move,
 )
 from dm.progress.online import read_online
-from dm.progress.tables import SubtaskKey
+from dm.progress.tables import SubtaskKey, existing_tables
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.upstream.facts import list_tables
 from dm.sourcelog.upstream.row_session import question_session
@@ -197,8 +197,10 @@ def _demand_able(config: SubtaskConfig, table: TableName) -> None:
 
 def _demand_no_copy(connection: TargetConnection, config: SubtaskConfig, tables: Sequence[TableName]) -> None:
     """Raise DMError while a tool of online DDL is at work on one of the tables."""
-    rules = TableRules(config)
-    for ghost in read_online(connection, key_of(config)):
+    rules, key = TableRules(config), key_of(config)
+    if key.online not in existing_tables(connection, key):
+        return
+    for ghost in read_online(connection, key):
         real = rules.online.real(ghost)
         if real in tables:
             why = f"an online schema change of it is under way ({ghost.sql})"
