@@ -2,7 +2,7 @@
 
 A TiDB compares such values by their names. So an UPDATE from one to the other leaves the column, and its place in the
 keys, as it was, and says that it has found its row; a REPLACE leaves a row alone that differs in nothing else
-(tested with the server that `make tidb` builds: `tests/live/syncer/test_tidb.py`). Read and inserted they are two.
+(tested with the server that `make tidb` builds: `tests/live/syncer/tidb/test_tidb.py`). Read and inserted they are two.
 MySQL and MariaDB compare the numbers. Rows of tables that have such columns are removed, and written anew.
 """
 

@@ -1,6 +1,6 @@
 """A TiDB that is killed in phases that use Spark: a load's ends, tables that join.
 
-A load's parts: test_outages.py. Phases without Spark: tests/live/syncer/test_tidb_killed_phases.py.
+A load's parts: test_outages.py. Phases without Spark: tests/live/syncer/tidb/test_tidb_killed_phases.py.
 """
 
 from __future__ import annotations

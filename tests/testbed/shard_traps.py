@@ -1,4 +1,4 @@
-"""Traps of DM's users, as runs of two sources with shards that are merged: `tests/live/syncer/test_shard_traps.py`."""
+"""Traps of DM's users, as runs of two sources with merged shards: `tests/live/syncer/shards/test_shard_traps.py`."""
 
 from __future__ import annotations
 

@@ -10,8 +10,8 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.planner import DiffPlanner, PlannedTable
-from tests.live.syncer.test_optimistic_shards import optimistic
-from tests.live.syncer.test_shards import wait_for_rows
+from tests.live.syncer.shards.test_optimistic_shards import optimistic
+from tests.live.syncer.shards.test_shards import wait_for_rows
 from tests.testbed.diffing import differences
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync

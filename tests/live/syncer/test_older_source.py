@@ -19,8 +19,8 @@ from dm.sourcelog.upstream.connection import connect, fetch
 from dm.sourcelog.upstream.facts import binlog_end, read_facts
 from dm.sourcelog.upstream.row_session import question_session
 from dm.sourcelog.upstream.snapshot import lower_bound
+from tests.live.syncer.ddl.test_server_written import STATEMENTS, write
 from tests.live.syncer.test_follow import identical
-from tests.live.syncer.test_server_written import STATEMENTS, write
 from tests.testbed.diffing import differences
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.migration import Migration

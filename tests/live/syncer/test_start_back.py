@@ -14,7 +14,7 @@ from dm.position import Position
 from dm.progress.checkpoint import begin_at, read_checkpoint
 from dm.rules.table_rules import TableRules
 from dm.task.progress import key_of
-from tests.live.syncer.test_ordered_tables import CHANGES, caught_up, create, killed, merging, stored
+from tests.live.syncer.apply.test_ordered_tables import CHANGES, caught_up, create, killed, merging, stored
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for
 

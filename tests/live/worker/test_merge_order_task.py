@@ -10,7 +10,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.mysql.dialect import Flavor
-from tests.live.syncer.test_merge_order import ROWS, Moves, content
+from tests.live.syncer.order.test_merge_order import ROWS, Moves, content
 from tests.live.syncer.test_operators import place
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import SchemaFactory

@@ -1,0 +1,1 @@
+"""Rows at the target: how they are found, written and counted."""

@@ -1,0 +1,1 @@
+"""DDL of the source at the target."""

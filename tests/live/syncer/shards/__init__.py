@@ -1,0 +1,1 @@
+"""Shards that routes merge, in both modes."""

@@ -1,0 +1,1 @@
+"""A TiDB as the target."""
