@@ -115,14 +115,14 @@ def working(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Following
 
 def test_a_run_is_asked_that_began_while_two_others_ended(working: Callable[..., Following]) -> None:
     following = working(ends_first, ends_first, answers(True), answers([]))
-    assert following.skip()["sources"]
+    assert following.skip()["sources"][0]["result"]
     assert following.asked == [(1, "passed"), (2, "passed"), (3, "passed"), (3, "binlog")]
     assert following.job.resumed_at is None
 
 
 def test_a_run_that_is_just_starting_is_asked_again(working: Callable[..., Following]) -> None:
     following = working(is_not_there, is_not_there, answers(True), is_not_there, answers([]))
-    assert following.skip()["sources"]
+    assert following.skip()["sources"][0]["result"]
     assert [what for _, what in following.asked] == ["passed"] * 3 + ["binlog"] * 2
 
 
@@ -130,7 +130,7 @@ def test_a_run_that_ends_while_it_is_asked_leaves_the_question_to_the_daemon(
     working: Callable[..., Following],
 ) -> None:
     following = working(ends_first, answers(True), fails_first)
-    assert following.skip()["sources"]
+    assert following.skip()["sources"][0]["result"]
     assert following.asked[-1] == (None, "failing at b.000001:99")
 
 
