@@ -4,11 +4,15 @@ A statement that takes a partition's rows away (DROP, TRUNCATE, EXCHANGE PARTITI
 table has those of several shards, one statement is executed for all, and it must take from the target the rows that
 each shard lost by it: so every shard's partition has to be the target's.
 
-That is a proof or a refusal. The rule that finds a row's partition must have the same text. Of a RANGE a partition ends
-before its value and begins at the one of the partition before; a LIST's has its own values, and DEFAULT has what all
-others leave; a HASH's or KEY's depends on their number. Values are one where their texts are, or where both are whole
-numbers and equal: a statement has `TO_DAYS('2026-01-01')`, and the server prints 740257 of it. The target computes
-that, of functions which depend on nothing but their arguments. UNIX_TIMESTAMP depends on the session's time zone.
+In a merge that is a proof or a refusal. The rule that finds a row's partition must have the same text. Of a RANGE a
+partition ends before its value and begins at the one of the partition before; a LIST's has its own values, and DEFAULT
+has what all others leave; a HASH's or KEY's depends on their number. Values are one where their texts are, or where
+both are whole numbers and equal: a statement has `TO_DAYS('2026-01-01')`, and the server prints 740257 of it. The
+target computes that, of functions which depend on nothing but their arguments. UNIX_TIMESTAMP depends on the session's
+time zone.
+
+A table that is not merged may have been made at the target by hand. There a name means other rows where values are
+surely others, not where they can't be told: a rotation by UNIX_TIMESTAMP would never go on.
 
 Placed otherwise are rows, too, whatever the values say, where a server finds the partition by another method, another
 number of partitions of a HASH or KEY, or a column that is compared otherwise: a KEY hashes the bytes of numbers, and a
@@ -41,6 +45,8 @@ _CONSTANT: Final = frozenset(
      "MINUTE", "MOD", "MONTH", "QUARTER", "SECOND", "TIME_TO_SEC", "TO_DAYS", "TO_SECONDS", "WEEKDAY", "YEAR"},
 )  # fmt: skip
 
+_WORDS: Final = ("MAXVALUE", "NULL", "DEFAULT")  # values that are no expressions
+
 
 def differing_rows(own: TableSchema, target: TableSchema, names: Iterable[str], number: Number) -> str:
     """Why partitions of these names may have other rows in the target's table; empty where they have the same.
@@ -50,6 +56,19 @@ def differing_rows(own: TableSchema, target: TableSchema, names: Iterable[str], 
     here, there = Partitions.of(own), Partitions.of(target)
     for name in names:
         if _place(there, name) is not None and (why := _Compared(here, there, number).differing(name)):
+            return why
+    return ""
+
+
+def other_values(source: TableSchema, target: TableSchema, names: Iterable[str], number: Number) -> str:
+    """Why partitions of a RANGE or LIST of these names surely have other rows in the target's table; else empty."""
+    here, there = Partitions.of(source), Partitions.of(target)
+    compared = _Compared(here, there, number)
+    if not here.rule or not there.rule:
+        return ""
+    for name in names:
+        mine, theirs = _place(here, name), _place(there, name)
+        if mine is not None and theirs is not None and (why := compared.surely_differing(mine, theirs)):
             return why
     return ""
 
@@ -89,6 +108,34 @@ class _Compared:
             if one[0].lower() != other[0].lower() or not self._same(one[1], other[1]):
                 return f"{_text(one)} in the shard, {_text(other)} at the target"
         return ""
+
+    def surely_differing(self, mine: int, theirs: int) -> str:
+        """Why two partitions of the same method have other rows for certain."""
+        own, target = self._own, self._target
+        one, other = own.listed[mine], target.listed[theirs]
+        if self._others(one[1], other[1]):
+            return f"{_text(one)} at the source, {_text(other)} at the target"
+        if one[1][:1] == ("<",) and self._others(_bound(own, mine), _bound(target, theirs)):
+            begins = f"{_shown(own, mine)} at the source, {_shown(target, theirs)} at the target"
+            return f"partition {one[0]} begins at {begins}"
+        return ""
+
+    def _others(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+        """Whether values are others, and each of both is known."""
+        ours, theirs = ([self._told(text) for text in each[1:]] for each in (one, other))
+        if None in ours or None in theirs:
+            return False
+        return {*ours} != {*theirs} if one[:1] == ("in",) else ours != theirs
+
+    def _told(self, text: str) -> int | str | None:
+        """What tells one value from another; None where it can't be told. A moment may be written in several ways."""
+        value = self._value(text)
+        if isinstance(value, int) or text.upper() in _WORDS:
+            return value
+        if [token.kind for token in _tokens(text)] != ["string"]:
+            return None
+        seconds = self._number(f"TO_SECONDS({text})")
+        return text if seconds is None else f"second {seconds}"
 
     def _same(self, one: tuple[str, ...], other: tuple[str, ...]) -> bool:
         if one == other:

@@ -335,6 +335,11 @@ class DdlSession:
         """Whether the target's table has so many rows, or more, for which the condition is true."""
         return len(self._connection.query(f"SELECT 1 FROM {table.sql} WHERE {condition} LIMIT {count}")) == count
 
+    def number(self, expression: str) -> int | None:
+        """The whole number that the target makes of an expression without names; None where it is another value."""
+        value = self._connection.query(f"SELECT {expression}")[0][0]
+        return value if isinstance(value, int) else None
+
     def unknown_charsets(self, names: Collection[str]) -> list[str]:
         """Of these character sets, in lower case, those that the target has not."""
         if not names:

@@ -38,7 +38,8 @@ from dm.mysql.schema.draft import OperationRefused
 from dm.mysql.schema.effect import expected_after
 from dm.mysql.schema.exact_default import exact_default
 from dm.mysql.schema.interpretation import SchemaState, interpret
-from dm.mysql.schema.partition_rows import placed_otherwise
+from dm.mysql.schema.partition import losing_rows
+from dm.mysql.schema.partition_rows import other_values, placed_otherwise
 from dm.mysql.schema.table import Column, Index, TableSchema
 from dm.mysql.schema.tracker import SchemaTracker
 from dm.mysql.schema.translation import charsets
@@ -127,6 +128,8 @@ def refuse_other_partitions(checked: CheckedStep) -> None:
         source, session = checked.source.tracker.get(piece.table), checked.target.session
         other = not same_family(piece.context.flavor, session.context.flavor)
         why = placed_otherwise(source, target, other=other, server=session.context.dialect)
+        if not why and source is not None:
+            why = other_values(source, target, losing_rows(piece), session.number)
     elif verb == "DROP" and not target.partitions:
         why = "the target's table has none"  # it does not have those that go, so the statement would count as done
     else:

@@ -76,6 +76,13 @@ BY_RANGE = " PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (9), PARTITIO
     ("there", "here", "value", "operation", "why"),
     [
         (RANGE.format(BY_RANGE), RANGE.format(""), "1", "DROP PARTITION p", "has none"),
+        (
+            RANGE.format(BY_RANGE),
+            RANGE.format(BY_RANGE.replace("9)", "50)", 1)),
+            "20",
+            "DROP PARTITION p",
+            "VALUES LESS THAN (9) at the source, PARTITION p VALUES LESS THAN (50) at the target",
+        ),
         (HASH.format(3), HASH.format(4), "1", "TRUNCATE PARTITION p1", "3 at the source, 4 at the target"),
         (HASH.format(3), HASH.format(3).replace("HASH", "KEY"), "1", "TRUNCATE PARTITION p1", "by HASH at the source"),
         (

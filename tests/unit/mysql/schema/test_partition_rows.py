@@ -8,7 +8,7 @@ from dm.mysql.schema.charset import Collated
 from dm.mysql.schema.interpretation import SchemaState, interpret
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.partition import losing_rows
-from dm.mysql.schema.partition_rows import differing_rows
+from dm.mysql.schema.partition_rows import differing_rows, other_values
 from dm.mysql.schema.serial import schema_from_json, schema_to_json
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
@@ -16,6 +16,10 @@ from dm.mysql.sql.piece import Piece
 
 CONTEXT = SourceContext("mysql", 90700, "d")
 DAYS = {"to_days ( '2026-01-01' )": 739_982, "to_days ( '2026-02-01' )": 740_013, "2 * 5": 10}
+SECONDS = {
+    "TO_SECONDS('2026-01-01')": 63_934_444_800, "TO_SECONDS('2026-01-01 00:00:00')": 63_934_444_800,
+    "TO_SECONDS('2026-02-01')": 63_937_123_200,
+}  # fmt: skip
 
 
 def table(partitioning: str) -> TableSchema:
@@ -91,6 +95,36 @@ def test_the_same_rows_however_they_are_written(own: str, target: str) -> None:
 def test_what_is_not_surely_the_same_has_a_reason(own: str, target: str) -> None:
     assert why(table(own), table(target), "p1")
     assert own == "" or why(table(target), table(own), "p1")
+
+
+DATES = (
+    "PARTITION BY RANGE COLUMNS (d) (PARTITION p0 VALUES LESS THAN ('2026-01-01'),"
+    " PARTITION p1 VALUES LESS THAN (MAXVALUE))"
+)
+TEXTS = "PARTITION BY LIST COLUMNS (c) (PARTITION p0 VALUES IN ('x'), PARTITION p1 VALUES IN ('a', NULL))"
+STAMPS = "PARTITION BY RANGE (UNIX_TIMESTAMP(d)) (PARTITION p1 VALUES LESS THAN (UNIX_TIMESTAMP('2026-02-01')))"
+
+
+@pytest.mark.parametrize(
+    ("own", "target", "surely"),
+    [
+        (RANGE, RANGE, False),
+        (RANGE, RANGE.replace("20", "21"), True),
+        (RANGE, RANGE.replace("10", "11"), True),  # where p1 begins
+        (RANGE, RANGE.replace("20", "MAXVALUE"), True),
+        (LIST, LIST.replace("3, 4", "4, 3"), False),
+        (LIST, LIST.replace("3, 4", "3"), True),
+        (DATES, DATES.replace("2026-01-01", "2026-01-01 00:00:00"), False),  # as a server prints it
+        (DATES, DATES.replace("2026-01-01", "2026-02-01"), True),
+        (TEXTS, TEXTS.replace("'a'", "'b'"), True),
+        (TEXTS, TEXTS.replace("'a'", "0x61"), False),  # which is told by no text
+        (STAMPS, STAMPS.replace("UNIX_TIMESTAMP('2026-02-01')", "1769904000"), False),
+        ("", RANGE, False),
+    ],
+)
+def test_a_table_of_its_own_is_refused_for_what_is_surely_other(own: str, target: str, surely: bool) -> None:
+    for one, other in ((own, target), (target, own)):
+        assert bool(other_values(table(one), table(other), ["p1"], SECONDS.get)) is surely
 
 
 def test_a_partition_that_the_target_lacks_is_its_servers_matter() -> None:
