@@ -34,6 +34,7 @@ _OF_NO_TASK = SubtaskKey("", "", "")
 _BESIDE_ROWS = tuple(
     table.table for table in (_OF_NO_TASK.worker, _OF_NO_TASK.table("loader_checkpoint"), _OF_NO_TASK.replay)
 )
+_ABSENT = (1146, 1049)  # no such table, no such schema
 
 
 class BroughtBack:
@@ -75,7 +76,10 @@ def asking(source: Callable[[], Connection], target: Endpoint) -> BroughtBack:
 
 
 def reads_server(source: Connection, checkpoint: TableName, server: Connection, facts: ServerFacts) -> bool:
-    """Whether a source's checkpoint table is of a task that reads this server, or one whose transactions it has."""
+    """Whether a source's checkpoint table is of a task that reads this server, or one whose transactions it has.
+
+    Raises DMError `privilege-missing` where the source's account may not read it: that it is not listed proves nothing.
+    """
     if not facts.dialect.has_binlog:
         return False
     columns = fetch(
@@ -85,7 +89,12 @@ def reads_server(source: Connection, checkpoint: TableName, server: Connection, 
         (*checkpoint,),
     )
     if not columns:
-        return False  # gone, hidden from this account, or of DM itself, which does not say which server it reads
+        try:
+            fetch(source, f"SELECT 1 FROM {checkpoint.sql} LIMIT 0")
+        except DMError as error:
+            if error.server_errno not in _ABSENT:
+                raise
+        return False  # gone, or of DM itself, which does not say which server it reads
     places = fetch(source, f"SELECT server_uuid, binlog_gtid FROM {checkpoint.sql} WHERE is_global", None)
     return any(_is_server(server, facts, str(uuid), str(gtids or "")) for uuid, gtids in places)
 

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 from dm.clock import Clock
+from dm.config.endpoint import Endpoint
 from dm.config.references import StartPoint
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.ident import TableName
+from dm.progress.brought_back import reads_server
+from dm.sourcelog.upstream.connection import connect
 from dm.task.precheck.context import Answers, Context
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import open_server
 from dm.task.precheck.way_back import READ_SECONDS, nothing_returned
+from dm.task.progress import key_of
 from tests.testbed.fake_clock import FakeClock
-from tests.testbed.sync import running_sync, subtask_for
+from tests.testbed.sync import endpoint_of, running_sync, subtask_for
 
 pytestmark = pytest.mark.live
 
@@ -102,6 +108,30 @@ def test_a_run_that_was_started_all_the_same_pauses_before_them(
         assert f"{name}.t that task {name}_back brought" in raised.value.message
     assert second.query(f"SELECT v FROM {name}.u") == ((2,),), "what precedes is applied"
     assert sorted(second.query(f"SELECT v FROM {name}.t")) == [(1,), (3,)]
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_a_source_account_that_may_not_read_the_progress_is_refused_by_name(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str
+) -> None:
+    """It was told that there is none, and rows would have come twice."""
+    first, second = upstreams
+    back = subtask_for(second, first, name, task=f"{name}_back", meta=end_of(second))
+    with running_sync(back) as sync:
+        sync.wait_synced()
+    checkpoint, account = key_of(back).checkpoint, Endpoint(host=first.host, port=first.port, user=name)
+    first.execute(f"CREATE USER {name}", f"GRANT SELECT ON {name}.* TO {name}")
+    try:
+        with closing(connect(account)) as source, open_server(endpoint_of(second), "target") as server:
+            with pytest.raises(DMError) as raised:
+                reads_server(source, checkpoint, server.connection, server.facts)
+            assert raised.value.name == "privilege-missing"
+            first.execute(f"GRANT SELECT ON {checkpoint.schema}.* TO {name}")
+            assert reads_server(source, checkpoint, server.connection, server.facts)
+            gone = TableName(checkpoint.schema, "gone_syncer_checkpoint")
+            assert not reads_server(source, gone, server.connection, server.facts)
+    finally:
+        first.execute(f"DROP USER {name}")
 
 
 def test_a_check_ends_when_it_has_read_for_long(upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str) -> None:

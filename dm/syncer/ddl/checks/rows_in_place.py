@@ -26,7 +26,7 @@ where a TIMESTAMP may be NULL no more. What the statements alone tell is known b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
@@ -36,7 +36,7 @@ from dm.ident import Ident, TableName
 from dm.mysql.dialect.pair import same_family, same_server
 from dm.mysql.schema.draft import OperationRefused
 from dm.mysql.schema.effect import expected_after
-from dm.mysql.schema.exact_default import exact_default
+from dm.mysql.schema.exact_default import exact_default, loses_digits
 from dm.mysql.schema.interpretation import SchemaState, interpret
 from dm.mysql.schema.partition import losing_rows
 from dm.mysql.schema.partition_rows import other_values, placed_otherwise
@@ -56,6 +56,7 @@ from dm.mysql.sql.operation import (
 )
 from dm.mysql.sql.own_values import OwnValues, numbered, own_values
 from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.token import Token
 from dm.rules.table_rules import RowEvent, TableRules
 from dm.syncer.ddl.session import DdlSession
 from dm.syncer.ddl.step import CheckedStep
@@ -143,10 +144,16 @@ def _computed(piece: Piece, target: TableSchema, after: TableSchema | None) -> s
     for operation in piece.operations:
         if isinstance(operation, AddColumn):
             column = None if after is None else after.column(operation.column)
-            exact = "DEFAULT" not in operation.definition.words if column is None else exact_default(column, target)
-            if not exact:
+            words, tokens = operation.definition.words, operation.definition.tokens
+            exact = "DEFAULT" not in words if column is None else exact_default(column, target)
+            if not exact or (column is not None and loses_digits(column, _default_of(tokens))):
                 return operation.column
     return None
+
+
+def _default_of(definition: Sequence[Token]) -> Sequence[Token]:
+    """What stands after DEFAULT."""
+    return next((definition[at + 1 :] for at, token in enumerate(definition) if token.upper == "DEFAULT"), ())
 
 
 def _taken(routed: Piece) -> tuple[str, list[TableName]]:
