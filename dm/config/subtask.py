@@ -19,7 +19,7 @@ from dm.config.syncer import CommitTimeOrder, SyncerConfig
 from dm.config.validator import ValidatorConfig
 from dm.unit import JSON
 
-# A part of a task's tables: those that are loaded beside its stream (`dm.progress.joining.steps`).
+# A part of a task's tables: those that are loaded beside its stream (`dm.progress.joining`).
 
 
 class Share(BaseModel):

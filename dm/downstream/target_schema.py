@@ -1,28 +1,21 @@
-"""Structures of the target's tables, as the target itself tells them.
+"""Structures of the target's tables, as the target itself shows them, and what its foreign keys join.
 
-SHOW CREATE TABLE gives the columns and keys. Where its text leaves out collations that need not be the server's
-default, the collation of each column is taken from information_schema. What else decides how rows may be written
-(triggers, foreign keys from and to other tables, an engine with transactions) is read with it. Everything is kept until
-`invalidate_all`, or until it takes much memory.
-
-The character set and the collation that a schema of the target has now.
-
-They are asked for with each DDL statement, since a person may change them. The schemata of MySQL's information_schema
-are a join over its dictionary, which costs it more than the structure of a table; SHOW CREATE DATABASE reads one entry.
-Its text leaves out the collation that a character set has by itself, but for utf8mb4.
+SHOW CREATE TABLE gives the columns and keys. If its text leaves out collations that may differ from the server's
+default, information_schema gives the collation of each column. What else decides how rows may be written (triggers,
+foreign keys from and to other tables, an engine with transactions) is read with it. All of it is kept until
+`invalidate_all`, or until it takes too much memory.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from dm.changes.row_keys import TargetTable
 from dm.downstream.connection import TargetConnection
-from dm.downstream.foreign_keys import ForeignKeys
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident, TableName
 from dm.mysql.dialect.tidb import escaped_table
@@ -239,7 +232,12 @@ _SHOWN: Final = re.compile(r".* /\*!40100 DEFAULT CHARACTER SET (\w+)(?: COLLATE
 
 
 def schema_defaults(connection: TargetConnection, schema: str) -> Collated | None:
-    """What tables of the schema have where they name nothing; None if there is no such schema."""
+    """The defaults of a schema for its tables; None if there is no such schema.
+
+    Asked for with each DDL statement, since a person may change them. In MySQL, information_schema.schemata is a join
+    over the dictionary and costs more than a table's structure; SHOW CREATE DATABASE reads one entry. Its text leaves
+    out a character set's default collation, except for utf8mb4.
+    """
     if connection.dialect.shows_schema_defaults:
         try:
             text = str(connection.query(f"SHOW CREATE DATABASE {Ident(schema).sql}")[0][1])
@@ -260,3 +258,73 @@ def schema_defaults(connection: TargetConnection, schema: str) -> Collated | Non
         (schema,),
     )
     return Collated(str(rows[0][0]), str(rows[0][1])) if rows else None
+
+
+ACTING: Final = frozenset({"CASCADE", "SET NULL", "SET DEFAULT"})
+_BATCH: Final = 200  # tables of one question
+
+
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """The group of tables that foreign keys join to one table, itself included."""
+
+    acting: bool  # a foreign key among them changes rows by itself
+    keyless: bool  # one of them has neither a primary key nor a unique key without NULLs
+
+
+class ForeignKeys:
+    """The foreign keys of the whole target, as they were when read.
+
+    If the target checks foreign keys, a row's change may depend on rows of other tables, and may change them. So tables
+    are grouped as far as foreign keys reach, in either direction: a change of a grandparent may cascade all the way.
+    """
+
+    def __init__(self, connection: TargetConnection) -> None:
+        found = connection.query(
+            "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME, DELETE_RULE,"
+            " UPDATE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS"
+        )
+        self._leader: dict[TableName, TableName] = {}
+        links = []
+        for schema, child, parent_schema, parent, on_delete, on_update in found:
+            ends = _name(schema, child), _name(parent_schema, parent)
+            links.append((ends[0], bool(ACTING & {str(on_delete), str(on_update)})))
+            self._join(*ends)
+        acting = {self._find(child) for child, acts in links if acts}
+        keyless = {self._find(table) for table in _keyless(connection, list(self._leader))}
+        self._kin = {
+            leader: Kin(leader in acting, leader in keyless) for leader in {self._find(each) for each in self._leader}
+        }
+
+    def kin_of(self, table: TableName) -> Kin | None:
+        """The table's group; None if no foreign key begins or ends at it."""
+        name = _name(table.schema, table.table)
+        return self._kin[self._find(name)] if name in self._leader else None
+
+    def _find(self, table: TableName) -> TableName:
+        leader = self._leader.setdefault(table, table)
+        while leader != self._leader[leader]:
+            leader = self._leader[leader]
+        return leader
+
+    def _join(self, one: TableName, other: TableName) -> None:
+        self._leader[self._find(one)] = self._find(other)
+
+
+def _name(schema: object, table: object) -> TableName:
+    # Servers may write one table's name in different cases. Tables whose names differ only by case are grouped.
+    return TableName(str(schema).lower(), str(table).lower())
+
+
+def _keyless(connection: TargetConnection, tables: Sequence[TableName]) -> Iterable[TableName]:
+    for at in range(0, len(tables), _BATCH):
+        batch = tables[at : at + _BATCH]
+        places = ", ".join(["(%s, %s)"] * len(batch))
+        rows = connection.query(
+            "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.STATISTICS WHERE NON_UNIQUE = 0"
+            f" AND (LOWER(TABLE_SCHEMA), LOWER(TABLE_NAME)) IN ({places})"
+            " GROUP BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME HAVING MAX(COLUMN_NAME IS NULL OR NULLABLE = 'YES') = 0",
+            [part for table in batch for part in table],
+        )
+        keyed = {_name(*row) for row in rows}
+        yield from (table for table in batch if table not in keyed)

@@ -4,7 +4,7 @@ Problem: an index that is built once from all rows is less work than one that is
 whose load was killed in between lacks indexes, and nobody sees it.
 
 Each table that the load makes is first made whole, so whatever the target does not take is refused before a row comes.
-Then the structure is recorded as the target shows it (`dm.progress.deferral`), and only then indexes and foreign
+Then the structure is recorded as the target shows it (`dm.progress.made_tables`), and only then indexes and foreign
 keys are taken off the empty table. In the end each run adds what the table lacks of its record, and forgets the record
 when SHOW CREATE TABLE has each of them to the letter. A run after a SIGKILL is a run like any other. The rest of the
 table may be another by then: in a merge another source may be further, and its DDL have come through.
@@ -44,8 +44,8 @@ from dm.mysql.schema.show import (
     take_off_indexes,
 )
 from dm.mysql.schema.table import ForeignKey, TableSchema
-from dm.progress.deferral import Deferral, complete, defer, demand_current, is_deferred, own_deferrals
 from dm.progress.load_parts import LoadRun, loaded_bytes, take_slot
+from dm.progress.made_tables import Deferral, complete, defer, demand_current, is_deferred, own_deferrals
 from dm.progress.tables import SubtaskKey
 from dm.spark.job import grouped, run_tasks
 from dm.spark.session import SparkProvider

@@ -55,7 +55,6 @@ from dm.loader.destinations import Destinations, DumpedStructures
 from dm.loader.part_writer import PartWriter
 from dm.loader.tally import OnDuplicate
 from dm.loader.target_tables import TargetTables
-from dm.progress.deferral import create_deferrals, demand_current, forget_gone
 from dm.progress.load_parts import (
     MOST_WRITERS,
     NO_DUPLICATES,
@@ -73,9 +72,12 @@ from dm.progress.load_parts import (
 from dm.progress.made_tables import (
     MadeTable,
     announce,
+    create_deferrals,
     create_records,
     created_at,
+    demand_current,
     foreign_sources,
+    forget_gone,
     forget_table,
     made_tables,
     record_made,

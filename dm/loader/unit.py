@@ -49,7 +49,6 @@ from dm.loader.target_tables import TargetTables
 from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.progress.checkpoint import Handover, write_handover
-from dm.progress.deferral import create_deferrals, forget_gone
 from dm.progress.load_parts import (
     MOST_WRITERS,
     LoadRun,
@@ -61,6 +60,7 @@ from dm.progress.load_parts import (
     loaded_sizes,
     noted_duplicates,
 )
+from dm.progress.made_tables import create_deferrals, forget_gone
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
 from dm.spark.job import grouped, run_tasks

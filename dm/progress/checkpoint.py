@@ -61,8 +61,7 @@ from dm.progress.online import OnlineRecord, write_online
 from dm.progress.operators import Operator, put_operator, remove_operators
 from dm.progress.ordered_tables import put_done, read_ordered
 from dm.progress.tables import SubtaskKey, create_tables, existing_tables, reads
-from dm.progress.validator.progress import StoredStructures, write_beginning
-from dm.progress.validator.tables import create_validator_tables
+from dm.progress.validator import StoredStructures, create_validator_tables, write_beginning
 from dm.sourcelog.stream.file_births import FileBirth, birth_from_json, birth_to_json
 
 _NO_STRUCTURE = "{}"

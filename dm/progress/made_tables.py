@@ -1,13 +1,20 @@
-"""The tables of the target that a load has made for rows of one source table, so that it may take them back.
+"""Tables of the target that a load has made: which it may drop again, and which still lack indexes.
 
-A table that the load finds is somebody's, whatever is in it. So a row says beforehand that a table is not there and is
-about to be made, and says afterwards when the server made it. No row of the source comes before that. After any crash:
+A table that the load finds belongs to somebody else, whatever it contains. So a record announces a table that is about
+to be made, and afterwards gets the time at which the server made it. No row of the source is written before that. After
+a crash:
 
-    created is NULL     a table of this name may be the load's or anybody's; no row of the load is in it.
-    created is a time   the table that was made at this time is the load's. One of another time is not.
+    created is NULL     a table of this name may be the load's or not; no row of the load is in it
+    created is a time   the table that was made at this time is the load's; a table of another time is not
 
-Such a row belongs to one source and one dump. A row of another dump means nothing. A dump that is given up takes back
+Such a record belongs to one source and one dump, and means nothing for another dump. A dump that is given up removes
 what it has written before the next one begins (`load_parts.restart_run`).
+
+A load may create a table without some of its indexes. A *deferral* holds the table's final structure, as the target
+itself shows it, and is committed before any index is dropped. So after a crash, the missing indexes are the difference
+between deferral and table. A deferral belongs to one source, whose load completes the table; other sources that merge
+into the table only ask whether there is one. `--remove-meta` leaves deferrals, and the next load completes the tables.
+A deferral ends only with its table: a table made later under the name has the indexes that it is made with.
 """
 
 from __future__ import annotations
@@ -16,6 +23,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.load_parts import SUFFIX, LoadRun
 from dm.progress.tables import SubtaskKey, reads_of_run
@@ -34,11 +42,11 @@ _DEFINITION = """CREATE TABLE IF NOT EXISTS {table} (
 
 @dataclass(frozen=True, slots=True)
 class MadeTable:
-    """A table of the target, and the one table of the source whose rows it is for."""
+    """A table of the target, made for the rows of one table of the source."""
 
     source: TableName
     target: TableName
-    created: int | None  # seconds, as the server says; None: about to be made
+    created: int | None  # in seconds, by the server; None: about to be made
 
 
 def create_records(connection: TargetConnection, key: SubtaskKey) -> None:
@@ -47,7 +55,7 @@ def create_records(connection: TargetConnection, key: SubtaskKey) -> None:
 
 
 def announce(connection: TargetConnection, run: LoadRun, pairs: Iterable[tuple[TableName, TableName]]) -> None:
-    """Record that tables which are not there are about to be made; pairs of source and target."""
+    """Record that tables are about to be made, which do not exist; pairs of source and target."""
     connection.begin()
     for source, target in pairs:
         connection.execute(
@@ -59,7 +67,7 @@ def announce(connection: TargetConnection, run: LoadRun, pairs: Iterable[tuple[T
 
 
 def record_made(connection: TargetConnection, run: LoadRun, targets: Iterable[TableName]) -> None:
-    """Record of announced tables that they are there, as the load made them."""
+    """Record when the server made the announced tables."""
     times = [(target, created_at(connection, target)) for target in targets]
     connection.begin()
     for target, created in times:
@@ -72,7 +80,7 @@ def record_made(connection: TargetConnection, run: LoadRun, targets: Iterable[Ta
 
 
 def created_at(connection: TargetConnection, table: TableName) -> int | None:
-    """When the server made the table, in seconds; None where there is none, or the server does not say."""
+    """When the server made the table, in seconds; None if there is no table, or no time."""
     rows = connection.query(
         "SELECT UNIX_TIMESTAMP(create_time) FROM information_schema.tables"
         " WHERE table_schema = %s AND table_name = %s AND table_type = 'BASE TABLE'",
@@ -83,7 +91,7 @@ def created_at(connection: TargetConnection, table: TableName) -> int | None:
 
 @reads_of_run(lambda key: key.made)
 def made_tables(connection: TargetConnection, run: LoadRun) -> list[MadeTable]:
-    """Those of this source and dump."""
+    """The records of this source and dump."""
     rows = connection.query(
         f"SELECT cp_schema, cp_table, target_schema, target_table, created FROM {run.key.made.sql}"
         " WHERE id = %s AND dump_id = %s ORDER BY target_schema, target_table",
@@ -100,9 +108,9 @@ def made_tables(connection: TargetConnection, run: LoadRun) -> list[MadeTable]:
 
 
 def forget_table(connection: TargetConnection, run: LoadRun, made: MadeTable) -> None:
-    """The table is gone from the target, or never was the load's: nothing of its source is loaded."""
+    """Remove the records of a table that is gone, or never was the load's: nothing of its source is loaded."""
     source, target = made.source, made.target
-    # What nobody knows to be the load's may lack indexes because of it all the same, and gets them in the end.
+    # A table that may not be the load's may still lack indexes because of the load, which completes it in the end.
     records = (run.key.made,) if made.created is None else (run.key.deferral, run.key.made)
     connection.begin()
     connection.execute(
@@ -119,7 +127,7 @@ def forget_table(connection: TargetConnection, run: LoadRun, made: MadeTable) ->
 
 @reads_of_run(lambda key: key.table(SUFFIX))
 def foreign_sources(connection: TargetConnection, run: LoadRun, made: MadeTable) -> list[str]:
-    """Sources of the task, and tables of this one, whose rows are recorded as loaded into the table, but its own."""
+    """The other tables, of any source of the task, whose rows were loaded into the table, by records."""
     rows = connection.query(
         f"SELECT DISTINCT id, cp_schema, cp_table FROM {run.table.sql} WHERE target_schema = %s AND target_table = %s"
         " AND NOT (id = %s AND cp_schema = %s AND cp_table = %s) ORDER BY id, cp_schema, cp_table",
@@ -136,3 +144,84 @@ def recorded_rows(connection: TargetConnection, run: LoadRun, source: TableName)
         (run.key.source_id, source.schema, source.table),
     )
     return int(rows[0][0])
+
+
+_DEFERRAL_TABLE = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    target_schema VARCHAR(128) NOT NULL,
+    target_table VARCHAR(128) NOT NULL,
+    structure LONGTEXT NOT NULL,
+    create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (id, target_schema, target_table)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"""
+
+
+@dataclass(frozen=True, slots=True)
+class Deferral:
+    """A table of the target that is not complete yet."""
+
+    table: TableName
+    structure: str  # SHOW CREATE TABLE of the complete one
+
+
+def create_deferrals(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Create the table of records if it is missing."""
+    connection.execute(_DEFERRAL_TABLE.format(table=key.deferral.sql))
+
+
+def defer(connection: TargetConnection, key: SubtaskKey, deferral: Deferral) -> None:
+    """Record a table's final structure before indexes are dropped; replaces the record of a table dropped since."""
+    connection.begin()
+    connection.execute(
+        f"REPLACE INTO {key.deferral.sql} (id, target_schema, target_table, structure) VALUES (%s, %s, %s, %s)",
+        (key.source_id, deferral.table.schema, deferral.table.table, deferral.structure),
+    )
+    connection.commit()
+
+
+def forget_gone(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Remove deferrals of tables that are gone; called before the load makes tables."""
+    for each in own_deferrals(connection, key):
+        name = (each.table.schema, each.table.table)
+        question = "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+        if not connection.query(question, name):
+            complete(connection, key, each.table)
+
+
+def own_deferrals(connection: TargetConnection, key: SubtaskKey) -> list[Deferral]:
+    """The tables that this source's load has to complete."""
+    rows = connection.query(
+        f"SELECT target_schema, target_table, structure FROM {key.deferral.sql} WHERE id = %s"
+        " ORDER BY target_schema, target_table",
+        (key.source_id,),
+    )
+    return [Deferral(TableName(str(schema), str(table)), str(structure)) for schema, table, structure in rows]
+
+
+def is_deferred(connection: TargetConnection, key: SubtaskKey, table: TableName) -> bool:
+    """Whether the load of any source of the task still has to complete the table."""
+    return bool(
+        connection.query(
+            f"SELECT 1 FROM {key.deferral.sql} WHERE target_schema = %s AND target_table = %s",
+            (table.schema, table.table),
+        )
+    )
+
+
+def complete(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
+    """Remove the record: the table is complete, or gone."""
+    connection.begin()
+    connection.execute(
+        f"DELETE FROM {key.deferral.sql} WHERE id = %s AND target_schema = %s AND target_table = %s",
+        (key.source_id, table.schema, table.table),
+    )
+    connection.commit()
+
+
+def demand_current(connection: TargetConnection, run: LoadRun) -> None:
+    """Raise DMError if a newer run of the load took over."""
+    found = connection.query(
+        f"SELECT epoch FROM {run.table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = ''", (run.key.source_id,)
+    )
+    if not found or int(found[0][0]) != run.epoch:
+        raise DMError("load-fenced", task=run.key.task)

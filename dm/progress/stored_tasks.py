@@ -19,7 +19,7 @@ from dm.ident import TableName
 from dm.progress.checkpoint import no_other_run
 from dm.progress.shards.tables import ShardTables
 from dm.progress.tables import SubtaskKey, own_tables, share_name
-from dm.progress.validator.tables import ValidatorTables
+from dm.progress.validator import ValidatorTables
 
 _SHARE: Final = share_name("")
 

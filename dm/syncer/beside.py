@@ -28,7 +28,7 @@ from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.apply.target_sessions import TargetSessions
 from dm.syncer.ddl.gate import DdlGate, GateSides, OpenGate
-from dm.syncer.parts import RunParts
+from dm.syncer.resources import RunParts
 from dm.syncer.state_found import StateFound
 
 

@@ -1,15 +1,4 @@
-"""What a unit owns before its run knows source and target: memory, queue, spool, sessions.
-
-That a subtask has had a checkpoint, on the host's disk, beside what its syncer keeps there.
-
-Progress is at the target. Where it is gone (a dropped `meta-schema`, another target, a restored one), a task looks as
-if it had never run. An incremental one would begin at the source's end and leave out quietly what lies between; with a
-`meta` that it has left long ago it would apply changes twice. So a run notes that there is a checkpoint, and the `meta`
-of its file, before it applies anything. A later run without a checkpoint begins only at a `meta` that is new.
-
-The note is no progress: nothing is applied because of it. It stays at `stop-task`, and goes with `start-task
---remove-meta`. On another host there is none, so a task that is continued there looks new if its progress is gone.
-"""
+"""What a sync unit owns before its run knows source and target, and the parts of a wired run."""
 
 from __future__ import annotations
 
@@ -22,17 +11,35 @@ from dm.atomic_file import write_atomically
 from dm.clock import Clock
 from dm.config.references import StartPoint
 from dm.config.subtask import SubtaskConfig
+from dm.downstream.filter_session import FilterSession
+from dm.downstream.target_schema import TargetSchemas
+from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
+from dm.mysql.binlog.event_source import EventSource
 from dm.position import Position
+from dm.progress.undone import Undone
 from dm.sourcelog.relaylog.hold import Hold
+from dm.sourcelog.stream.list_watch import ListWatch
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.prepared import PreparedTransactions
+from dm.sourcelog.stream.prepared_watch import PreparedWatch
+from dm.sourcelog.stream.reader import Reader
+from dm.sourcelog.stream.source_monitor import SourceMonitor
 from dm.sourcelog.stream.spool import Spool
 from dm.sourcelog.stream.transaction_queue import TransactionQueue
 from dm.syncer.apply.apply_lane import MissingRows
+from dm.syncer.apply.completion import CompletionTracker
 from dm.syncer.apply.key_writers import KeyWriters
+from dm.syncer.apply.lanes import Lanes
+from dm.syncer.apply.progress_writer import ProgressWriter
+from dm.syncer.apply.safe_mode_window import SafeModeWindow
+from dm.syncer.apply.table_counters import RowForms
 from dm.syncer.apply.target_sessions import TargetSessions
-from dm.syncer.order.merge_turn import OrderHint
+from dm.syncer.ddl.barrier import DdlBarrier
+from dm.syncer.ddl.reading_ahead import ReadingAhead
+from dm.syncer.dispatcher import Dispatcher
+from dm.syncer.merge_order import MergeTurn, OrderHint
+from dm.syncer.operators import Change, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +47,7 @@ class Resources:
     """Resources of one unit, shared by the parts of its run."""
 
     clock: Clock
-    # Half for what was read, a quarter for the changes in the lanes, a quarter for their keys. The waits must be
+    # Half for the reader, a quarter for the changes in the lanes, a quarter for their keys. The waits must be
     # independent: the lanes need memory to free the reader's.
     reading: MemoryQuota
     changes: MemoryQuota
@@ -51,9 +58,9 @@ class Resources:
     prepared: PreparedTransactions  # outlives a run
     record: StartRecord  # outlives a run
     hold: Hold | None  # on the relay's files
-    floor: Callable[[Position], Position]  # from where on the binlog is needed, with this L
-    writers: KeyWriters | None = None  # where several sources have no order
-    hint: OrderHint | None = None  # where they have one
+    floor: Callable[[Position], Position]  # from where the binlog is still needed, with this L
+    writers: KeyWriters | None = None  # if several sources have no order
+    hint: OrderHint | None = None  # if they have one
     missing: MissingRows = field(default_factory=MissingRows)
 
     @classmethod
@@ -92,20 +99,29 @@ class Resources:
 
 
 def _writers(subtask: SubtaskConfig, work_directory: Path, clock: Clock) -> KeyWriters | None:
-    """What all subtasks of the task on this host share: no source's directory has this name."""
+    """Shared by all subtasks of the task on this host; no source's directory has this name."""
     if not subtask.neighbours or subtask.order is not None or subtask.share is not None:
         return None
     return KeyWriters(work_directory.parent / ".key-writers", subtask.source_id, subtask.neighbours, clock)
 
 
 class StartRecord:
-    """The note of one subtask."""
+    """A note on the host's disk that a subtask has had a checkpoint.
+
+    Progress is at the target. If it is gone (a dropped `meta-schema`, another target, a restored one), a task looks as
+    if it had never run. In mode `incremental` it would begin at the source's end and quietly lose everything before.
+    With an outdated `meta` it would apply changes twice. So before a run applies anything, it notes that there is a
+    checkpoint, and its file's `meta`. A later run without a checkpoint begins only at a new `meta`.
+
+    The note is no progress: nothing is applied because of it. `stop-task` keeps it, `start-task --remove-meta` removes
+    it. Another host has no note: there, a task whose progress is gone looks new.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def demand_new(self, meta: StartPoint | None, task: str, source: str) -> None:
-        """Raise DMError `checkpoint-gone` unless the task has had no checkpoint, or `meta` is another one than then."""
+        """Raise DMError `checkpoint-gone` if the task has had a checkpoint, and `meta` is none or the same as then."""
         found = self._read()
         if found is not None and (meta is None or found == _text(meta)):
             raise DMError("checkpoint-gone", task=task, source=source)
@@ -132,3 +148,33 @@ class StartRecord:
 
 def _text(meta: StartPoint | None) -> str:
     return json.dumps(None if meta is None else meta.model_dump(mode="json"))
+
+
+@dataclass(frozen=True, slots=True)
+class RunParts:
+    """The parts of one wired run (`dm.syncer.wiring`): for its loop, and for questions about it."""
+
+    source: EventSource
+    reader: Reader
+    dispatcher: Dispatcher
+    ddl: DdlBarrier
+    lanes: Lanes
+    completions: CompletionTracker
+    safe_mode: SafeModeWindow
+    progress: ProgressWriter
+    undone: Undone  # by earlier runs
+    monitor: SourceMonitor
+    prepared: PreparedWatch
+    lists: ListWatch
+    schemas: TargetSchemas
+    weights: ServerWeights
+    filters: FilterSession
+    memory_quota: int
+    reading: MemoryQuota  # of what was read
+    spool: Spool
+    missing: MissingRows
+    writers: KeyWriters | None
+    forms: RowForms
+    turn: MergeTurn | None  # among the sources of the task
+    ahead: ReadingAhead
+    change_operators: Callable[[Request], Change]

@@ -20,7 +20,7 @@ from typing import Final
 from dm.accelerator import switch
 from dm.clock import Clock
 from dm.position import Position
-from dm.syncer.parts import RunParts
+from dm.syncer.resources import RunParts
 from dm.unit import JSON
 
 RECENT_SECONDS = 10.0

@@ -27,7 +27,6 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
-from dm.progress.merge_order import create_order_table
 from dm.progress.tables import create_tables
 from dm.progress.takeover import Fence, Takeover, lock_holders, take_over
 from dm.sourcelog.relaylog.hold import Hold
@@ -35,12 +34,11 @@ from dm.sourcelog.stream.origin import open_origin
 from dm.sourcelog.stream.until import Until
 from dm.stop_signal import told
 from dm.syncer.apply.completion import Ticket
-from dm.syncer.apply.lanes import Stopped
-from dm.syncer.apply.undone_changes import undone_changes
+from dm.syncer.apply.lanes import Stopped, undone_changes
 from dm.syncer.beside import Beside
+from dm.syncer.merge_order import create_order_table
 from dm.syncer.operators import EventPlace, Request, report
-from dm.syncer.parts import RunParts
-from dm.syncer.resources import Resources
+from dm.syncer.resources import Resources, RunParts
 from dm.syncer.state_found import FirstCheckpoint, find_state
 from dm.syncer.sync_status import SyncStatus
 from dm.syncer.wiring import Ending, Sides, Wiring

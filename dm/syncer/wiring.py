@@ -47,7 +47,7 @@ from dm.syncer.apply.completion import CompletionTracker, Ticket
 from dm.syncer.apply.lane import ChangeQueue, SharedLock
 from dm.syncer.apply.lanes import BatchSizes, Lanes
 from dm.syncer.apply.learned_tables import LearnedTables, SourceSide, TargetSide, plan_options
-from dm.syncer.apply.ordered_tables import OrderedTables
+from dm.syncer.apply.ordered_lane import OrderedTables
 from dm.syncer.apply.progress_writer import AroundCheckpoints, CheckpointSources, ProgressWriter
 from dm.syncer.apply.row_placing import RowPlacing
 from dm.syncer.apply.safe_mode_window import SafeModeWindow, WindowReplay
@@ -56,20 +56,18 @@ from dm.syncer.apply.table_counters import RowForms
 from dm.syncer.apply.target_sessions import FILTERS
 from dm.syncer.beside import Beside
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
-from dm.syncer.ddl.changed_rows import SourceViews
 from dm.syncer.ddl.execution import DdlExecution
 from dm.syncer.ddl.gate import GateSides
-from dm.syncer.ddl.plan import DumpWindow, PlanningState, SourceAnswers
+from dm.syncer.ddl.plan import DdlSource, DdlTarget, DumpWindow, PlanningState, SourceAnswers
+from dm.syncer.ddl.planner import SourceViews
 from dm.syncer.ddl.reading_ahead import ReadingAhead, StatementReading
 from dm.syncer.ddl.session import DdlSession
-from dm.syncer.ddl.step import DdlSource, DdlTarget
 from dm.syncer.ddl.temporary_tables import TemporaryTables
 from dm.syncer.ddl.tracking import StructureTracking
 from dm.syncer.dispatcher import Dispatcher
+from dm.syncer.merge_order import MergeTurn, OrderRows, OwnSide
 from dm.syncer.operators import Change, Operators, Request, checked
-from dm.syncer.order.merge_turn import MergeTurn, OrderRows, OwnSide
-from dm.syncer.parts import RunParts
-from dm.syncer.resources import Resources
+from dm.syncer.resources import Resources, RunParts
 from dm.syncer.state_found import StateFound
 
 

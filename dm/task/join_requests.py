@@ -13,7 +13,7 @@ from dm.config.subtask import Share, SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.joining.steps import (
+from dm.progress.joining import (
     Joining,
     Phase,
     ask,

@@ -1,4 +1,4 @@
-"""The unit that loads tables beside a task's running stream, until they join it (`dm.progress.joining.steps`).
+"""The unit that loads tables beside a task's running stream, until they join it (`dm.progress.joining`).
 
 It finds out what to do from the row at the target, does one step, and looks again. Dump, load and sync are those of any
 task: the share is one of its own name, in mode `all`, whose lists want these tables alone.
@@ -22,7 +22,7 @@ from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_files import remove_files
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.joining.steps import (
+from dm.progress.joining import (
     EMPTYING,
     Joining,
     begin_emptying,
@@ -34,7 +34,7 @@ from dm.progress.joining.steps import (
 from dm.progress.lane_rows import DDL
 from dm.progress.tables import share_name
 from dm.progress.takeover import Fence
-from dm.syncer.joining.join_share import ShareRun
+from dm.syncer.joining import ShareRun
 from dm.syncer.unit import SyncUnit
 from dm.task.payload import UnitPayload
 from dm.task.progress import first_unit, key_of

@@ -23,11 +23,11 @@ from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, has_checkpoint, no_other_run, read_checkpoint
 from dm.progress.load_parts import begun_dump, load_is_finished
 from dm.progress.shards.holds import earliest
-from dm.progress.shards.sources import waiting_tables
+from dm.progress.shards.members import waiting_tables
 from dm.progress.shards.tables import ShardTables
 from dm.progress.stored_tasks import StoredTask, remove_task, stored_tasks
 from dm.progress.tables import SubtaskKey, existing_tables, remove_progress
-from dm.progress.validator.tables import remove_validation
+from dm.progress.validator import remove_validation
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.upstream.connection import connect
 from dm.sourcelog.upstream.facts import binlog_end, binlog_files, read_facts

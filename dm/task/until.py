@@ -19,7 +19,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.gtid import GtidFormatError, GtidSet
 from dm.position import Position
-from dm.progress.joining.steps import find_joining
+from dm.progress.joining import find_joining
 from dm.sourcelog.stream.until import Until, UntilGtids, UntilPosition, UntilTime
 from dm.sourcelog.upstream.connection import Connection, connect, fetch
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, read_facts

@@ -16,7 +16,16 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import TimePlace
 from dm.progress.checkpoint import read_checkpoint, write_validator_beginning
-from dm.progress.validator.errors import (
+from dm.progress.validator import (
+    StoredValidation,
+    create_validator_tables,
+    has_validator_tables,
+    read_cutover,
+    read_validation,
+    remove_validation,
+    store_cutover,
+)
+from dm.progress.validator_errors import (
     ErrorState,
     Operation,
     StoredError,
@@ -26,13 +35,6 @@ from dm.progress.validator.errors import (
     read_errors,
     read_table_status,
 )
-from dm.progress.validator.progress import (
-    StoredValidation,
-    read_cutover,
-    read_validation,
-    store_cutover,
-)
-from dm.progress.validator.tables import create_validator_tables, has_validator_tables, remove_validation
 from dm.task.progress import key_of
 from dm.task.start_time import StartTime, place_of
 from dm.tools.validator.gate import CutoverPlace

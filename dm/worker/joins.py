@@ -1,4 +1,4 @@
-"""The runs that load tables beside a task's stream (`dm.progress.joining.steps`), one per subtask at most.
+"""The runs that load tables beside a task's stream (`dm.progress.joining`), one per subtask at most.
 
 Nothing of this is in the registry: the row at the target says what is to be done, the stream's status shows it, and so
 a daemon that is started anew, or another one, takes it up. What a person wants of the subtask holds for its run, too.

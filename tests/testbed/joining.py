@@ -18,7 +18,7 @@ from dm.dumper.unit import DumpUnit
 from dm.errors import DMError
 from dm.loader.stream import TargetStream
 from dm.loader.unit import LoadUnit
-from dm.progress.joining.steps import Joining, find_joining
+from dm.progress.joining import Joining, find_joining
 from dm.spark.session import SparkProvider
 from dm.task.joining import JoinUnit
 from dm.task.payload import UnitPayload

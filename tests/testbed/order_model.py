@@ -1,7 +1,7 @@
 """A small model of `merge-order: commit-time`, explored exhaustively.
 
 Some sources commit transactions, at moments that the scene gives. Each has a run that reads them, waits for its turn as
-`dm.progress.merge_order` says (the very function decides), gives them to lanes, which commit in any order, and stores a
+`dm.syncer.merge_order` says (the very function decides), gives them to lanes, which commit in any order, and stores a
 checkpoint with its row. A run may crash at any step. What its lanes had begun may be committed or not, and the next run
 begins at the checkpoint and repeats what follows. Clocks may be read at any time. `explore` walks all states and
 returns the first violation:
@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from dm.progress.merge_order import NEVER, SourceProgress, holders
+from dm.syncer.merge_order import NEVER, SourceProgress, holders
 
 Safeguard = Literal[
     "turn", "ties", "drained", "stored with L", "the end is covered", "clock before end", "joined", "own moment"

@@ -11,8 +11,8 @@ from dm.config.validator import ValidatorConfig
 from dm.downstream.connection import TargetConnection
 from dm.position import Position
 from dm.progress.tables import SubtaskKey
-from dm.progress.validator.errors import ErrorState, StoredError, TableStatus, read_errors, read_table_status
-from dm.progress.validator.tables import has_validator_tables
+from dm.progress.validator import has_validator_tables
+from dm.progress.validator_errors import ErrorState, StoredError, TableStatus, read_errors, read_table_status
 from dm.tools.validator.unit import Start, ValidatorUnit
 from dm.unit import JSON
 from tests.testbed.sync import FreshProcess, PreparedProcess, UnitProcess, wait_until, work_directory_of

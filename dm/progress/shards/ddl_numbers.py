@@ -1,15 +1,22 @@
-"""The numbers of DDLs that some shards are beyond and never come to (optimistic mode).
+"""How a group's DDLs are renumbered and forgotten. (`groups.py` has the rules of ordinary numbering.)
 
-A shard that is already as a DDL leaves the others does not come to it (O7 in `dm.progress.shards.structures`). Its next
-DDL has the next number, whichever of the two is reached first:
+Optimistic mode: a shard whose structure already is what a DDL makes of the others is *beyond* that DDL. No such
+statement comes in its binlog (O7 in `structures.py`). Its next DDL has the next number, in either order of arrival:
 
-- It comes to its next one, and others are at the one that it is beyond: it steps over that.
-- Nobody is there yet: its next DDL gets a number that is not its own. Whoever comes to that number with a DDL that all
-  who are there are beyond puts it before theirs.
-- Who came with a DDL is no shard any more: the next one that all have come to leaves it out.
+- Others wait at the DDL that it is beyond, and it arrives at its next DDL: it steps over the first.
+- It arrives first: its DDL takes a number that belongs to another DDL. If a shard then arrives with a DDL that all
+  shards waiting at that number are beyond, this DDL takes the number, and theirs moves up by one.
+- Every shard that announced the DDL has left the group: the next DDL that all shards have arrived at leaves it out.
 
-All of it happens under the group's latch, so a number changes between two transactions only. Whoever looks without the
-latch takes the number and the group from one reading.
+All of this happens under the group's latch, so a number changes only between transactions. A reader without the latch
+takes number and group from one query.
+
+A shard that is dropped, or that a person gives up, may have been the last one at a DDL that nobody has begun. The DDL
+is forgotten, and what waits for it is read again:
+
+- A shard that a person has waived there, and that arrived with another statement, now arrives at that (`ANEW`).
+- Optimistic mode: a table that the target could not accept while the DDL was open is no shard. If the target still
+  can't accept it, the task pauses, and other shards need not wait for it.
 """
 
 from __future__ import annotations
@@ -19,14 +26,41 @@ from dm.ident import TableName
 from dm.mysql.schema.serial import schema_from_json
 from dm.mysql.schema.shard_change import undergone
 from dm.mysql.schema.table import TableSchema
-from dm.progress.shards.group import WITH_ITS_MODEL, GroupDdl
-from dm.progress.shards.structures import beyond
+from dm.progress.shards.group import ANEW, EARLY, WITH_ITS_MODEL, GroupDdl
 from dm.progress.shards.tables import ShardTables
 from dm.progress.tables import SubtaskKey
 
 
+def beyond(
+    connection: TargetConnection, tables: ShardTables, target: TableName, executed: int
+) -> set[tuple[str, TableName]]:
+    """The shards whose structure already is what the open DDL makes of those that have arrived at it (O7)."""
+    rows = connection.query(
+        f"SELECT id, s_schema, s_table, passed, ready, early, structure, structure_after FROM {tables.table.sql}"
+        " WHERE t_schema = %s AND t_table = %s AND structure IS NOT NULL",
+        tuple(target),
+    )
+    there, others = list[tuple[TableSchema, TableSchema]](), dict[tuple[str, TableName], TableSchema]()
+    for source_id, schema, table, passed, ready, early, structure, after in rows:
+        if int(passed) == executed and int(ready) <= executed:  # it is at no DDL
+            others[str(source_id), TableName(str(schema), str(table))] = schema_from_json(str(structure))
+        elif int(passed) == executed and not early and after is not None:
+            there.append((schema_from_json(str(structure)), schema_from_json(str(after))))
+    if not there:
+        return set()
+    found = connection.query(
+        f"SELECT target FROM {tables.group.sql} WHERE t_schema = %s AND t_table = %s", tuple(target)
+    )
+    table = schema_from_json(str(found[0][0])) if found and found[0][0] else None
+    return {
+        name
+        for name, schema in others.items()
+        if all(undergone(before, after, schema, table) for before, after in there)
+    }
+
+
 def step_over(connection: TargetConnection, key: SubtaskKey, ddl: GroupDdl, number: int, executed: int) -> int:
-    """Count what is open for a shard that is beyond it and comes to another DDL, since it stays there; its number."""
+    """The number at which a shard arrives: after open DDLs that it is beyond, which are counted as passed."""
     tables, own = ShardTables.of(key), (key.source_id, ddl.shard.table)
     while number > executed:
         rows = connection.query(
@@ -43,7 +77,7 @@ def step_over(connection: TargetConnection, key: SubtaskKey, ddl: GroupDdl, numb
 
 
 def count(connection: TargetConnection, tables: ShardTables, source_id: str, table: TableName, number: int) -> None:
-    """A shard is past a DDL to which it does not come."""
+    """A shard is past a DDL that it does not have."""
     connection.execute(
         f"UPDATE {tables.table.sql} SET passed = %s, ready = GREATEST(ready, %s)"
         " WHERE id = %s AND s_schema = %s AND s_table = %s",
@@ -58,10 +92,10 @@ def put_before(
     number: int,
     change: tuple[TableSchema, TableSchema | None],
 ) -> None:
-    """Give a DDL a number that others are at with another one, which gets the next, if they all are beyond it (O7).
+    """Insert a DDL before the one that others wait at, and renumber theirs, if they all are beyond it (O7).
 
-    `change` is the shard's structure after the DDL, and the target's table as `undergone` asks for it. Where a person
-    has decided about the open one, or it is begun, nothing changes.
+    `change` is the shard's structure after the DDL, and the target's table as `undergone` needs it. If a person has
+    decided about the open DDL, or it is begun, nothing changes.
     """
     tables = ShardTables.of(key)
     opened = connection.query(
@@ -99,9 +133,9 @@ def put_before(
 
 
 def leave_out(connection: TargetConnection, key: SubtaskKey, target: TableName, executed: int, number: int) -> None:
-    """Count what is open before a DDL that all have come to: who came with that is no shard any more.
+    """Count the open DDLs before one that all shards have arrived at: the shards that announced them are gone.
 
-    All others are beyond it. The caller knows that nothing of it is begun at the target.
+    All others are beyond these DDLs. The caller knows that nothing of them has begun at the target.
     """
     tables, where = ShardTables.of(key), "t_schema = %s AND t_table = %s"
     connection.execute(
@@ -109,3 +143,43 @@ def leave_out(connection: TargetConnection, key: SubtaskKey, target: TableName, 
         (*target, executed, number),
     )
     connection.execute(f"UPDATE {tables.group.sql} SET executed = %s WHERE {where}", (number - 1, *target))
+
+
+_OF_TARGET = "t_schema = %s AND t_table = %s"
+
+
+def forget_passed(connection: TargetConnection, tables: ShardTables, target: TableName) -> None:
+    """Forget the DDLs that all shards have passed."""
+    connection.execute(
+        f"DELETE FROM {tables.ddl.sql} WHERE {_OF_TARGET} AND state = 'done' AND number <= %s",
+        (*target, _highest(connection, f"SELECT MIN(passed) FROM {tables.table.sql} WHERE {_OF_TARGET}", target)),
+    )
+
+
+def forget_unattended(connection: TargetConnection, tables: ShardTables, target: TableName, executed: int) -> None:
+    """Forget the DDLs that no shard is at, unless the target may have executed a part of one; under the latch."""
+    there = f"SELECT MAX(ready) FROM {tables.table.sql} WHERE {_OF_TARGET} AND early IN (0, {WITH_ITS_MODEL})"
+    last = max(executed, _highest(connection, there, target))
+    open_there = f"FROM {tables.ddl.sql} WHERE {_OF_TARGET} AND number > %s AND state = 'open'"
+    numbers = [int(row[0]) for row in connection.query(f"SELECT number {open_there}", (*target, last))]
+    connection.execute(f"DELETE {open_there}", (*target, last))
+    if executed + 1 not in numbers:
+        return
+    waits = f"{_OF_TARGET} AND early = {EARLY} AND ready > %s"
+    connection.execute(
+        f"DELETE FROM {tables.table.sql} WHERE {waits} AND waived < ready"
+        " AND structure IS NOT NULL",  # the optimistic mode knows it
+        (*target, executed),
+    )
+    connection.execute(
+        f"UPDATE {tables.table.sql} SET ready = passed, early = {ANEW} WHERE {waits} AND waived >= ready",
+        (*target, executed),
+    )
+    connection.execute(  # they were waived at this DDL; the next one with this number is another
+        f"UPDATE {tables.table.sql} SET waived = %s, since = since WHERE {_OF_TARGET} AND waived > %s",
+        (executed, *target, executed),
+    )
+
+
+def _highest(connection: TargetConnection, query: str, target: TableName) -> int:
+    return int(connection.query(query, tuple(target))[0][0] or 0)

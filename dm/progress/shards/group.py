@@ -1,17 +1,4 @@
-"""What a group of shards is like at one moment: who belongs to it, who has come to which DDL, who is missing.
-
-What is over with the shards that are no more.
-
-A shard that is dropped, or that a person gives up, may have been the last one at a DDL that nobody has begun. That DDL
-is nobody's any more. What waits for it is read again:
-
-- a shard that a person has waived there, and that came with another statement, comes to that (`ANEW`);
-- in the optimistic mode, a table that the target did not take with the DDL open is no shard: if the target still does
-  not take it, the task pauses, and others need not wait for it.
-
-A table that waits for a DDL of others, without one that is open, waits for nobody where there are no others. The first
-one to be let in says what the shards are like from then on, so all that wait are compared with it anew.
-"""
+"""A group of shards at one moment: its members, which DDL each has reached, and which shards are missing."""
 
 from __future__ import annotations
 
@@ -19,9 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
-from dm.progress.shards.tables import ShardTables
 
 
 class Standing(Enum):
@@ -31,21 +16,21 @@ class Standing(Enum):
     COMPLETE = "all have arrived"
     OTHERS_MISSING = "all of this source have arrived"
     OWN_MISSING = "shards of this source have not arrived"
-    AGAIN = "it is held, and its event is to be read again: what it has waited for does not come"
+    AGAIN = "it is held, and its event is read again: what it waited for won't come"
 
 
 # Why a table waits at its CREATE TABLE.
-EARLY: Final = 1  # others have to execute what the shard waits for
-WITH_ITS_MODEL: Final = 2  # it is to be created like a shard that is held, and waits for what that one does
-WITH_THE_HELD: Final = 3  # shards of its source are held, whose statements the target has not had yet
-ANEW: Final = 4  # what it has waited for does not come any more
+EARLY: Final = 1  # other shards have to execute a DDL first
+WITH_ITS_MODEL: Final = 2  # it copies the structure of a held shard, and waits for what that shard waits for
+WITH_THE_HELD: Final = 3  # statements of its source's held shards are not at the target yet
+ANEW: Final = 4  # what it waited for won't come
 GOES_ON: Final = (Standing.EXECUTED, Standing.COMPLETE)
 READ_AGAIN: Final = (*GOES_ON, Standing.AGAIN)  # by a second pass
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A source table and the target table that it goes into."""
+    """A source table and its target table."""
 
     table: TableName
     target: TableName
@@ -68,11 +53,11 @@ class Member:
     table: TableName
     passed: int
     ready: int
-    early: bool = False  # others have to execute what it waits for
-    anew: bool = False  # it is held at an event at which it does not count
-    waived: int = 0  # up to which DDL nobody waits for it
-    known: bool = False  # its structure; the optimistic mode asks
-    beyond: bool = False  # it is as the open DDL leaves a shard, and need not come to it (optimistic mode)
+    early: bool = False  # it waits at its CREATE TABLE until others have executed a DDL
+    anew: bool = False  # it is held, and has not arrived at any DDL
+    waived: int = 0  # up to this DDL, nobody waits for it
+    known: bool = False  # its structure is (optimistic mode)
+    beyond: bool = False  # its structure is what the open DDL makes of a shard (optimistic mode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +67,8 @@ class ShardGroup:
     executed: int
     members: tuple[Member, ...]
     joined: bool  # every source of the task
-    begun: bool = False  # the next DDL is being executed; nobody is waited for any more
-    opened: bool = False  # somebody has come to the next DDL
+    begun: bool = False  # the next DDL is being executed, and waits for no shard any more
+    opened: bool = False  # a shard has arrived at the next DDL
 
     def standing(self, source_id: str, table: TableName, number: int) -> Standing:
         """What a shard that has arrived at this DDL may do."""
@@ -114,63 +99,18 @@ class ShardGroup:
         ]
 
     def waits_for_nobody(self, source_id: str, table: TableName) -> bool:
-        """Whether a new table is alone: nobody is there, or may be, to execute what it would wait for."""
+        """Whether a new table waits in vain: no DDL is open, and no other shard is there that could bring one.
+
+        The first table that is let in defines the group's structure, so all waiting tables are compared with it again.
+        """
         others = (each for each in self.members if not self._is(each, source_id, table))
-        # Behind what it has waited for, one is a shard like the others.
+        # An early table that is past the DDL it waited for is a shard like the others.
         return self.joined and not self.opened and all(each.early and each.ready > self.executed for each in others)
 
     def own(self, source_id: str, table: TableName) -> Member | None:
-        """The shard of a source, if it is one of the group."""
+        """This shard of the source, if the group has it."""
         return next((each for each in self.members if self._is(each, source_id, table)), None)
 
     @staticmethod
     def _is(member: Member, source_id: str, table: TableName) -> bool:
         return member.source_id == source_id and member.table == table
-
-
-_OF_TARGET = "t_schema = %s AND t_table = %s"
-
-
-def forget_passed(connection: TargetConnection, tables: ShardTables, target: TableName) -> None:
-    """Forget the DDLs that all shards are past."""
-    connection.execute(
-        f"DELETE FROM {tables.ddl.sql} WHERE {_OF_TARGET} AND state = 'done' AND number <= %s",
-        (*target, _highest(connection, f"SELECT MIN(passed) FROM {tables.table.sql} WHERE {_OF_TARGET}", target)),
-    )
-
-
-def forget_unattended(connection: TargetConnection, tables: ShardTables, target: TableName, executed: int) -> None:
-    """Forget the DDLs that no shard is at any more, unless the target may have a part of one; under the latch."""
-    there = f"SELECT MAX(ready) FROM {tables.table.sql} WHERE {_OF_TARGET} AND early IN (0, {WITH_ITS_MODEL})"
-    last = max(executed, _highest(connection, there, target))
-    open_there = f"FROM {tables.ddl.sql} WHERE {_OF_TARGET} AND number > %s AND state = 'open'"
-    numbers = [int(row[0]) for row in connection.query(f"SELECT number {open_there}", (*target, last))]
-    connection.execute(f"DELETE {open_there}", (*target, last))
-    if executed + 1 not in numbers:
-        return
-    waits = f"{_OF_TARGET} AND early = {EARLY} AND ready > %s"
-    connection.execute(
-        f"DELETE FROM {tables.table.sql} WHERE {waits} AND waived < ready"
-        " AND structure IS NOT NULL",  # the optimistic mode knows it
-        (*target, executed),
-    )
-    connection.execute(
-        f"UPDATE {tables.table.sql} SET ready = passed, early = {ANEW} WHERE {waits} AND waived >= ready",
-        (*target, executed),
-    )
-    connection.execute(  # nobody was to wait for them at this DDL, and the next one at this number is another one
-        f"UPDATE {tables.table.sql} SET waived = %s, since = since WHERE {_OF_TARGET} AND waived > %s",
-        (executed, *target, executed),
-    )
-
-
-def ask_again(connection: TargetConnection, tables: ShardTables, target: TableName) -> None:
-    """Compare the tables that wait with what the shards are like now; under the latch."""
-    connection.execute(
-        f"UPDATE {tables.table.sql} SET ready = passed, early = {ANEW} WHERE {_OF_TARGET} AND early = {EARLY}",
-        tuple(target),
-    )
-
-
-def _highest(connection: TargetConnection, query: str, target: TableName) -> int:
-    return int(connection.query(query, tuple(target))[0][0] or 0)

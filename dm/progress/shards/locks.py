@@ -19,7 +19,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.shards.group import Member, ShardGroup
 from dm.progress.shards.groups import ShardGroups
-from dm.progress.shards.sources import remove_source, remove_table, waiting_tables
+from dm.progress.shards.members import remove_source, remove_table, waiting_tables
 from dm.progress.shards.tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey, reads, texts
 

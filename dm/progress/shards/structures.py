@@ -1,8 +1,8 @@
 """Shard merge, optimistic: which structure each shard has, and what the target's table keeps for some of them.
 
 `tests/testbed/optimistic_model.py` checks it exhaustively, `shard_members_model.py` beside it checks O7. The rules of
-`shard_groups` hold as well: statements that need all shards are numbered there. For the others
-(`dm.syncer.ddl.shard_policy`):
+`groups.py` hold as well: statements that need all shards are numbered there. For the others
+(`dm.syncer.shards.optimistic_policy`):
 
 O1  That a shard has another structure commits with the L after its event. A restart reads the event again with the
     structure before it.
@@ -35,7 +35,6 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.serial import schema_from_json, schema_to_json
-from dm.mysql.schema.shard_change import undergone
 from dm.mysql.schema.shard_column import filling
 from dm.mysql.schema.table import TableSchema
 from dm.progress.shards.group import EARLY, WITH_THE_HELD, Shard
@@ -311,34 +310,6 @@ class NoStructures:
 
 
 StoredStructures = ShardStructures | NoStructures
-
-
-def beyond(
-    connection: TargetConnection, tables: ShardTables, target: TableName, executed: int
-) -> set[tuple[str, TableName]]:
-    """The shards that are already as the open DDL leaves those that have come to it (O7)."""
-    rows = connection.query(
-        f"SELECT id, s_schema, s_table, passed, ready, early, structure, structure_after FROM {tables.table.sql}"
-        " WHERE t_schema = %s AND t_table = %s AND structure IS NOT NULL",
-        tuple(target),
-    )
-    there, others = list[tuple[TableSchema, TableSchema]](), dict[tuple[str, TableName], TableSchema]()
-    for source_id, schema, table, passed, ready, early, structure, after in rows:
-        if int(passed) == executed and int(ready) <= executed:  # it is in the middle of nothing
-            others[str(source_id), TableName(str(schema), str(table))] = schema_from_json(str(structure))
-        elif int(passed) == executed and not early and after is not None:
-            there.append((schema_from_json(str(structure)), schema_from_json(str(after))))
-    if not there:
-        return set()
-    found = connection.query(
-        f"SELECT target FROM {tables.group.sql} WHERE t_schema = %s AND t_table = %s", tuple(target)
-    )
-    table = schema_from_json(str(found[0][0])) if found and found[0][0] else None
-    return {
-        name
-        for name, schema in others.items()
-        if all(undergone(before, after, schema, table) for before, after in there)
-    }
 
 
 def _names(text: object) -> frozenset[str]:

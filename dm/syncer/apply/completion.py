@@ -22,7 +22,7 @@ class Ticket:
     end: Position
     timestamp: int
     begin: Position | None = None
-    moment: int = 0  # its place in the order of several sources (`dm.progress.merge_order`)
+    moment: int = 0  # its place in the order of several sources (`dm.syncer.merge_order`)
     number: int = 0  # in source order
     open: int = 0  # changes given minus changes committed; may be negative while not closed
     closed: bool = False

@@ -14,9 +14,8 @@ from sys import getsizeof
 from typing import Final
 
 from dm.changes.keys import WILD, Key, keys_of
-from dm.changes.native_changes import Part, Room
+from dm.changes.native_changes import Part, Room, change_maker
 from dm.changes.row_change import RowChange
-from dm.syncer.apply.compiled_loop import spreader
 
 CONFLICT: Final = -1
 """Instead of a worker: wait for all of them, clear, and ask again."""
@@ -40,7 +39,7 @@ class ConflictDetector:
         self._limit = limit
         self._choose = choose or self._next_in_turn
         self._turn = -1
-        self._maker = spreader()
+        self._maker = change_maker(0, 0)  # it only spreads changes, so it counts no memory
         self._holder: dict[Key, int] = {}
         self._alone = False  # a change with an unknown key is out: no change may run beside it
         self.conflicts = 0

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 from dm.changes.row_change import RowChange
 from dm.position import Position
-from dm.syncer.apply.change_stream import ChangeStream
 from dm.syncer.apply.completion import Ticket
+from dm.syncer.apply.ordered_lane import ChangeStream
 
 
 @dataclass(slots=True)

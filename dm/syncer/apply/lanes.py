@@ -7,20 +7,21 @@ hold their keys, everything is drained first. Changes of tables without a usable
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dm.changes.keys import keys_of
 from dm.changes.row_change import RowChange
 from dm.errors import DMError
 from dm.position import Position
+from dm.progress.undone import TransactionKey, UndoneKeys, digests, transaction_key
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.rest import Rest
 from dm.syncer.apply.apply_lane import ApplyLane
-from dm.syncer.apply.change_stream import ChangeStream
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.conflict_detector import CONFLICT, ConflictDetector, KeyMemory
 from dm.syncer.apply.lane import LaneJob
+from dm.syncer.apply.ordered_lane import ChangeStream
 from dm.syncer.apply.placement import Placement
 from dm.syncer.apply.table_counters import TableCounters
 
@@ -321,3 +322,27 @@ class Lanes:
     def retries(self) -> int:
         """Target transactions that the server rolled back (deadlocks, lock waits) and that were retried."""
         return sum(lane.retries for lane in (*self._workers, self._keyless))
+
+
+def undone_changes(jobs: Iterable[LaneJob]) -> dict[TransactionKey, UndoneKeys]:
+    """What the next run must know of jobs that were not committed, by transaction (`dm.progress.undone`).
+
+    Changes for safe mode are left out: an earlier run may have done them.
+    """
+    held: dict[int, tuple[Ticket, set[str]]] = {}
+    replayed: set[int] = set()
+    for job in sorted(jobs, key=lambda job: job.ticket.number):
+        ticket = job.ticket
+        _, keys = held.setdefault(ticket.number, (ticket, set()))
+        for change in job.changes:
+            if change.safe:
+                replayed.add(ticket.number)
+            else:
+                keys |= digests(keys_of(change))
+    found = {}
+    for number, (ticket, keys) in held.items():
+        if not ticket.begun and number not in replayed:
+            found[transaction_key(ticket.end)] = UndoneKeys(None)
+        elif keys and not ticket.divided:
+            found[transaction_key(ticket.end)] = UndoneKeys(frozenset(keys))
+    return found

@@ -41,7 +41,7 @@ from dm.sourcelog.upstream.facts import ServerFacts
 from dm.sourcelog.upstream.privilege import grants_told
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lanes import Lanes
-from dm.syncer.apply.ordered_tables import OrderedTables
+from dm.syncer.apply.ordered_lane import OrderedTables
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.source_table import KINDS, SourceTable
 from dm.syncer.apply.structures import TargetNames, TrackedStructures

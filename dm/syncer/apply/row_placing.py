@@ -13,18 +13,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dm.changes.keys import keys_of
+from dm.changes.native_changes import change_maker
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.errors import DMError
 from dm.mysql.binlog.decode import RowPair
 from dm.position import Position
 from dm.sourcelog.stream.memory_quota import CHANGE_COST, DECODED_FACTOR
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction
-from dm.syncer.apply.change_stream import ChangeStream, OrderedRows
-from dm.syncer.apply.compiled_loop import changes_of_events
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.learned_tables import LearnedTables
-from dm.syncer.apply.ordered_tables import OrderedTables
+from dm.syncer.apply.ordered_lane import ChangeStream, OrderedRows, OrderedTables
 from dm.syncer.apply.safe_mode_window import Repetition, WindowReplay
 from dm.syncer.apply.source_table import KINDS, SourceTable
 
@@ -60,7 +59,7 @@ class RowPlacing:
         self._atomic_done = done.atomic
         self._lanes = lanes
         self._atomic = atomic  # every table goes to the ordered lane
-        self._maker = None if atomic else changes_of_events()
+        self._maker = None if atomic else change_maker(DECODED_FACTOR, CHANGE_COST)
         self._filtered = FilteredRows()
         # Of the present transaction, after its last DDL.
         self._taken = 0  # row events

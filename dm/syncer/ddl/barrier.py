@@ -28,12 +28,10 @@ from dm.progress.operators import Operator
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.progress_writer import ProgressWriter, StatementEnd
-from dm.syncer.ddl.changed_rows import SourceViews
 from dm.syncer.ddl.execution import REFUSED_DDL, DdlExecution
 from dm.syncer.ddl.gate import Act, DdlGate, GateVerdict
-from dm.syncer.ddl.plan import DdlPlan, PlanningState, StatementEvent, pausing
-from dm.syncer.ddl.planner import plan, plan_injection
-from dm.syncer.ddl.step import CutOver, Execute
+from dm.syncer.ddl.plan import CutOver, DdlPlan, Execute, PlanningState, StatementEvent, pausing
+from dm.syncer.ddl.planner import SourceViews, plan, plan_injection
 from dm.syncer.ddl.tracking import StructureTracking
 
 _DUPLICATE = 1062

@@ -42,10 +42,9 @@ from dm.mysql.sql.token import Token, tokenize
 from dm.position import Position
 from dm.progress.intent import Intent, PieceOutcome
 from dm.syncer.apply.progress_writer import ProgressWriter
-from dm.syncer.ddl.checks import CHECKS
-from dm.syncer.ddl.checks.names import creates_shard
+from dm.syncer.ddl.checks import CHECKS, creates_shard
+from dm.syncer.ddl.plan import CheckedStep, DdlSource, DdlTarget, Execute
 from dm.syncer.ddl.session import DdlSession
-from dm.syncer.ddl.step import CheckedStep, DdlSource, DdlTarget, Execute
 
 REFUSED_DDL = ("ddl-failed", "ddl-collation-unknown")
 _REFUSED = ("statement-failed", "duplicate-key", "privilege-missing")

@@ -20,7 +20,7 @@ A tool copies, row by row, the columns that table and copy both have, by their n
 what its own columns hold. That is the same but for what is told here: a column that is dropped and added again keeps
 its values in a copy only; under a new name it may keep them (gh-ost's `--approve-renamed-columns`) or may not
 (`--skip-renamed-columns`), and no statement says which. What depends on the rows that there are is checked before a
-piece is executed (`dm.syncer.ddl.checks.rows_in_place`).
+piece is executed (`dm.syncer.ddl.checks`).
 """
 
 from __future__ import annotations
@@ -50,8 +50,7 @@ from dm.mysql.sql.own_values import numbered
 from dm.mysql.sql.piece import Piece
 from dm.progress.online import OnlineRecord, StoredStatement
 from dm.rules.folded_names import OnlineTables
-from dm.syncer.ddl.plan import KnownStructures
-from dm.syncer.ddl.step import CutOver, Execute, Forget, MovedAway, Step, TrackOnly, tracked
+from dm.syncer.ddl.plan import CutOver, Execute, Forget, KnownStructures, MovedAway, Step, TrackOnly, tracked
 
 StepsOf = Callable[[Piece, Query], Sequence[Step]]
 

@@ -1,21 +1,13 @@
-"""What a statement demands: a pure function from the event and what is known to a plan.
+"""From a statement's event, and what is known before it, to a plan: a pure function.
 
-What a piece needs is decided on the source's names first (lists, event rules, points of tables that entered late); its
-text is routed when it is executed. A piece that a filter drops is not executed but tracked, because the rows after it
-have the new structure. Nothing is written while planning: what is to be stored or remembered is a part of the plan.
-
-Statements about a column of the target that holds parts of names: it is no column of the source.
-
-Executed, they would take the parts away, or count as done and leave the source's rows without a place.
-
-Which tables the dump read after a statement, or found gone, while the statement's pieces are planned.
-
-Such a table has a point: what the source did to it before is in its structure and rows already.
+Pieces are judged under the source's names: lists, event rules, points of tables that the dump read later. Their text
+is routed when they are executed. A piece that a filter drops is not executed but tracked, because the rows after it
+have the new structure. Planning writes nothing: what must be stored or remembered is part of the plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dm.errors import DMError
@@ -31,23 +23,30 @@ from dm.mysql.sql.operation import (
     ChangeColumn,
     CreateTable,
     DropColumn,
-    ExchangePartition,
     ModifyColumn,
     RenameColumn,
-    RenameTable,
 )
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.split import column_kept, separate, split
 from dm.mysql.sql.statement import acts, classify, subjects
-from dm.position import Position
 from dm.progress.operators import Operator, PieceNumber
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.transaction import SourceTransaction
-from dm.syncer.ddl.changed_rows import changes_rows
 from dm.syncer.ddl.online_ddl import OnlineDdl
-from dm.syncer.ddl.plan import DdlPlan, DumpWindow, KnownStructures, PlanningState, StatementEvent, pausing
+from dm.syncer.ddl.plan import (
+    CutOver,
+    DdlPlan,
+    Execute,
+    Forget,
+    PlanningState,
+    PointsAhead,
+    StatementEvent,
+    Step,
+    TrackOnly,
+    pausing,
+    tracked,
+)
 from dm.syncer.ddl.server_written import SourceNow, settled
-from dm.syncer.ddl.step import CutOver, Execute, Forget, Step, TrackOnly, tracked
 from dm.syncer.ddl.temporary_tables import Share
 
 _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
@@ -385,7 +384,11 @@ _OF_A_COLUMN = AddColumn | AlterDefault | AlterVisibility | ChangeColumn | DropC
 
 
 def refuse_extracted(piece: Piece, rules: TableRules) -> None:
-    """Raise DMError `extract-column-altered` where a source's statement names such a column."""
+    """Raise DMError `extract-column-altered` if a source's statement names a column that holds parts of names.
+
+    The source has no such column. Executed, the statement would change or remove the parts, or count as done and leave
+    the source's column without a place.
+    """
     named = {name.lower() for name in _named(piece)}
     if not named or not rules.wanted(piece.table):
         return
@@ -408,64 +411,44 @@ def _named(piece: Piece) -> Iterator[str]:
             yield operation.name
 
 
-_SWAPS = (RenameTable, ExchangePartition)
+_NAMES_KEPT = 10_000
 
 
-class PointsAhead:
-    """The points as of one event; `found` are those that its pieces add."""
+def changes_rows(
+    query: Query,
+    tables: Sequence[TableName] | None,
+    wanted: Callable[[TableName], bool],
+    is_view: Callable[[TableName], bool],
+) -> bool:
+    """Whether it may change some; `tables` are those that its text writes, where that can be told."""
+    if not tables or any(wanted(table) for table in tables):
+        return True
+    # MySQL tells which schemas were used. One that the text does not write, a trigger may have written.
+    named = {table.schema.lower() for table in tables}
+    others = [name for name in query.session.updated_schemas or () if name.lower() not in named]
+    if query.session.schemas_unlisted or any(wanted(TableName(schema, "")) for schema in others):
+        return True
+    return any(map(is_view, tables))  # through which other tables are written
 
-    def __init__(self, window: DumpWindow, structures: KnownStructures, transaction: SourceTransaction) -> None:
-        self._window = window
-        self._structures = structures
-        self._transaction = transaction
-        self.found: dict[TableName, Position] = {}
 
-    def pass_on(self, piece: Piece) -> None:
-        """A table that got a name which the dump never saw keeps the point of its old one.
+class SourceViews:
+    """Whether names are views at the source now; what it said is kept until a statement may have changed it."""
 
-        The dump ended with a look at all tables after every point, and read each that it did not know with a point of
-        its own. So the new name was given up before that look, and its rows went with it or stand under a later name.
-        A name that the plan had at P0 is known for ever (`write_handover`): which table the dump read under it is not.
-        """
-        for old, new in piece.renames:
-            point = self._point(old)
-            if point is None or self._point(new) is not None or self._structures.get(new) is not None:
-                continue
-            if self._passed(point):
-                self.found[new] = point
+    def __init__(self, has_view: Callable[[TableName], bool]) -> None:
+        self._has_view = has_view
+        self._others: set[TableName] = set()
 
-    def dumped_after(self, tables: Iterable[TableName]) -> frozenset[TableName]:
-        """Those of the tables that the dump read after the statement."""
-        return frozenset(table for table in tables if (point := self._point(table)) is not None and self._passed(point))
+    def has(self, table: TableName) -> bool:
+        """Whether it is a view."""
+        if table in self._others:
+            return False
+        if self._has_view(table):
+            return True
+        if len(self._others) >= _NAMES_KEPT:
+            self._others.clear()
+        self._others.add(table)
+        return False
 
-    def refuse_swap(self, piece: Piece, tables: Sequence[TableName]) -> None:
-        """Raise DMError for tables that change places while the dump reads.
-
-        They look the same afterwards, so the dump could not notice, and which rows it read under which name is not
-        known.
-        """
-        if any(isinstance(each, _SWAPS) for each in piece.operations) and self._dump_reads():
-            raise DMError("ddl-within-dump", statement=piece.text, tables=", ".join(map(str, tables)))
-
-    def left_beside(self, piece: Piece, dumped_after: frozenset[TableName]) -> list[Piece]:
-        """What is left of a statement, some of whose tables the dump read after it; raises DMError.
-
-        A schema change by a copy, under names that no rule tells, ends with RENAME t TO old, copy TO t. If that falls
-        into the dump, t and old have points after it, and the copy, which the dump never saw, only has to go.
-        """
-        left = [table for table in piece.changed if table not in dumped_after]
-        names = {new for _, new in piece.renames}
-        if not names or any(table in names for table in left):
-            raise DMError("ddl-within-dump", statement=piece.text, tables=", ".join(map(str, dumped_after)))
-        return [Piece.of(f"DROP TABLE {table.sql}", piece.context) for table in left]
-
-    def _point(self, table: TableName) -> Position | None:
-        return self.found.get(table) or self._window.points.get(table)
-
-    def _passed(self, point: Position) -> bool:
-        return point.has_processed(self._transaction.gtid, self._transaction.end)
-
-    def _dump_reads(self) -> bool:
-        """Whether the dump was still reading tables when the transaction began."""
-        until = self._window.until
-        return until is not None and not self._transaction.begin.covers(until)
+    def ask_again(self) -> None:
+        """A statement may have made a view, or given its name away."""
+        self._others.clear()

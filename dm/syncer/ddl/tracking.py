@@ -17,8 +17,7 @@ from dm.mysql.sql.piece import Piece
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction
 from dm.syncer.apply.structures import alike
-from dm.syncer.ddl.plan import pausing
-from dm.syncer.ddl.step import Execute, Forget, PieceStep, TrackOnly
+from dm.syncer.ddl.plan import Execute, Forget, PieceStep, TrackOnly, pausing
 
 
 class StructureTracking:

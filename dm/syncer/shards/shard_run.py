@@ -1,7 +1,8 @@
-"""What one reading of a source's binlog does beside the ordinary run, where the task merges shards.
+"""One reading of a source's binlog in a task that merges shards: main, or a second pass over held shards.
 
-Main, the source's stream, ends when a held table may go on, after what it was given; then a second pass begins. A pass
-ends at main's place and gives its tables back. `dm.progress.shards.holds` says what is stored at each step.
+Main is the source's stream. When a held table may go on, main applies what it was given and ends; then a second pass
+begins. A pass ends at main's place and gives its tables back. `dm.progress.shards.holds` says what is stored at each
+step.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from dm import faults
 from dm.clock import Clock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.gtid import Gtid, GtidSet
 from dm.ident import TableName
 from dm.mysql.schema.table import TableSchema
 from dm.position import Position
@@ -24,7 +27,7 @@ from dm.progress.lane_rows import CONTROL, LaneClaim, claimed
 from dm.progress.shards.group import READ_AGAIN, Shard, ShardGroup, Standing
 from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.holds import HeldTable, begin_second, earliest, read_held, return_second, undecided_before
-from dm.progress.shards.sources import expect_sources
+from dm.progress.shards.members import expect_sources
 from dm.progress.shards.structures import NoStructures, ShardStructures
 from dm.progress.shards.tables import create_shard_tables, lock_id
 from dm.progress.tables import SubtaskKey
@@ -32,14 +35,14 @@ from dm.progress.takeover import Takeover
 from dm.rules.owned_tables import OwnedTables
 from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.prepared import PreparedTransactions
+from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.apply.target_sessions import TargetSessions
 from dm.syncer.beside import Beside, BesideWatch
 from dm.syncer.ddl.gate import DdlGate, GateSides
-from dm.syncer.ddl.optimistic_gate import OptimisticGate
-from dm.syncer.ddl.shard_gate import ShardGate, ShardReading
-from dm.syncer.parts import RunParts
-from dm.syncer.shards.pass_end import PassEnd
+from dm.syncer.resources import RunParts
+from dm.syncer.shards.gate import ShardGate, ShardReading
+from dm.syncer.shards.optimistic_gate import OptimisticGate
 from dm.syncer.state_found import StateFound
 from dm.unit import JSON
 
@@ -323,3 +326,81 @@ class ShardRun(Beside):
         self.returned = True
         faults.hit("shard.returned")
         self._log.info("the second pass is over")
+
+
+@dataclass(slots=True)
+class PassEnd:
+    """Where a second pass ends (`dm.sourcelog.stream.until`): exactly at the place where main waits and goes on.
+
+    On one server, file and offset tell. But another server may have replaced the source since main came to wait, or
+    since the tables of the pass were held. Then GTIDs tell: the pass takes the transactions that main has read, and no
+    others. On that server, all of main's must precede the others. If the pass left out a transaction in between, it
+    would be lost as soon as a table is held again after it, since the place counts it as read.
+    """
+
+    place: Position
+    told: bool = True  # whether GTIDs tell what is read: MariaDB's may be out of order without its strict mode
+
+    def settle(self, origin: Origin, start: Position) -> None:
+        """Check that the server has all up to the place, before anything is read from `start`; raises DMError."""
+        origin.switch_bound(self.place)
+        self.told = origin.facts.gtid_ordered and bool(start.gtid_set)
+        self.place = origin.here(self.place)
+
+    def reached(self, position: Position) -> bool:
+        """Whether a position is at the place or after it, with all that main has read.
+
+        Main may have read some transactions on another server, and this server may have them after the place. The
+        server on which this run began does not tell: an earlier run of the pass may have reached the place.
+        """
+        if position.same_files(self.place) and (not position.reaches(self.place) or not self._tells):
+            return position.reaches(self.place)
+        return self._has_all(position)
+
+    def admits(self, transaction: SourceTransaction) -> bool:
+        """Whether main has read the transaction; raises DMError if the server has another one in between."""
+        end, gtid = transaction.end, transaction.gtid
+        if end.same_files(self.place) and (end.order <= self.place.order or not self._tells):
+            return end.order <= self.place.order
+        if self._has_all(transaction.begin):
+            return False
+        if end.same_files(self.place):
+            raise self._elsewhere(end, self.place.gtid_set - transaction.begin.gtid_set)
+        if transaction.moves or (self._tells and gtid is not None and gtid.ordered and gtid in self.place.gtid_set):
+            return True
+        raise self._elsewhere(end, gtid)
+
+    def bound(self, found: Position) -> Position:
+        """The earlier of the two: after a switch to another server, `found` is that server's end."""
+        return self.place if found.covers(self.place) else found
+
+    def demand_ahead(self, start: Position, bound: Position | None) -> None:
+        """Nothing to check: main waits after all held places, and every run of the pass ends here."""
+
+    def passed(self, source_time: float) -> bool:
+        """Only events reach a place."""
+        return False
+
+    def to_json(self) -> dict[str, JSON]:
+        """The place, with the server that has the file."""
+        place = self.place
+        return {"kind": "position", "server": place.server_uuid, "file": place.file, "offset": place.offset}
+
+    def _has_all(self, position: Position) -> bool:
+        return self._tells and position.gtid_set >= self.place.gtid_set
+
+    @property
+    def _tells(self) -> bool:
+        return self.told and bool(self.place.gtid_set) and not self.place.gtid_set.anonymous
+
+    def _elsewhere(self, now: Position, gtids: Gtid | GtidSet | None) -> DMError:
+        return DMError(
+            "shard-pass-elsewhere",
+            place=self,
+            server=self.place.server_uuid,
+            now=now.server_uuid,
+            gtid=gtids or "without a GTID",
+        )
+
+    def __str__(self) -> str:
+        return str(self.place)

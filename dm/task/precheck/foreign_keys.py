@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dm.downstream.foreign_keys import ACTING
+from dm.downstream.target_schema import ACTING
 from dm.ident import Ident, TableName
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult

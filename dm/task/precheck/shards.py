@@ -2,8 +2,9 @@
 
 What an optimistic merge needs at its start: a target table that takes the rows of each shard as that shard is.
 
-From then on the syncer keeps the table so, statement by statement (`dm.syncer.ddl.shard_policy`). It never looks back
-at what was there before. The same functions of `dm.mysql.schema.joined_table` say here and there what a table takes.
+From then on the syncer keeps the table so, statement by statement (`dm.syncer.shards.optimistic_policy`). It never
+looks back at what was there before. The same functions of `dm.mysql.schema.joined_table` say here and there what a
+table takes.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ How the shards of an optimistic merge may differ from their target's table: no d
 Problem: in optimistic mode each shard is altered at its own pace, and the target's table accepts the rows of all of
 them as they are. So while shards differ, each of them differs from the target, and nothing is wrong.
 
-Allowed is what `dm.syncer.ddl.shard_policy` leads to, and nothing else: a column that other shards have, a type that
-holds all values of the shard's, NULL, the default that rows without a column need, an index that is no key and that not
-all shards have, comments of other shards, and any order of columns. The target is then compared with the shard as if
-it had these as the shard has them.
+Allowed is what `dm.syncer.shards.optimistic_policy` leads to, and nothing else: a column that other shards have, a type
+that holds all values of the shard's, NULL, the default that rows without a column need, an index that is no key and
+that not all shards have, comments of other shards, and any order of columns. The target is then compared with the shard
+as if it had these as the shard has them.
 
 Values of a column that a shard lacks are not compared, in rows of any shard: the target has them in one table, and
 those of rows that came without the column are the target's own.

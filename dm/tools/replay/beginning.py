@@ -10,7 +10,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.checkpoint import Checkpoint
-from dm.progress.joining.steps import find_joining
+from dm.progress.joining import find_joining
 from dm.progress.lane_rows import CONTROL, LaneClaim
 from dm.progress.operators import read_operators
 from dm.progress.ordered_tables import read_ordered

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from dm import faults
+from dm.changes.native_changes import change_maker
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.errors import DMError
@@ -38,13 +39,13 @@ from dm.progress.brought_back import asking
 from dm.progress.replayed import RelayRange
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.stream.memory_quota import CHANGE_COST, DECODED_FACTOR
 from dm.sourcelog.stream.prepared import UnheldXa
 from dm.sourcelog.stream.source_log import SourceLog, Space
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem, TransactionItems
 from dm.sourcelog.upstream.connection import connect
-from dm.syncer.apply.compiled_loop import changes_of_events
 from dm.syncer.apply.source_table import KINDS
-from dm.syncer.ddl.changed_rows import changes_rows
+from dm.syncer.ddl.planner import changes_rows
 from dm.tools.replay.reduction import Net, Reduction, bucket_of
 from dm.tools.replay.spill import Section, SpilledTable, SpillWriter
 from dm.tools.replay.surroundings import ReplayContext
@@ -128,7 +129,7 @@ class _Reading:
         self._tables = tables
         self._around = around
         self._rules: TableRules = tables.rules
-        self._maker = changes_of_events()
+        self._maker = change_maker(DECODED_FACTOR, CHANGE_COST)
         self._reductions: dict[TableName, Reduction] = {}
         self._buckets = buckets
         self._writer = writer

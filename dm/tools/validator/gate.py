@@ -22,7 +22,7 @@ from dm.gtid import GtidSet
 from dm.position import Position
 from dm.progress.checkpoint import read_position_of
 from dm.progress.tables import SubtaskKey
-from dm.progress.validator.progress import Cutover
+from dm.progress.validator import Cutover
 
 _PLACE: Final = re.compile(r"\(\s*([^\s,()]+)\s*,\s*(\d+)\s*\)")
 

@@ -35,7 +35,7 @@ from dm.mysql.schema.show import column_text, type_text
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.context import version_number
 from dm.mysql.sql.literal import statements
-from dm.progress.validator.errors import ErrorKind
+from dm.progress.validator_errors import ErrorKind
 from dm.sourcelog.upstream.connection import Connection, fetch
 from dm.sourcelog.upstream.row_session import row_session
 from dm.tools.diff.fix import Fix, fix_of

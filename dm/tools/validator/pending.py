@@ -22,7 +22,7 @@ from dm.ident import TableName
 from dm.mysql.schema.serial import schema_from_json, schema_to_json
 from dm.mysql.schema.table import Column, TableSchema
 from dm.position import Position
-from dm.progress.validator.progress import StoredRow
+from dm.progress.validator import StoredRow
 
 Kind = Literal["insert", "update", "delete"]
 

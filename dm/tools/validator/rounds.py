@@ -29,7 +29,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.table import TableSchema
 from dm.position import Position
-from dm.progress.validator.errors import RowError
+from dm.progress.validator_errors import RowError
 from dm.tools.validator.judge import Judge, Wrong
 from dm.tools.validator.pace import Throttle
 from dm.tools.validator.pending import PendingRow, PendingRows, Shape

@@ -26,7 +26,7 @@ from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import Column, TableSchema, wire_columns
 from dm.mysql.schema.tracker import SchemaTracker
 from dm.position import Position
-from dm.progress.validator.errors import TableStatus
+from dm.progress.validator_errors import TableStatus
 from dm.rules.table_rules import RowEvent, TableRules
 from dm.sourcelog.stream.transaction import RowsItem
 from dm.tools.validator.pending import PendingRow, Shape

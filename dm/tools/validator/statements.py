@@ -43,9 +43,8 @@ from dm.progress.online import OnlineRecord
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.transaction import SourceTransaction, StatementItem
-from dm.syncer.ddl.plan import DumpWindow, PlanningState, SourceAnswers, StatementEvent, pausing
+from dm.syncer.ddl.plan import CutOver, DumpWindow, Execute, PlanningState, SourceAnswers, StatementEvent, pausing
 from dm.syncer.ddl.planner import plan
-from dm.syncer.ddl.step import CutOver, Execute
 from dm.syncer.ddl.temporary_tables import TemporaryTables
 from dm.syncer.ddl.tracking import StructureTracking
 from dm.tools.validator.pending import PendingRows, Shape

@@ -34,7 +34,14 @@ from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint, read_position_of, read_structure_of
 from dm.progress.online import read_online
 from dm.progress.tables import SubtaskKey, existing_tables, reading
-from dm.progress.validator.errors import (
+from dm.progress.validator import (
+    Processed,
+    StoredStructures,
+    ValidatorProgress,
+    ValidatorTables,
+    create_validator_tables,
+)
+from dm.progress.validator_errors import (
     RowError,
     TableStatus,
     count_errors,
@@ -42,8 +49,6 @@ from dm.progress.validator.errors import (
     write_errors,
     write_table_status,
 )
-from dm.progress.validator.progress import Processed, StoredStructures, ValidatorProgress
-from dm.progress.validator.tables import ValidatorTables, create_validator_tables
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.origin import Origin, open_origin
@@ -70,7 +75,7 @@ _READS_SECONDS: Final = 0.02  # of a processor, from one rest to the next
 @dataclass(frozen=True, slots=True)
 class Start:
     """Where a validator that has stored nothing begins; without a place, at the task's first one, if it was kept
-    (`dm.progress.validator.progress`), else at the syncer's checkpoint.
+    (`dm.progress.validator`), else at the syncer's checkpoint.
     """
 
     position: Position | None = None

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dm.clock import Clock
 from dm.config.subtask import SubtaskConfig
 from dm.position import Position
-from dm.progress.validator.errors import ErrorState
-from dm.progress.validator.progress import Cutover, Processed
+from dm.progress.validator import Cutover, Processed
+from dm.progress.validator_errors import ErrorState
 from dm.tools.validator.gate import CheckpointGate
 from dm.tools.validator.pace import SHARE
 from dm.tools.validator.pending import PendingRows

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 from dm.config import SubtaskConfig
 from dm.errors import DMError
-from dm.progress.validator.errors import ErrorKind, ErrorState, StoredError
+from dm.progress.validator_errors import ErrorKind, ErrorState, StoredError
 from dm.task.start_time import StartTime, before_all_binlogs
 from dm.unit import JSON
 from dm.verbs import validation as declared

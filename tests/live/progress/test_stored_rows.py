@@ -16,7 +16,7 @@ from dm.ident import Ident, TableName
 from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint, read_position_of, read_structure_of
 from dm.progress.intent import read_intent
-from dm.progress.joining.steps import read_joining
+from dm.progress.joining import read_joining
 from dm.progress.lane_rows import read_lanes
 from dm.progress.load_parts import (
     SUFFIX,
@@ -29,7 +29,6 @@ from dm.progress.load_parts import (
     tables_loaded_into,
 )
 from dm.progress.made_tables import create_records, made_tables
-from dm.progress.merge_order import create_order_table, read_order
 from dm.progress.online import read_online
 from dm.progress.operators import read_operators
 from dm.progress.ordered_tables import read_ordered
@@ -41,9 +40,9 @@ from dm.progress.shards.locks import read_locks
 from dm.progress.shards.structures import ShardStructures
 from dm.progress.shards.tables import ShardTables, create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables, reading
-from dm.progress.validator.errors import read_errors
-from dm.progress.validator.progress import ValidatorProgress, read_validation
-from dm.progress.validator.tables import ValidatorTables, create_validator_tables
+from dm.progress.validator import ValidatorProgress, ValidatorTables, create_validator_tables, read_validation
+from dm.progress.validator_errors import read_errors
+from dm.syncer.merge_order import create_order_table, read_order
 from dm.tools.validator.pending import restored
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of

@@ -13,11 +13,11 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import has_checkpoint, no_other_run, write_global
-from dm.progress.deferral import Deferral, create_deferrals, defer
+from dm.progress.made_tables import Deferral, create_deferrals, defer
 from dm.progress.shards.tables import create_shard_tables
 from dm.progress.stored_tasks import remove_task, stored_tasks
 from dm.progress.tables import SubtaskKey, create_tables, remove_progress
-from dm.progress.validator.tables import create_validator_tables
+from dm.progress.validator import create_validator_tables
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of
 

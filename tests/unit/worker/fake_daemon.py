@@ -19,9 +19,9 @@ from dm.config.subtask import Share
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position, TimePlace
-from dm.progress.joining.steps import Joining
+from dm.progress.joining import Joining
 from dm.progress.stored_tasks import StoredTask
-from dm.progress.validator.errors import Operation, RowError, StoredError, TableStatus
+from dm.progress.validator_errors import Operation, RowError, StoredError, TableStatus
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until, UntilPosition, UntilTime
 from dm.syncer.operators import EventPlace, Request

@@ -327,7 +327,7 @@ def test_what_a_worker_had_not_done_is_not_taken_for_done_when_its_table_goes_in
 # A death before the first change of a table that goes in order, while workers have done what comes before it.
 DIES_THERE = """
 import signal
-from dm.syncer.apply.ordered_tables import OrderedTables
+from dm.syncer.apply.ordered_lane import OrderedTables
 def begin(self, plan, *arguments, **others):
     lanes.hold[0].drain()
     os.kill(os.getpid(), signal.SIGKILL)

@@ -16,12 +16,11 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.joining.steps import Joining, Phase, ask, find_joining, in_transaction, move
+from dm.progress.joining import Joining, Phase, ask, find_joining, in_transaction, move
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.sourcelog.stream.until import UntilPosition
-from dm.syncer.joining.join_share import ShareRun
-from dm.syncer.joining.joined import ShareWait
+from dm.syncer.joining import ShareRun, ShareWait
 from dm.task.join_requests import cancel_reload, reload
 from dm.task.progress import key_of
 from dm.task.until import AskedEnd, until_of

@@ -11,7 +11,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.config.syncer import CommitTimeOrder
 from dm.demo.servers import ThrowawayServer
 from dm.mysql.dialect import Flavor
-from dm.syncer.order.merge_turn import LOOK_SECONDS
+from dm.syncer.merge_order import LOOK_SECONDS
 from dm.task.until import AskedEnd, until_of
 from tests.live.syncer.order.test_merge_order import content, late, subtasks_of
 from tests.live.syncer.test_operators import place

@@ -26,10 +26,11 @@ from dm.progress.shards.structures import GroupSurvey
 from dm.progress.shards.tables import ShardTables
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
-from dm.syncer.ddl import optimistic_gate, shard_gate, shard_policy
-from dm.syncer.ddl.optimistic_gate import OptimisticGate
-from dm.syncer.ddl.shard_policy import Surrounding
-from dm.syncer.shards import shard_run
+from dm.syncer.shards import gate as shard_gate
+from dm.syncer.shards import optimistic_gate, shard_run
+from dm.syncer.shards import optimistic_policy as shard_policy
+from dm.syncer.shards.optimistic_gate import OptimisticGate
+from dm.syncer.shards.optimistic_policy import Surrounding
 from dm.syncer.shards.shard_run import ShardRun
 from dm.task.shard_locks import Decision, decide
 from tests.live.syncer.shards.test_online_shards import altered_one_by_a_tool
@@ -160,7 +161,7 @@ def no_own_default(patch: pytest.MonkeyPatch, _: Scene) -> None:
 
 def defaults_not_compared(patch: pytest.MonkeyPatch, _: Scene) -> None:
     """A column that is there is the one that the next shard adds."""
-    patch.setattr("dm.syncer.ddl.shard_policy._Joining._demand_same", lambda joining, column, there: None)
+    patch.setattr("dm.syncer.shards.optimistic_policy._Joining._demand_same", lambda joining, column, there: None)
 
 
 def places_compared(patch: pytest.MonkeyPatch, _: Scene) -> None:

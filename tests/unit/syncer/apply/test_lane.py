@@ -6,9 +6,9 @@ import threading
 
 from dm.changes.row_change import RowChange
 from dm.position import Position
-from dm.syncer.apply.change_stream import ChangeStream
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lane import ChangeQueue, LaneJob
+from dm.syncer.apply.ordered_lane import ChangeStream
 
 END = Position("a", "bin.000001", 4)
 

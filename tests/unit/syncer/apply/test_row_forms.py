@@ -9,7 +9,7 @@ import pytest
 from dm.changes.hash_rules import row_hash
 from dm.changes.plan import PlanOptions, TablePlan
 from dm.ident import TableName
-from dm.syncer.apply.change_stream import PART_COST, part_cost
+from dm.syncer.apply.ordered_lane import PART_COST, part_cost
 from dm.syncer.apply.table_counters import RowForms
 from tests.unit.changes.event_tables import pair_of, sees_all
 from tests.unit.changes.plans import number

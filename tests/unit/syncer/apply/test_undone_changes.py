@@ -12,8 +12,8 @@ from dm.position import Position
 from dm.progress.undone import Undone, UndoneKeys, digests
 from dm.syncer.apply.completion import CompletionTracker, Ticket
 from dm.syncer.apply.lane import ChangeQueue, LaneJob
+from dm.syncer.apply.lanes import undone_changes
 from dm.syncer.apply.placement import Placement
-from dm.syncer.apply.undone_changes import undone_changes
 from tests.unit.changes.plans import insert, key, number, plan
 
 END = Position("a", "bin.000001", 100)

@@ -17,10 +17,8 @@ from dm.progress.operators import Operator
 from dm.rules.folded_names import OnlineTables
 from dm.rules.router import ExtractedColumn
 from dm.sourcelog.stream.transaction import SourceTransaction
-from dm.syncer.ddl.changed_rows import SourceViews
-from dm.syncer.ddl.plan import DumpWindow, PlanningState, SourceAnswers, StatementEvent
-from dm.syncer.ddl.planner import plan
-from dm.syncer.ddl.step import Execute, Step
+from dm.syncer.ddl.plan import DumpWindow, Execute, PlanningState, SourceAnswers, StatementEvent, Step
+from dm.syncer.ddl.planner import SourceViews, plan
 from dm.syncer.ddl.temporary_tables import TemporaryTables
 
 PLACE = Position("uuid", "binlog.000001", 100, GtidSet.empty("mysql"))

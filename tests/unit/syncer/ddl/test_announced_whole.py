@@ -20,12 +20,11 @@ from dm.progress.intent import Intent
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
 from dm.syncer.ddl.execution import DdlExecution
 from dm.syncer.ddl.gate import GateVerdict, OpenGate
-from dm.syncer.ddl.plan import DdlPlan
-from dm.syncer.ddl.shard_gate import ShardGate
-from dm.syncer.ddl.step import CutOver, Execute, Step, TrackOnly
+from dm.syncer.ddl.plan import CutOver, DdlPlan, Execute, Step, TrackOnly
 from dm.syncer.ddl.temporary_tables import TemporaryTables
+from dm.syncer.shards.gate import ShardGate
 from tests.unit.syncer.ddl.planning import PLACE, Looking, query
-from tests.unit.syncer.ddl.shard_merge import CONTEXT, TARGET, altered, table
+from tests.unit.syncer.shards.shard_merge import CONTEXT, TARGET, altered, table
 
 WHOLE = "ALTER TABLE d.t ADD COLUMN w INT, DROP COLUMN n"
 GHOST = TableName("d", "_t_gho")

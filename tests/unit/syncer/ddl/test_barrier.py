@@ -18,8 +18,7 @@ from dm.progress.operators import Operator
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
 from dm.syncer.ddl.gate import OpenGate
-from dm.syncer.ddl.plan import DdlPlan, PlanningState, SourceAnswers, StatementEvent
-from dm.syncer.ddl.step import CutOver, Execute, Step, TrackOnly
+from dm.syncer.ddl.plan import CutOver, DdlPlan, Execute, PlanningState, SourceAnswers, StatementEvent, Step, TrackOnly
 from dm.syncer.ddl.temporary_tables import TemporaryTables
 from tests.unit.syncer.ddl.planning import PLACE, TRANSACTION, Looking, query
 

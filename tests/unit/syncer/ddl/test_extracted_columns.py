@@ -9,8 +9,8 @@ from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.split import split
 from dm.progress.operators import Operator
 from dm.rules.table_rules import TableRules
+from dm.syncer.ddl.plan import TrackOnly
 from dm.syncer.ddl.planner import refuse_extracted
-from dm.syncer.ddl.step import TrackOnly
 from tests.unit.config.texts import TASK, task
 from tests.unit.syncer.ddl.planning import TRANSACTION, Looking, executes, query
 

@@ -19,7 +19,7 @@ from dm.progress.online import OnlineRecord, StoredStatement
 from dm.rules.folded_names import OnlineTables
 from dm.syncer.ddl.barrier import prove
 from dm.syncer.ddl.online_ddl import OnlineDdl
-from dm.syncer.ddl.step import CutOver, Execute, Forget, MovedAway, PieceStep, Step
+from dm.syncer.ddl.plan import CutOver, Execute, Forget, MovedAway, PieceStep, Step
 
 TABLES = OnlineTables((r"^_(.+)_(?:new|gho)$",), (r"^_(.+)_(?:ghc|del|old)$",))
 CONTEXT = SourceContext("mysql", 90704, "s")

@@ -11,8 +11,8 @@ from dm.ident import TableName
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
 from dm.progress.operators import Operator
+from dm.syncer.ddl.plan import Execute, Forget, TrackOnly
 from dm.syncer.ddl.planner import plan_injection
-from dm.syncer.ddl.step import Execute, Forget, TrackOnly
 from tests.unit.syncer.ddl.planning import TRANSACTION, Looking, Rules, query
 
 

@@ -12,9 +12,8 @@ from dm.ident import TableName
 from dm.mysql.binlog.reader import Query
 from dm.mysql.sql.context import SourceContext
 from dm.progress.operators import Operator
-from dm.syncer.ddl.plan import DumpWindow, StatementEvent
+from dm.syncer.ddl.plan import DumpWindow, Execute, StatementEvent
 from dm.syncer.ddl.planner import plan
-from dm.syncer.ddl.step import Execute
 from tests.unit.syncer.ddl.planning import PLACE, TRANSACTION, Looking, Rules, executes, query
 
 

@@ -17,9 +17,8 @@ from dm.mysql.schema.tracker import SchemaTracker
 from dm.mysql.sql.context import SourceContext
 from dm.position import Position
 from dm.sourcelog.stream.transaction import SourceTransaction
-from dm.syncer.ddl.plan import DdlPlan, DumpWindow, StatementEvent
+from dm.syncer.ddl.plan import CutOver, DdlPlan, DumpWindow, Execute, StatementEvent, TrackOnly
 from dm.syncer.ddl.planner import plan
-from dm.syncer.ddl.step import CutOver, Execute, TrackOnly
 from tests.unit.syncer.ddl.planning import Looking, executes, query
 
 

@@ -16,8 +16,7 @@ from dm.progress.lane_rows import CONTROL, LaneClaim
 from dm.progress.tables import SubtaskKey
 from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.transaction import SourceTransaction
-from dm.syncer.shards.pass_end import PassEnd
-from dm.syncer.shards.shard_run import ShardRun
+from dm.syncer.shards.shard_run import PassEnd, ShardRun
 from dm.syncer.state_found import StateFound
 from tests.testbed.fake_clock import FakeClock
 from tests.unit.rules.subtasks import subtask

@@ -19,8 +19,7 @@ from dm.sourcelog.stream.transaction_queue import TransactionQueue
 from dm.syncer.apply.completion import CompletionTracker
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.shards import shard_run
-from dm.syncer.shards.pass_end import PassEnd
-from dm.syncer.shards.shard_run import ShardRun
+from dm.syncer.shards.shard_run import PassEnd, ShardRun
 from dm.syncer.unit import follow
 from tests.testbed.fake_clock import FakeClock
 from tests.unit.rules.subtasks import subtask

@@ -17,8 +17,8 @@ from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.split import split
 from dm.position import Position
-from dm.syncer.ddl.checks.names import creates_shard, refuse_missing_target, refuse_renaming
-from dm.syncer.ddl.step import CheckedStep, DdlSource, DdlTarget, Execute
+from dm.syncer.ddl.checks import creates_shard, refuse_missing_target, refuse_renaming
+from dm.syncer.ddl.plan import CheckedStep, DdlSource, DdlTarget, Execute
 from tests.unit.rules.subtasks import routed
 
 RULES = routed(

@@ -31,9 +31,8 @@ from dm.progress.shards.structures import StoredStructures
 from dm.rules.owned_tables import OwnedTables
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.ddl.gate import Act, GateSides, GateVerdict
-from dm.syncer.ddl.plan import DdlPlan
-from dm.syncer.ddl.shard_form import form_of
-from dm.syncer.ddl.step import CutOver, Execute, Forget, Step, TrackOnly
+from dm.syncer.ddl.plan import CutOver, DdlPlan, Execute, Forget, Step, TrackOnly
+from dm.syncer.shards.statement_form import form_of
 
 WAIT_SECONDS: Final = 5.0  # for other sources, before a table is held
 _LOOK_SECONDS: Final = 0.2

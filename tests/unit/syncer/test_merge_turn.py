@@ -11,12 +11,11 @@ import pytest
 from dm.config.syncer import CommitTimeOrder, SilentSource
 from dm.errors import DMError
 from dm.position import Position
-from dm.progress.merge_order import NEVER, SourceProgress
 from dm.sourcelog.stream.source_monitor import SourceEnd
 from dm.sourcelog.stream.transaction import MemoryItems, SourceTransaction, StatementItem
 from dm.sourcelog.stream.watermark import Watermark
 from dm.syncer.apply.completion import CommittedPoint
-from dm.syncer.order.merge_turn import LOOK_SECONDS, MergeTurn, OwnSide
+from dm.syncer.merge_order import LOOK_SECONDS, NEVER, MergeTurn, OwnSide, SourceProgress
 from tests.testbed.fake_clock import FakeClock
 
 PLACE = Position("u", "bin.000001", 100)

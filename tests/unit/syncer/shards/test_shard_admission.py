@@ -11,8 +11,8 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.split import split
-from dm.syncer.ddl.shard_policy import OtherShard, Surrounding, admit, decide
-from tests.unit.syncer.ddl.shard_merge import CONTEXT, FIRST, TARGET, WORDS, Merge, Side, table
+from dm.syncer.shards.optimistic_policy import OtherShard, Surrounding, admit, decide
+from tests.unit.syncer.shards.shard_merge import CONTEXT, FIRST, TARGET, WORDS, Merge, Side, table
 
 
 def test_a_new_shard_without_a_key_has_all_columns() -> None:

@@ -1,13 +1,16 @@
-"""How far a validator is: its checkpoint and the rows that wait to be found equal, as of one position.
+"""How far a validator is: its checkpoint, and the rows that are pending there; the validator's tables.
 
-Both are written in one transaction, the rows under a new revision, and the rows of older revisions go with it. So a run
-that starts after a kill finds the rows that were pending at the stored position, and reads on from there.
+Names and most columns of the tables are DM's. Checkpoint and pending rows are written in one transaction, the rows
+under a new revision, and rows of older revisions are deleted. So after a kill, the next run finds the rows that were
+pending at the stored position, and reads on from there.
 
-The first run begins at the task's first place, not at the checkpoint as the run finds it: the syncer is past its first
-changes by then, and they would never be looked at. So whoever stores a task's first checkpoint stores that place as the
-validator's in the same transaction, if the task's file asks for one (`write_beginning`).
+The first run begins at the task's first place, not at the checkpoint that it finds: by then the syncer is past its
+first changes, and they would never be validated. So the transaction that stores a task's first checkpoint also stores
+that place for the validator, if the task's file has one (`write_beginning`).
 
-A run raises the epoch first. A write with an older epoch fails, so a run that was thought dead stores nothing any more.
+A run raises the epoch first. Only the run with the newest epoch of a subtask writes its checkpoint, its pending rows
+and its tables' stages, so a run that was thought dead stores nothing. People's verbs change the status of errors, from
+any process.
 """
 
 from __future__ import annotations
@@ -20,14 +23,13 @@ from typing import Any, Final
 from dm import faults
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.ident import TableName
+from dm.ident import Ident, TableName
 from dm.mysql.schema.serial import schema_from_json, schema_to_json
 from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.progress.lane_rows import position_columns, read_position
 from dm.progress.online import OnlineRecord
-from dm.progress.tables import SubtaskKey, reading, reads
-from dm.progress.validator.tables import ValidatorTables, demand_epoch
+from dm.progress.tables import CHARSET, SubtaskKey, reading, reads
 
 _ROWS_TOGETHER: Final = 200
 _BYTES_TOGETHER: Final = 1 << 19
@@ -90,7 +92,7 @@ def _points(stored: Iterable[Sequence[Any]]) -> Iterator[tuple[TableName, Positi
 
 @dataclass(frozen=True, slots=True)
 class Cutover:
-    """Where business moves to the target, as a person has said it; empty: nowhere."""
+    """The place where business moves to the target, as a person has set it; empty: none."""
 
     place: str = ""
     gtid: str = ""
@@ -109,7 +111,7 @@ class ValidatorCheckpoint:
 def write_beginning(
     connection: TargetConnection, key: SubtaskKey, position: Position, structures: StoredStructures
 ) -> None:
-    """Store where the first run begins, inside the open transaction; nothing where a run has been already."""
+    """Store where the first run begins, inside the open transaction; nothing if a run has already begun."""
     connection.execute(
         f"INSERT IGNORE INTO {ValidatorTables.of(key).checkpoint.sql}"
         " (source, binlog_name, binlog_pos, binlog_gtid, server_uuid, structures, cutover_gtid)"
@@ -129,7 +131,7 @@ class ValidatorProgress:
         self._revision = 0
 
     def claim(self) -> ValidatorCheckpoint | None:
-        """Take over from older runs; gives what is stored, None where nothing is yet."""
+        """Take over from older runs; returns the stored checkpoint, None if there is none."""
         connection, table, source = self.connection, self._tables.checkpoint.sql, self._key.source_id
         connection.begin()
         connection.execute(
@@ -225,12 +227,12 @@ class ValidatorProgress:
         )
 
     def cutover(self) -> Cutover:
-        """What a person has said."""
+        """The cut-over that a person has set."""
         return read_cutover(self.connection, self._key)
 
 
 def read_cutover(connection: TargetConnection, key: SubtaskKey) -> Cutover:
-    """Where business moves to the target, as far as somebody has said it."""
+    """The cut-over that a person has set, if any."""
     rows = connection.query(
         f"SELECT cutover_pos, cutover_gtid FROM {ValidatorTables.of(key).checkpoint.sql} WHERE source = %s",
         (key.source_id,),
@@ -239,7 +241,7 @@ def read_cutover(connection: TargetConnection, key: SubtaskKey) -> Cutover:
 
 
 def store_cutover(connection: TargetConnection, key: SubtaskKey, cutover: Cutover) -> bool:
-    """Store it; False where no validator has ever run."""
+    """Store it; False if no validator has ever run."""
     found = connection.run(
         f"UPDATE {ValidatorTables.of(key).checkpoint.sql} SET cutover_pos = %s, cutover_gtid = %s WHERE source = %s",
         (cutover.place, cutover.gtid, key.source_id),
@@ -250,7 +252,7 @@ def store_cutover(connection: TargetConnection, key: SubtaskKey, cutover: Cutove
 
 @dataclass(frozen=True, slots=True)
 class StoredValidation:
-    """How far a validator is that does not run."""
+    """How far a stopped validator is."""
 
     position: Position | None = None
     processed: Processed = Processed()
@@ -259,7 +261,7 @@ class StoredValidation:
 
 @reads(lambda key: ValidatorTables.of(key).checkpoint)
 def read_validation(connection: TargetConnection, key: SubtaskKey) -> StoredValidation:
-    """What is stored of a validator."""
+    """How far a validator is, by what is stored."""
     tables, source = ValidatorTables.of(key), (key.source_id,)
     rows = connection.query(
         "SELECT server_uuid, binlog_name, binlog_pos, binlog_gtid, procd_ins, procd_upd, procd_del, revision"
@@ -277,3 +279,124 @@ def read_validation(connection: TargetConnection, key: SubtaskKey) -> StoredVali
         kind = str(json.loads(str(data))["kind"])
         pending[kind] = pending.get(kind, 0) + 1
     return StoredValidation(read_position(*row[:4]), Processed(int(row[4]), int(row[5]), int(row[6])), pending)
+
+
+_CHECKPOINT = """CREATE TABLE IF NOT EXISTS {table} (
+    source VARCHAR(32) NOT NULL,
+    epoch BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    server_uuid VARCHAR(64) NOT NULL DEFAULT '',
+    binlog_name VARCHAR(128) NOT NULL DEFAULT '',
+    binlog_pos BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    binlog_gtid MEDIUMTEXT NOT NULL,
+    procd_ins BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    procd_upd BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    procd_del BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    revision BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    structures LONGTEXT NOT NULL,
+    cutover_pos VARCHAR(192) NOT NULL DEFAULT '',
+    cutover_gtid MEDIUMTEXT NOT NULL,
+    create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+    PRIMARY KEY (source)
+) ENGINE=InnoDB {charset}"""
+
+_PENDING = """CREATE TABLE IF NOT EXISTS {table} (
+    source VARCHAR(32) NOT NULL,
+    revision BIGINT UNSIGNED NOT NULL,
+    number BIGINT UNSIGNED NOT NULL,
+    schema_name VARCHAR(128) NOT NULL,
+    table_name VARCHAR(128) NOT NULL,
+    row_pk CHAR(64) NOT NULL,
+    data LONGTEXT NOT NULL,
+    PRIMARY KEY (source, revision, number)
+) ENGINE=InnoDB {charset}"""
+
+_ERROR = """CREATE TABLE IF NOT EXISTS {table} (
+    id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT,
+    source VARCHAR(32) NOT NULL,
+    src_schema_name VARCHAR(128) NOT NULL,
+    src_table_name VARCHAR(128) NOT NULL,
+    row_pk CHAR(64) NOT NULL,
+    dst_schema_name VARCHAR(128) NOT NULL,
+    dst_table_name VARCHAR(128) NOT NULL,
+    data LONGTEXT NOT NULL,
+    dst_data LONGTEXT NOT NULL,
+    message LONGTEXT NOT NULL,
+    fix LONGTEXT NOT NULL,
+    error_type INT NOT NULL,
+    status INT NOT NULL,
+    create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+    PRIMARY KEY (id),
+    UNIQUE KEY uk_source_table_row (source, dst_schema_name, dst_table_name, row_pk),
+    KEY idx_status (status)
+) ENGINE=InnoDB {charset}"""
+
+_STATUS = """CREATE TABLE IF NOT EXISTS {table} (
+    source VARCHAR(32) NOT NULL,
+    src_schema_name VARCHAR(128) NOT NULL,
+    src_table_name VARCHAR(128) NOT NULL,
+    dst_schema_name VARCHAR(128) NOT NULL,
+    dst_table_name VARCHAR(128) NOT NULL,
+    stage VARCHAR(32) NOT NULL,
+    message LONGTEXT NOT NULL,
+    create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+    PRIMARY KEY (source, src_schema_name, src_table_name)
+) ENGINE=InnoDB {charset}"""
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatorTables:
+    """The names."""
+
+    checkpoint: TableName
+    pending: TableName
+    error: TableName
+    status: TableName
+
+    @classmethod
+    def of(cls, key: SubtaskKey) -> ValidatorTables:
+        """Those of a task."""
+        names = ("checkpoint", "pending_change", "error_change", "table_status")
+        return cls(*(key.table(f"validator_{name}") for name in names))
+
+    @property
+    def all(self) -> tuple[TableName, ...]:
+        """All of them."""
+        return self.checkpoint, self.pending, self.error, self.status
+
+
+def create_validator_tables(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Create what is missing; safe to repeat and to race."""
+    tables = ValidatorTables.of(key)
+    connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
+    definitions = zip(tables.all, (_CHECKPOINT, _PENDING, _ERROR, _STATUS), strict=True)
+    for table, definition in definitions:
+        connection.execute(definition.format(table=table.sql, charset=CHARSET))
+    connection.commit()
+
+
+def has_validator_tables(connection: TargetConnection, key: SubtaskKey) -> bool:
+    """Whether a validator of the task has ever run."""
+    rows = connection.query(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (key.meta_schema,)
+    )
+    present = {str(row[0]) for row in rows}
+    return all(table.table in present for table in ValidatorTables.of(key).all)
+
+
+def remove_validation(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Remove everything that validators of this subtask have stored."""
+    if has_validator_tables(connection, key):
+        for table in ValidatorTables.of(key).all:
+            connection.execute(f"DELETE FROM {table.sql} WHERE source = %s", (key.source_id,))
+        connection.commit()
+
+
+def demand_epoch(connection: TargetConnection, key: SubtaskKey, epoch: int) -> None:
+    """Inside a transaction: lock the subtask's row; raises DMError `validator-fenced` if a newer run holds it."""
+    table = ValidatorTables.of(key).checkpoint
+    held = connection.query(f"SELECT epoch FROM {table.sql} WHERE source = %s FOR UPDATE", (key.source_id,))
+    if not held or int(held[0][0]) != epoch:
+        raise DMError("validator-fenced", task=key.task, source=key.source_id)

@@ -12,8 +12,8 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.draft import OperationRefused
 from dm.mysql.sql.split import split
-from dm.syncer.ddl.shard_policy import Verdict, alone, decide
-from tests.unit.syncer.ddl.shard_merge import CONTEXT, FIRST, TARGET, WORDS, Merge, Side, altered, table
+from dm.syncer.shards.optimistic_policy import Verdict, alone, decide
+from tests.unit.syncer.shards.shard_merge import CONTEXT, FIRST, TARGET, WORDS, Merge, Side, altered, table
 
 STATEMENTS = (
     "ALTER TABLE @ ADD COLUMN a INT NOT NULL AFTER v",

@@ -1,18 +1,41 @@
-"""Waiting for one's turn among the sources of a task (`merge-order: commit-time`; `dm.progress.merge_order`).
+"""The order of several sources of one task (`merge-order: commit-time`): waiting for this source's turn.
 
-The dispatcher's thread asks before each transaction. As long as what it knows of the other sources lets it, nothing is
-written, and their rows are read once a second: one may have joined, or begun again. Otherwise everything given to the
-lanes is committed and stored, with the moment of the transaction in hand as the frontier. Then the other sources' rows
-are read until it is this source's turn.
+Each source's subtask is a process with a checkpoint of its own. They share one row per source at the target:
 
-Who goes on without being asked to wait stores its frontier each second, with the checkpoint's timer; who has nothing to
-do, at each watermark. So the row of a source that is alive changes, and one that does not change is silent.
+    frontier    microseconds: every transaction that the source still has to apply was committed at this moment or later
+    done        the moment of the last transaction that is committed at the target
+    beat        grows while the source is alive, even if its frontier stays
+    skew        the source's clock minus ours, in microseconds
 
-A word between the subtasks of a task on one host: look at the rows again.
+Transactions are ordered by (moment, source id, place in the source's binlog). A source's moments never fall: a
+transaction with a moment below the frontier counts as committed at the frontier.
 
-A source that has stored its row sends an empty datagram to each other one. One that waits for its turn looks at once
-then, not after its pause. Nothing is right or wrong because of a hint: one that is lost costs the rest of the pause.
-What is true is in the rows. The names of the sockets are no files (Linux's abstract names), so nothing is left behind.
+O1  A transaction of source A at moment t is given to the lanes only when the frontier of each other source is above t,
+    or is t and A's id is the lower one. So everything before it is committed, and nothing before it can still come.
+O2  A frontier is stored with a checkpoint L, in one transaction: L covers everything below the frontier. So a crash
+    takes nothing back that others have relied on. A replay repeats only what is after L, which no other source has
+    passed.
+O3  A frontier falls only from NEVER, when a source begins again that had ended or left. Any other frontier can be used
+    as it was last read. The rows are read again each second all the same, to see sources that begin again or join.
+O4  A source that waits has stored the moment of the transaction in hand as its frontier. So the source with the lowest
+    moment can go on, and no two sources wait for each other.
+O5  A source without transactions raises its frontier by its clock: the end of its binlog was read after the clock, and
+    L covers everything up to that end (`dm.sourcelog.stream.watermark`).
+
+O1 needs no claim of the control lane on other sources' rows: a frozen run of A that wakes up can't commit (I1 of
+`protocol.py`), and a new run repeats what is after its own L. A DDL statement is a transaction like others: what is
+before it in any source is committed first, and what is after it waits until L has passed it.
+
+The sources are those of the task file, and all that have a row: a new source is waited for as soon as its first row is
+seen. A run whose file lacks a source sets that source's frontier to NEVER, so nobody waits for it. If a source is
+silent for too long, the others may be told to go on without it. Then O1 does not hold for its later transactions, and
+these are counted: a transaction is late if another source had committed a later one before it.
+
+The dispatcher asks before each transaction. While the known rows allow it to go on, it writes nothing, and reads the
+rows once a second. Otherwise it drains the lanes and stores a checkpoint with the moment of the transaction in hand as
+the frontier. Then it reads the rows until it is this source's turn. A source that need not wait stores its frontier
+each second, with the checkpoint's timer; an idle one, at each watermark. So a row that does not change shows a silent
+source.
 """
 
 from __future__ import annotations
@@ -20,7 +43,7 @@ from __future__ import annotations
 import select
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -35,8 +58,7 @@ from dm.config.syncer import CommitTimeOrder
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position
-from dm.progress.merge_order import NEVER, SourceProgress, holders, read_order, write_left, write_order
-from dm.progress.tables import SubtaskKey
+from dm.progress.tables import CHARSET, SubtaskKey, reads
 from dm.sourcelog.stream.source_monitor import SourceEnd
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.sourcelog.stream.watermark import Watermark
@@ -46,40 +68,40 @@ from dm.unit import JSON
 
 FIRST_PAUSE: Final = 0.002  # seconds between two looks at the other sources' rows
 LONGEST_PAUSE: Final = 0.1
-LOOK_SECONDS: Final = 1.0  # how old the knowledge of the others may be, of whom one may join or begin again
-SHOWN_SECONDS: Final = 1.0  # a wait that a person is told of
-SKEW_SECONDS: Final = 0.1  # from where on unequal clocks are said
+LOOK_SECONDS: Final = 1.0  # how old the known rows may be: a source may join or begin again
+SHOWN_SECONDS: Final = 1.0  # shorter waits are not reported
+SKEW_SECONDS: Final = 0.1  # clocks further apart are logged as a warning
 
 
 class Publishing(Protocol):
-    """What stores this source's row with its checkpoint, and reads the others'."""
+    """Stores this source's row with its checkpoint, and reads all rows."""
 
     def read(self) -> Mapping[str, SourceProgress]:
         """The rows of all sources; raises DMError."""
         ...
 
     def leave(self, sources: Sequence[str]) -> None:
-        """Store that nobody waits for these any more; raises DMError."""
+        """Store that nobody waits for these sources any more; raises DMError."""
         ...
 
     def publish(self, made: Callable[[CommittedPoint], SourceProgress]) -> SourceProgress:
-        """Store the checkpoint at the mark, and the row that is made of it; returns that. Raises DMError."""
+        """Store the checkpoint at the mark, and the row made from it; returns the row. Raises DMError."""
         ...
 
 
 class Hint(Protocol):
-    """A word between sources that saves a pause (`dm.syncer.order.merge_turn`)."""
+    """Tells the other sources on this host that a row has changed, which saves them a pause."""
 
     def tell(self) -> None:
         """Have the others look at the rows."""
         ...
 
     def wait(self, over: threading.Event, seconds: float) -> bool:
-        """Wait for a word, at most so long; whether the run is over."""
+        """Wait for a hint, at most this long; whether the run is over."""
         ...
 
     def close(self) -> None:
-        """Nobody waits any more."""
+        """Free what it holds."""
         ...
 
 
@@ -88,10 +110,10 @@ class OwnSide:
     """What the turn needs of its own run."""
 
     source: str
-    drain: Callable[[], None]  # everything given to the lanes is committed; raises Stopped
+    drain: Callable[[], None]  # waits until the lanes have committed everything; raises Stopped
     progress: Publishing
     watermark: Watermark
-    applied: Callable[[], Position | None]  # the end of what is committed, if that is all that was given
+    applied: Callable[[], Position | None]  # the committed position, if the lanes have nothing left
     working: Callable[[], bool]  # it has a transaction in hand
     read: Callable[[], int]  # bytes of binlog
     hint: Hint
@@ -114,7 +136,7 @@ class MergeTurn:
         self._changed_at: dict[str, float] = {}
         self._without: dict[str, SourceProgress] = {}  # silent sources, as they were
         self._used: SourceEnd | None = None  # the watermark that the row has
-        self._waiting: tuple[tuple[str, ...], float] | None = None  # for whom, and since when
+        self._waiting: tuple[tuple[str, ...], float] | None = None  # for which sources, and since when
         self._log = structlog.get_logger()
         self._skew_said = False
         self._read_bytes = 0
@@ -153,7 +175,7 @@ class MergeTurn:
         return True
 
     def rest(self) -> None:
-        """There is no transaction for now: the source's own clock tells how far it is; raises DMError."""
+        """No transaction for now: the source's clock gives its frontier; raises DMError."""
         if self._without or not self._skew_said:
             self._look()
         found, applied = self._own.watermark.latest, self._own.applied()
@@ -167,7 +189,7 @@ class MergeTurn:
         self._publish(self._floor)
 
     def finished(self) -> None:
-        """The run is where it was to end, and all is stored: the others need not wait for it any more."""
+        """The run has reached its end, and all is stored: the others need not wait for this source any more."""
         self._publish(NEVER)
 
     def _holders(self, moment: int) -> tuple[str, ...]:
@@ -220,17 +242,19 @@ class MergeTurn:
         ]
         if not silent:
             return
-        who, seconds = ", ".join(silent), round(self._order.hold)
+        sources, seconds = ", ".join(silent), round(self._order.hold)
         if self._order.silent == "pause":
-            raise DMError("merge-order-silent", sources=who, seconds=seconds, source=self._own.source)
+            raise DMError("merge-order-silent", sources=sources, seconds=seconds, source=self._own.source)
         for source in silent:
             self._without[source] = self._known[source]
-        self._log.warning("goes on without silent sources; what they bring later is late", sources=who, after=seconds)
+        self._log.warning(
+            "goes on without silent sources; what they bring later is late", sources=sources, after=seconds
+        )
 
     # -- Any thread
 
     def beat(self) -> None:
-        """Once a second: store how far the source is, if it has something to do."""
+        """Once a second: store the frontier, unless the source is idle."""
         read, self._read_bytes = self._read_bytes, self._own.read()
         if self._own.working() or read != self._read_bytes:
             self._publish(0)
@@ -304,18 +328,23 @@ def _name(place: Path, source: str) -> str:
 
 
 class OrderHint:
-    """The ear of one source, and the names of the others'; `place` is common to all of them."""
+    """Hints between the subtasks of a task on one host: read the rows again.
+
+    After storing its row, a source sends an empty datagram to each other source, which ends the pause of one that
+    waits. A lost hint only costs the rest of the pause: the rows alone decide. The sockets have abstract names (Linux),
+    so no files are left behind. `place` is the same for all sources of the task.
+    """
 
     def __init__(self, place: Path, source: str, others: Sequence[str]) -> None:
         self._others = [_name(place, other) for other in others]
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-        with suppress(OSError):  # an older run still has the name: this one waits as long as its pauses are
+        with suppress(OSError):  # an older run still has the name; this one gets no hints
             self._socket.bind(_name(place, source))
 
     def tell(self) -> None:
-        """Have the others look."""
+        """Wake the others."""
         for other in self._others:
-            with suppress(OSError):  # nobody is there, or has more hints than it has read
+            with suppress(OSError):  # no such run, or its queue of hints is full
                 self._socket.sendto(b"", other)
 
     def wait(self, over: threading.Event, seconds: float) -> bool:
@@ -327,15 +356,12 @@ class OrderHint:
         return over.is_set()
 
     def close(self) -> None:
-        """Give the name back."""
+        """Free the socket's name."""
         self._socket.close()
 
 
-# The rows of a merge order, read and written in the control lane's session.
-
-
 class OrderRows:
-    """What `MergeTurn` publishes with."""
+    """The rows, read and written in the control lane's session."""
 
     def __init__(self, progress: ProgressWriter, key: SubtaskKey) -> None:
         self._progress = progress
@@ -350,7 +376,7 @@ class OrderRows:
         self._progress.beside(lambda connection: write_left(connection, self._key, sources))
 
     def publish(self, made: Callable[[CommittedPoint], SourceProgress]) -> SourceProgress:
-        """Store the checkpoint, and the row that is made of its mark, in one transaction; raises DMError."""
+        """Store the checkpoint, and the row made from its mark, in one transaction; raises DMError."""
         rows: list[SourceProgress] = []
 
         def store(connection: TargetConnection, mark: CommittedPoint) -> None:
@@ -359,3 +385,64 @@ class OrderRows:
 
         self._progress.publish(store)
         return rows[-1]
+
+
+NEVER: Final = 1 << 62  # the frontier of a source that has ended or left
+
+_TABLE = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    frontier BIGINT NOT NULL,
+    done BIGINT NOT NULL,
+    beat BIGINT NOT NULL,
+    skew BIGINT NULL,
+    PRIMARY KEY (id)
+) ENGINE=InnoDB {charset}"""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceProgress:
+    """One source's row, as in the module's essay."""
+
+    frontier: int
+    done: int = 0
+    beat: int = 0
+    skew: int | None = None
+
+
+def create_order_table(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Create the table; safe to repeat and to race."""
+    connection.execute(_TABLE.format(table=key.order.sql, charset=CHARSET))
+
+
+@reads(lambda key: key.order)
+def read_order(connection: TargetConnection, key: SubtaskKey) -> dict[str, SourceProgress]:
+    """All rows, by source."""
+    rows = connection.query(f"SELECT id, frontier, done, beat, skew FROM {key.order.sql}")
+    return {
+        str(row[0]): SourceProgress(int(row[1]), int(row[2]), int(row[3]), None if row[4] is None else int(row[4]))
+        for row in rows
+    }
+
+
+def write_order(connection: TargetConnection, key: SubtaskKey, progress: SourceProgress) -> None:
+    """Store the own row, inside an open transaction under the control lane's claim."""
+    connection.execute(
+        f"REPLACE INTO {key.order.sql} (id, frontier, done, beat, skew) VALUES (%s, %s, %s, %s, %s)",
+        (key.source_id, progress.frontier, progress.done, progress.beat, progress.skew),
+    )
+
+
+def write_left(connection: TargetConnection, key: SubtaskKey, sources: Iterable[str]) -> None:
+    """Store that these sources have left the task, inside an open transaction under the claim."""
+    for source in sources:
+        connection.execute(f"UPDATE {key.order.sql} SET frontier = %s WHERE id = %s", (NEVER, source))
+
+
+def holders(source: str, moment: int, others: Iterable[str], known: Mapping[str, SourceProgress]) -> tuple[str, ...]:
+    """The other sources that may still have a transaction before this moment of this source (O1)."""
+    found = []
+    for other in others:
+        progress = known.get(other)
+        if progress is None or progress.frontier < moment or (progress.frontier == moment and other < source):
+            found.append(other)
+    return tuple(found)

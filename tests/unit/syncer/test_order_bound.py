@@ -12,12 +12,11 @@ import pytest
 from dm.config.syncer import CommitTimeOrder
 from dm.mysql.dialect import dialect
 from dm.position import Position
-from dm.progress.merge_order import NEVER, SourceProgress
 from dm.sourcelog.stream import watermark
 from dm.sourcelog.stream.transaction import MemoryItems, SourceTransaction, StatementItem
 from dm.sourcelog.stream.watermark import INTERVAL_SECONDS, Watermark
 from dm.syncer.apply.completion import CommittedPoint
-from dm.syncer.order.merge_turn import MergeTurn, OwnSide
+from dm.syncer.merge_order import NEVER, MergeTurn, OwnSide, SourceProgress
 from tests.testbed.fake_clock import FakeClock
 
 PLACE = Position("u", "bin.000001", 100)

@@ -7,7 +7,7 @@ import pytest
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.split import split
-from dm.syncer.ddl.shard_form import form_of
+from dm.syncer.shards.statement_form import form_of
 
 CONTEXT = SourceContext("mysql", 80036, "db")
 

@@ -36,8 +36,7 @@ J4  A target table is emptied only in `emptying`, by the session that holds the 
     process ends the holder first (`takeover.py`), so no late TRUNCATE meets rows that were loaded. In `emptying` no
     session of the share can write (its progress is gone), so to empty the table twice is harmless. From there a person
     can't take the reload back, but can have it begin again: then the row says `emptying` once more.
-
-J5  Before a step creates a target table for added tables, it stores the table's name in the row (`made.py`). A
+J5  Before a step creates a target table for added tables, it stores the table's name in the row. A
     cancellation ends the share's statements and its epoch first, then reads the names and drops these tables.
 
 If a process dies, the next one reads the row and repeats its step. Each step is idempotent until the transaction that
@@ -45,13 +44,19 @@ stores the next phase. While main waits in `until`, its other tables wait too. S
 is near, and waits for a moment. If the share does not come in time, main goes on. The share still stops there, at or
 after M; if main is further by then, the share is started again, and they meet later. `tests/testbed/joining_model.py`
 walks all steps, crashes and late commits of two such streams.
+
+The names of J5 begin with the target tables that were missing when the tables were asked for. Meanwhile the source goes
+on: the load or a statement makes what it creates, and a RENAME changes names. So both store beforehand what they are
+about to make. A stored name without a table is harmless: there is nothing to drop. Only a table that did not exist
+counts. The source may also rename a person's table. After a crash, such a statement's names do not tell whose rows they
+have: then all of them are kept.
 """
 
 from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
@@ -60,6 +65,8 @@ from dm.config.subtask import Share
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.piece import Piece
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, TablePoint, read_checkpoint, write_global, write_table
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
@@ -79,7 +86,7 @@ class Joining:
     kind: Kind
     phase: Phase
     share: Share
-    targets: tuple[TableName, ...] = ()  # reload: what is emptied; add: what the load makes (`made.py`)
+    targets: tuple[TableName, ...] = ()  # reload: what is emptied; add: what the load makes (J5)
     anew: bool = False  # target tables are dropped, and made again by the load
     place: Position | None = None  # M in `until`, C in `ready`
 
@@ -386,3 +393,42 @@ def read_place(connection: TargetConnection, key: SubtaskKey) -> Position | None
         (key.source_id,),
     )
     return read_position(*rows[0]) if rows else None
+
+
+def note_loaded(connection: TargetConnection, key: SubtaskKey, tables: Iterable[TableName]) -> None:
+    """The load makes these tables, which are not there; raises DMError where nobody wants them any more."""
+
+    def act() -> bool:
+        found = read_joining(connection, key, lock=True)
+        if found is None or found.phase == "cancelled":
+            return False
+        _store(connection, key, found, {*found.targets, *tables})
+        return True
+
+    if not in_transaction(connection, act):
+        raise DMError("load-fenced", task=key.task)
+
+
+def note_piece(
+    connection: TargetConnection, key: SubtaskKey, piece: Piece, now: Mapping[TableName, TableSchema | None]
+) -> None:
+    """Inside a transaction under the share's claim: its stream executes this, and the target has these tables now."""
+    found = read_joining(connection, key, lock=True)
+    if found is not None and found.kind == "add":
+        there = frozenset(table for table, structure in now.items() if structure is not None)
+        _store(connection, key, found, made_after(frozenset(found.targets), piece, there))
+
+
+def made_after(made: frozenset[TableName], piece: Piece, there: Collection[TableName]) -> frozenset[TableName]:
+    """The tables that are the load's alone, whether the piece will have been executed or not."""
+    renamed = {table for pair in piece.renames for table in pair}
+    if not renamed:
+        return made | {table for table in piece.made if table not in there}
+    return made | renamed if made.issuperset(renamed.intersection(there)) else made - renamed
+
+
+def _store(connection: TargetConnection, key: SubtaskKey, joining: Joining, made: Collection[TableName]) -> None:
+    if {*made} != {*joining.targets}:
+        connection.execute(
+            f"UPDATE {key.joining.sql} SET targets = %s WHERE id = %s", (json.dumps(sorted(made)), key.source_id)
+        )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from dm.syncer.order.merge_turn import OrderHint
+from dm.syncer.merge_order import OrderHint
 
 LONG = 3600.0  # longer than a test may take
 

@@ -10,7 +10,7 @@ joined structure):
     a partition  of a RANGE or LIST is there once a shard has got it, if the target's table has partitions
 
 So a statement that makes the target accept more is executed when the first shard brings it, one that makes it accept
-less when the last one does, and in between it is passed over. `shard_gated` says which wait for all. What no structure
+less when the last one does, and in between it is passed over. `gated` says which wait for all. What no structure
 can be right for is a conflict, and pauses.
 
 A column is optional with the default that its definition has. One that is NOT NULL without a DEFAULT gets the value
@@ -44,7 +44,7 @@ from dm.mysql.sql.cursor import Clause
 from dm.mysql.sql.operation import AddColumn, ChangeColumn, ModifyColumn
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.split import separate
-from dm.syncer.ddl.shard_gated import gated
+from dm.syncer.shards.gated import gated
 
 Databases = Callable[[str], Collated]
 

@@ -1,27 +1,34 @@
-"""A statement must not give the target's rows other values than the source's rows got from it.
+"""Checks before a piece is executed: what it would do to the target that it did not do to the source.
 
-`dm.mysql.sql.own_values` says what a statement leaves to the server. Harmless where there is no row, and what goes by
-the order of the rows is harmless with one row, or where both tables keep their rows in the same order: InnoDB reads
-them by the primary key, or by its only key that can stand in for one. Without such a key the order is that of the
-inserts, and sessions that ran side by side at the source came in the binlog in the order of their commits. Rows that a
-filter left out, or that another source table brought, count as another order, too.
+Each check decides itself whether it concerns a piece, and raises DMError. `CHECKS` lists all of them, in order.
 
-Across flavours, and at a TiDB, a column's new type converts its rows by rules of each server's own
-(`dm.mysql.schema.widening`), and a new column's DEFAULT is computed by such (`dm.mysql.schema.exact_default`). A
-conversion is harmless where nothing is converted: neither here, nor at the source as far as its table is known. A
-column that has the new type here already was converted by a person, which is the way out.
+Values. A statement must not give the target's rows other values than the source's rows got: later rows would be looked
+for by values that the target's rows do not have. `dm.mysql.sql.own_values` says what a statement leaves to the server.
 
-TRUNCATE, DROP and EXCHANGE PARTITION take the rows of a partition, which may be other rows here
-(`dm.mysql.schema.partition_rows`): some would go that the source still has, and some stay that it has no more.
+- Without rows, nothing can differ. Values that depend on the order of rows are harmless with one row, or if both tables
+  keep their rows in the same order. InnoDB reads rows by the primary key, or by the only key that can replace it.
+  Without such a key the order is that of the inserts, and concurrent sessions of the source are in the binlog in the
+  order of their commits. Rows that a filter left out, or that another source table added, also change the order.
+- On another kind of server, a column's new type may convert rows in another way (`dm.mysql.schema.widening`), and a new
+  column's DEFAULT may be computed in another way (`dm.mysql.schema.exact_default`). A conversion is harmless if it
+  changes nothing, neither here nor, as far as its table is known, at the source. If the column already has the new type
+  here, a person has converted it, which is the way out.
+- TRUNCATE, DROP and EXCHANGE PARTITION remove the rows of a partition. The target's partition may hold other rows
+  (`dm.mysql.schema.partition_rows`).
+- A new column may already exist at the target, with old values: its namesake was dropped at the source only.
+- An online DDL tool fills a copy; we alter the table in place. The tools copy with NO_AUTO_VALUE_ON_ZERO, so a 0 stays
+  which ALTER TABLE would number. A NULL gets another time in a TIMESTAMP that may not be NULL any more. (Differences
+  that the statements alone show are found by `dm.syncer.ddl.online_ddl`.)
 
-A new column whose namesake was dropped at the source only is there already at the target, with the old values.
+Names. Routes gather tables, and servers fold names.
 
-What is not harmless pauses: later rows would be looked for by values that the target's rows do not have.
-
-Rows of a table altered in place that would get other values than those of the copy that an online DDL tool filled.
-
-The tools copy with NO_AUTO_VALUE_ON_ZERO, so a 0 stays what ALTER TABLE would number; and a NULL becomes another time
-where a TIMESTAMP may be NULL no more. What the statements alone tell is known before (`dm.syncer.ddl.online_ddl`).
+- A target that folds names may take two tables of the source for one.
+- A table that an online DDL tool moved away at the source is still at the target under its old name, with its rows.
+- DROP DATABASE drops the one schema to which the schema itself is routed. Tables routed elsewhere would stay, and would
+  reappear with a table of the same name: nothing in the binlog names them.
+- A person makes the table that gathers many, with parts of their names in extra columns. The CREATE TABLE of another
+  source table would make it without these columns, so it counts as done if the table exists. A RENAME would move the
+  table of all sources, or leave rows with values that no row of the source has any more.
 """
 
 from __future__ import annotations
@@ -49,6 +56,8 @@ from dm.mysql.sql.operation import (
     AddColumn,
     ChangeColumn,
     ConvertCharset,
+    CreateTable,
+    DropDatabase,
     ExchangePartition,
     ModifyColumn,
     Operation,
@@ -57,9 +66,10 @@ from dm.mysql.sql.operation import (
 from dm.mysql.sql.own_values import OwnValues, numbered, own_values
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.token import Token
+from dm.rules.router import table_missing
 from dm.rules.table_rules import RowEvent, TableRules
+from dm.syncer.ddl.plan import Check, CheckedStep
 from dm.syncer.ddl.session import DdlSession
-from dm.syncer.ddl.step import CheckedStep
 from dm.type_family import INTEGERS
 
 _TAKING: Final = ("TRUNCATE", "DROP")
@@ -67,7 +77,7 @@ _KINDS: tuple[RowEvent, ...] = ("insert", "update", "delete")
 
 
 def refuse_other_values(checked: CheckedStep) -> None:
-    """Raise DMError where the target's rows would get other values."""
+    """Raise DMError if the target's rows would get other values."""
     piece, target, session = checked.piece, checked.table_now, checked.target.session
     if checked.step.by_hand or checked.effective or target is None:
         return
@@ -101,7 +111,7 @@ def refuse_other_values(checked: CheckedStep) -> None:
 
 
 def refuse_kept_columns(checked: CheckedStep) -> None:
-    """Raise DMError where the target has the column of an ADD COLUMN still, with rows."""
+    """Raise DMError if the target still has the column of an ADD COLUMN, and rows."""
     piece, target = checked.piece, checked.table_now
     if checked.step.by_hand or target is None:
         return
@@ -120,7 +130,7 @@ def refuse_kept_columns(checked: CheckedStep) -> None:
 
 
 def refuse_other_partitions(checked: CheckedStep) -> None:
-    """Raise DMError where the target's partition may hold other rows than the source's had."""
+    """Raise DMError if the target's partition may hold other rows than the source's did."""
     piece, target = checked.piece, checked.table_now
     verb, tables = _taken(checked.target_piece)
     if checked.step.by_hand or target is None or not verb:
@@ -140,7 +150,7 @@ def refuse_other_partitions(checked: CheckedStep) -> None:
 
 
 def _computed(piece: Piece, target: TableSchema, after: TableSchema | None) -> str | None:
-    """A new column whose values in the rows of the target come of an expression."""
+    """A new column whose values in the target's rows are computed by an expression."""
     for operation in piece.operations:
         if isinstance(operation, AddColumn):
             column = None if after is None else after.column(operation.column)
@@ -157,7 +167,7 @@ def _default_of(definition: Sequence[Token]) -> Sequence[Token]:
 
 
 def _taken(routed: Piece) -> tuple[str, list[TableName]]:
-    """The verb of a statement that takes the rows of partitions, and the tables that they are taken from."""
+    """The verb of a statement that removes the rows of partitions, and the tables that lose them."""
     for operation in routed.operations:
         if isinstance(operation, ExchangePartition):
             return "EXCHANGE", [routed.table, operation.other]
@@ -171,13 +181,13 @@ def _taken(routed: Piece) -> tuple[str, list[TableName]]:
 def _converted(
     piece: Piece, source: TableSchema | None, tracker: SchemaTracker, target: TableSchema, after: TableSchema | None
 ) -> str | None:
-    """A column to whose values the piece may do something at the target, or did so at the source."""
+    """A column whose values the piece may convert at the target, or converted at the source."""
     changed = [pair for operation in piece.operations for pair in _redefined(operation, target)]
     followed = _followed(piece, tracker) if changed and source is not None else None
     for old, new in changed:
         here = target.column(old)
         if here is None:
-            continue  # the target refuses it, and says so
+            continue  # the target will refuse it
         then = None if after is None else after.column(new)
         if then is not None and same_type(here, then):
             continue
@@ -194,13 +204,13 @@ def _converted(
 def _read_there(
     target_piece: Piece, now: Mapping[TableName, TableSchema | None], session: DdlSession
 ) -> TableSchema | None:
-    """The target's table after the piece as its flavour reads it: JSON is a LONGTEXT to MariaDB."""
+    """The target's table after the piece, as its flavour reads it: MariaDB takes JSON for a LONGTEXT."""
     there = session.context
     context = replace(target_piece.context, flavor=there.flavor, version=there.version)
     try:
         return expected_after(now, replace(target_piece, context=context)).get(target_piece.table)
     except DMError:
-        return None  # it may refuse it, or find a meaning in it that is not known here
+        return None  # the target may refuse it, or read it in a way unknown here
 
 
 def _redefined(operation: Operation, target: TableSchema) -> list[tuple[str, str]]:
@@ -213,7 +223,7 @@ def _redefined(operation: Operation, target: TableSchema) -> list[tuple[str, str
 
 
 def _followed(piece: Piece, tracker: SchemaTracker) -> TableSchema | None:
-    """The source's table after the piece; None where its structure does not tell."""
+    """The source's table after the piece; None if its structure can't be followed."""
     try:
         return interpret(piece, SchemaState(tracker.get, tracker.database_charset, lenient=True)).get(piece.table)
     except OperationRefused:
@@ -236,7 +246,7 @@ def _harmless(
 
 
 def _order(schema: TableSchema) -> tuple[object, ...] | None:
-    """What decides in which order a server meets the rows; None where no structure shows it."""
+    """What decides the order in which a server meets the rows; None if the structure does not show it."""
     index = _clustered(schema)
     if index is None or (schema.engine or "innodb").lower() != "innodb":
         return None
@@ -251,7 +261,7 @@ def _order(schema: TableSchema) -> tuple[object, ...] | None:
 def _clustered(schema: TableSchema) -> Index | None:
     primary = [index for index in schema.indexes if index.kind == "primary"]
     whole = [index for index in schema.unique_indexes if _stands_in(index, schema)]
-    # Of several the server takes one that the structure does not tell.
+    # If there are several, the structure does not show which one the server uses.
     return primary[0] if primary else whole[0] if len(whole) == 1 else None
 
 
@@ -268,7 +278,7 @@ def _compared(column: Column) -> tuple[object, ...]:
 
 
 def refuse_other_copy(checked: CheckedStep) -> None:
-    """Raise DMError where the target has rows that the piece gives other values than the copy has."""
+    """Raise DMError if the piece gives rows of the target other values than the copy has."""
     piece, ghost, target = checked.piece, checked.step.copied_to, checked.table_now
     if ghost is None or target is None or checked.effective:
         return
@@ -286,7 +296,7 @@ def refuse_other_copy(checked: CheckedStep) -> None:
 
 
 def _rows_otherwise(operation: Operation, target: TableSchema, context: SourceContext) -> tuple[str, str] | None:
-    """The rows, as a condition, that get another value in place than in a copy, and why."""
+    """A condition for the rows that get another value in place than in a copy, and why."""
     if not isinstance(operation, ModifyColumn | ChangeColumn):
         return None
     name, column = Ident(operation.column).sql, target.column(operation.column)
@@ -301,3 +311,92 @@ def _rows_otherwise(operation: Operation, target: TableSchema, context: SourceCo
     if words[:1] == ["TIMESTAMP"] and never_null:
         return f"{name} IS NULL", f"the copy has other times in column {operation.column} where there was NULL"
     return None
+
+
+def refuse_folded(checked: CheckedStep) -> None:
+    """Raise DMError if two followed tables would be one at the target."""
+    checked.target.names.demand_apart(checked.piece.tables, checked.piece.made, checked.position)
+
+
+def refuse_successor(checked: CheckedStep) -> None:
+    """Raise DMError if another table would get the name of one that still exists."""
+    moved = checked.step.moved_away
+    if moved is None:
+        return
+    target = checked.source.rules.route(moved.real)
+    if checked.now.get(target) is not None:
+        raise DMError(
+            "online-ddl-table-moved",
+            position=checked.position,
+            real=moved.real,
+            trash=moved.trash,
+            target=target,
+            target_sql=target.sql,
+            statement=checked.piece.text,
+        )
+
+
+def refuse_leaving_tables(checked: CheckedStep) -> None:
+    """Raise DMError if the target would keep tables of the schema that the piece drops."""
+    operation, rules = checked.piece.operation, checked.source.rules
+    if checked.step.by_hand or not isinstance(operation, DropDatabase):
+        return
+    gone = rules.route(operation.name).schema
+    routed = {
+        rules.route(table)
+        for table in checked.source.tracker.tables()
+        if table.schema == operation.name.schema and rules.wanted(table)
+    }
+    read_target = checked.target.schemas.read
+    left = [table for table in sorted(routed) if table.schema != gone and read_target(table) is not None]
+    if left:
+        tables = ", ".join(table.sql for table in left)
+        raise DMError("ddl-schema-elsewhere", tables=tables, statement=checked.piece.text, position=checked.position)
+
+
+def creates_shard(piece: Piece, rules: TableRules) -> bool:
+    """Whether the piece creates a source table whose rows go into a table that gathers them."""
+    operation = piece.operation
+    return isinstance(operation, CreateTable) and not operation.or_replace and bool(rules.extracted(operation.table))
+
+
+def refuse_missing_target(checked: CheckedStep) -> None:
+    """Raise DMError if the table that gathers the rows of a new table does not exist."""
+    piece, rules = checked.piece, checked.source.rules
+    if not creates_shard(piece, rules):
+        return
+    target = rules.route(piece.table)
+    if checked.now.get(target) is None:
+        error = table_missing(piece.table, target, rules.extracted(piece.table))
+        error.position = str(checked.position)
+        raise error
+
+
+def refuse_renaming(checked: CheckedStep) -> None:
+    """Raise DMError `extract-renamed` if the new name yields other extracted values than the old one."""
+    rules = checked.source.rules
+    for old, new in checked.piece.renames:
+        before, after = rules.extracted(old), rules.extracted(new)
+        if before != after:
+            raise DMError(
+                "extract-renamed",
+                position=checked.position,
+                statement=checked.piece.text,
+                target=rules.route(old if before else new),
+                old=old,
+                new=new,
+            )
+
+
+# All checks, in the order in which they run.
+CHECKS: Final[tuple[Check, ...]] = (
+    refuse_renaming,
+    refuse_missing_target,
+    refuse_leaving_tables,
+    refuse_folded,
+    refuse_successor,
+    refuse_kept_columns,
+    refuse_other_copy,
+    refuse_other_values,
+    refuse_other_partitions,
+)

@@ -15,7 +15,7 @@ from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.split import split
-from dm.syncer.ddl.shard_policy import OtherShard, Surrounding, Verdict, decide, dismiss
+from dm.syncer.shards.optimistic_policy import OtherShard, Surrounding, Verdict, decide, dismiss
 
 CONTEXT = SourceContext("mysql", 90700, "d")
 TARGET = TableName("d", "t")

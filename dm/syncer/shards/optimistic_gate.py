@@ -1,7 +1,7 @@
-"""The way of a shard's DDL in optimistic mode: at once, or by the gate that waits for all shards.
+"""The gate of the optimistic mode: a shard's DDL passes at once, or waits for all shards.
 
-`shard_policy` decides, `dm.progress.shards.structures` says how that survives a crash. What passes is executed in the
-turn of the target's table, without intents, and the turn ends when the shard's new structure is stored with L.
+`optimistic_policy.py` decides. `dm.progress.shards.structures` says how that survives a crash. What passes is executed
+in the turn of the target's table, without intents. The turn ends when the shard's new structure is stored with L.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ from dm.progress.shards.group import GroupDdl, Shard
 from dm.progress.shards.structures import GroupSurvey, ShardStructures
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.ddl.gate import Act, GateSides, GateVerdict
-from dm.syncer.ddl.plan import DdlPlan
-from dm.syncer.ddl.shard_gate import ShardGate, ShardReading
-from dm.syncer.ddl.shard_policy import OtherShard, Surrounding, Verdict, admit, alone, decide, dismiss
-from dm.syncer.ddl.step import CutOver, Execute, Step, TrackOnly
+from dm.syncer.ddl.plan import CutOver, DdlPlan, Execute, Step, TrackOnly
+from dm.syncer.shards.gate import ShardGate, ShardReading
+from dm.syncer.shards.optimistic_policy import OtherShard, Surrounding, Verdict, admit, alone, decide, dismiss
 
 WAIT_SECONDS: Final = 5.0  # for a group about which nothing can be decided yet, before the table is held
 _LOOK_SECONDS: Final = 0.2

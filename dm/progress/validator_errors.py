@@ -13,7 +13,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.tables import SubtaskKey, reads
-from dm.progress.validator.tables import ValidatorTables, demand_epoch
+from dm.progress.validator import ValidatorTables, demand_epoch
 
 ErrorState = Literal["new", "ignored", "resolved"]
 ErrorKind = Literal["deleted", "missing", "different"]

@@ -1,1 +1,0 @@
-"""Progress of tables that are loaded beside a running stream."""

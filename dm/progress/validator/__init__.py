@@ -1,1 +1,0 @@
-"""What validators have stored at the target."""

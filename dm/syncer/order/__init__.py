@@ -1,1 +1,0 @@
-"""The order of transactions across the sources of a task."""
