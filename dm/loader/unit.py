@@ -235,7 +235,7 @@ class LoadUnit:
         for table in plan.tables:
             destination = destinations.make(table)
             if table.form == STREAMED:
-                self._count_streamed(connection, plan, table, run)
+                self._count_streamed(connection, table, run)
             elif table.form == "sql":
                 if destination.constants:
                     raise DMError("load-extract-sql", table=destination.target)
@@ -246,7 +246,7 @@ class LoadUnit:
         destinations.finish()
         return tasks, files
 
-    def _count_streamed(self, connection: TargetConnection, plan: DumpPlan, table: DumpedTable, run: LoadRun) -> None:
+    def _count_streamed(self, connection: TargetConnection, table: DumpedTable, run: LoadRun) -> None:
         """The dump has written the table's rows into the target; raises DMError where the target does not know it."""
         if self._streamed is None:
             self._streamed = loaded_sizes(connection, run)

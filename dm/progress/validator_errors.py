@@ -149,16 +149,6 @@ def write_table_status(connection: TargetConnection, key: SubtaskKey, status: Ta
     connection.commit()
 
 
-def remove_table_status(connection: TargetConnection, key: SubtaskKey, source: TableName) -> None:
-    """Forget a table that is no more."""
-    connection.execute(
-        f"DELETE FROM {ValidatorTables.of(key).status.sql}"
-        " WHERE source = %s AND src_schema_name = %s AND src_table_name = %s",
-        (key.source_id, *source),
-    )
-    connection.commit()
-
-
 @reads(lambda key: ValidatorTables.of(key).status)
 def read_table_status(connection: TargetConnection, key: SubtaskKey) -> list[TableStatus]:
     """The stages of a subtask's tables."""

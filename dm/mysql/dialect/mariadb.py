@@ -55,7 +55,7 @@ class MariaDB(Dialect):
 
     has_gb18030 = NEVER
     has_uca1400 = Since(101001)  # MDEV-27009
-    unicode_is_uca1400 = Since(110501)
+    unicode_is_uca1400 = Since(110501)  # MDEV-25829
     chooses_collations = Since(110201)
     chooses_utf8 = Since(100601)  # MDEV-8334
     rounds_fractions = NEVER

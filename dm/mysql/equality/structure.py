@@ -108,7 +108,7 @@ def read(connection: Connection[Cursor], flavor: Flavor, table: TableName, renam
                 table,
             )
         ),
-        indexes=_indexes(connection, flavor, table),
+        indexes=_indexes(connection, table),
         foreign_keys=_foreign_keys(connection, table, rename),
     )
 
@@ -328,7 +328,7 @@ def _extra(traits: str) -> str:
     return f"{rest} invisible".strip() if invisible else rest
 
 
-def _indexes(connection: Connection[Cursor], flavor: Flavor, table: TableName) -> frozenset[str]:
+def _indexes(connection: Connection[Cursor], table: TableName) -> frozenset[str]:
     text = _version(connection)
     expression = "expression" if dialect(flavor_of(text), version_number(text)).tells_index_expressions else "NULL"
     rows = _rows(

@@ -26,10 +26,6 @@ _DEFAULTS: Final = {
     "tis620": "tis620_thai_ci",
     "ujis": "ujis_japanese_ci",
 }
-# MariaDB changed character_set_collations in 11.5 (MDEV-25829).
-_UCA1400_SINCE: Final = 110501
-# Since then COLLATIONS lists names that get their number only with a character set.
-_COLLATIONS_OF_ANY_CHARSET: Final = 101001
 _UNICODE: Final = frozenset({"ucs2", "utf16", "utf32", "utf8mb3", "utf8mb4"})
 _BYTES_PER_CHARACTER: Final = {
     "big5": 2, "cp932": 2, "eucjpms": 3, "euckr": 2, "gb18030": 4, "gb2312": 2, "gbk": 2, "sjis": 2, "ucs2": 2,
