@@ -24,7 +24,7 @@ from dm.spark.session import SparkProvider
 def _begin(_: int) -> None:
     """What a worker does once in its life, however many dumps and loads it sees."""
     import dm.dumper.chunk_group
-    import dm.loader.part_loader  # noqa: F401
+    import dm.loader.part_writer  # noqa: F401
 
 
 def main() -> None:

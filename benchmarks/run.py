@@ -45,7 +45,7 @@ from benchmarks.measure import Comparison, run_program, stolen_seconds
 from benchmarks.outcome import Outcome
 from benchmarks.recording import SOURCE_OPTIONS, TARGET_OPTIONS, record
 from benchmarks.workload import WORKLOADS
-from dm.config.syncer import RowFormat
+from dm.config.units import RowFormat
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 from tests.testbed.loop_result import commit

@@ -20,7 +20,7 @@ from benchmarks.measure import Comparison, Series, in_turn, run_python
 from benchmarks.pull import pull_ours
 from benchmarks.recording import Recording
 from dm.config.subtask import SubtaskConfig
-from dm.config.validator import ValidatorConfig
+from dm.config.units import ValidatorConfig
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.progress.checkpoint import has_checkpoint

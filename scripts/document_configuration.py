@@ -18,7 +18,6 @@ from dm.config.dumper import DumperConfig
 from dm.config.endpoint import Endpoint
 from dm.config.event_filter import FilterRule
 from dm.config.expression import ExpressionFilter
-from dm.config.loader import LoaderConfig
 from dm.config.references import StartPoint
 from dm.config.route import RouteRule, SchemaExtraction, SourceExtraction, TableExtraction
 from dm.config.section import Section
@@ -26,9 +25,8 @@ from dm.config.security import Security
 from dm.config.selection import BlockAllowList, TablePattern
 from dm.config.source import Checker, Purge, SourceConfig
 from dm.config.spark import SparkConfig
-from dm.config.syncer import SyncerConfig
 from dm.config.task import Experimental, Instance, MariaDb2TiDb, TaskConfig
-from dm.config.validator import ValidatorConfig
+from dm.config.units import LoaderConfig, SyncerConfig, ValidatorConfig
 from dm.mysql.schema.translation import ENGINES_BY_DEFAULT
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"

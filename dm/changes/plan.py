@@ -52,7 +52,7 @@ from dm.changes.local_time import SESSION_TIME, LocalTime, OwnColumn
 from dm.changes.narrowing import refuse_narrower
 from dm.changes.row_hash import RowHash, RowText, listed_text, row_text
 from dm.changes.row_keys import TargetTable, key_functions, row_keys
-from dm.config.syncer import InsertMode, MissingRow, NarrowerColumns
+from dm.config.units import InsertMode, MissingRow, NarrowerColumns
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.value import Row

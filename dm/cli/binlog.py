@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dm.cli import output as printer
 from dm.cli.caller import Answer, Caller, runs, shows
-from dm.cli.exit_status import FAILED, OK
+from dm.cli.invocation import FAILED, OK
 from dm.errors import DMError
 from dm.verbs import binlog as declared
 from dm.verbs.declaration import Verb

@@ -19,8 +19,7 @@ import typer
 
 from dm.cli import output as printer
 from dm.cli.client import Client, read_config_file
-from dm.cli.exit_status import OK, errors_end_with
-from dm.cli.invocation import client_of, is_file
+from dm.cli.invocation import OK, client_of, errors_end_with, is_file
 from dm.errors import DMError
 from dm.verbs.declaration import Verb, WordForm
 from dm.verbs.tasks import NameOfTask

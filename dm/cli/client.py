@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from dm.errors import DMError, ErrorReport
-from dm.verbs.declaration import Verb
-from dm.verbs.parameters import ConfigFile
+from dm.verbs.declaration import ConfigFile, Verb
 from dm.verbs.program import Daemon
 from dm.worker.home import HOME_OPTION, HOME_TAKEN_STATUS, Home
 

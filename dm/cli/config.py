@@ -11,11 +11,10 @@ from typing import Any
 from dm.cli import output as printer
 from dm.cli.caller import Answer, Caller, runs, shows
 from dm.cli.client import RequestRefused, read_config_file
-from dm.cli.exit_status import FAILED, OK
+from dm.cli.invocation import FAILED, OK
 from dm.errors import DMError
 from dm.verbs import config as declared
-from dm.verbs.relay import StartRelay
-from dm.verbs.sources import CreateSources
+from dm.verbs.sources import CreateSources, StartRelay
 from dm.verbs.tasks import StartTask
 
 RELAYS_FILE = "relay_workers.json"  # DM's name: which workers pull the binlog of which sources

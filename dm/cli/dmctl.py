@@ -13,8 +13,17 @@ import typer
 from dm.cli import output as printer
 from dm.cli.client import RequestRefused
 from dm.cli.completion import be_ready
-from dm.cli.exit_status import BAD_USAGE, FAILED, OK, PRECHECK_FAILED, EndedWithError
-from dm.cli.invocation import AddrOption, OutputOption, RpcTimeoutOption, settings
+from dm.cli.invocation import (
+    BAD_USAGE,
+    FAILED,
+    OK,
+    PRECHECK_FAILED,
+    AddrOption,
+    EndedWithError,
+    OutputOption,
+    RpcTimeoutOption,
+    settings,
+)
 from dm.cli.older_verbs import DmctlVerbs
 from dm.cli.output import Format
 from dm.cli.verbs import LISTED

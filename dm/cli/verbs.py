@@ -1,29 +1,12 @@
-"""The verbs of `dmctl` as its lists show them; options and arguments of a verb are made when it is called.
+"""The verbs of `dmctl` as typer's commands, made from their declarations.
 
-Making all of them takes longer than any verb does.
-
-Arguments and options of `dmctl`, made from the declaration of a verb.
-
-Options and arguments read without pydantic.
-
-Typer reads every value with it, also the one of an option that was not given, and importing it takes longer than all
-else that a verb does. Nearly all values are texts, flags and words of an enumeration, which are what they are. The
-others are read by typer as ever.
+A list shows all verbs; options and arguments of a verb are made only when it is called, since making all of them takes
+longer than any verb does. Values are read without pydantic: typer would read every value with it, even of an option
+that was not given, and importing it takes longer than the rest of the call. Nearly all values are texts, flags and
+words of an enumeration, and are taken as they are. Typer reads the others.
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Final
-
-import typer
-from typer.core import TyperCommand
-from typer.main import get_group
-
-from dm.verbs.declaration import Verb, VerbGroup, first_sentence
-from dm.verbs.every import GROUPS, VERBS
-
-if TYPE_CHECKING:
-    from typer._click import Command, Context
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -31,19 +14,21 @@ from enum import Enum
 from inspect import Parameter as Place
 from inspect import Signature
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args, get_origin
 
+import typer
 from typer import BadParameter
 from typer._coercion import RuntimeParam, TypeDescriptor, build_runtime_param
-from typer.core import TyperArgument, TyperGroup, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.main import get_group
 
 from dm.cli.caller import Caller, carry_out
 from dm.cli.client import RequestRefused
 from dm.cli.invocation import AddrOption, OutputOption, as_json, client_of
 from dm.cli.output import Format
 from dm.errors import DMError
-from dm.verbs.declaration import MISSING, Parameter, Word, WordForm
-from dm.verbs.parameters import ConfigFile
+from dm.verbs.declaration import MISSING, ConfigFile, Parameter, Verb, VerbGroup, Word, WordForm, first_sentence
+from dm.verbs.every import GROUPS, VERBS
 from dm.verbs.tasks import ListTasks
 
 if TYPE_CHECKING:

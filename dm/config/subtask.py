@@ -8,15 +8,13 @@ from dm.config.dumper import DumperConfig
 from dm.config.endpoint import Endpoint
 from dm.config.event_filter import FilterRule
 from dm.config.expression import ExpressionFilter
-from dm.config.loader import LoaderConfig
 from dm.config.references import StartPoint
 from dm.config.route import RouteRule
 from dm.config.scalar import CheckingItem, Collation, ShardMode, TaskMode
 from dm.config.selection import BlockAllowList
 from dm.config.source import SourceConfig
 from dm.config.spark import SparkConfig
-from dm.config.syncer import CommitTimeOrder, SyncerConfig
-from dm.config.validator import ValidatorConfig
+from dm.config.units import CommitTimeOrder, LoaderConfig, SyncerConfig, ValidatorConfig
 from dm.unit import JSON
 
 # A part of a task's tables: those that are loaded beside its stream (`dm.progress.joining`).

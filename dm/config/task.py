@@ -14,7 +14,6 @@ from dm.config.dumper import DumperConfig
 from dm.config.endpoint import Endpoint
 from dm.config.event_filter import FilterRule
 from dm.config.expression import ExpressionFilter
-from dm.config.loader import LoaderConfig
 from dm.config.name_map import CollationMap, EngineMap, charset_changes
 from dm.config.problem import Problem, TextPlace, did_you_mean
 from dm.config.references import StartPoint
@@ -40,8 +39,15 @@ from dm.config.selection import BlockAllowList
 from dm.config.source import NAME_FORM, SourceConfig
 from dm.config.spark import SparkConfig
 from dm.config.subtask import SubtaskConfig
-from dm.config.syncer import HOLD_SECONDS, CommitTimeOrder, MergeOrder, SilentSource, SyncerConfig
-from dm.config.validator import ValidatorConfig
+from dm.config.units import (
+    HOLD_SECONDS,
+    CommitTimeOrder,
+    LoaderConfig,
+    MergeOrder,
+    SilentSource,
+    SyncerConfig,
+    ValidatorConfig,
+)
 from dm.errors import DMError
 from dm.unit import JSON
 

@@ -11,8 +11,7 @@ from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
 from dm.dumper.progress import DumpProgress
 from dm.dumper.stream import Stream
-from dm.dumper.structures import read_schemas
-from dm.dumper.target_keys import TargetKeys
+from dm.dumper.structures import TargetKeys, read_schemas
 from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
 from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
@@ -22,10 +21,9 @@ from dm.rules import TableRules
 from dm.rules.block_allow import SYSTEM_SCHEMAS
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.file_births import FileBirth
-from dm.sourcelog.upstream.connection import Connection, read_source_settings
+from dm.sourcelog.upstream.connection import Connection, identity_for, read_source_settings
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_files, list_tables
 from dm.sourcelog.upstream.lineage import creation_time
-from dm.sourcelog.upstream.replica_identity import identity_for
 from dm.spark.session import SparkProvider
 
 

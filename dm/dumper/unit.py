@@ -33,8 +33,8 @@ from dm.dumper.lock_free import LockFreeDump
 from dm.dumper.one_moment import OneMomentDump
 from dm.dumper.progress import DumpProgress
 from dm.dumper.stream import Stream
+from dm.dumper.structures import TargetKeys
 from dm.dumper.table_planner import TablePlanner
-from dm.dumper.target_keys import TargetKeys
 from dm.dumpfiles.dump_files import (
     MANIFEST_FILE,
     METADATA_FILE,

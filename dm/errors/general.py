@@ -7,7 +7,7 @@ from dm.errors.kind import WITH_NEW_FILE, ErrorKind
 REFUSED_STATEMENT: Final = {True: "query-failed", False: "statement-failed"}
 """The error of a statement that a server refused, by whether it only reads; DM tells the two apart."""
 
-KINDS = (
+KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "position-incomparable", 24900, "checkpoint", "internal", "high",
         "positions {ours} and {theirs} belong to different servers or to files of another name, and no GTID sets relate"
@@ -92,5 +92,20 @@ KINDS = (
         "`worker-count` of `syncers`, `threads` of `mydumpers` or `pool-size` of `loaders`: `dmctl stop-task` and "
         "`dmctl start-task` with the changed file continue from here",
         retryable=True,
+    ),
+    ErrorKind(
+        "server-not-installed", 11910, "functional", "internal", "high",
+        "there is no {flavor} server to start: {missing}",
+        "run `make install`, which installs both servers",
+    ),
+    ErrorKind(
+        "server-not-started", 11911, "functional", "internal", "high",
+        "the private {flavor} server in {directory} did not start; its log ends with:\n{log}",
+        "see the log; memory, disk space and access rights are the usual reasons",
+    ),
+    ErrorKind(
+        "demo-stuck", 11912, "functional", "internal", "high",
+        "the demo is stuck in one step: {what}; nothing new for {seconds} s",
+        "the status above and the logs in {log} tell why",
     ),
 )  # fmt: skip

@@ -288,4 +288,107 @@ KINDS: tuple[ErrorKind, ...] = (
         "the source {address} does not let user {user} read its binlog",
         "execute `{grant}` at the source",
     ),
-)
+    ErrorKind(
+        "relay-purge-busy", 30035, "relay-unit", "internal", "medium",
+        "another purge of the relay files in {path} is running",
+        "try again in a moment; if this persists, check for a frozen relay process (SIGSTOP)",
+        retryable=True,
+    ),
+    ErrorKind(
+        "relay-without-files", 30038, "relay-unit", "internal", "medium",
+        "source {source} has no relay files",
+        "`dmctl start-relay -s {source}` starts to store them",
+    ),
+    ErrorKind(
+        "relay-disk-low", 30940, "relay-unit", "internal", "high",
+        "the relay waits for disk space: {path} has {free} free, the relay continues at {wanted}{kept}",
+        "free disk space, or lower `pause-space` under `purge` in the source file; the relay then continues by "
+        "itself. The tasks continue with the stored files",
+        retryable=True,
+    ),
+    ErrorKind(
+        "relay-purge-unknown-file", 30941, "relay-unit", "internal", "medium",
+        "the relay of source {source} has no file {file} in {sub}: it has {there}",
+        "name one of these files with --filename (all files before it are removed), and its directory with "
+        "--sub-dir",
+    ),
+    ErrorKind(
+        "relay-purge-unknown-directory", 30942, "relay-unit", "internal", "medium",
+        "the relay of source {source} has no sub-directory {sub}: it has {there}",
+        "name one of these with --sub-dir, or omit it for the newest",
+    ),
+    ErrorKind(
+        "start-time-too-late", 20057, "config", "upstream", "medium",
+        "the binlog of source {source} has nothing as late as {time}",
+        "give an earlier --start-time; without a zone (2026-11-21T10:00:00+02:00) it is in the source's time zone",
+    ),
+    ErrorKind(
+        "start-time-unreadable", 20930, "config", "not-set", "medium",
+        "{time} is not a start time",
+        "write it as '2026-11-21 10:00:00' or '2026-11-21T10:00:00', with a zone (2026-11-21T10:00:00+02:00) if it "
+        "is not the source's",
+    ),
+    ErrorKind(
+        "start-time-with-load", 20931, "config", "internal", "medium",
+        "task {task} begins with a full load on source {source}, and changes made during the load are read from "
+        "its start on: a start time would skip changes",
+        "omit --start-time, or use `task-mode: incremental` for data that is already in the target",
+    ),
+    ErrorKind(
+        "task-runs-elsewhere", 40915, "dm-worker", "downstream", "medium",
+        "another run of task {task} on source {source} has the target connection {connection} open",
+        "stop that run (another dm-worker with its own home); if its process is already gone, wait for the target "
+        "to notice, or end the connection by hand: KILL {connection}",
+        retryable=True,
+    ),
+    ErrorKind(
+        "source-behind",
+        30950,
+        "relay-unit",
+        "upstream",
+        "medium",
+        "{address} can't take over: it lacks {missing}; read so far: {ours}; it has: {theirs}",
+        "wait until it has caught up or the other address is back, the task then continues by itself; if the "
+        "missing transactions are lost for ever, start again with a new full load",
+        retryable=True,
+    ),
+    ErrorKind(
+        "dump-rotation-refused",
+        30951,
+        "relay-unit",
+        "upstream",
+        "high",
+        "the source announces binlog file {file!r} behind {before!r}: {what}",
+        "check that host and port belong to a MySQL or MariaDB server",
+    ),
+    ErrorKind(
+        "server-answer-garbled",
+        30952,
+        "relay-unit",
+        "upstream",
+        "high",
+        "{address} does not answer as a MySQL or MariaDB server does: {what}",
+        "check that host and port belong to a MySQL or MariaDB server",
+    ),
+    ErrorKind(
+        "gtid-order-loose",
+        30953,
+        "sync-unit",
+        "upstream",
+        "high",
+        "the source is now server {now}, it was {before}; with gtid_strict_mode=OFF its GTID numbers do not tell "
+        "what is already applied; read so far: {ours}",
+        "if no server of the group has written numbers out of order (mysqlbinlog shows them), SET GLOBAL "
+        "gtid_strict_mode = ON at the source and resume; otherwise start again from an explicit position of the "
+        "new server",
+    ),
+    ErrorKind(
+        "config-standby-without-gtid",
+        20932,
+        "config",
+        "internal",
+        "medium",
+        "`standby` needs `enable-gtid: true`: only a GTID locates a position in another server's binlog",
+        "set `enable-gtid: true`, or remove `standby`",
+    ),
+)  # fmt: skip

@@ -1,14 +1,4 @@
-"""Rows of a part into a table of the target, inside of a transaction that somebody else has begun.
-
-Rows of a MariaDB that its own CHECKs forbid: a load reads what the source holds as it is.
-
-A session of the source with `check_constraint_checks=0` writes what the table's CHECKs forbid, and an ALTER TABLE of
-such a session adds a CHECK that rows break. The dump can't tell these rows from others, and a target that looks at the
-same CHECKs refuses them. So the load looks at no CHECK where the target has those of the source and no others.
-
-A CHECK that only the target has is a person's, and judges all rows. If the two servers print a condition in different
-words, it counts as another one. A MySQL can't leave CHECKs out, neither as a source nor as a target.
-"""
+"""Loading one part: Spark tasks write its rows into a table of the target, a transaction per part."""
 
 from __future__ import annotations
 
@@ -18,13 +8,17 @@ from dataclasses import dataclass
 from typing import Final
 
 import pyarrow
+from pyarrow import parquet
 
+from dm import faults
 from dm.changes.computing import PLAIN
 from dm.config.endpoint import Endpoint
+from dm.downstream.apply import Attempts
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.json_types import types_column
 from dm.dumpfiles.literals import TypedDocuments, error_values, row_literals
+from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.loader.equal_keys import EqualKeys
@@ -37,7 +31,15 @@ from dm.mysql.schema.table import Column
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.json_expression import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
 from dm.mysql.sql.literal import statements
-from dm.progress.load_parts import NO_DUPLICATES, LoadRun
+from dm.progress.load_parts import (
+    NO_DUPLICATES,
+    Duplicates,
+    LoadRun,
+    PartKey,
+    claim_part,
+    note_duplicates,
+    take_slot,
+)
 from dm.session.state import lenient as lenient_mode
 
 # Gives the rows with the columns of these names, again each time it is called.
@@ -242,7 +244,16 @@ def _together(batches: Iterable[pyarrow.RecordBatch], most: int | None) -> Itera
 
 
 def unjudged(structure: str, source: SourceContext, made: str, target: SourceContext) -> bool:
-    """Whether rows are loaded without a look at CHECKs: the target's table, as it shows it, has just the source's."""
+    """Whether rows are loaded without a look at CHECKs: the target's table, as it shows it, has just the source's.
+
+    A session of the source with `check_constraint_checks=0` writes what the table's CHECKs forbid, and an ALTER TABLE
+    of such a session adds a CHECK that rows break. The dump can't tell these rows from others, and a target that looks
+    at the same CHECKs refuses them. So the load looks at no CHECK where the target has those of the source and no
+    others.
+
+    A CHECK that only the target has is a person's, and judges all rows. If the two servers print a condition in
+    different words, it counts as another one. A MySQL can't leave CHECKs out, neither as a source nor as a target.
+    """
     if not both_skip_checks(source.flavor, target.flavor):
         return False
     conditions = check_conditions(made, target)
@@ -259,3 +270,104 @@ def without_checks(connection: TargetConnection) -> Iterator[None]:
     finally:
         if connection.alive:
             connection.execute("SET SESSION check_constraint_checks = %s", (before,))
+
+
+@dataclass(frozen=True, slots=True)
+class PartTask:
+    """One part to load."""
+
+    part: PartKey
+    file: str
+    first_group: int  # row groups of the file
+    last_group: int
+    destination: Destination
+    rows: int
+    size: int
+    typed: bool = False  # the file says which types JSON documents hold
+
+    def __str__(self) -> str:
+        return f"part {self.part.part} of chunk {self.part.chunk} of {self.part.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartResult:
+    """A part that is in the target."""
+
+    part: PartKey
+    rows: int
+    size: int
+    duplicates: Duplicates = NO_DUPLICATES
+
+
+@dataclass(frozen=True)
+class PartLoader:
+    """Loads parts, each once.
+
+    A part of the usual size is a task alone, small ones share one and its session (`dm.spark.job`). Runs on executors;
+    the target's endpoint, and with it the password, is inside the function that Spark pickles.
+    """
+
+    endpoint: Endpoint
+    storage: DumpStorage
+    run: LoadRun
+    source: Endpoint  # to be asked where rows meet by a key that the target compares in its own way
+    on_duplicate: OnDuplicate = "replace"
+
+    def __call__(self, tasks: tuple[PartTask, ...]) -> tuple[PartResult, ...]:
+        """Put the parts into the target, one after the other; when this returns, each is there exactly once."""
+        results: list[PartResult] = []
+        connection = TargetConnection(self.endpoint, local_data=any(task.destination.local_data for task in tasks))
+        try:
+            take_slot(connection, self.run.key)
+            connection.execute("SET SESSION foreign_key_checks = 0")
+            for task in tasks:
+                results.append(self._load_whole(connection, task))
+        except DMError as error:
+            failed = tasks[len(results)]
+            raise error.restated(cause=f"{error.cause} [{failed}]".lstrip()) from error
+        finally:
+            # Also what rolls back: the server does it when the session ends, whatever went wrong with it.
+            connection.close()
+        return tuple(results)
+
+    def _load_whole(self, connection: TargetConnection, task: PartTask) -> PartResult:
+        """Load the part, again where it gave way: parts of a merge meet in the keys that their rows share."""
+        attempts = Attempts()
+        while True:
+            try:
+                return self._load(connection, task)
+            except DMError as error:
+                if not attempts.again(error):
+                    raise
+                connection.rollback()
+
+    def _load(self, connection: TargetConnection, task: PartTask) -> PartResult:
+        duplicates = NO_DUPLICATES
+        connection.begin()
+        if claim_part(connection, self.run, task.part, task.rows, task.size, task.destination.target):
+            duplicates = self._write(connection, task)
+            note_duplicates(connection, self.run, task.part, duplicates)
+            faults.hit("loader.chunk_inserted")
+        connection.commit()
+        faults.hit("loader.chunk_committed")
+        return PartResult(task.part, task.rows, task.size, duplicates)
+
+    def _write(self, connection: TargetConnection, task: PartTask) -> Duplicates:
+        def rows(names: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
+            return self._batches(task, names)
+
+        writer = PartWriter(connection, self.run, self.on_duplicate, task.part.table, task.destination, self.source)
+        tally = writer.write(rows, typed=task.typed)
+        if tally.rows != task.rows:
+            raise DMError("dump-file-damaged", file=task.file, why=f"{tally.rows} rows instead of {task.rows}")
+        return tally.duplicates
+
+    def _batches(self, task: PartTask, names: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
+        # From a store the columns of a group are asked for at once.
+        options = {"page_checksum_verification": True, "pre_buffer": self.storage.everywhere}
+        try:
+            with parquet.ParquetFile(self.storage.arrow_source(task.file), **options) as file:
+                for group in range(task.first_group, task.last_group + 1):
+                    yield from file.read_row_group(group, columns=list(names) or None, use_threads=False).to_batches()
+        except (OSError, pyarrow.ArrowException) as error:
+            raise DMError("dump-file-damaged", file=self.storage.shown(task.file), why=str(error)) from error

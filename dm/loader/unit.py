@@ -42,7 +42,7 @@ from dm.ident import TableName
 from dm.loader.deferred_indexes import complete_tables
 from dm.loader.destinations import Destinations, DumpedStructures
 from dm.loader.foreign_dump import read_foreign_dump
-from dm.loader.part_loader import PartLoader, PartResult, PartTask
+from dm.loader.part_writer import PartLoader, PartResult, PartTask
 from dm.loader.progress import LoadProgress
 from dm.loader.sql_loader import FILE_END, FileLoader, FileResult, FileTask
 from dm.loader.target_tables import TargetTables

@@ -29,12 +29,11 @@ from dm.relay.refetch import Refetch
 from dm.sourcelog.relaylog import damage
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.writer import Durability, RelayWriter, SyncPolicy
-from dm.sourcelog.upstream.connection import PROMPT_SECONDS, Connection, connect
+from dm.sourcelog.upstream.connection import PROMPT_SECONDS, Connection, ReplicaIdentity, connect
 from dm.sourcelog.upstream.dump_stream import LARGEST_OFFSET, DumpStream
 from dm.sourcelog.upstream.facts import ServerFacts, read_facts
 from dm.sourcelog.upstream.lineage import created_in, creation_time
 from dm.sourcelog.upstream.locate import locate, resume_after
-from dm.sourcelog.upstream.replica_identity import ReplicaIdentity
 from dm.sourcelog.upstream.stream_position import StreamPosition
 
 LOCK_NAME = ".relay.lock"

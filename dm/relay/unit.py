@@ -46,11 +46,10 @@ from dm.sourcelog.relaylog.index import read_seal, write_index
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory
 from dm.sourcelog.relaylog.scan import scan
 from dm.sourcelog.upstream.address import SourceAddresses
-from dm.sourcelog.upstream.connection import Connection
+from dm.sourcelog.upstream.connection import Connection, ReplicaIdentity, identity_for
 from dm.sourcelog.upstream.dump_stream import HEARTBEAT_SECONDS
 from dm.sourcelog.upstream.facts import binlog_end, read_facts
 from dm.sourcelog.upstream.lineage import can_follow, explained
-from dm.sourcelog.upstream.replica_identity import ReplicaIdentity, identity_for
 from dm.stop_signal import told
 from dm.unit import JSON, UnitName
 

@@ -47,31 +47,22 @@ import pickle
 import secrets
 import tempfile
 import threading
+import time
 import traceback
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, cast
 
 from dm import faults
+from dm.clock import Clock, SystemClock
 from dm.errors import DMError, said
 
 if TYPE_CHECKING:
     from pyspark import Accumulator, SparkContext
-
-import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
-
-from dm.clock import Clock, SystemClock
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-
-from collections.abc import Iterable
-from typing import Final
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")

@@ -45,25 +45,22 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+import structlog
 
 from dm.accelerator import switch
 from dm.atomic_file import create_new
 from dm.errors import DMError, said
 from dm.spark.class_archive import archive_path, java_options
 from dm.spark.java import demand_java, find_java_home
+from dm.stop_signal import StopSignal, told
+from dm.unit import JSON, UnitName
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
-
-from typing import Final
-
-import structlog
-
-from dm.stop_signal import StopSignal, told
-from dm.unit import JSON, UnitName
 
 _START_SECONDS = 120
 SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss2m"

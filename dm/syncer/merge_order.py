@@ -54,7 +54,7 @@ import structlog
 
 from dm import faults
 from dm.clock import Clock
-from dm.config.syncer import CommitTimeOrder
+from dm.config.units import CommitTimeOrder
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position

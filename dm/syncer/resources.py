@@ -19,12 +19,11 @@ from dm.mysql.binlog.event_source import EventSource
 from dm.position import Position
 from dm.progress.undone import Undone
 from dm.sourcelog.relaylog.hold import Hold
-from dm.sourcelog.stream.list_watch import ListWatch
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.prepared_watch import PreparedWatch
 from dm.sourcelog.stream.reader import Reader
-from dm.sourcelog.stream.source_monitor import SourceMonitor
+from dm.sourcelog.stream.source_monitor import ListWatch, SourceMonitor
 from dm.sourcelog.stream.spool import Spool
 from dm.sourcelog.stream.transaction_queue import TransactionQueue
 from dm.syncer.apply.apply_lane import MissingRows

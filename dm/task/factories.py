@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dm.spark.session import SparkProvider
 
 # What Spark's workers do; a host has dumps and loads or a comparison.
-_COPYING = ("dm.dumper.chunk_group", "dm.loader.part_loader")
+_COPYING = ("dm.dumper.chunk_group", "dm.loader.part_writer")
 _COMPARING = ("dm.tools.diff.chunk",)
 
 

@@ -24,10 +24,9 @@ from dm.sourcelog.relaylog import time_search as relay_search
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.stream.file_births import made_again
 from dm.sourcelog.upstream import locate
-from dm.sourcelog.upstream.connection import Connection, connect, fetch
+from dm.sourcelog.upstream.connection import Connection, connect, fetch, identity_for
 from dm.sourcelog.upstream.facts import binlog_files, read_facts
 from dm.sourcelog.upstream.lineage import creation_time
-from dm.sourcelog.upstream.replica_identity import identity_for
 from dm.task.progress import first_unit, key_of
 
 _FORM = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(Z|[+-]\d\d:?\d\d)?")

@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from dm.errors import DMError
 from dm.verbs import answers
-from dm.verbs.declaration import READS, Verb, VerbGroup, argument, option
-from dm.verbs.parameters import Sources, Task
+from dm.verbs.declaration import READS, Sources, Task, Verb, VerbGroup, argument, option
 
 GROUPS = (
     VerbGroup("binlog", "Skip or replace single events of the binlog. Made for a DDL that the target refuses."),

@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Annotated, Any, ClassVar, Final, Self, dataclass_transform, get_args, get_origin, get_type_hints
 from urllib.parse import quote, urlencode
@@ -193,3 +194,21 @@ def _as_json(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {each.name: _as_json(getattr(value, each.name)) for each in dataclasses.fields(value)}
     return dict(value) if isinstance(value, Mapping) else value
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A source or task file as the user gave it, with what it refers to outside itself."""
+
+    __pydantic_config__: ClassVar[Mapping[str, Any]] = {"extra": "forbid", "hide_input_in_errors": True}
+
+    name: str  # as the user spelled the path, for messages
+    text: str
+    directory: str  # relative paths in the file start here
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # values of the ${NAMES} in the text
+
+
+Task = Annotated[str, argument("the task's name, or its file", TASK)]
+Tasks = Annotated[str, argument("the task's name, or its file; with -s alone, all tasks of these", TASK)]
+Sources = Annotated[tuple[str, ...], option("--source -s", "only this source; may be repeated")]
+TaskFile = Annotated[ConfigFile, argument("the task file", FILE)]

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from dm.errors import DMError
 from dm.verbs import answers
-from dm.verbs.declaration import DIRECTORY, OPERATES, READS, Verb, argument, option
-from dm.verbs.parameters import ConfigFile, Sources, Task
+from dm.verbs.declaration import DIRECTORY, OPERATES, READS, ConfigFile, Sources, Task, Verb, argument, option
 
 Tables = Annotated[tuple[str, ...], option("--tables", "only this table of the target, schema.table; may be repeated")]
 

@@ -8,20 +8,14 @@ from dm.verbs import (
     binlog,
     config,
     errands,
-    forgotten,
-    joining,
     program,
-    relay,
-    shard_ddl_lock,
     sources,
     tasks,
     validation,
 )
 from dm.verbs.declaration import Verb, VerbGroup
 
-_SUBJECTS: Final = (
-    program, errands, joining, relay, tasks, sources, forgotten, binlog, shard_ddl_lock, config, validation
-)  # fmt: skip
+_SUBJECTS: Final = (program, errands, tasks, sources, binlog, config, validation)
 
 # As `dmctl --help` shows them; a verb that is not among them comes after these.
 _LISTED: Final = (

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from dm.errors import DMError
 from dm.verbs import answers
-from dm.verbs.declaration import OPERATES, READS, TASK, Verb, argument, option
-from dm.verbs.parameters import ConfigFile, Sources, Task, TaskFile, Tasks
+from dm.verbs.declaration import (
+    FILE,
+    OPERATES,
+    READS,
+    TASK,
+    ConfigFile,
+    Sources,
+    Task,
+    TaskFile,
+    Tasks,
+    Verb,
+    VerbGroup,
+    argument,
+    option,
+)
+
+GROUPS = (
+    VerbGroup("forgotten", "List and remove what forgotten tasks have left."),
+    VerbGroup("shard-ddl-lock", "Show which shards wait at a DDL, and waive one.", default="list"),
+)
 
 Follow = Annotated[
     bool, option("--follow", "show progress until the task is finished or has caught up; Ctrl-C leaves", sent=False)
@@ -135,3 +153,109 @@ class Logs(Verb, name="logs", route="GET logs", permission=READS, answer=answers
     follow: Annotated[bool, option("--follow -f", "go on with what comes; Ctrl-C leaves", sent=False)] = False
     lines: Annotated[int, option("--lines -n", "how many of the last lines", least=0, sent=False)] = 100
     level: Annotated[str, option("--level", "only from this level up: debug, info, warn, error", sent=False)] = "debug"
+
+
+# Verbs of what sources and tasks that are known no more have left.
+
+TargetsOf = Annotated[
+    tuple[ConfigFile, ...],
+    option(
+        "--file -f",
+        "look at this task file's target instead of those of all tasks; may be repeated",
+        FILE,
+    ),
+]
+
+
+class ListForgotten(Verb, name="forgotten list", route="POST forgotten", answer=answers.FORGOTTEN):
+    """List relay files, work directories, and progress at targets that no source or task here is known for."""
+
+    files: TargetsOf = ()
+
+
+class RemoveForgotten(Verb, name="forgotten remove", route="POST forgotten/remove", answer=answers.FORGOTTEN_REMOVED):
+    """Remove some of it. Another dm-worker may know a task that this one does not: look at what you name."""
+
+    names: Annotated[tuple[str, ...], argument("as `dmctl forgotten list` has them: relay/mysql-01, progress/shop")]
+    files: TargetsOf = ()
+
+
+# Verbs by which tables and sources join a running task.
+
+
+class UpdateTask(Verb, name="update-task", route="POST tasks/update", answer=answers.PLANNED):
+    """Give a running task more tables, sources or settings. Says what changes, asks, does it."""
+
+    task: Annotated[
+        str,
+        argument("the task file as it is to be; with --cancel, or the task's name", sent=False, name="file"),
+    ]
+    file: ConfigFile
+    look: bool  # only tell what the file changes
+    yes: Annotated[bool, option("--yes -y", "do it without asking", sent=False)] = False
+    cancel: Annotated[
+        bool, option("--cancel", "take added tables back, as long as they have not joined", sent=False)
+    ] = False
+
+
+class CancelUpdate(Verb, route="POST tasks/{task}/cancel-update", answer=answers.UPDATE_CANCELED):
+    """Take added tables back, as long as they have not joined."""
+
+    task: Task
+
+
+class ReloadTable(Verb, name="reload-table", route="POST tasks/{task}/reload-table", answer=answers.RELOADED):
+    """Empty a table and load it again while its task runs. The task's other tables go on."""
+
+    task: Task
+    database: Annotated[str, argument("the table's schema at the source")] = ""
+    table: Annotated[str, argument("the table at the source")] = ""
+    source: Annotated[str | None, option("--source -s", "the source, where several have such a table")] = None
+    recreate: Annotated[
+        bool, option("--recreate", "drop the target's table and make it again, as the source has it")
+    ] = False
+    cancel: Annotated[bool, option("--cancel", "take a reload back, as long as the target's table has its rows")] = (
+        False
+    )
+
+    def demand_consistent(self) -> None:
+        """Raise DMError unless either a table is named or all reloads are taken back."""
+        if self.cancel == bool(self.database and self.table):
+            problem = "--cancel is of all that is being reloaded" if self.cancel else "no table is named"
+            hint = "dmctl reload-table <task> <schema> <table>, or dmctl reload-table <task> --cancel"
+            raise DMError("usage", problem=problem, hint=hint)
+
+
+# Shards that wait at a DDL.
+
+
+class ListLocks(Verb, name="shard-ddl-lock list", route="GET shard-ddl-locks", permission=READS, answer=answers.LOCKS):
+    """Show the DDLs that are not executed yet, who came first, and who is missing."""
+
+    task: Tasks = ""
+
+
+class Unlock(Verb, name="shard-ddl-lock unlock", route="POST shard-ddl-locks/unlock"):
+    """Wait no more for the shards that are missing at a DDL; what they have is still merged when they come."""
+
+    lock: Annotated[str, argument("the lock's ID, as `shard-ddl-lock list` shows it")]
+    sources: Sources = ()
+    action: Annotated[
+        Literal["exec", "skip"],
+        option("--action -a", "execute the DDL once all others are there, or leave it out"),
+    ] = "exec"
+    database: Annotated[str, option("--database -d", "only this table's schema at the source")] = ""
+    table: Annotated[str, option("--table -t", "only this table of the source")] = ""
+    owner: Annotated[str, option("--owner -o", "no effect: whoever comes last executes the DDL", sent=False)] = ""
+    force_remove: Annotated[
+        bool,
+        option(
+            "--force-remove -f",
+            "with --source: give up its shards, or the one table, with the rows that wait there",
+        ),
+    ] = False
+
+    def demand_consistent(self) -> None:
+        """Raise DMError for half a table."""
+        if bool(self.database) != bool(self.table):
+            raise DMError("usage", problem="--database and --table go together", hint="name both, or none")

@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from dm.errors import DMError
 from dm.verbs import answers
-from dm.verbs.declaration import OPERATES, READS, TASK, Verb, VerbGroup, argument, option
-from dm.verbs.parameters import Sources, Task
+from dm.verbs.declaration import OPERATES, READS, TASK, Sources, Task, Verb, VerbGroup, argument, option
 
 GROUPS = (VerbGroup("validation", "Validate applied rows, and show those that are wrong."),)
 

@@ -41,9 +41,9 @@ from dm.worker.loop import Loop
 from dm.worker.metrics import Metrics
 from dm.worker.operations import Operations
 from dm.worker.registry import Registry
-from dm.worker.servers import ProgressAtTarget, Servers
 from dm.worker.supervisor import Locate, Supervisor
 from dm.worker.token import TokenDemanded, Tokens
+from dm.worker.work import ProgressAtTarget, Servers
 
 
 @dataclass(frozen=True, slots=True)

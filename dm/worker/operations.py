@@ -12,27 +12,22 @@ from dm.errors import DMError
 from dm.progress.tables import share_name
 from dm.sourcelog.relaylog.hold import Hold, forget_others
 from dm.task.payload import validator_hold
-from dm.verbs.declaration import Verb
-from dm.verbs.parameters import ConfigFile
+from dm.verbs.declaration import ConfigFile, Verb
 from dm.worker.configuration import ConfigReader, syncs
 from dm.worker.errands import Errands
 from dm.worker.loop import Loop
 from dm.worker.registry import SubtaskRecord
-from dm.worker.servers import Servers
 from dm.worker.supervisor import Source, Supervisor, Task
 from dm.worker.verbs.binlog import BinlogVerbs
 from dm.worker.verbs.config import ConfigVerbs
 from dm.worker.verbs.errands import ErrandVerbs, ReplayVerbs
 from dm.worker.verbs.forgotten import ForgottenVerbs
-from dm.worker.verbs.joining import JoinVerbs
-from dm.worker.verbs.program import ProgramVerbs
-from dm.worker.verbs.relay import RelayVerbs
 from dm.worker.verbs.shard_ddl_lock import ShardVerbs
-from dm.worker.verbs.sources import SourceVerbs
+from dm.worker.verbs.sources import ProgramVerbs, RelayVerbs, SourceVerbs
 from dm.worker.verbs.tasks import TaskVerbs
-from dm.worker.verbs.updates import UpdateVerbs
+from dm.worker.verbs.updates import JoinVerbs, UpdateVerbs
 from dm.worker.verbs.validation import ValidationVerbs
-from dm.worker.work import Means, VerbWork, Work, work_of
+from dm.worker.work import Means, Servers, VerbWork, Work, work_of
 
 C = TypeVar("C")
 

@@ -1,22 +1,30 @@
-"""DM's `query-status` JSON (dm/proto) from the supervisor's state.
+"""DM's `query-status` JSON (dm/proto) from the supervisor's state, and what holds a running subtask up.
 
-Field names and forms are DM's, so that scripts written for it go on working: 64-bit integers are strings, as in
-protobuf's JSON mapping; positions print as `(mysql-bin.000001, 154)`. Fields of ours stand beside DM's, never instead
-of them. The fields of a unit come from the unit itself: `dm/syncer/sync_status.py`, `dm/dumper/progress.py`,
-`dm/loader/progress.py`, `dm/relay/unit.py`.
+Field names and forms are DM's, so scripts written for it go on working: 64-bit integers are strings, as in protobuf's
+JSON mapping; positions print as `(mysql-bin.000001, 154)`. Our own fields stand beside DM's and never replace them. A
+unit supplies its own fields: `dm/syncer/sync_status.py`, `dm/dumper/progress.py`, `dm/loader/progress.py`,
+`dm/relay/unit.py`.
+
+A subtask's stage describes only its own process. A syncer that has read its relay's files to the end shows Running
+while that relay rests on an error; a unit whose target is down alternates between Running and Paused. So the status,
+its table, `wait`, the verbs that start work and the metrics all use the rules here:
+
+- A subtask depends on its source's relay while it waits for it, while it reads its files, and while its load runs,
+  since the files for the sync must be stored meanwhile.
+- Whether a server answers is known only from a process that has asked it: from the status of the current run, taken
+  after the request, or from the error that the subtask or the relay rests on. Otherwise the answer is unknown (None).
 """
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Final, Literal, cast
 
 from dm.config import SourceConfig
-from dm.errors import DMError
+from dm.errors import CATALOGUE, DMError
 from dm.unit import JSON
 from dm.worker.job import Job
-from dm.worker.obstacles import resting_relay, server_answers, source_answers_relay
 from dm.worker.supervisor import Source, Supervisor
 
 # int64 and uint64 in dmworker.proto; protobuf's JSON mapping writes these as strings.
@@ -185,3 +193,45 @@ def source_line(supervisor: Supervisor, name: str) -> dict[str, JSON]:
         "tasks": [*supervisor.tasks_of(name)],
         "relayStatus": None if source.relay is None else _relay_status(source.relay),
     }
+
+
+Scope = Literal["upstream", "downstream"]
+
+_UNREACHABLE: Final = frozenset({CATALOGUE["connection-failed"].code, CATALOGUE["connection-lost"].code})
+_SAID_OF: Final[Mapping[Scope, str]] = {"upstream": "sourceAnswers", "downstream": "targetAnswers"}
+
+
+def resting_relay(supervisor: Supervisor, job: Job) -> Job | None:
+    """The relay that a subtask at work depends on, where that relay rests: paused by a person, or by an error."""
+    relay = supervisor.sources[job.source].relay
+    if relay is None or relay.subtask.stage != "Paused" or job.subtask.stage != "Running":
+        return None
+    waits = job.waiting is not None and job.subtask.unit is not None
+    return relay if "Sync" in job.subtask.units and (waits or job.reads_relay) else None
+
+
+def held_up(supervisor: Supervisor, job: Job) -> bool:
+    """Whether it is known why a subtask that was set to work does not begin: its relay rests, or tries again."""
+    relay = supervisor.sources[job.source].relay
+    waits = job.waiting is not None and relay is not None and bool(relay.troubles)
+    return waits or resting_relay(supervisor, job) is not None
+
+
+def server_answers(job: Job, scope: Scope, request: int | None) -> bool | None:
+    """Whether the subtask's source or target answers; None where nobody knows."""
+    if any(_unreachable(report, scope) for report in job.subtask.errors):
+        return False
+    said = job.status.get(_SAID_OF[scope])
+    return bool(said) if said is not None and job.current(request) and not job.words.of_before else None
+
+
+def source_answers_relay(relay: Job) -> bool | None:
+    """Whether the source answers its relay; None where nobody knows."""
+    found = relay.troubles
+    if any(_unreachable(report, "upstream") for report in found):
+        return False
+    return True if relay.subtask.stage == "Running" and not found and relay.status.get("relayBinlog") else None
+
+
+def _unreachable(report: object, scope: Scope) -> bool:
+    return isinstance(report, dict) and report.get("ErrCode") in _UNREACHABLE and report.get("ErrScope") == scope

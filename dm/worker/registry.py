@@ -26,7 +26,7 @@ from dm.sourcelog.stream.until import Until, until_from_json
 from dm.task.payload import position_from_json, position_to_json
 from dm.task.subtask import Intent, Stage
 from dm.unit import JSON, UnitName
-from dm.verbs.parameters import ConfigFile
+from dm.verbs.declaration import ConfigFile
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS source (

@@ -28,7 +28,7 @@ from dm.task.backoff import Backoff
 from dm.task.payload import RelayPayload, UnitPayload, join_directory, validator_hold
 from dm.task.subtask import JOIN_UNITS, RELAY_UNITS, UNITS_OF_MODE, Intent, Subtask
 from dm.unit import JSON, UnitName
-from dm.verbs.parameters import ConfigFile
+from dm.verbs.declaration import ConfigFile
 from dm.worker.home import Home
 from dm.worker.hosts import Hosts, spark_host
 from dm.worker.job import Job

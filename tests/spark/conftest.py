@@ -19,7 +19,7 @@ from tests.testbed.fixtures import SchemaFactory
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProvider]:
-    conf = preloading(("dm.dumper.chunk_group", "dm.loader.part_loader"))
+    conf = preloading(("dm.dumper.chunk_group", "dm.loader.part_writer"))
     provider = SparkProvider("local[2]", conf, scratch=tmp_path_factory.mktemp("spark"))
     yield provider
     provider.close()

@@ -11,7 +11,7 @@ from dm.config import SourceConfig, SubtaskConfig, TaskConfig, read_source, read
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
-from dm.task.precheck.result import CheckResult
+from dm.task.precheck.context import CheckResult
 from dm.task.precheck.run import prechecks
 
 

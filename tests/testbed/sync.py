@@ -25,7 +25,7 @@ from dm.config.route import RouteRule
 from dm.config.selection import BlockAllowList
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
-from dm.config.syncer import SyncerConfig
+from dm.config.units import SyncerConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.sourcelog.relaylog.hold import Hold

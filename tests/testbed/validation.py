@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from dm.config.subtask import SubtaskConfig
-from dm.config.validator import ValidatorConfig
+from dm.config.units import ValidatorConfig
 from dm.downstream.connection import TargetConnection
 from dm.position import Position
 from dm.progress.tables import SubtaskKey

@@ -59,10 +59,10 @@ from dm.mysql.binlog.header import (
 )
 from dm.mysql.dialect import Flavor
 from dm.position import MAGIC_SIZE, Position
-from dm.sourcelog.relaylog.block_crcs import BlockCrcs
 from dm.sourcelog.relaylog.event_run import EventRun, Packets
 from dm.sourcelog.relaylog.index import BLOCK, ID, FileIndex, IndexBuilder, write_index
 from dm.sourcelog.relaylog.layout import SubDirectory, base_name, file_number, is_binlog_name
+from dm.sourcelog.relaylog.scan import BlockCrcs
 
 BUFFER = 1 << 20
 CHECKPOINT_EVERY = 64 << 20  # bytes between two indexes of a growing file: the longest scan after a crash

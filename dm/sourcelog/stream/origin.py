@@ -34,7 +34,7 @@ from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.sourcelog.stream.transaction import query_context
 from dm.sourcelog.upstream.address import SourceAddresses, open_at
-from dm.sourcelog.upstream.connection import Connection, fetch, read_source_settings
+from dm.sourcelog.upstream.connection import Connection, fetch, identity_for, read_source_settings
 from dm.sourcelog.upstream.facts import (
     ServerFacts,
     binlog_end,
@@ -50,7 +50,6 @@ from dm.sourcelog.upstream.facts import (
 from dm.sourcelog.upstream.lineage import creation_time, expect_all
 from dm.sourcelog.upstream.locate import place_after
 from dm.sourcelog.upstream.remote_source import RemoteEventSource
-from dm.sourcelog.upstream.replica_identity import identity_for
 
 _NO_SUCH_TABLE = (1146, 1049)
 

@@ -36,6 +36,7 @@ from dm.session.login import LONGEST_WORDS, UNSOUND
 from dm.sourcelog.upstream.connection import (
     PROMPT_SECONDS,
     Connection,
+    ReplicaIdentity,
     connect,
     fetch,
     grantee,
@@ -45,7 +46,6 @@ from dm.sourcelog.upstream.connection import (
 from dm.sourcelog.upstream.facts import binlog_files, purged_gtids, read_facts
 from dm.sourcelog.upstream.gtid_encoding import encode
 from dm.sourcelog.upstream.packet_reader import PacketReader, StreamEndedError
-from dm.sourcelog.upstream.replica_identity import ReplicaIdentity
 
 DumpStart = tuple[str, int] | GtidSet
 

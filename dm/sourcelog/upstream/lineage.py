@@ -18,11 +18,10 @@ from dm.mysql.binlog.header import EventType
 from dm.mysql.dialect.pair import same_family
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.upstream.address import SourceAddresses, open_at
-from dm.sourcelog.upstream.connection import Connection
+from dm.sourcelog.upstream.connection import Connection, ReplicaIdentity
 from dm.sourcelog.upstream.dump_stream import DumpStream
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_files, executed_gtids, purged_gtids
 from dm.sourcelog.upstream.locate import resume_after
-from dm.sourcelog.upstream.replica_identity import ReplicaIdentity
 
 # Errors about a source's past, with the detail that ends their message.
 _ABOUT_THE_PAST: Final = {"source-binlog-purged": "missing", "source-reset": "what", "source-gtid-diverged": "missing"}

@@ -33,10 +33,9 @@ from dm.mysql.binlog.time_boundary import TimeBoundary
 from dm.mysql.binlog.transaction import parse_gtid, parse_gtid_tagged
 from dm.mysql.dialect import Flavor, dialect
 from dm.position import MAGIC_SIZE, Position, TimePlace
-from dm.sourcelog.upstream.connection import connect, fetch
+from dm.sourcelog.upstream.connection import ReplicaIdentity, connect, fetch
 from dm.sourcelog.upstream.dump_stream import DumpStream
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, binlog_files, read_facts
-from dm.sourcelog.upstream.replica_identity import ReplicaIdentity
 from dm.sourcelog.upstream.stream_position import StreamPosition
 
 _HEARTBEAT_SECONDS = 1.0

@@ -32,11 +32,11 @@ from dm.mysql.binlog.gtid_history import format_has_checksum
 from dm.mysql.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.upstream.address import SourceAddresses
+from dm.sourcelog.upstream.connection import ReplicaIdentity
 from dm.sourcelog.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStart, DumpStream
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, binlog_files
 from dm.sourcelog.upstream.lineage import can_follow, expect_all, explained
 from dm.sourcelog.upstream.locate import gtids_before, resume_after
-from dm.sourcelog.upstream.replica_identity import ReplicaIdentity
 from dm.sourcelog.upstream.stream_position import StreamPosition
 from dm.stop_signal import told
 

@@ -16,7 +16,7 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.progress.undone import TransactionKey, UndoneKeys, digests, transaction_key
 from dm.sourcelog.stream.memory_quota import MemoryQuota
-from dm.sourcelog.stream.rest import Rest
+from dm.sourcelog.stream.transaction_queue import Rest
 from dm.syncer.apply.apply_lane import ApplyLane
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.conflict_detector import CONFLICT, ConflictDetector, KeyMemory
@@ -126,7 +126,7 @@ class Lanes:
                 self._forget_keys(ticket)
 
     def source_rests(self) -> None:
-        """Hand over what is held back, unless enough lanes are busy: see `dm.sourcelog.stream.rest`."""
+        """Hand over what is held back, unless enough lanes are busy: see `dm.sourcelog.stream.transaction_queue`."""
         waiting = self._placement.waiting
         if not waiting:
             self._rest.feed()

@@ -27,10 +27,8 @@ from dm.progress.load_parts import tables_filled_by
 from dm.session.login import unproven
 from dm.sourcelog.upstream.facts import ServerFacts
 from dm.sourcelog.upstream.snapshot import gtids_are_committed
-from dm.task.precheck.context import Answers, Context, OfSource, some
+from dm.task.precheck.context import Answers, CheckResult, Context, OfSource, Server, some
 from dm.task.precheck.expressions import connected
-from dm.task.precheck.result import CheckResult
-from dm.task.precheck.server import Server
 from dm.task.progress import key_of
 
 _OWN_CONNECTIONS = 3  # of a syncer besides its workers: progress, DDL, the lane of tables without a key

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 from dm.errors import DMError
 from dm.gtid import GtidSet
+from dm.sourcelog.upstream.connection import identity_for
 from dm.sourcelog.upstream.dump_stream import DumpStart, DumpStream
 from dm.sourcelog.upstream.facts import binlog_files, purged_gtids
-from dm.sourcelog.upstream.replica_identity import identity_for
-from dm.task.precheck.context import Answers, Context, OfSource
-from dm.task.precheck.result import CheckResult
+from dm.task.precheck.context import Answers, CheckResult, Context, OfSource
 
 _START_SECONDS = 15.0  # as long as DM waits for the first event
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dm.config.spark import SparkConfig
-from dm.task.precheck.context import Answers
-from dm.task.precheck.result import CheckResult
+from dm.task.precheck.context import Answers, CheckResult
 
 ITEM = "spark_authentication"
 

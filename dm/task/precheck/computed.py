@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from dm.ident import Ident, TableName
 from dm.mysql.dialect.pair import same_server
 from dm.mysql.schema.expressions import UNTOLD, computes_otherwise
-from dm.task.precheck.context import Answers, Context, some
-from dm.task.precheck.result import CheckResult
-from dm.task.precheck.server import Server
+from dm.task.precheck.context import Answers, CheckResult, Context, Server, some
 
 
 def computed_values(context: Context, answers: Answers) -> Iterator[CheckResult]:

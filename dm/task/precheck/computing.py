@@ -18,8 +18,7 @@ from dm.mysql.schema.expressions import depends_on_zone, expressions_of
 from dm.mysql.schema.parse import has_checks, parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.sourcelog.upstream.connection import read_source_settings
-from dm.task.precheck.context import Answers, Context, some
-from dm.task.precheck.result import CheckResult
+from dm.task.precheck.context import Answers, CheckResult, Context, some
 from dm.text import is_decimal
 
 # Words of the expressions whose meaning a server keeps with the open table, and the variable that decides it.

@@ -2,28 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol
 
-from dm.config import SubtaskConfig
+from dm.config import Endpoint, SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_files import load_plan
-from dm.errors import DMError
+from dm.errors import DMError, account_sql
 from dm.ident import TableName
 from dm.mysql.sql.context import SourceContext
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.load_parts import begun_dump
 from dm.rules.folded_names import PresentNames
 from dm.rules.table_rules import TableRules
-from dm.sourcelog.upstream.facts import list_tables, read_structure
+from dm.sourcelog.upstream.connection import Connection, SqlRow, connect, fetch
+from dm.sourcelog.upstream.facts import ServerFacts, list_tables, read_facts, read_structure
+from dm.sourcelog.upstream.privilege import Grants, read_grants
 from dm.task.payload import dump_storage
-from dm.task.precheck.result import CheckResult
-from dm.task.precheck.server import Server
 from dm.task.progress import key_of
 from dm.task.subtask import UNITS_OF_MODE
+from dm.unit import JSON
+
+State = Literal["success", "warning", "failure"]
+
+_DM_STATE = {"success": "success", "warning": "warn", "failure": "fail"}  # as DM's check-task prints them
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One item checked on one server or table."""
+
+    item: str  # DM's name of the checking item, as `ignore-checking-items` takes it
+    subject: str  # which server, or which table of which server
+    state: State
+    message: str = ""
+    instruction: str = ""  # what fixes it, a statement wherever there is one
+
+
+def of_no_task(result: CheckResult) -> CheckResult:
+    """A result of a task that is not there: ways out that end with going on are of one that rests on an error."""
+    words = result.instruction.replace("`dmctl resume-task` resumes", "`dmctl start-task` starts")
+    return replace(result, instruction=words.replace("`dmctl resume-task`", "`dmctl start-task`"))
+
+
+def summary(results: Sequence[CheckResult]) -> dict[str, JSON]:
+    """DM's results and counts."""
+    counted = {state: sum(result.state == state for result in results) for state in ("success", "warning", "failure")}
+    listed: list[JSON] = [
+        {
+            "id": number,
+            "name": result.item,
+            "extra": result.subject,
+            "state": _DM_STATE[result.state],
+            "errors": []
+            if result.state == "success"
+            else [{"severity": _DM_STATE[result.state], "short_error": result.message}],
+            "desc": result.message if result.state == "success" else "",
+            "instruction": result.instruction,
+        }
+        for number, result in enumerate(results)
+    ]
+    return {
+        "results": listed,
+        "summary": {
+            "passed": counted["failure"] == 0,
+            "total": len(results),
+            "successful": counted["success"],
+            "failed": counted["failure"],
+            "warning": counted["warning"],
+        },
+    }
+
 
 _NO_SUCH_TABLE: Final = 1146
 
@@ -216,3 +269,58 @@ def some(names: Iterable[object], limit: int = 5) -> str:
     listed = [str(name) for name in names]
     shown = ", ".join(listed[:limit])
     return shown if len(listed) <= limit else f"{shown} and {len(listed) - limit} more"
+
+
+_BATCH: Final = 50  # schemas of one question: names of schemas are short, statements may be long
+
+
+@dataclass
+class Server:
+    """One open connection with what was asked through it."""
+
+    connection: Connection
+    endpoint: Endpoint
+    role: str  # how findings call it: "source one", "target"
+
+    @cached_property
+    def facts(self) -> ServerFacts:
+        """Version, flavour and the binlog's settings."""
+        return read_facts(self.connection)
+
+    @cached_property
+    def variables(self) -> dict[str, str]:
+        """All global variables, names in lower case."""
+        return {str(name).lower(): str(value) for name, value in self.query("SHOW GLOBAL VARIABLES")}
+
+    @cached_property
+    def account(self) -> str:
+        """Our account as a GRANT statement names it."""
+        return account_sql(str(self.query("SELECT CURRENT_USER()")[0][0]))
+
+    @cached_property
+    def grants(self) -> Grants:
+        """Our privileges, those of our active roles included."""
+        return read_grants(self.connection, self.facts, role=self.role)
+
+    def query(self, sql: str, *parameters: object) -> tuple[SqlRow, ...]:
+        """The rows of a statement; errors come as DMError."""
+        return fetch(self.connection, sql, parameters or None, role=self.role)
+
+    def of_schemas(self, sql: str, column: str, schemas: Sequence[str], ending: str = "") -> list[SqlRow]:
+        """The rows of a SELECT with a WHERE, of these schemas only."""
+        rows: list[SqlRow] = []
+        for at in range(0, len(schemas), _BATCH):
+            batch = schemas[at : at + _BATCH]
+            places = ", ".join(["%s"] * len(batch))
+            rows += self.query(f"{sql} AND {column} IN ({places}){ending}", *batch)
+        return rows
+
+
+@contextmanager
+def open_server(endpoint: Endpoint, role: str) -> Iterator[Server]:
+    """Connect for the time of the checks."""
+    connection = connect(endpoint, role=role)
+    try:
+        yield Server(connection, endpoint, role)
+    finally:
+        connection.close()

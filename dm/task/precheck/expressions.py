@@ -24,8 +24,7 @@ from dm.rules.row_filter import Condition, RowFilter
 from dm.rules.server_condition import Judges, ServerCondition
 from dm.rules.texts import Question
 from dm.sourcelog.upstream.facts import read_structure
-from dm.task.precheck.context import Answers, Context
-from dm.task.precheck.result import CheckResult
+from dm.task.precheck.context import Answers, CheckResult, Context
 
 _SOME_MOMENT: Final = 1_700_000_000
 _UTC: Final = frozenset({"UTC", "GMT", "Etc/UTC", "+00:00"})

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 
 from dm.downstream.target_schema import ACTING
 from dm.ident import Ident, TableName
-from dm.task.precheck.context import Answers, Context, some
-from dm.task.precheck.result import CheckResult
-from dm.task.precheck.server import Server
+from dm.task.precheck.context import Answers, CheckResult, Context, Server, some
 
 
 @dataclass(frozen=True, slots=True)

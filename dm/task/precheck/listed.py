@@ -4,12 +4,6 @@ An entry is looked for at all sources that use the list. One that matches nothin
 its schema or table may come later, and `query-status` names it until then. If no entry of `do-dbs`, or none of
 `do-tables`, matches anything, no table passes: that is a failure. Patterns alone are a warning in any case, since a
 pattern may stand for what is still to come.
-
-Tables that `extra-args` (-B, -T, -f) give to the dump, beside those that the lists give to a task that follows.
-
-DM dumps the one and follows the other: the rows of a followed table that the dump leaves out are missing, and a dumped
-table that nobody follows stands still. Here the lists decide both, so nothing is lost; what is left is that the file
-asks for something else. What exists at the source tells, whatever the patterns are.
 """
 
 from __future__ import annotations
@@ -23,8 +17,7 @@ from dm.config.pattern import matcher
 from dm.config.problem import did_you_mean
 from dm.ident import TableName
 from dm.rules.block_allow import ListEntry, entries_taken_in
-from dm.task.precheck.context import Answers, Context, some
-from dm.task.precheck.result import CheckResult
+from dm.task.precheck.context import Answers, CheckResult, Context, some
 from dm.text import counted
 
 ITEM = "block_allow_list"
@@ -129,7 +122,12 @@ def _routes_of(task: TaskConfig, source: str) -> Iterator[_Placed]:
 
 
 def dump_and_lists(context: Context, answers: Answers) -> Iterator[CheckResult]:
-    """A failure where the options leave out what the lists have, a warning where they have what the lists leave out."""
+    """A failure where the options leave out what the lists have, a warning where they have what the lists leave out.
+
+    DM dumps the one and follows the other: the rows of a followed table that the dump leaves out are missing, and a
+    dumped table that nobody follows stands still. Here the lists decide both, so nothing is lost; what is left is that
+    the file asks for something else. What exists at the source tells, whatever the patterns are.
+    """
     if not context.config.dumper.chooses or not (context.dumps and context.syncs):
         yield answers.success()
         return

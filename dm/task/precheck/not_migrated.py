@@ -12,9 +12,7 @@ from dm.errors import grant
 from dm.ident import Ident, TableName
 from dm.sourcelog.upstream.facts import ServerFacts
 from dm.sourcelog.upstream.privilege import Grants
-from dm.task.precheck.context import Answers, Context, some
-from dm.task.precheck.result import CheckResult
-from dm.task.precheck.server import Server
+from dm.task.precheck.context import Answers, CheckResult, Context, Server, some
 from dm.text import counted
 
 _OWN_ACCOUNTS = ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys")  # every server has them

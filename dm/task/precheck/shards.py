@@ -36,8 +36,7 @@ from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.shard_column import fits, needs_value
 from dm.mysql.schema.show import column_text, create_table
 from dm.mysql.schema.table import Column, TableSchema
-from dm.task.precheck.context import Answers, Context, some
-from dm.task.precheck.result import CheckResult
+from dm.task.precheck.context import Answers, CheckResult, Context, some
 
 STRUCTURES: Final = "schema_of_shard_tables"
 KEYS: Final = "auto_increment_ID"

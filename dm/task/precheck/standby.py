@@ -22,9 +22,7 @@ from dm.mysql.dialect import dialect
 from dm.mysql.dialect.pair import same_family, same_server
 from dm.sourcelog.upstream.facts import executed_gtids
 from dm.task.precheck import access, binlog
-from dm.task.precheck.context import Answers, Context
-from dm.task.precheck.result import CheckResult
-from dm.task.precheck.server import Server, open_server
+from dm.task.precheck.context import Answers, CheckResult, Context, Server, open_server
 
 _STRICT = "SET GLOBAL gtid_strict_mode = ON; and in the server's configuration file"
 

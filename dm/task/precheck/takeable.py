@@ -42,8 +42,7 @@ from dm.mysql.schema.table import TableSchema
 from dm.mysql.schema.translation import ENGINES_BY_DEFAULT, Translation, named_collations, nearest
 from dm.mysql.sql.piece import Piece
 from dm.sourcelog.upstream.facts import collation_names
-from dm.task.precheck.context import Answers, Context, some
-from dm.task.precheck.result import CheckResult
+from dm.task.precheck.context import Answers, CheckResult, Context, some
 
 _ALL = 200  # names in a finding that is to name them all
 _TRANSACTIONAL = frozenset({"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb"})

@@ -1,18 +1,18 @@
-"""Whether the source has changes that another task has brought there from this very target.
+"""The binlog after the place where a task begins: whether it is still there, and who wrote it.
 
-After a cut-over a task in the other direction, the way back, writes into the old source. If the first task goes on from
-its checkpoint, it reads these changes as new ones and applies them to the server that they came from: rows without a
-key come twice.
+After a cut-over a task in the other direction, the way back, writes into the old source. If the first task continued
+from its checkpoint, it would read these changes as new ones and apply them to the server that they came from: rows
+without a key would be doubled.
 
-The way back stores its progress in the database that it writes to, here the source, and names there the server that it
-reads, here the target. Each of its transactions has a progress row beside the rows of tables, so the binlog tells them
-from those of applications. Only where the source has such progress the binlog is read, from the task's place to its
+The way back stores its progress in the database that it writes to (here the source), and names the server that it reads
+(here the target). Each of its transactions has a progress row beside the rows of tables, so the binlog tells them from
+those of applications. Only if the source has such progress, the check reads the binlog from the task's place to its
 end, up to the first of these transactions.
 
 A task that has rested for long has much to read, and a person waits for the answer. So the check ends after
-READ_SECONDS and says how far it came. Nothing is lost by that: the run keeps the rule itself, for each transaction
-before it applies it (dm/progress/brought_back.py), also where no check is made: a resume, a start time,
-`ignore-checking-items`. This check is there to say the usual case before anything starts.
+READ_SECONDS and says how far it came. Nothing is lost by that: the run applies the same rule to each transaction
+(dm/progress/brought_back.py), also where no check is made (a resume, a start time, `ignore-checking-items`). The check
+only reports the usual case before anything starts.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dm.clock import Clock, SystemClock
+from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.mysql.binlog.compression import TransactionPayload
@@ -35,13 +36,13 @@ from dm.progress.shards.holds import earliest
 from dm.progress.tables import SubtaskKey, share_name
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.sourcelog.relaylog.unbroken import unbroken_end
+from dm.sourcelog.upstream.connection import identity_for
 from dm.sourcelog.upstream.dump_stream import DumpStart, DumpStream
-from dm.sourcelog.upstream.facts import binlog_end
-from dm.sourcelog.upstream.lineage import still_has
-from dm.sourcelog.upstream.replica_identity import identity_for
+from dm.sourcelog.upstream.facts import binlog_end, binlog_files
+from dm.sourcelog.upstream.lineage import expect_all, still_has
+from dm.sourcelog.upstream.locate import resume_after
 from dm.sourcelog.upstream.stream_position import StreamPosition
-from dm.task.precheck.context import Answers, Context
-from dm.task.precheck.result import CheckResult
+from dm.task.precheck.context import Answers, CheckResult, Context
 from dm.task.progress import places_needed
 
 READ_SECONDS: Final = 20.0  # as long as a person waits for an answer that a run would give as well
@@ -179,3 +180,77 @@ def _events(context: Context, start: Position) -> Iterator[tuple[RawEvent, str, 
 def _raw(batches: Iterable[list[bytes]]) -> Iterator[bytes]:
     for batch in batches:
         yield from batch
+
+
+_WAYS_OUT = (
+    "restore the missing binlog files at the source; or start anew with `--remove-meta`: with a new full load, or with "
+    "`task-mode: incremental` and `meta`, if the changes in between may be left out"
+)
+
+
+def readable(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """Whether source and relay have all that the task has yet to read.
+
+    A task that rests for longer than the source keeps its binlog can't go on. That is said before anything starts,
+    since a relay that connects goes on after the gap, and a run fails only when it comes there.
+    """
+    checked = not (context.anew or context.at_time) and context.source.facts.log_bin
+    places = places_needed(context.config) if checked else []
+    for place in places:
+        missing = _missing(context, place)
+        if missing:
+            yield answers.failure(missing, _WAYS_OUT)
+            return
+    yield answers.success(f"what follows {places[0]} is there" if places else "")
+
+
+def _missing(context: Context, place: Position) -> str:
+    """Why the binlog after the place can't be read; empty if it can."""
+    try:
+        at_source = _missing_at_source(context, place)
+        return at_source and _missing_after_relay(context, place, at_source)
+    except DMError as error:
+        if error.retryable:
+            return ""  # another server may be after: the run waits for it
+        return f"{error.message}; the task needs what follows {place}"
+
+
+def _missing_at_source(context: Context, place: Position) -> str:
+    """Why the source alone does not do: then the relay is asked, whatever the reason. Raises DMError to be retried."""
+    facts, connection = context.source.facts, context.source.connection
+    if place.server_uuid == facts.server_uuid:
+        if still_has(connection, facts, place):
+            return ""
+        names = [name for name, _ in binlog_files(connection)]
+        there = f"{names[0]} to {names[-1]}" if names else "no binlog file"
+        return f"the source no longer has {place.file}, needed from {place} on: it has {there}"
+    if not place.gtid_set or not facts.gtid_mode:
+        return (
+            f"the source is now server {facts.server_uuid}, and the checkpoint {place} belongs to server"
+            f" {place.server_uuid or 'unknown'}: without GTIDs nothing tells where it continues"
+        )
+    endpoint = context.source.endpoint
+    try:
+        expect_all(connection, facts, place.gtid_set, endpoint.address, read_from=place.server_uuid, may_wait=True)
+        resume_after(facts, endpoint, identity_for("check", context.config.source_id), place.gtid_set)
+    except DMError as error:
+        if error.retryable:
+            raise
+        return f"{error.message}: {error.cause}" if error.cause else error.message
+    return ""
+
+
+def _missing_after_relay(context: Context, place: Position, at_source: str) -> str:
+    """The same where the source lacks it: the relay may have the beginning, and the source what follows."""
+    if context.relay is None:
+        return at_source
+    try:
+        end = unbroken_end(context.relay, context.source.facts.flavor, place)
+    except DMError as error:
+        if error.retryable:
+            raise
+        return f"{at_source}; in the relay, {error.message}"
+    if end is None:
+        return f"{at_source}; the relay does not have it"
+    behind = _missing_at_source(context, end)
+    return behind and f"{behind}; the relay's files end there, and the task is at {place}"

@@ -9,7 +9,7 @@ Where only a client can compute the checksums (JSON between two flavours, a row 
 the chunk are read for them, and none is kept.
 
 Rows that are kept to be compared one by one take a bounded part of the memory: they are read slice by slice
-(`dm.tools.diff.slices`). The slices of a chunk with many differences are chunks of their own for whoever gives out the
+(`dm.tools.diff.table`). The slices of a chunk with many differences are chunks of their own for whoever gives out the
 work, so that what one finds is bounded, too.
 
 A comparison waits while a server has other work: before each chunk, and never in the middle of one.
@@ -35,9 +35,8 @@ from dm.mysql.equality.checksum import BUCKET_DIGITS, Checksum, SequenceSum, buc
 from dm.mysql.equality.values import text_of
 from dm.sourcelog.upstream.connection import Connection, fetch
 from dm.sourcelog.upstream.row_session import row_session
-from dm.tools.diff.slices import Slice, cut
 from dm.tools.diff.snapshot import SnapshotStatements
-from dm.tools.diff.table import TARGET, ComparedTable, TableAt, role_at, shape_of
+from dm.tools.diff.table import TARGET, ComparedTable, Slice, TableAt, cut, role_at, shape_of
 from dm.tools.diff.versions import ROW_COST, Difference, Values, Versions
 
 _BATCH = Limits(1 << 14, 1 << 22)

@@ -1,16 +1,11 @@
-"""One table of the target, the tables of the sources that are merged into it, and what is compared of their rows.
-
-The columns of a table as a server has them now: whether they are what was planned with.
-
-A comparison under way reads values by the structure that it has found. After an ALTER the same query may give something
-else: digits where there were none, members of another list.
-"""
+"""One table of the target, the tables of the sources that are merged into it, and what is compared of their rows."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from dm.ident import Ident, TableName
 from dm.mysql.dialect import Flavor
@@ -25,7 +20,6 @@ from dm.mysql.equality.structure import Structure
 from dm.mysql.equality.values import ComparedValue, Side, parts, row_text, text_of
 from dm.mysql.schema.table import TableSchema
 from dm.sourcelog.upstream.connection import Connection, fetch
-from dm.tools.diff.slices import Slice
 from dm.type_family import BYTES, INTEGERS, TEMPORAL, TEXTS
 
 TARGET = -1  # the place of the target among the servers; those of the sources begin with 0
@@ -225,10 +219,56 @@ _COLUMNS = (
 
 
 def shape_of(connection: Connection, table: TableName) -> str:
-    """What tells the columns from others; raises DMError."""
+    """What tells the columns from others; raises DMError.
+
+    A comparison under way reads values by the structure that it has found. After an ALTER the same query may give
+    something else: digits where there were none, members of another list.
+    """
     known = hashlib.sha256()
     for row in fetch(connection, _COLUMNS, table):
         for value in row:
             known.update(value if isinstance(value, bytes) else str(value).encode())
             known.update(b"\0")
     return known.hexdigest()
+
+
+_MOST_NUMBERS: Final = 512  # that are named in a condition
+_MOST_DIGITS: Final = 12  # what CONV takes exactly, and far more than there are rows
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The rows with these numbers of so many hexadecimal digits.
+
+    A bucket is a number that all versions of a row share: the first digits of the hash of its key. Numbers of more
+    digits cut a bucket into sixteen. In the end a slice is the rows of one key, and of equal rows without a key one is
+    kept.
+    """
+
+    numbers: tuple[int, ...]
+    digits: int = BUCKET_DIGITS
+
+    @property
+    def halves(self) -> tuple[Slice, ...]:
+        """Two parts of it; none where it can't be cut any more."""
+        numbers, digits = self.numbers, self.digits
+        if len(numbers) == 1:
+            if digits == _MOST_DIGITS:
+                return ()
+            numbers, digits = tuple(numbers[0] * 16 + digit for digit in range(16)), digits + 1
+        half = len(numbers) // 2
+        return Slice(numbers[:half], digits), Slice(numbers[half:], digits)
+
+
+def cut(rows: Mapping[int, int], most: int) -> Iterator[Slice]:
+    """Slices of buckets with so many rows each; one that has more than `most` alone is left to `halves`."""
+    numbers: list[int] = []
+    total = 0
+    for number in sorted(rows):
+        if numbers and (total + rows[number] > most or len(numbers) == _MOST_NUMBERS):
+            yield Slice(tuple(numbers))
+            numbers, total = [], 0
+        numbers.append(number)
+        total += rows[number]
+    if numbers:
+        yield Slice(tuple(numbers))

@@ -4,7 +4,6 @@ from dm.tools.feed import changes
 rows = changes(spark, "/relay/mysql-01", "shop.orders", dump="/shared/dump")
 """
 
-from dm.tools.feed.changes import changes
-from dm.tools.feed.source import RelayDataSource
+from dm.tools.feed.source import RelayDataSource, changes
 
 __all__ = ["RelayDataSource", "changes"]

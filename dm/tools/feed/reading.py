@@ -9,37 +9,41 @@ another server, and where names begin anew.
 
 A batch ends before what the feed can't deliver, so everything before it is delivered. The next batch then fails and
 says so. It may be a statement that changes the table's columns, a row image that lacks columns, or an XA transaction
-(`prepared.py`): its rows lie before the place where it is decided, perhaps in another batch.
-
-Values of row images as a dump's files hold them: the bytes that the server would send.
-
-So the expressions that give a dump's columns their types (`dm.tools.lake`) give them to the feed's, and both have the
-same types and the same meaning by construction. Members of ENUM and SET are numbers, as in a dump whose members' texts
-don't tell which they are.
+(`EmptyPrepared`): its rows lie before the place where it is decided, perhaps in another batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from ipaddress import IPv4Address, IPv6Address
+from pathlib import Path
 from typing import Final, NoReturn
 from uuid import UUID
 
 from dm.errors import DMError
+from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.mysql.binlog.check import mismatch
 from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.rows import Rows
 from dm.mysql.binlog.table_map import TableMap
 from dm.mysql.binlog.value import ABSENT, Row, Value
+from dm.mysql.dialect import dialect
+from dm.mysql.schema.charset import UNKNOWN, Collated
+from dm.mysql.schema.normal import same_column
+from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import Column, TableSchema, wire_columns
-from dm.position import Position
-from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
-from dm.tools.feed.known_table import KnownTable
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.operation import CreateTable
+from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.rows_before import Effect, effect_of
+from dm.position import MAGIC_SIZE, Position
+from dm.sourcelog.relaylog.layout import RelayDirectory
+from dm.sourcelog.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem, TransactionItems
 from dm.tools.feed.options import FeedOptions
-from dm.tools.feed.prepared import EmptyPrepared
 
 Image = dict[str, bytes | None] | None
 Change = tuple[str, str, int, int, str, datetime, str, str, str, Image, Image]
@@ -188,7 +192,12 @@ _ADDRESSES: Final[dict[str, Callable[[bytes], str]]] = {
 
 
 def image_of(schema: TableSchema, columns: Sequence[Column], row: Row) -> dict[str, bytes | None]:
-    """A row by the names of its columns; generated ones are left out, as in a dump. Raises DMError."""
+    """A row by the names of its columns; generated ones are left out, as in a dump. Raises DMError.
+
+    So the expressions that give a dump's columns their types (`dm.tools.lake`) give them to the feed's, and both have
+    the same types and the same meaning by construction. Members of ENUM and SET are numbers, as in a dump whose
+    members' texts don't tell which they are.
+    """
     found: dict[str, bytes | None] = {}
     for column, value in zip(columns, row, strict=True):
         if column.generated is not None:
@@ -216,3 +225,189 @@ def merged(before: Row | None, after: Row | None) -> tuple[Row | None, Row | Non
     if before is None or after is None:
         return before, after
     return before, tuple(old if new is ABSENT else new for old, new in zip(before, after, strict=True))
+
+
+_EARLIEST: Final = ("", "earliest")
+
+
+class KnownTable:
+    """Knows whether the table is there already: if so, CREATE TABLE IF NOT EXISTS does nothing."""
+
+    def __init__(self, options: FeedOptions) -> None:
+        self._options = options
+        # Where a person names a place, or a dump does, the structure is that of the table there.
+        self._there = options.point is not None or options.start not in _EARLIEST
+
+    def has_rows(self) -> None:
+        """Rows of it were met."""
+        self._there = True
+
+    def stays(self, item: StatementItem, end: Position) -> bool:
+        """Whether the table has the columns and rows after the statement that it had; raises DMError.
+
+        `end` is that of the statement's transaction.
+        """
+        context, text = self._context(item), item.query.readable
+        effect = self._effect(item)
+        if effect.stands_before(self._options.structures):
+            # CREATE OR REPLACE takes the rows of the table that was there, and the binlog does not name them.
+            stays = self._makes_it(text, context) and not (_replaces(text, context) and self._is_there(end))
+        elif self._there or not self._names(effect) or _creation(text, context) is None:
+            stays = True
+        else:
+            stays = self._makes_it(text, context) or self._is_there(end)
+        if stays and self._names(effect):
+            self._there = True
+        return stays
+
+    def _context(self, item: StatementItem) -> SourceContext:
+        query, flavor = item.query, self._options.flavor
+        return SourceContext.of_sql_mode(flavor, dialect(flavor).newest, query.schema, query.sql_mode or 0)
+
+    def _effect(self, item: StatementItem) -> Effect:
+        return effect_of(item.query.readable, self._context(item), lambda table: table in self._options.structures)
+
+    def _names(self, effect: Effect) -> bool:
+        return any(table in self._options.structures for table in effect.named)
+
+    def _makes_it(self, text: str, context: SourceContext) -> bool:
+        """Whether the statement creates the table with the columns that are expected."""
+        creation = _creation(text, context)
+        expected = None if creation is None else self._options.structures.get(creation.table)
+        if creation is None or creation.like is not None or expected is None:
+            return False
+        try:
+            # The event doesn't tell the character set of its schema: what is inherited is what is expected.
+            inherited = Collated(expected.charset, expected.collation or "") if expected.charset else UNKNOWN
+            made = parse_create_table(text, context, inherited)
+        except DMError:
+            return False
+        return _same_images(made, expected)
+
+    def _is_there(self, end: Position) -> bool:
+        """Whether there is a table before a statement."""
+        return self._there or self._was_there(end)
+
+    def _was_there(self, end: Position) -> bool:
+        """Whether the relay has something of the table before a statement, in what an earlier batch has read."""
+        for transaction in self._options.transactions(self._options.first(), SeenPrepared()):
+            if transaction.end.covers(end):
+                return False
+            for item in transaction.items:
+                if isinstance(item, RowsItem) or self._names(self._effect(item)):
+                    return True
+        return False
+
+
+def _creation(text: str, context: SourceContext) -> CreateTable | None:
+    try:
+        operation = Piece.of(text, context).operation
+    except DMError:
+        return None
+    return operation if isinstance(operation, CreateTable) else None
+
+
+def _replaces(text: str, context: SourceContext) -> bool:
+    creation = _creation(text, context)
+    return creation is not None and creation.or_replace
+
+
+def _same_images(one: TableSchema, other: TableSchema) -> bool:
+    """Whether bytes of rows mean the same in both."""
+    return len(one.columns) == len(other.columns) and all(
+        same_column(_of_images(left), _of_images(right)) for left, right in zip(one.columns, other.columns, strict=True)
+    )
+
+
+def _of_images(column: Column) -> Column:
+    return replace(
+        column, collation=None, nullable=True, default=None, on_update=None, auto_increment=False, expression=None,
+        invisible=False,
+    )  # fmt: skip
+
+
+class SeenPrepared:
+    """Remembers of each xid whether it is undecided at the end of what was read, without rows of the table."""
+
+    def __init__(self) -> None:
+        self.empty: dict[str, bool] = {}
+
+    def hold(self, xid: str, items: TransactionItems, **_: object) -> None:
+        """A PREPARE."""
+        self.empty[xid] = not len(items)
+
+    def commit(self, xid: str, **_: object) -> None:
+        """An XA COMMIT: its rows, if it has any, are another's to find."""
+        self.empty[xid] = False
+
+    def rollback(self, xid: str, **_: object) -> None:
+        """An XA ROLLBACK."""
+        self.empty[xid] = False
+
+
+class EmptyPrepared:
+    """Refuses rows whose verdict comes later, and a verdict on what is not known to be without rows.
+
+    The place of a decision does not tell what was prepared. Where the PREPARE lies before the part that is read, the
+    relay is asked for it, from there backwards, a file at a time: mostly it is in the same file.
+    """
+
+    def __init__(self, options: FeedOptions, start: Position) -> None:
+        self._seen = SeenPrepared()
+        self._earlier = _earlier(options, start)
+
+    def hold(self, xid: str, items: TransactionItems, *, end: Position, **_: object) -> None:
+        """A PREPARE; raises DMError where it has rows."""
+        if len(items):
+            raise DMError("feed-xa", xid=xid, place=end)
+        self._seen.hold(xid, items)
+
+    def commit(self, xid: str, *, end: Position, **_: object) -> None:
+        """An XA COMMIT; raises DMError where it may have rows."""
+        if not self._was_empty(xid):
+            raise DMError("feed-xa", xid=xid, place=end)
+        self._seen.commit(xid)
+
+    def rollback(self, xid: str, **_: object) -> None:
+        """An XA ROLLBACK."""
+        self._seen.rollback(xid)
+
+    def _was_empty(self, xid: str) -> bool:
+        seen = self._seen
+        while xid not in seen.empty:
+            found = next(self._earlier, None)
+            if found is None:
+                return False
+            seen.empty = found | seen.empty  # the later word counts
+        return seen.empty[xid]
+
+
+def _earlier(options: FeedOptions, start: Position) -> Iterator[dict[str, bool]]:
+    """What each file of the relay says up to `start`, the latest first."""
+    source = RelayEventSource(options.relay, options.flavor)
+    for server_uuid, file in _files_up_to(options.relay, start):
+        begin = source.complete(Position(server_uuid, file, MAGIC_SIZE, GtidSet.empty(options.flavor)))
+        seen = SeenPrepared()
+        try:
+            if not begin.reaches(start):
+                for transaction in options.transactions(begin, seen):
+                    end = transaction.end
+                    if (end.server_uuid, end.file) != (server_uuid, file) or end.reaches(start):
+                        break
+        except DMError as error:
+            if error.name != "source-switched":  # else the file is the last one of its server
+                raise
+        yield seen.empty
+
+
+def _files_up_to(relay: Path, start: Position) -> Iterator[tuple[str, str]]:
+    met = False
+    for sub in reversed(RelayDirectory(relay).sub_directories()):
+        files = sub.files()
+        if not met:
+            if sub.server_uuid != start.server_uuid or start.file not in files:
+                continue
+            met = True
+            files = files[: files.index(start.file) + 1]
+        for file in reversed(files):
+            yield sub.server_uuid, file

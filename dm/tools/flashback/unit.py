@@ -41,10 +41,9 @@ from dm.session.state import CLIENT_HEAD
 from dm.sourcelog.stream.origin import Origin, open_origin
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction
 from dm.sourcelog.stream.until import Until
-from dm.tools.flashback.backwards import BackwardsFile
 from dm.tools.flashback.request import FlashbackRequest, RelayedSubtask, SourceReport, place_of
 from dm.tools.flashback.survey import Stretch, Surveyor
-from dm.tools.flashback.tables import FlashbackTarget, SourceStructures, UndoneTables
+from dm.tools.flashback.tables import BackwardsFile, FlashbackTarget, SourceStructures, UndoneTables
 from dm.unit import JSON, UnitName
 
 _STATEMENT, _TRANSACTION = b"S", b"T"

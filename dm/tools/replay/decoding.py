@@ -47,8 +47,7 @@ from dm.sourcelog.upstream.connection import connect
 from dm.syncer.apply.source_table import KINDS
 from dm.syncer.ddl.planner import changes_rows
 from dm.tools.replay.reduction import Net, Reduction, bucket_of
-from dm.tools.replay.spill import Section, SpilledTable, SpillWriter
-from dm.tools.replay.surroundings import ReplayContext
+from dm.tools.replay.spill import ReplayContext, Section, SpilledTable, SpillWriter
 from dm.tools.replay.tables import ReplayTables
 
 _ITEMS: Final = 512  # of a transaction that are decoded together

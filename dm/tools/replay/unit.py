@@ -50,11 +50,20 @@ from dm.sourcelog.stream.until import Until
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
 from dm.tools.replay.applying import BucketApplier, BucketResult
-from dm.tools.replay.beginning import ReplayStart, find_beginning, refuse_unsuited
 from dm.tools.replay.decoding import Decoded, PieceDecoder
-from dm.tools.replay.pieces import RelayStretch, demand_covered, demand_planned, place_of_end, plan_of, total_bytes
+from dm.tools.replay.pieces import (
+    RelayStretch,
+    ReplayStart,
+    demand_covered,
+    demand_planned,
+    find_beginning,
+    place_of_end,
+    plan_of,
+    refuse_unsuited,
+    total_bytes,
+)
 from dm.tools.replay.request import ReplayReport, ReplayRequest
-from dm.tools.replay.surroundings import ReplayContext
+from dm.tools.replay.spill import ReplayContext
 from dm.unit import JSON, UnitName
 
 ItemT = TypeVar("ItemT")

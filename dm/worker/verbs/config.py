@@ -15,7 +15,7 @@ from dm.task.log import DEFAULTS, Level, LogSettings, keep
 from dm.text import is_decimal
 from dm.unit import JSON
 from dm.verbs import config as declared
-from dm.verbs.parameters import ConfigFile
+from dm.verbs.declaration import ConfigFile
 from dm.verbs.tasks import Logs
 from dm.worker.work import Answer, VerbWork, does
 

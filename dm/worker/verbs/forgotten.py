@@ -20,13 +20,13 @@ from dm.config import SourceConfig, TaskConfig
 from dm.dumpfiles.dump_files import remove_files
 from dm.dumpfiles.local_storage import LocalStorage
 from dm.errors import DMError
-from dm.relay.removal import relay_size, remove_relay
+from dm.relay.purge import relay_size, remove_relay
 from dm.sourcelog.relaylog.layout import INDEX_NAME
 from dm.task.payload import dump_directory
 from dm.task.progress import Place
 from dm.unit import JSON
-from dm.verbs.forgotten import ListForgotten, RemoveForgotten
-from dm.verbs.parameters import ConfigFile
+from dm.verbs.declaration import ConfigFile
+from dm.verbs.tasks import ListForgotten, RemoveForgotten
 from dm.worker.supervisor import Supervisor
 from dm.worker.work import Answer, VerbWork, does
 

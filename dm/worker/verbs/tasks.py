@@ -11,18 +11,16 @@ from dm.config import SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.sourcelog.relaylog.hold import Hold
 from dm.task.payload import validator_hold
-from dm.task.precheck.result import CheckResult, of_no_task, summary
+from dm.task.precheck.context import CheckResult, of_no_task, summary
 from dm.task.start_time import StartTime, before_all_binlogs
 from dm.task.subtask import UNITS_OF_MODE
 from dm.task.until import AskedEnd, is_time
 from dm.unit import JSON
 from dm.verbs import tasks as declared
-from dm.verbs.parameters import ConfigFile
-from dm.worker.configuration import directories, sources_of, syncs
-from dm.worker.differences import differences
+from dm.verbs.declaration import ConfigFile
+from dm.worker.configuration import differences, directories, sources_of, syncs
 from dm.worker.job import Job
-from dm.worker.obstacles import held_up, resting_relay
-from dm.worker.query_status import all_tasks, task_status
+from dm.worker.query_status import all_tasks, held_up, resting_relay, task_status
 from dm.worker.registry import SubtaskRecord
 from dm.worker.silent_target import unanswered
 from dm.worker.spark_ahead import spark_ahead

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.statement import insert_head, key_of, operation_of
-from dm.config.syncer import InsertMode, MissingRow
+from dm.config.units import InsertMode, MissingRow
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.apply import apply_batch, apply_serially
 from dm.downstream.connection import TargetConnection

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.row_keys import TargetTable
-from dm.config.syncer import InsertMode
+from dm.config.units import InsertMode
 from dm.downstream.apply import apply_batch
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas

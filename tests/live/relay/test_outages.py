@@ -16,9 +16,9 @@ from dm.relay.unit import RelayUnit
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.upstream.connection import identity_for
 from dm.sourcelog.upstream.dump_stream import DumpStream
 from dm.sourcelog.upstream.remote_source import RemoteEventSource
-from dm.sourcelog.upstream.replica_identity import identity_for
 from tests.live.relay.relaying import (
     HEARTBEAT,
     PATIENCE,

@@ -16,11 +16,10 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.mysql.dialect import Flavor
-from dm.sourcelog.upstream.connection import connect, fetch
+from dm.sourcelog.upstream.connection import connect, fetch, identity_for
 from dm.sourcelog.upstream.dump_stream import DumpStream
 from dm.sourcelog.upstream.facts import binlog_end, list_tables, read_facts, read_structure
 from dm.sourcelog.upstream.locate import locate
-from dm.sourcelog.upstream.replica_identity import identity_for
 from tests.live.relay.relaying import HEARTBEAT, binlogs, end_of, endpoint_of
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 

@@ -14,8 +14,8 @@ from dm.mysql.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.upstream.connection import identity_for
 from dm.sourcelog.upstream.remote_source import RemoteEventSource
-from dm.sourcelog.upstream.replica_identity import identity_for
 from tests.live.relay.relaying import (
     HEARTBEAT,
     binlogs,

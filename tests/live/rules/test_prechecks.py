@@ -11,7 +11,7 @@ import pytest
 from dm.config import read_source, read_task
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
-from dm.task.precheck.result import CheckResult
+from dm.task.precheck.context import CheckResult
 from dm.task.precheck.run import prechecks
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.tidb import TidbServer

@@ -6,7 +6,7 @@ import pytest
 
 from dm.config.selection import BlockAllowList, TablePattern
 from dm.demo.servers import ThrowawayServer
-from dm.sourcelog.stream import list_watch
+from dm.sourcelog.stream import source_monitor
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for, wait_until
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.live
 def test_an_entry_is_named_until_what_it_names_is_there(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(list_watch, "ASK_SECONDS", 0.0)
+    monkeypatch.setattr(source_monitor, "ASK_SECONDS", 0.0)
     name = schema(upstream, target)
     server = (upstream, target)
     for each in server:

@@ -9,10 +9,9 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.gtid import GtidSet
-from dm.sourcelog.upstream.connection import connect
+from dm.sourcelog.upstream.connection import connect, identity_for
 from dm.sourcelog.upstream.facts import read_facts
 from dm.sourcelog.upstream.locate import resume_after
-from dm.sourcelog.upstream.replica_identity import identity_for
 from tests.live.relay.relaying import endpoint_of, flush_logs
 from tests.testbed.fixtures import ServerFactory
 

@@ -24,10 +24,9 @@ from dm.position import Position
 from dm.relay.unit import RelayUnit
 from dm.session import login
 from dm.sourcelog.relaylog.layout import RelayDirectory
-from dm.sourcelog.upstream.connection import connect, fetch
+from dm.sourcelog.upstream.connection import connect, fetch, identity_for
 from dm.sourcelog.upstream.facts import binlog_end, read_facts
 from dm.sourcelog.upstream.remote_source import RemoteEventSource
-from dm.sourcelog.upstream.replica_identity import identity_for
 from tests.live.relay.relaying import HEARTBEAT, PATIENCE, endpoint_of, source_of, wait_until
 from tests.testbed.hostile import HostileProxy, Packet, Rewrite
 from tests.testbed.unit_thread import UnitThread

@@ -14,7 +14,7 @@ from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.sourcelog.upstream import address
-from dm.task.precheck.result import CheckResult
+from dm.task.precheck.context import CheckResult
 from dm.task.precheck.run import prechecks
 from dm.unit import JSON
 from tests.live.upstream.group import (

@@ -20,9 +20,8 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.sourcelog.stream.origin import open_origin
-from dm.sourcelog.upstream.connection import connect
+from dm.sourcelog.upstream.connection import connect, identity_for
 from dm.sourcelog.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStream, silence_limit
-from dm.sourcelog.upstream.replica_identity import identity_for
 from dm.unit import JSON
 from tests.live.relay.relaying import binlogs, wait_equal
 from tests.live.upstream.group import SCHEMA, TABLES, Following, Load, endpoint_at, source_at, subtask_of

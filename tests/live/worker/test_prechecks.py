@@ -22,8 +22,8 @@ from dm.progress.tables import SubtaskKey, create_tables
 from dm.sourcelog.upstream.connection import Connection, connect, fetch
 from dm.sourcelog.upstream.facts import read_facts
 from dm.sourcelog.upstream.privilege import read_grants
+from dm.task.precheck.context import CheckResult
 from dm.task.precheck.listed import ITEM as LISTS
-from dm.task.precheck.result import CheckResult
 from dm.task.precheck.run import ITEMS
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.migration import Migration, put_right

@@ -12,9 +12,9 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.mysql.dialect import Flavor
 from dm.position import TimePlace
+from dm.sourcelog.upstream.connection import identity_for
 from dm.sourcelog.upstream.dump_stream import DumpStream
 from dm.sourcelog.upstream.locate import find_time
-from dm.sourcelog.upstream.replica_identity import identity_for
 from dm.task.progress import forget_progress
 from dm.task.start_time import StartTime, begin_at, place_of
 from tests.live.relay.relaying import endpoint_of, flush_logs, has_reached, relaying, source_of

@@ -9,9 +9,8 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.gtid import GtidSet
 from dm.position import Position
-from dm.task.precheck import stored_place
-from dm.task.precheck.context import Context
-from dm.task.precheck.server import open_server
+from dm.task.precheck import way_back
+from dm.task.precheck.context import Context, open_server
 from tests.testbed.sync import subtask_for
 from tests.unit.sourcelog.relaylog.binlog_bytes import SERVER
 from tests.unit.sourcelog.relaylog.test_continuity import store
@@ -33,7 +32,7 @@ def test_the_relay_is_asked_for_what_another_server_can_not_show(
         wanted = GtidSet.parse(gtids.format(own=source.facts.server_uuid), "mysql")
         place = Position(SERVER, FIRST, 4, wanted)
         alone, empty, filled = (
-            stored_place._missing(Context(subtask, source, there, relay=relay), place)
+            way_back._missing(Context(subtask, source, there, relay=relay), place)
             for relay in (None, tmp_path / "none", tmp_path / "relay")
         )
     assert alone

@@ -16,7 +16,7 @@ from dm.progress.checkpoint import Checkpoint, write_new
 from dm.progress.load_parts import begin_run
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.task.payload import dump_directory
-from dm.task.precheck.result import CheckResult
+from dm.task.precheck.context import CheckResult
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.migration import Migration, put_right
 from tests.testbed.sync import endpoint_of

@@ -6,7 +6,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
-from dm.task.precheck.result import CheckResult
+from dm.task.precheck.context import CheckResult
 from dm.task.precheck.takeable import scratch_schema
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.migration import Migration, put_right

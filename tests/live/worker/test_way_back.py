@@ -17,9 +17,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.brought_back import reads_server
 from dm.sourcelog.upstream.connection import connect
-from dm.task.precheck.context import Answers, Context
-from dm.task.precheck.result import CheckResult
-from dm.task.precheck.server import open_server
+from dm.task.precheck.context import Answers, CheckResult, Context, open_server
 from dm.task.precheck.way_back import READ_SECONDS, nothing_returned
 from dm.task.progress import key_of
 from tests.testbed.fake_clock import FakeClock

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dm.cli.joining import lines
 from dm.cli.status_text import in_error, remarks_of
+from dm.cli.tasks import lines
 
 
 def planned(**changes: Any) -> dict[str, Any]:

@@ -13,9 +13,8 @@ from typer.core import TyperCommand
 from dm.cli.caller import TEXTS
 from dm.cli.verbs import LISTED, built
 from dm.errors import DMError
-from dm.verbs.declaration import Verb, VerbGroup, first_sentence
+from dm.verbs.declaration import ConfigFile, Verb, VerbGroup, first_sentence
 from dm.verbs.every import VERBS
-from dm.verbs.parameters import ConfigFile
 from dm.verbs.sources import ShowSources, UpdateSources
 from dm.verbs.tasks import ListTasks, PauseTask, QueryStatus
 from tests.unit.cli.test_start_up import SLOW

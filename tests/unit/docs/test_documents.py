@@ -108,15 +108,15 @@ def test_environment_variables_are_those_that_the_program_reads() -> None:
 
 
 def test_exit_statuses_are_those_of_dmctl() -> None:
-    from dm.cli import exit_status, wait
+    from dm.cli import invocation, tasks
 
     sentence = re.search(r"Exit status of `dmctl`: (.+?)\.", _text(OPERATIONS))
     assert sentence is not None
     statuses = dict(part.split(" ", 1) for part in sentence[1].split(", "))
     assert statuses == {
-        str(exit_status.OK): "done",
-        str(exit_status.FAILED): "failed",
-        str(exit_status.BAD_USAGE): "bad usage or configuration",
-        str(exit_status.PRECHECK_FAILED): "the precheck failed",
-        str(wait.TIMED_OUT): "the time of `wait` is over",
+        str(invocation.OK): "done",
+        str(invocation.FAILED): "failed",
+        str(invocation.BAD_USAGE): "bad usage or configuration",
+        str(invocation.PRECHECK_FAILED): "the precheck failed",
+        str(tasks.TIMED_OUT): "the time of `wait` is over",
     }

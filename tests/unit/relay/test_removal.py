@@ -8,7 +8,7 @@ import pytest
 
 from dm.errors import DMError
 from dm.relay.puller import sole_writer
-from dm.relay.removal import relay_size, remove_relay
+from dm.relay.purge import relay_size, remove_relay
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from tests.unit.sourcelog.relaylog.binlog_bytes import SERVER

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from dm.config.syncer import CommitTimeOrder, SilentSource
+from dm.config.units import CommitTimeOrder, SilentSource
 from dm.errors import DMError
 from dm.position import Position
 from dm.sourcelog.stream.source_monitor import SourceEnd

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from dm.config.syncer import CommitTimeOrder
+from dm.config.units import CommitTimeOrder
 from dm.mysql.dialect import dialect
 from dm.position import Position
 from dm.sourcelog.stream import watermark

@@ -26,7 +26,7 @@ from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until, UntilPosition, UntilTime
 from dm.syncer.operators import EventPlace, Request
 from dm.task.join_requests import Added, JoinRequests, Reload
-from dm.task.precheck.result import CheckResult
+from dm.task.precheck.context import CheckResult
 from dm.task.progress import FinalPlace, Place, StoredProgress
 from dm.task.shard_locks import Decision, ShardLocks
 from dm.task.start_time import StartTime
@@ -40,8 +40,7 @@ from dm.worker import daemon
 from dm.worker.api import model_of
 from dm.worker.daemon import DaemonParts, run
 from dm.worker.operations import Operations
-from dm.worker.servers import ProgressAtTarget, Servers
-from dm.worker.work import Answer, Work
+from dm.worker.work import Answer, ProgressAtTarget, Servers, Work
 from tests.testbed.host_forks import fork_hosts
 from tests.unit.task import fake_host
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dm.config import TaskConfig
-from dm.worker.differences import differences
+from dm.worker.configuration import differences
 from tests.unit.config.texts import TASK, source, task
 
 SOURCES = {name: source().model_copy(update={"source_id": name}) for name in ("mysql-01", "mysql-02")}

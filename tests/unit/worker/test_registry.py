@@ -11,7 +11,7 @@ import pytest
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.sourcelog.stream.until import UntilGtids, UntilTime
-from dm.verbs.parameters import ConfigFile
+from dm.verbs.declaration import ConfigFile
 from dm.worker.registry import Registry, SubtaskRecord
 
 FILE = ConfigFile("task.yaml", "name: t\n", "/somewhere", {"PASSWORD": "secret"})

@@ -13,7 +13,7 @@ import pytest
 from dm.config.references import StartPoint
 from dm.config.scalar import ShardMode
 from dm.config.subtask import SubtaskConfig
-from dm.config.syncer import CommitTimeOrder, SilentSource
+from dm.config.units import CommitTimeOrder, SilentSource
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dm.config.subtask import SubtaskConfig
-from dm.config.syncer import CommitTimeOrder
+from dm.config.units import CommitTimeOrder
 from dm.demo.servers import ThrowawayServer
 from dm.mysql.dialect import Flavor
 from dm.syncer.merge_order import LOOK_SECONDS

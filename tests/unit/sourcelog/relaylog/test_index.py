@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.sourcelog.relaylog.block_crcs import BlockCrcs
 from dm.sourcelog.relaylog.index import ANY_SIZE, BLOCK, FileIndex, read_index, read_seal, write_index
 from dm.sourcelog.relaylog.layout import RelayDirectory
-from dm.sourcelog.relaylog.scan import scan
+from dm.sourcelog.relaylog.scan import BlockCrcs, scan
 from tests.testbed.fake_clock import FakeClock
 from tests.unit.sourcelog.relaylog.binlog_bytes import (
     CREATED,

@@ -11,8 +11,8 @@ from pymysqlreplication.gtid import GtidSet as LibrarySet
 from dm.gtid import GtidSet
 from dm.mysql.binlog.cursor import ByteCursor
 from dm.mysql.binlog.gtid_history import parse_previous_gtids
+from dm.sourcelog.upstream.connection import identity_for
 from dm.sourcelog.upstream.gtid_encoding import encode
-from dm.sourcelog.upstream.replica_identity import identity_for
 
 uuids = st.integers(0, 5).map(lambda number: str(uuid.uuid5(uuid.NAMESPACE_OID, str(number))))
 intervals = st.tuples(st.integers(1, 500), st.integers(0, 50)).map(lambda pair: f"{pair[0]}-{pair[0] + pair[1]}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm.sourcelog.upstream.replica_identity import identity_for
+from dm.sourcelog.upstream.connection import identity_for
 
 
 def test_the_same_reader_is_the_same_and_two_are_two() -> None:

@@ -11,8 +11,7 @@ from dm.ident import TableName
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
-from dm.task.precheck.context import Answers
-from dm.task.precheck.result import CheckResult
+from dm.task.precheck.context import Answers, CheckResult
 from dm.task.precheck.shards import JoiningShard, joined_shards
 
 TARGET = TableName("db", "t")

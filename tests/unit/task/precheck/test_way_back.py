@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from dm.config.syncer import SyncerConfig
+from dm.config.units import SyncerConfig
 from dm.progress.tables import SubtaskKey
 from dm.task.precheck.context import Context
 from dm.task.precheck.way_back import _Returned

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm.tools.diff.slices import Slice, cut
+from dm.tools.diff.table import Slice, cut
 
 
 def test_buckets_go_together_until_they_are_enough() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dm.errors import DMError
-from dm.tools.flashback.backwards import BackwardsFile
+from dm.tools.flashback.tables import BackwardsFile
 
 
 @pytest.mark.parametrize("sizes", [(), (0,), (5, 0, 1), (1 << 18, 3, (1 << 19) + 7, 12), tuple(range(2000))])
