@@ -43,6 +43,8 @@ class SubtaskConfig(BaseModel):
     target: Endpoint
     meta_schema: str = "dm_meta"
     meta: StartPoint | None = None
+    opposite: str = ""  # the task in the other direction, whose transactions are left out
+    opposite_meta_schema: str = ""  # at the source
     block_allow_list: BlockAllowList | None = None
     share: Share | None = None  # of the tables that the list wants, these alone
     routes: tuple[RouteRule, ...] = ()

@@ -97,6 +97,11 @@ def _task_name(text: str) -> None:
         raise wrong("config-bad-name", f"{NAME_FORM}, at most {NAME_LIMIT}", value=repr(text[:60]))
 
 
+def _opposite(text: str) -> None:
+    if text and not is_task_name(text):
+        raise wrong("config-bad-name", f"the name of a task: {NAME_FORM}, at most {NAME_LIMIT}", value=repr(text[:60]))
+
+
 def _online_rule(text: str) -> None:
     try:
         groups = compile_regex(text).groups
@@ -108,6 +113,9 @@ def _online_rule(text: str) -> None:
         )
 
 
+SchemaName = Annotated[
+    str, matching(r"[^/\\.%\0]{1,64}", "config-bad-name", "a schema name of at most 64 characters without %")
+]
 OnlineRules = tuple[Annotated[str, checked(_online_rule)], ...]
 SHADOW_TABLES = (r"^_(.+)_(?:new|gho)$",)
 TRASH_TABLES = (r"^_(.+)_(?:ghc|del|old)$",)
@@ -145,6 +153,8 @@ class Instance(Section):
 
     source_id: Text
     meta: StartPoint | None = None
+    opposite: Annotated[str, checked(_opposite)] = ""
+    opposite_meta_schema: SchemaName | None = None
     application_time_zone: TimeZoneText = ""
     route_rules: tuple[Text, ...] = ()
     filter_rules: tuple[Text, ...] = ()
@@ -169,6 +179,9 @@ class Instance(Section):
             yield Issue("config-loader-conflict", "loader")
         if self.syncer_config_name and self.syncer:
             yield Issue("config-syncer-conflict", "syncer")
+        if self.opposite_meta_schema and not self.opposite:
+            why = {"key": "opposite-meta-schema", "why": "`opposite` names no task"}
+            yield Issue("config-no-effect", "opposite-meta-schema", warning=True, details=why)
 
 
 class TaskConfig(Section):
@@ -197,9 +210,7 @@ class TaskConfig(Section):
     merge_order: Annotated[MergeOrder, one_of(MergeOrder)] = ""
     merge_order_hold: Annotated[float, duration(1)] = HOLD_SECONDS
     merge_order_silent: Annotated[SilentSource, one_of(SilentSource)] = "pause"
-    meta_schema: Annotated[
-        str, matching(r"[^/\\.%\0]{1,64}", "config-bad-name", "a schema name of at most 64 characters without %")
-    ] = "dm_meta"
+    meta_schema: SchemaName = "dm_meta"
     timezone: TimeZoneText = ""
     case_sensitive: Flag = False
     ignore_checking_items: tuple[Annotated[CheckingItem, one_of(CheckingItem, "config-checking-item")], ...] = ()
@@ -366,6 +377,8 @@ def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig
         target=task.target_database,
         meta_schema=task.meta_schema,
         meta=instance.meta,
+        opposite=instance.opposite,
+        opposite_meta_schema=instance.opposite_meta_schema or task.meta_schema,
         block_allow_list=task.block_allow_list.get(instance.block_allow_list),
         routes=tuple(task.routes[name].model_copy(update={"name": name}) for name in instance.route_rules),
         filters=_filters(task, instance.filter_rules, source),

@@ -14,6 +14,38 @@ KINDS: tuple[ErrorKind, ...] = (
         " place into `meta` of this task, and start it with `task-mode: incremental` and `--remove-meta`",
     ),
     ErrorKind(
+        "opposite-elsewhere",
+        36966,
+        "sync-unit",
+        "upstream",
+        "high",
+        "task {task}, which this task names as its `opposite`, does not read target {target}: what it has written to "
+        "the source would be left out, and nobody else brings it there",
+        "nothing was left out. Write the task that reads this target as `opposite` under `mysql-instances`, or take "
+        "the key away; " + WITH_NEW_FILE,
+    ),
+    ErrorKind(
+        "opposite-unreadable",
+        36967,
+        "sync-unit",
+        "upstream",
+        "high",
+        "the source's binlog has rows of {table} that no task has written: {why}",
+        "the table is one of the task that is named as `opposite`. Drop what somebody has made of it, if that task is "
+        "of another program; else start it with a version of dm that the two tasks share",
+    ),
+    ErrorKind(
+        "opposite-statement-unclear",
+        36968,
+        "sync-unit",
+        "upstream",
+        "high",
+        "whether the opposite task has executed a statement can't be told: the source was started since, and session"
+        " {session} was that task's at some time, and may have been another's: {statement}",
+        "if the target has what the statement does, `dmctl binlog skip` passes over it; if it was executed by somebody"
+        " else, `dmctl binlog replace` with the same statement executes it",
+    ),
+    ErrorKind(
         "statement-dml",
         36014,
         "sync-unit",

@@ -46,6 +46,7 @@ from dm.mysql.schema.show import (
 from dm.mysql.schema.table import ForeignKey, TableSchema
 from dm.progress.load_parts import LoadRun, loaded_bytes, take_slot
 from dm.progress.made_tables import Deferral, complete, defer, demand_current, is_deferred, own_deferrals
+from dm.progress.opposite import announce
 from dm.progress.tables import SubtaskKey
 from dm.spark.job import grouped, run_tasks
 from dm.spark.session import SparkProvider
@@ -135,6 +136,7 @@ class TableCompletion:
         connection = TargetConnection(self.endpoint, read_timeout=None)
         try:
             take_slot(connection, self.run.key)
+            announce(connection, self.run.key)
             for task in tasks:
                 demand_current(connection, self.run)
                 self._complete(connection, task)

@@ -83,6 +83,7 @@ from dm.progress.made_tables import (
     record_made,
     recorded_rows,
 )
+from dm.progress.opposite import announce as announce_session
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
 
@@ -370,6 +371,7 @@ class OwnTables:
         with TargetConnection(self.subtask.target, read_timeout=None) as session:
             take_slot(session, run.key)
             demand_current(session, run)
+            announce_session(session, run.key)
             for made in given_up:
                 _drop(session, run, made)
                 faults.hit("loader.table_dropped")

@@ -28,7 +28,8 @@ from typing import Final
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.ident import Ident, TableName
+from dm.ident import TableName
+from dm.progress.opposite import announce
 from dm.progress.tables import SubtaskKey, reading, reads, reads_of_run
 from dm.session.state import CHARSET, COLLATION
 
@@ -85,7 +86,7 @@ class LoadRun:
 def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop: threading.Event) -> LoadRun:
     """Take over from the run before; afterwards no session of it can write."""
     table = key.table(SUFFIX).sql
-    connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
+    announce(connection, key)  # it makes tables
     connection.execute(_DEFINITION.format(table=key.table(SUFFIX).sql))
     _end_sessions(connection, key, stop)
     try:

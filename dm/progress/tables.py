@@ -115,6 +115,16 @@ class SubtaskKey:
         return self.table("syncer_replay")
 
     @property
+    def session(self) -> TableName:
+        """Sessions of the task that execute DDL, those of its shares included (`opposite.py`)."""
+        return self.main.table("syncer_session")
+
+    @property
+    def opposite(self) -> TableName:
+        """Which task each source of the task has as its opposite (`opposite.py`)."""
+        return self.table("syncer_opposite")
+
+    @property
     def share(self) -> SubtaskKey:
         """Whose progress the load of such tables has; no task's name has this character."""
         return SubtaskKey(self.meta_schema, share_name(self.task), self.source_id)
@@ -298,7 +308,7 @@ def own_tables(key: SubtaskKey) -> list[TableName]:
     """The tables that have rows of each subtask, whether they exist or not."""
     own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.ordered, key.online]
     more = [key.joining, key.replay, key.table("loader_checkpoint"), key.deferral, key.made, key.order]
-    return [*own, *more, *key.shards]
+    return [*own, *more, key.opposite, *key.shards]
 
 
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:

@@ -14,7 +14,7 @@ is what the options mean (dm/task/precheck/listed.py).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol, TypeVar
+from typing import Final, Literal, Protocol, TypeVar
 
 from dm.config.dumper import DumperConfig
 from dm.config.expression import ExpressionFilter
@@ -61,12 +61,31 @@ class _OfShare:
         return self._lists.wanted(name) and has_table(self._share, self._older, name)
 
 
+SCRATCH: Final = "_check_"
+"""Between the name of a meta schema and a number: a schema in which a check tries something out."""
+
+
+class _BesideProgress:
+    """What is wanted of a source that another task writes to: not the progress of that."""
+
+    def __init__(self, lists: _Selection, meta_schema: str) -> None:
+        self._lists = lists
+        self._meta_schema = meta_schema.lower()
+
+    def wanted(self, name: TableName) -> bool:
+        schema = name.schema.lower()
+        own = schema == self._meta_schema or schema.startswith(self._meta_schema + SCRATCH)
+        return not own and self._lists.wanted(name)
+
+
 class TableRules:
     """The rules of one subtask; pure, safe to share between threads (decisions are cached, and equal each time)."""
 
     def __init__(self, subtask: SubtaskConfig) -> None:
         case_sensitive = subtask.case_sensitive
         selection: _Selection = TableSelection(subtask.block_allow_list, case_sensitive=case_sensitive)
+        if subtask.opposite:
+            selection = _BesideProgress(selection, subtask.opposite_meta_schema)
         if subtask.share is not None:
             selection = _OfShare(selection, subtask.share, case_sensitive=case_sensitive)
         self._chosen = self.asked_of_dump = selection.wanted

@@ -19,6 +19,7 @@ from dm.mysql.binlog.event_source import EventSource
 from dm.position import Position
 from dm.progress.undone import Undone
 from dm.sourcelog.relaylog.hold import Hold
+from dm.sourcelog.stream.marks import Marks
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.prepared_watch import PreparedWatch
@@ -173,6 +174,7 @@ class RunParts:
     spool: Spool
     missing: MissingRows
     writers: KeyWriters | None
+    marks: Marks | None  # where the task has an opposite
     forms: RowForms
     turn: MergeTurn | None  # among the sources of the task
     ahead: ReadingAhead

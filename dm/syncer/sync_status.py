@@ -51,6 +51,14 @@ def _ddl(parts: RunParts, now: float) -> dict[str, JSON]:
     return {"blockingDDLs": [running.text], "blockingDDLSeconds": int(now - running.since)}
 
 
+def _opposite(parts: RunParts) -> dict[str, JSON]:
+    """What the run has left out because the opposite task has written it."""
+    marks = parts.marks
+    if marks is None:
+        return {}
+    return {"oppositeTransactions": marks.transactions, "oppositeStatements": marks.statements}
+
+
 def _doing(parts: RunParts) -> dict[str, float]:
     """What each part of the run does now."""
     reader, lanes = parts.reader, parts.lanes
@@ -184,6 +192,7 @@ class SyncStatus:
             "targetSession": dict(self.target_session),
             "timeShares": {} if self._shares is None else self._shares.report(),
             **tables.report(parts.forms.of),
+            **_opposite(parts),
             **({} if parts.turn is None else {"mergeOrder": parts.turn.report()}),
             **({} if parts.writers is None else parts.writers.report),
         }

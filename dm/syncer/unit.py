@@ -27,6 +27,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
+from dm.progress.opposite import declare, opposite_of
 from dm.progress.tables import create_tables
 from dm.progress.takeover import Fence, Takeover, lock_holders, take_over
 from dm.sourcelog.relaylog.hold import Hold
@@ -245,6 +246,7 @@ class SyncUnit:
 
         def create() -> None:
             create_tables(control, key)
+            declare(control, key, opposite_of(subtask))
             self._beside.create_tables(control)
             if subtask.order is not None:
                 create_order_table(control, key)

@@ -27,6 +27,7 @@ from dm.position import Position
 from dm.progress.brought_back import asking
 from dm.progress.checkpoint import TablePoint
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, worker_lane
+from dm.progress.opposite import announce, marks_with_statements
 from dm.rules.block_allow import entries_taken_in
 from dm.rules.server_condition import Judges
 from dm.sourcelog.stream.file_births import FileBirths
@@ -123,12 +124,13 @@ class Wiring:
         )
         # Held shards are read again, and what a person wants done with their events counts then.
         self._operators = Operators(subtask.task, state.operators, state.start, beside.floor)
-        self._births = FileBirths(state.checkpoint.birth)
+        birth, facts = state.checkpoint.birth, sides.origin.facts
+        self._marks = marks_with_statements(subtask, facts, self._open_source, birth)
+        self._births = FileBirths(birth, self._marks)
         self._progress = self._progress_writer()
         sessions = resources.sessions
         self._schemas = TargetSchemas(sessions.open, foreign_key_checks=sessions.foreign_key_checks)
         self._weights = ServerWeights(sessions.open)
-        facts = sides.origin.facts
         self._filters = FilterSession(
             lambda: sessions.open(FILTERS), subtask.meta_schema, SourceSession(facts.flavor, facts.sql_mode)
         )
@@ -182,6 +184,7 @@ class Wiring:
             spool=self._resources.spool,
             missing=self._resources.missing,
             writers=self._resources.writers,
+            marks=self._marks,
             forms=self._forms,
             turn=self._turn,
             ahead=self._reading_ahead,
@@ -193,11 +196,16 @@ class Wiring:
         return ProgressWriter(
             self._state.writer,
             CheckpointSources(self._completions, self._safe_mode, self._operators, self._births),
-            AroundCheckpoints(storing=resources.prepared.settle, stored=resources.stored, regularly=self._regularly),
+            AroundCheckpoints(
+                storing=resources.prepared.settle, stored=resources.stored, regularly=self._regularly, worth=self._worth
+            ),
             interval=self._settings.checkpoint_flush_interval,
             clock=resources.clock,
             failed=self._ending.failed,
         )
+
+    def _worth(self, stored: Position) -> bool:
+        return self._marks is None or self._marks.others_after(stored)
 
     def _regularly(self, stored: Position) -> None:
         self._resources.spool.passed(stored)
@@ -328,7 +336,13 @@ class Wiring:
             state.online,
             TemporaryTables(),
         )
-        session = DdlSession(self._connections[DDL], origin.facts, lambda seconds: clock.wait(stop, seconds))
+        key = self._state.writer.claim.key
+        session = DdlSession(
+            self._connections[DDL],
+            origin.facts,
+            lambda seconds: clock.wait(stop, seconds),
+            lambda connection: announce(connection, key),
+        )
         strict = self._subtask.collation_compatible == "strict"
         execution = DdlExecution(
             DdlSource(self._rules, state.tracker, origin.has_table),
@@ -349,6 +363,9 @@ class Wiring:
 
     # -- From the source
 
+    def _open_source(self) -> Connection:
+        return self._origin.addresses.open()[0]
+
     def _reader(self) -> Reader:
         resources, facts = self._resources, self._origin.facts
         log = SourceLog(
@@ -357,8 +374,9 @@ class Wiring:
             resources.prepared,
             self._until,
             facts.gtid_ordered,
-            asking(lambda: self._origin.addresses.open()[0], self._subtask.target),
+            asking(self._open_source, self._subtask.target),
             self._births,
+            self._marks,
             timed=self._subtask.order is not None,
         ).open(self._state.start, OpenItems(resources.reading, resources.spool))
         return Reader(log, resources.queue, self._ending.failed, self._progress.verify)

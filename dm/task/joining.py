@@ -32,6 +32,7 @@ from dm.progress.joining import (
     take_away,
 )
 from dm.progress.lane_rows import DDL
+from dm.progress.opposite import announce
 from dm.progress.tables import share_name
 from dm.progress.takeover import Fence
 from dm.syncer.joining import ShareRun
@@ -167,6 +168,7 @@ class JoinUnit:
             remove_files(payload.dump_storage)  # of an earlier beginning
             shutil.rmtree(payload.sync_directory, ignore_errors=True)
             if found.kind == "reload":
+                announce(connection, self._key)
                 for table in found.targets:
                     _empty(connection, table, drop=found.anew)
             faults.hit("join.emptied")
@@ -184,6 +186,7 @@ class JoinUnit:
             found = find_joining(connection, self._key)  # nobody adds to what it names any more
             if found is None or (found.number, found.phase) != (joining.number, "cancelled"):
                 return
+            announce(connection, self._key)
             for table in found.targets:
                 connection.execute(f"DROP TABLE IF EXISTS {table.sql}")
                 faults.hit("join.dropped")

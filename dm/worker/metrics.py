@@ -40,6 +40,8 @@ FRESH_SECONDS: Final = 5.0  # half of the time that Prometheus gives a scrape un
 # The numbers of a status that are a metric as they stand.
 _OF_SYNC: Final[Mapping[str, str]] = {
     "totalTransactions": "dm_syncer_finished_transaction_total",
+    "oppositeTransactions": "dm_syncer_opposite_transactions_total",
+    "oppositeStatements": "dm_syncer_opposite_statements_total",
     "totalRows": "dm_syncer_finished_rows_total",
     "ioTotalBytes": "dm_syncer_read_bytes_total",
     "totalEvents": "dm_syncer_read_events_total",
@@ -409,6 +411,14 @@ _FAMILIES: Final = (
     Family(
         "dm_syncer_keys_of_two_sources_total", "counter", _TASK,
         "changes of a key that another source of the task had written before, without a `merge-order`", ours=True,
+    ),
+    Family(
+        "dm_syncer_opposite_transactions_total", "counter", _TASK,
+        "transactions of the source that were left out, since the task named as `opposite` has written them", ours=True,
+    ),
+    Family(
+        "dm_syncer_opposite_statements_total", "counter", _TASK,
+        "DDL statements of the source that were not executed, because that task has executed them there", ours=True,
     ),
     Family(
         "dm_syncer_late_transactions_total", "counter", _TASK,

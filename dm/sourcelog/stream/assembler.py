@@ -11,7 +11,8 @@ always between two of them, and a connection that breaks inside one costs only r
             QUERY(XA COMMIT | XA ROLLBACK). COMMIT ONE PHASE is an XA_PREPARE with a flag in MySQL, an XID in MariaDB.
             An XA transaction without changes, or rolled back unprepared, is not logged. See `prepared.py`.
 
-Rows of unwanted tables are dropped here, by their table map, before they cost memory.
+Rows of unwanted tables are dropped here, by their table map, before they cost memory. So are the transactions that the
+opposite task has written (`marks.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Protocol
 from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
 from dm.ident import TableName
+from dm.mysql.binlog.cursor import Malformed
 from dm.mysql.binlog.event import RawEvent
 from dm.mysql.binlog.event_source import SourceEvent, SourceRun
 from dm.mysql.binlog.header import LOG_EVENT_ARTIFICIAL_F
@@ -47,6 +49,7 @@ from dm.mysql.binlog.reader import (
 from dm.mysql.dialect import dialect
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.stream.file_births import FileBirth, FileBirths
+from dm.sourcelog.stream.marks import Marks, Session, Writer, announced_numbers
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.open_items import OpenItems
 from dm.sourcelog.stream.prepared import PreparedItems, UndecidedXa
@@ -85,7 +88,13 @@ class TransactionAssembler:
     ) -> None:
         self.timed = False  # its transactions have the moment of their commit
         self.brought_back: BroughtBackCheck | None = None  # where what comes from the target is not to be applied there
+        self.marks: Marks | None = None  # where what the opposite task has written is left out
         self._progress: dict[int, TableName] = {}  # tables of tasks that write to the source, in the open transaction
+        self._marking: dict[int, TableMap | None] = {}  # of the opposite task; a map where sessions are announced
+        self._marked = False  # the open transaction is the opposite task's
+        self._only_progress = True  # and has nothing but its progress so far
+        self._announced = frozenset[Session]()  # in the open transaction
+        self._writer: Writer = "others"  # of the open transaction's statement
         self._moment = 0  # of the open transaction, where the source says it
         self._position = start
         self._wanted = wanted
@@ -122,6 +131,7 @@ class TransactionAssembler:
         self._xid = ""
         self._left_out.clear()
         self._progress.clear()
+        self._forget_marks()
 
     def feed(self, event: SourceEvent) -> SourceTransaction | None:
         """Take the next event; returns a transaction when the event completes one that is not processed yet."""
@@ -158,7 +168,8 @@ class TransactionAssembler:
                         yield transaction
                 if at == len(events):
                     return
-            if self._open:  # outside of a transaction each event is looked at: a table map alone is refused
+            # Outside of a transaction each event is looked at: a table map alone is refused. So is it behind a mark.
+            if self._open and not self._marking:
                 items, rows_size, size, after = self._parser.rows_of(events, at, self._maps, RowsItem)
                 if items:
                     self._items.add_run(items, rows_size)
@@ -208,12 +219,24 @@ class TransactionAssembler:
         elif isinstance(event, FormatDescription):
             new = self._births.seen(FileBirth(at.server_uuid, at.file, timestamp))
             self._maps.clear()  # a restarted server may reuse the numbers
-            if new and event.created:  # a lost connection sends the same file again
+            at_start = new and bool(event.created)  # a lost connection sends the same file again
+            if at_start:
                 self._starts += 1
+            if self.marks is not None:
+                self.marks.file_begins(self._position, at.raw.header.server_id, timestamp, at_start=at_start)
         return None
 
     def _table_map(self, table_id: int, table_map: TableMap) -> None:
         name = TableName(table_map.schema, table_map.table)
+        mark = None if self.marks is None else self.marks.tables.kind(name)
+        if mark is not None:
+            # Forgotten with the transaction, as the progress of others is.
+            self._marking[table_id] = table_map if mark == "session" else None
+            self._maps[table_id] = None
+            self._marked = self._marked or (mark == "row" and not len(self._items))
+            return
+        if self._marked and self.marks is not None and not self.marks.tables.is_progress(name):
+            self._only_progress = False
         if self.brought_back is not None and self.brought_back.is_progress(name):
             # Forgotten with the transaction, so that it is seen in the next one, too: the compiled loops take
             # transactions whose maps are all known.
@@ -236,6 +259,7 @@ class TransactionAssembler:
         self._announced_only = event.alter_phase in ("start", "rollback")
         self._items.discard()
         self._forget_progress()
+        self._forget_marks()
         begins = self._gtid is not None and dialect(self._gtid.flavor).gtid_begins
         self._in_transaction = begins and not event.is_ddl_standalone
         self._open = True
@@ -259,11 +283,26 @@ class TransactionAssembler:
 
     def _rows(self, event: Rows, at: SourceEvent) -> None:
         table_map = self._maps.get(event.table_id)
-        if table_map is not None:
+        announcing = self._marking.get(event.table_id) if self._marking else None
+        if announcing is not None:
+            self._announcement(announcing, event, at)
+        elif table_map is not None and self._marked:
+            self._only_progress = False
+        elif table_map is not None:
             self._items.add_rows(RowsItem(table_map, event), len(event.data))
         elif event.table_id not in self._maps:
             self._expect_open(at)
             raise DMError("table-map-missing", table_id=event.table_id, position=self._position)
+
+    def _announcement(self, table_map: TableMap, rows: Rows, at: SourceEvent) -> None:
+        if self.marks is None or not self.marks.judges_statements:
+            return
+        try:
+            numbers = announced_numbers(table_map, rows)
+        except Malformed as error:
+            raise DMError("opposite-unreadable", table=table_map, why=error, position=self._position) from error
+        server_id = at.raw.header.server_id
+        self._announced |= {Session(server_id, number) for number in numbers}
 
     def _query(self, event: Query, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         sql = event.sql.strip()
@@ -292,6 +331,8 @@ class TransactionAssembler:
         if word.startswith(b"XA ROLLBACK"):
             return self._xa_rollback(_xid(sql, b"XA ROLLBACK"), at, timestamp)
         event.in_transaction = self._in_transaction
+        if self.marks is not None and self.marks.judges_statements:
+            self._writer = self.marks.writer(at.raw.header.server_id, event.thread_id)
         if not self._announced_only:
             self._items.add_statement(StatementItem(event, at.end_offset - at.raw.header.size))
         if self._in_transaction:
@@ -361,6 +402,32 @@ class TransactionAssembler:
             self._maps.pop(table_id, None)
         self._progress.clear()
 
+    def _with_marks(self, begin: Position, end: Position, *, applied: bool) -> Writer:
+        """What the open transaction says of the opposite task; gives who has executed its statement."""
+        marks, writer = self.marks, self._writer
+        if marks is None:
+            return "others"
+        if not (self._marked and self._only_progress):
+            marks.passed(end)
+        if applied:
+            if self._announced:
+                marks.announced(end, self._announced)
+            if self._marked:
+                marks.leave_out(begin)
+            elif writer == "opposite" and len(self._items):
+                marks.leave_out(begin, statement=True)
+        if self._marked:
+            self._items.discard()
+        self._forget_marks()
+        return writer
+
+    def _forget_marks(self) -> None:
+        if self._marking:
+            for table_id in self._marking:
+                self._maps.pop(table_id, None)
+            self._marking.clear()
+        self._marked, self._only_progress, self._announced, self._writer = False, True, frozenset(), "others"
+
     def _moved(self, end: Position, timestamp: int) -> SourceTransaction | None:
         moved = self._complete(end, None, timestamp)
         if moved is not None:
@@ -406,6 +473,7 @@ class TransactionAssembler:
         nothing = gtid is None and not len(self._items) and not (plain and plain.items) and bool(begin.gtid_set)
         known = not nothing and begin.has_processed(gtid, end)
         behind = begin.reaches(end)
+        writer = self._with_marks(begin, end, applied=not (known or behind))
         if self._progress:
             self._with_progress(begin, applied=not (known or behind))
         if known or behind:
@@ -418,6 +486,7 @@ class TransactionAssembler:
         else:
             items = self._items.whole(plain.items, plain.rows_size, end)
         transaction = SourceTransaction(begin, end, gtid, timestamp, items, size, self._starts)
+        transaction.writer = writer
         if self.timed:
             transaction.moment = moment
         return transaction

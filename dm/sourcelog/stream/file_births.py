@@ -3,17 +3,19 @@
 A reset source reuses the same file names. Once it has written enough, L names a place in its new files, and L's GTID
 set is covered by theirs. Only the time in the file's format description tells the two apart. Files of one server and
 one name follow each other in time, so their times grow. The checkpoint stores the time of L's file in DM's `table_info`
-of the global row, which holds nothing else.
+of the global row. Beside it stand the sessions of the opposite task that are announced at L (`marks.py`), and nothing
+else.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from dm.errors import DMError
 from dm.position import Position
+from dm.sourcelog.stream.marks import Marks, Session
 
 UNKNOWN = "{}"
 
@@ -25,6 +27,7 @@ class FileBirth:
     server_uuid: str
     file: str
     created: int
+    announced: frozenset[Session] | None = None  # at the checkpoint in this file; None where it is not known
 
     def is_of(self, position: Position) -> bool:
         """Whether the position is in this file."""
@@ -33,7 +36,11 @@ class FileBirth:
 
 def birth_to_json(birth: FileBirth | None) -> str:
     """The stored text."""
-    return UNKNOWN if birth is None else json.dumps({"binlog": asdict(birth)})
+    if birth is None:
+        return UNKNOWN
+    found = asdict(birth)
+    announced = found.pop("announced")
+    return json.dumps({"binlog": found} if announced is None else {"binlog": found, "opposite": sorted(announced)})
 
 
 def birth_from_json(text: str) -> FileBirth | None:
@@ -42,7 +49,11 @@ def birth_from_json(text: str) -> FileBirth | None:
     stored = found.get("binlog") if isinstance(found, dict) else None
     if stored is None:
         return None
-    return FileBirth(str(stored["server_uuid"]), str(stored["file"]), int(stored["created"]))
+    announced = found.get("opposite")
+    sessions = (
+        None if announced is None else frozenset(Session(int(server), int(number)) for server, number in announced)
+    )
+    return FileBirth(str(stored["server_uuid"]), str(stored["file"]), int(stored["created"]), sessions)
 
 
 def made_again(read: FileBirth, created: int) -> str:
@@ -53,8 +64,9 @@ def made_again(read: FileBirth, created: int) -> str:
 class FileBirths:
     """The files of a run, from L's file on; the reader adds them, the progress writer asks."""
 
-    def __init__(self, stored: FileBirth | None = None) -> None:
+    def __init__(self, stored: FileBirth | None = None, marks: Marks | None = None) -> None:
         self._lock = threading.Lock()
+        self._marks = marks
         self._births = [] if stored is None else [stored]  # in stream order
 
     def seen(self, birth: FileBirth) -> bool:
@@ -74,5 +86,5 @@ class FileBirths:
             for at, birth in enumerate(self._births):
                 if birth.is_of(position):
                     del self._births[:at]
-                    return birth
+                    return replace(birth, announced=None if self._marks is None else self._marks.at(position))
             return None

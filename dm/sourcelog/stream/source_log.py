@@ -23,6 +23,9 @@ Who reads, and how:
   replay's `--until`  relay         no table           `--until`           pass                the place is to come
   change feed         relay         the query          a batch's end       refuse rows         the batch ends
 
+Where a task has an opposite, the readers of the task leave out what that has written (`marks.py`): syncer, validator,
+flashback and replay. The feed is of no task: it shows whatever the server has committed.
+
 Memory has two owners. A reader that takes one transaction at a time has a `Space`: each transaction is valid until the
 next is asked for. The syncer's reader (`reader.py`) hands transactions to other threads, which return their memory. So
 it takes the log apart: `arrivals`, and what each of them has `completed`.
@@ -42,6 +45,7 @@ from dm.mysql.binlog.event_source import EventSource, SourceEvent, SourceRun
 from dm.position import Position
 from dm.sourcelog.stream.assembler import BroughtBackCheck, TransactionAssembler
 from dm.sourcelog.stream.file_births import FileBirths
+from dm.sourcelog.stream.marks import Marks
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.open_items import OpenItems
 from dm.sourcelog.stream.prepared import UndecidedXa
@@ -70,6 +74,7 @@ class SourceLog:
     gtids_ordered: bool = True  # else only places tell what comes after what (MariaDB without strict mode)
     brought_back: BroughtBackCheck | None = None  # for readers that apply rows to the target
     births: FileBirths | None = None  # for readers that store where they are
+    marks: Marks | None = None  # for readers of a task that has an opposite
     timed: bool = False  # transactions have the moment of their commit
 
     def open(self, start: Position, items: OpenItems) -> SourceLogReader:
@@ -114,6 +119,7 @@ class SourceLogReader:
         )
         self._assembler.timed = log.timed
         self._assembler.brought_back = log.brought_back
+        self._assembler.marks = log.marks
         self.events = 0
         self.bytes = 0
         self.ended = log.until is not None and log.until.reached(start)

@@ -15,6 +15,7 @@ from dm.mysql.binlog.charset import charset_of
 from dm.mysql.binlog.reader import Query, Rows, TableMap
 from dm.mysql.sql.context import SourceContext
 from dm.position import Position
+from dm.sourcelog.stream.marks import Writer
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.upstream.facts import ServerFacts
 
@@ -138,6 +139,7 @@ class SourceTransaction:
     starts: int = 0  # how often the run has seen the server start; its sessions of before are no more
     moment: int = 0  # when it was committed, in microseconds, where an order of several sources needs it
     moves: bool = False  # it is no transaction: a file begins or ends here
+    writer: Writer = "others"  # who has executed its statement
 
     @property
     def empty(self) -> bool:

@@ -41,6 +41,7 @@ from dm.syncer.operators import Change, Operators, Request
 
 T = TypeVar("T")
 INTERVAL_SECONDS = 1.0
+LONGEST_SECONDS = 600.0  # where what came is not worth it: a source may purge the binlog before L
 ASK_SECONDS = 3.0  # without a word from the target, until it is asked for one
 FRESH_SECONDS = 3 * ASK_SECONDS  # a word that is older proves nothing about now
 
@@ -77,6 +78,7 @@ class AroundCheckpoints:
     storing: Callable[[Position], None]  # before it is written; raises DMError to prevent that
     stored: Callable[[Position], None]  # after it is written
     regularly: Callable[[Position], None]  # at each turn of the timer, with the stored one
+    worth: Callable[[Position], bool] = lambda _: True  # whether what came after the stored one is to be stored soon
 
 
 class ProgressWriter:
@@ -103,6 +105,7 @@ class ProgressWriter:
         self._storing = around.storing
         self._told_stored = around.stored
         self._regularly = around.regularly
+        self._worth = around.worth
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._wake = threading.Event()  # also set with `_stop`
@@ -111,6 +114,7 @@ class ProgressWriter:
         self._wanted_at = 0.0  # when somebody asked whether the target answers
         self._stored = sources.completions.mark.position
         self._stored_birth = births.of(self._stored)
+        self._stored_at = clock.monotonic()
         self._began: float | None = None  # the question or the write under way
         self._announced: tuple[TableName, ...] = ()  # what the piece under way changes
         self._held: StatementEnd | None = None  # of the last DDL statement, not stored yet
@@ -176,12 +180,16 @@ class ProgressWriter:
                 if self._stop.is_set():
                     return
                 self._wake.clear()
-                self.write()
+                if self._held is not None or self._worth(self._stored) or self._stored_long_ago():
+                    self.write()
                 if self.silent_seconds >= ASK_SECONDS or self._heard_at < self._wanted_at:
                     self.verify()
                 self._regularly(self._stored)
         except BaseException as error:  # handed to the owner, which raises it in the unit's own thread
             self._failed(error)
+
+    def _stored_long_ago(self) -> bool:
+        return self._clock.monotonic() - self._stored_at >= LONGEST_SECONDS
 
     def write(self) -> None:
         """Store the mark if it moved, or if more is known of its file; and the end of a statement that is held."""
@@ -344,6 +352,7 @@ class ProgressWriter:
         self._hear(self._began)
         self._began = None
         self._stored = position
+        self._stored_at = self._clock.monotonic()
         self._stored_birth = birth
         self.writes += 1
         self._told_stored(position)

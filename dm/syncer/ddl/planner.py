@@ -66,8 +66,12 @@ def plan(event: StatementEvent, known: PlanningState) -> DdlPlan:
     planning = _Planning(known, transaction)
     if event.operator is not None:
         found = _Found(planning.instead(event.operator, query, share))
+    elif transaction.writer == "opposite":
+        found = _Found(planning.followed(query, share))
     else:
         found = planning.as_it_stands(query, share)
+    if found.steps and transaction.writer == "unclear" and event.operator is None:
+        raise DMError("opposite-statement-unclear", statement=query.readable, session=query.thread_id)
     return DdlPlan(
         temporary,
         tuple(found.steps),
@@ -224,7 +228,7 @@ class _Planning:
         The rows after it have the structure that the source gave them, whatever is executed at the target. Only where
         the event can't be followed, what replaces it is.
         """
-        followed = self._followed(query, share) if share != "all" else []
+        followed = self.followed(query, share)
         if operator.action == "skip":
             return followed
         return tracked(self.stated(operator), "not" if followed else "if possible") + followed
@@ -238,7 +242,10 @@ class _Planning:
             steps += self._understood(_Statement(text, query, by_hand=True, number=number, only=only)).steps
         return steps
 
-    def _followed(self, query: Query, share: Share) -> list[Step]:
+    def followed(self, query: Query, share: Share) -> list[Step]:
+        """The steps of a statement that is not executed, since the target has what it does, or is not to have it."""
+        if share == "all":
+            return []
         try:
             with pausing(query.readable):
                 text, context = self._settled(query), self._known.source.context_of(query)

@@ -75,8 +75,15 @@ _SHARED_COLLATIONS: Final = range(1, 248)
 class DdlSession:
     """Executes DDL statements; holds the lock of the DDL lane."""
 
-    def __init__(self, connection: TargetConnection, facts: ServerFacts, pause: Callable[[float], bool]) -> None:
+    def __init__(
+        self,
+        connection: TargetConnection,
+        facts: ServerFacts,
+        pause: Callable[[float], bool],
+        announce: Callable[[TargetConnection], None] = lambda _: None,
+    ) -> None:
         self._connection = connection
+        self._announce: Callable[[TargetConnection], None] | None = announce  # before the first statement
         self._facts = facts  # of the source
         self._pause = pause  # waits that many seconds; True when the run is told to stop
         found = connection.query(
@@ -117,6 +124,9 @@ class DdlSession:
             self._refuse_utf8(statement)
         if self._takes_fractions_otherwise(query.sql_mode or 0):
             self._refuse_fractions(statement)
+        if self._announce is not None:
+            self._announce(self._connection)
+            self._announce = None
         self._set(self._settings(statement, query))
         try:
             self._run(statement)

@@ -23,6 +23,7 @@ from dm.task.precheck.context import Answers, Check, CheckResult, Context, Serve
 from dm.task.precheck.listed import ITEM as LISTS
 from dm.task.precheck.listed import SourceNames, dump_and_lists, entries_without_tables
 from dm.task.precheck.not_migrated import not_migrated
+from dm.task.precheck.opposite import named_each_other
 from dm.task.precheck.shards import SourceShards, merged_shards, shards_of
 from dm.task.subtask import UNITS_OF_MODE
 
@@ -113,6 +114,7 @@ ITEMS: tuple[Item, ...] = (
     Item("online_ddl", "sync", online_ddl),
     Item("meta_position", "sync", binlog.start_point),
     Item("checkpoint", "sync", way_back.readable),
+    Item("opposite", "sync", named_each_other),
     Item("way_back", "sync", way_back.nothing_returned),
     Item("conn_number", "always", access.connections, "both"),
     Item("not_migrated", "always", not_migrated),

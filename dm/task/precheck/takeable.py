@@ -41,6 +41,7 @@ from dm.mysql.schema.show import normal_structure
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.schema.translation import ENGINES_BY_DEFAULT, Translation, named_collations, nearest
 from dm.mysql.sql.piece import Piece
+from dm.rules.table_rules import SCRATCH
 from dm.sourcelog.upstream.facts import collation_names
 from dm.task.precheck.context import Answers, CheckResult, Context, some
 
@@ -353,14 +354,13 @@ def left_out(source: TableSchema, made: TableSchema) -> Iterator[str]:
 
 
 PRIVILEGES: Final = ("CREATE", "DROP", "REFERENCES")
-_INFIX: Final = "_check_"
-_LONGEST_BEGINNING: Final = 64 - len(_INFIX) - 20  # digits of a session's number
+_LONGEST_BEGINNING: Final = 64 - len(SCRATCH) - 20  # digits of a session's number
 _LOCK_SECONDS: Final = 60
 
 
 def scratch_beginning(meta_schema: str) -> str:
     """How the names of these schemas begin."""
-    return meta_schema[:_LONGEST_BEGINNING] + _INFIX
+    return meta_schema[:_LONGEST_BEGINNING] + SCRATCH
 
 
 @contextmanager

@@ -5,8 +5,9 @@ from its checkpoint, it would read these changes as new ones and apply them to t
 without a key would be doubled.
 
 The way back stores its progress in the database that it writes to (here the source), and names the server that it reads
-(here the target). Each of its transactions has a progress row beside the rows of tables, so the binlog tells them from
-those of applications. Only if the source has such progress, the check reads the binlog from the task's place to its
+(here the target). Each of its transactions begins with a row of its progress, the mark (`dm.progress.opposite`), so the
+binlog tells them from those of applications. A task that is named as the opposite of this one is left out by its marks
+and returns nothing. Only if the source has such progress, the check reads the binlog from the task's place to its
 end, up to the first of these transactions.
 
 A task that has rested for long has much to read, and a person waits for the answer. So the check ends after
@@ -18,7 +19,7 @@ only reports the usual case before anything starts.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -32,10 +33,11 @@ from dm.mysql.binlog.header import EventType
 from dm.mysql.binlog.reader import EventParser, TableMapEvent
 from dm.position import MAGIC_SIZE, Position
 from dm.progress.brought_back import CHECKPOINT, reads_server
+from dm.progress.opposite import Opposite, opposite_of
 from dm.progress.shards.holds import earliest
-from dm.progress.tables import SubtaskKey, share_name
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.sourcelog.relaylog.unbroken import unbroken_end
+from dm.sourcelog.stream.marks import MarkTables
 from dm.sourcelog.upstream.connection import identity_for
 from dm.sourcelog.upstream.dump_stream import DumpStart, DumpStream
 from dm.sourcelog.upstream.facts import binlog_end, binlog_files
@@ -57,7 +59,7 @@ class _Returned:
     """Looks for a transaction that has progress of the way back and rows of a table that goes to the target."""
 
     context: Context
-    tasks: tuple[SubtaskKey, ...]
+    tasks: Mapping[str, MarkTables]
     parser: EventParser = field(init=False)
     task: str = ""  # of the open transaction
     table: TableName | None = None
@@ -86,20 +88,18 @@ class _Returned:
         return bool(self.task) and self.table is not None
 
     def _table(self, name: TableName) -> None:
-        for key in self.tasks:
-            own = name.table.startswith((f"{key.task}_", f"{share_name(key.task)}_"))
-            if own and name.schema.lower() == key.meta_schema.lower():
-                self.task = key.task
-                return
-        if self.context.rules.wanted(name):
-            self.table = self.table or name
+        for task, tables in self.tasks.items():
+            if self.table is None and tables.kind(name) == "row":
+                self.task = task
+        if self.table is None and self.context.rules.wanted(name):
+            self.table = name
 
 
 def nothing_returned(context: Context, answers: Answers, clock: Clock | None = None) -> Iterator[CheckResult]:
     """Whether what follows the place where the task begins was written by applications only."""
     clock = clock or SystemClock()
     start = _start(context)
-    tasks = () if start is None else tuple(_tasks_from_target(context))
+    tasks = {} if start is None else dict(_tasks_from_target(context))
     if start is None or not tasks:
         yield answers.success()
         return
@@ -117,11 +117,11 @@ def nothing_returned(context: Context, answers: Answers, clock: Clock | None = N
             return
         if clock.monotonic() > deadline:
             yield answers.success(
-                f"task {tasks[0].task} has brought nothing between {start} and ({file}, {end_offset}); there is more to"
-                " read than a check has time for, and the task pauses where it comes to such changes"
+                f"task {next(iter(tasks))} has brought nothing between {start} and ({file}, {end_offset}); there is"
+                " more to read than a check has time for, and the task pauses where it comes to such changes"
             )
             return
-    yield answers.success(f"task {tasks[0].task} has brought nothing behind {start}")
+    yield answers.success(f"task {next(iter(tasks))} has brought nothing behind {start}")
 
 
 def _start(context: Context) -> Position | None:
@@ -139,16 +139,24 @@ def _start(context: Context) -> Position | None:
     return Position(facts.server_uuid, meta.binlog_name, max(meta.binlog_pos, MAGIC_SIZE))
 
 
-def _tasks_from_target(context: Context) -> Iterator[SubtaskKey]:
-    """The tasks with progress in the source that read this target, or a server whose transactions it has."""
+def _tasks_from_target(context: Context) -> Iterator[tuple[str, MarkTables]]:
+    """The tasks with progress in the source that read this target, or a server whose transactions it has: each with
+    its marks.
+    """
+    opposite, folded = opposite_of(context.config), context.source.facts.lower_case_table_names != 0
+    left_out = None if opposite is None else opposite.tables(folded=folded)
     rows = context.source.query(
         "SELECT table_schema, table_name FROM information_schema.tables WHERE table_name LIKE %s",
         "%" + CHECKPOINT.replace("_", r"\_"),
     )
     for schema, table in rows:
         name = TableName(str(schema), str(table))
+        found = Opposite(name.schema, name.table.removesuffix(CHECKPOINT))
+        tables = found.tables(folded=folded)
+        if tables == left_out:
+            continue
         if reads_server(context.source.connection, name, context.target.connection, context.target.facts):
-            yield SubtaskKey(name.schema, name.table.removesuffix(CHECKPOINT), "")
+            yield found.task, tables
 
 
 def _events(context: Context, start: Position) -> Iterator[tuple[RawEvent, str, int]]:

@@ -31,6 +31,7 @@ from dm.position import Position
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.sourcelog.relaylog.time_search import find_time
+from dm.sourcelog.stream.marks import Marks
 from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.source_log import SourceLog, Space
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
@@ -117,6 +118,7 @@ class Stretch:
     checkpoint: Position
     room: int  # bytes of memory for a transaction
     gtids_ordered: bool = True
+    marks: Marks | None = None  # what the opposite task has written to the source the task did not bring to the target
 
     def start(self) -> Position:
         """Where to begin to read; raises DMError where the relay has not all of the stretch, or the target has not."""
@@ -152,7 +154,7 @@ class Stretch:
         prepared = PreparedTransactions(scratch / "prepared")
         prepared.open(0, None)
         events = RelayEventSource(self.relay, self.flavor)
-        log = SourceLog(events, wanted, prepared, gtids_ordered=self.gtids_ordered)
+        log = SourceLog(events, wanted, prepared, gtids_ordered=self.gtids_ordered, marks=self.marks)
         inside, there = True, start
         for transaction in log.transactions(start, Space(self.room, scratch / "spool"), stop):
             inside = inside and (self.end is None or self.end.admits(transaction))

@@ -34,6 +34,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, read_checkpoint
+from dm.progress.opposite import marks_of
 from dm.progress.tables import SubtaskKey, existing_tables
 from dm.rules.server_condition import Judges
 from dm.rules.table_rules import TableRules
@@ -113,6 +114,7 @@ class FlashbackUnit:
                 checkpoint.position,
                 subtask.syncer.reading_quota,
                 facts.gtid_ordered,
+                marks_of(subtask, facts, lambda: origin.addresses.open()[0]),
             )
             rules = TableRules(subtask)
             filters = FilterSession(

@@ -20,6 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -36,6 +37,7 @@ from dm.mysql.sql.rows_before import effect_of
 from dm.mysql.sql.statement import classify
 from dm.position import Position
 from dm.progress.brought_back import asking
+from dm.progress.opposite import marks_of
 from dm.progress.replayed import RelayRange
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
@@ -140,12 +142,14 @@ class _Reading:
         around, there = self._around, piece.begin
         start = Position(around.server_uuid, piece.file, piece.begin)
         subtask = around.subtask
+        source = partial(connect, subtask.source.endpoint)
         log = SourceLog(
             RelayEventSource(around.relay, around.facts.flavor),
             self._rules.wanted,
             UnheldXa(_Barrier),  # the rows of an XA transaction lie before the place where they count
             gtids_ordered=around.facts.gtid_ordered,
-            brought_back=asking(lambda: connect(subtask.source.endpoint), subtask.target),
+            brought_back=asking(source, subtask.target),
+            marks=marks_of(subtask, around.facts, source),
         )
         transactions = log.transactions(start, Space(subtask.syncer.reading_quota, scratch), threading.Event())
         try:

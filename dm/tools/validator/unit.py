@@ -33,6 +33,7 @@ from dm.mysql.sql.rows_before import effect_of
 from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint, read_position_of, read_structure_of
 from dm.progress.online import read_online
+from dm.progress.opposite import marks_of
 from dm.progress.tables import SubtaskKey, existing_tables, reading
 from dm.progress.validator import (
     Processed,
@@ -254,7 +255,10 @@ class ValidatorUnit:
 
     def _read(self, run: _ValidatorRun) -> None:
         origin, wanted = run.origin, run.statements.rules.wanted
-        log = SourceLog(origin.event_source(), wanted, run.prepared, gtids_ordered=origin.facts.gtid_ordered)
+        marks = marks_of(self._subtask, origin.facts, lambda: origin.addresses.open()[0])
+        log = SourceLog(
+            origin.event_source(), wanted, run.prepared, gtids_ordered=origin.facts.gtid_ordered, marks=marks
+        )
         run.gate.moved = lambda: self._checkpoint_moved(run)
         if not self._room():  # for what waits since an earlier run
             return

@@ -8,12 +8,12 @@ from typing import cast
 import pytest
 
 from dm.config.units import SyncerConfig
-from dm.progress.tables import SubtaskKey
+from dm.progress.opposite import Opposite
 from dm.task.precheck.context import Context
 from dm.task.precheck.way_back import _Returned
 from tests.unit.sourcelog.stream.test_assembler import Stream
 
-PROGRESS = "back_syncer_checkpoint"
+PROGRESS = "back_syncer_worker"
 
 
 @pytest.mark.parametrize("named", [True, False])  # MySQL 5.6 announces no transaction that has no GTID
@@ -21,7 +21,7 @@ def test_progress_and_rows_of_two_transactions_are_no_proof(named: bool) -> None
     rules = SimpleNamespace(wanted=lambda table: table.table == "t")
     config = SimpleNamespace(syncer=SyncerConfig())
     context = cast(Context, SimpleNamespace(rules=rules, config=config))
-    returned = _Returned(context, (SubtaskKey("db", "back", ""),))
+    returned = _Returned(context, {"back": Opposite("db", "back").tables(folded=False)})
     stream, numbers = Stream(), iter(range(1, 9))
 
     def found(*tables: str) -> bool:
@@ -34,5 +34,6 @@ def test_progress_and_rows_of_two_transactions_are_no_proof(named: bool) -> None
     assert not found(PROGRESS)
     assert not found("t")
     assert not found("other", PROGRESS)
-    assert found("t", PROGRESS)
+    assert not found("t", PROGRESS), "a task's own transaction begins with its progress"
+    assert not found("back_validator_status", "t")
     assert found(PROGRESS, "t")

@@ -1,0 +1,211 @@
+"""Two tasks in opposite directions: how each is known by the other, at the server that it writes to.
+
+What is left out, and by what it is known, is in `dm.sourcelog.stream.marks`. Here is what a task writes for it:
+
+- A row of `<task>_syncer_worker` or `<task>_loader_checkpoint` begins each transaction with rows of tables. That is no
+  different where a task has no opposite; it is what makes a crash harmless.
+- A session that is about to execute DDL inserts a row into `<task>_syncer_session`, once and before its first
+  statement: in a stream, a load, where a table is emptied for a reload or taken away. The row has the moment at which
+  the server was started. Rows stay: what a reading that begins in the past may meet is not known here.
+- `<task>_syncer_opposite` names the opposite, so that its own check finds that the two name each other.
+
+A task named as the opposite that reads another server than this target would be left out for nothing, and its changes
+would never come to the target. So the first transaction that is left out asks the checkpoint of the opposite which
+server it reads, as `brought_back.py` does for tasks that are no opposite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+from dm.config import Endpoint, SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import Ident, TableName
+from dm.position import Position
+from dm.progress.brought_back import reads_server
+from dm.progress.tables import CHARSET, SubtaskKey
+from dm.sourcelog.stream.file_births import FileBirth
+from dm.sourcelog.stream.marks import EarlierSessions, Marks, MarkTables
+from dm.sourcelog.upstream.connection import Connection, connect, fetch
+from dm.sourcelog.upstream.facts import ServerFacts, read_facts
+
+_SESSION: Final = """CREATE TABLE IF NOT EXISTS {table} (
+    connection_id BIGINT UNSIGNED NOT NULL,
+    started BIGINT NOT NULL,
+    id VARCHAR(32) NOT NULL,
+    create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (connection_id, started)
+) ENGINE=InnoDB {charset}"""
+
+_OPPOSITE: Final = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    task VARCHAR(64) NOT NULL,
+    meta_schema VARCHAR(64) NOT NULL,
+    PRIMARY KEY (id)
+) ENGINE=InnoDB {charset}"""
+
+_JITTER: Final = 2  # seconds: a start is told as a time and a number of seconds since
+_NO_TABLE: Final = (1049, 1146)  # ER_BAD_DB_ERROR, ER_NO_SUCH_TABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Opposite:
+    """The task in the other direction, as this one's file names it."""
+
+    meta_schema: str  # at the source
+    task: str
+
+    @property
+    def key(self) -> SubtaskKey:
+        """Its progress, of whatever source."""
+        return SubtaskKey(self.meta_schema, self.task, "")
+
+    @property
+    def marking(self) -> tuple[TableName, ...]:
+        """The tables of which a row begins each of its transactions."""
+        return tuple(
+            table for key in (self.key, self.key.share) for table in (key.worker, key.table("loader_checkpoint"))
+        )
+
+    def tables(self, *, folded: bool) -> MarkTables:
+        """Its progress tables at a server that folds names, or does not."""
+
+        def spelled(tables: tuple[TableName, ...]) -> frozenset[TableName]:
+            return frozenset(TableName(t.schema.lower(), t.table.lower()) if folded else t for t in tables)
+
+        return MarkTables(spelled(self.marking), spelled((self.key.session,)), folded)
+
+
+def opposite_of(subtask: SubtaskConfig) -> Opposite | None:
+    """The opposite that a task's file names for a source."""
+    return Opposite(subtask.opposite_meta_schema, subtask.opposite) if subtask.opposite else None
+
+
+def marks_of(subtask: SubtaskConfig, facts: ServerFacts, source: Callable[[], Connection]) -> Marks | None:
+    """What leaves out the opposite's transactions of rows; None where there is no opposite.
+
+    `source` opens a session at the source, whose facts are given.
+    """
+    opposite = opposite_of(subtask)
+    if opposite is None:
+        return None
+    return Marks(_tables(opposite, facts), ReadsTarget(source, subtask.target, opposite))
+
+
+def marks_with_statements(
+    subtask: SubtaskConfig, facts: ServerFacts, source: Callable[[], Connection], stored: FileBirth | None
+) -> Marks | None:
+    """The same for a reading that executes statements; `stored` is what is known at the place that it begins at."""
+    opposite = opposite_of(subtask)
+    if opposite is None:
+        return None
+    announced = None if stored is None else stored.announced
+    check, earlier = ReadsTarget(source, subtask.target, opposite), sessions_for(source, opposite)
+    return Marks(_tables(opposite, facts), check, stored=announced, earlier=earlier)
+
+
+def _tables(opposite: Opposite, facts: ServerFacts) -> MarkTables:
+    return opposite.tables(folded=facts.lower_case_table_names != 0)
+
+
+# At the target: what a task says of itself.
+
+
+def announce(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Before a session's first DDL statement: store that what it executes is the task's; raises DMError."""
+    connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
+    if not connection.dialect.has_binlog:
+        return  # no task reads it
+    connection.execute(_SESSION.format(table=key.session.sql, charset=CHARSET))
+    up = int(connection.query("SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
+    connection.begin()
+    connection.execute(
+        f"INSERT IGNORE INTO {key.session.sql} (connection_id, started, id)"
+        " VALUES (%s, UNIX_TIMESTAMP(SYSDATE()) - %s, %s)",
+        (connection.connection_id, up, key.source_id),
+    )
+    connection.commit()
+
+
+def declare(connection: TargetConnection, key: SubtaskKey, opposite: Opposite | None) -> None:
+    """Store which task is the opposite, or that none is; raises DMError."""
+    connection.execute(_OPPOSITE.format(table=key.opposite.sql, charset=CHARSET))
+    connection.begin()
+    if opposite is None:
+        connection.execute(f"DELETE FROM {key.opposite.sql} WHERE id = %s", (key.source_id,))
+    else:
+        connection.execute(
+            f"REPLACE INTO {key.opposite.sql} (id, task, meta_schema) VALUES (%s, %s, %s)",
+            (key.source_id, opposite.task, opposite.meta_schema),
+        )
+    connection.commit()
+
+
+# At the source: what the opposite says of itself.
+
+
+def has_rows_of(source: Connection, table: TableName) -> bool | None:
+    """Whether a table of the opposite has rows; None where it is not there. Raises DMError where it can't be read."""
+    try:
+        return bool(fetch(source, f"SELECT 1 FROM {table.sql} LIMIT 1"))
+    except DMError as error:
+        if error.server_errno in _NO_TABLE:
+            return None
+        raise
+
+
+def names(source: Connection, opposite: Opposite, key: SubtaskKey) -> bool:
+    """Whether the opposite names this task; raises DMError."""
+    if not has_rows_of(source, opposite.key.opposite):
+        return False
+    rows = fetch(source, f"SELECT task, meta_schema FROM {opposite.key.opposite.sql}")
+    return (key.task, key.meta_schema) in [(str(task), str(schema)) for task, schema in rows]
+
+
+def sessions_for(source: Callable[[], Connection], opposite: Opposite) -> Callable[[int], EarlierSessions]:
+    """What the table of announcements says for a reading that begins in a file made at some time; asks the server."""
+
+    def earlier(age: int) -> EarlierSessions:
+        with closing(source()) as connection:
+            table = opposite.key.session
+            if not has_rows_of(connection, table):
+                return EarlierSessions()
+            up = int(fetch(connection, "SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
+            now = int(fetch(connection, "SELECT UNIX_TIMESTAMP()")[0][0])
+            rows = fetch(connection, f"SELECT connection_id, started FROM {table.sql}")
+        found = [(int(number), int(since)) for number, since in rows]
+        started = now - up
+        if age >= started - _JITTER:
+            return EarlierSessions(frozenset(number for number, since in found if since >= started - _JITTER))
+        return EarlierSessions(unclear=frozenset(number for number, since in found if since < started - _JITTER))
+
+    return earlier
+
+
+class ReadsTarget:
+    """Whether the opposite reads the target of the task that leaves it out; asked where it matters, until known."""
+
+    def __init__(self, source: Callable[[], Connection], target: Endpoint, opposite: Opposite) -> None:
+        self._source = source
+        self._target = target
+        self._opposite = opposite
+        self._known = False
+
+    def demand(self, position: Position) -> None:
+        """Raise DMError where it reads another server; one without a checkpoint has not said yet."""
+        if self._known:
+            return
+        checkpoint = self._opposite.key.checkpoint
+        with closing(self._source()) as there:
+            if not has_rows_of(there, checkpoint):
+                return
+            with closing(connect(self._target, role="target")) as target:
+                self._known = reads_server(there, checkpoint, target, read_facts(target))
+        if not self._known:
+            raise DMError(
+                "opposite-elsewhere", task=self._opposite.task, target=self._target.address, position=position
+            )

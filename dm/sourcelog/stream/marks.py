@@ -1,0 +1,200 @@
+"""What the opposite task has written to the source: its transactions and statements are left out.
+
+Two tasks in opposite directions would send each other's changes in a circle. So each leaves out what the other one has
+written, and knows it by its progress.
+
+Rows. Each transaction that a task commits at its target begins with a row of its progress (invariant I1 of
+`dm.progress.protocol`, and the record of a part of a load). In that server's binlog the row stands in the same
+transaction: it is the mark. A transaction whose mark precedes all rows that are wanted is left out as a whole. Row and
+mark are committed together, so nothing that happens to either task comes between them.
+
+Statements commit by themselves. A session of a task that executes DDL announces its number in a transaction of its own
+before its first statement. What a session with an announced number executes is the task's: the numbers of a server's
+sessions are given once between two starts of the server, and the binlog shows each start (a format description with a
+time). A number counts together with the id of the server that wrote it, since a source may be a replica. A statement
+that is left out is followed all the same, as any that is not executed.
+
+Which sessions are announced is known exactly at each place of the log, and is stored with the checkpoint. A reading
+that begins at another place (a person's, a load's, a replay's end) asks the table of announcements, where none of the
+server's present run is ever deleted. If the file that the reading begins in was made by the present run, that is exact,
+too. Else the numbers of earlier runs may be those of the statements' sessions or not: then such a statement is unclear,
+until the log shows a start.
+
+When both tasks rest. A checkpoint of one task is a transaction that the other one reads, leaves out and moves its own
+checkpoint for, and so on for ever. So a transaction of progress alone is no reason to store a checkpoint
+(`others_after`).
+
+Only names of tables are looked at, and only those of the opposite task; rows of announcements are the only ones that
+are read.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, Protocol
+
+from dm.ident import TableName
+from dm.mysql.binlog.cursor import Malformed
+from dm.mysql.binlog.rows import Rows
+from dm.mysql.binlog.table_map import TableMap
+from dm.mysql.binlog.wire_type import WireCode
+from dm.position import Position
+
+Writer = Literal["others", "opposite", "unclear"]
+"""Who has executed a statement."""
+
+_NUMBER_SIZE: Final = 8
+
+
+class Session(NamedTuple):
+    """A session of the opposite task that may execute statements."""
+
+    server_id: int  # of the server that it was a session of
+    thread: int
+
+
+@dataclass(frozen=True, slots=True)
+class MarkTables:
+    """The progress tables of the opposite task at the source."""
+
+    rows: frozenset[TableName]  # a row of one of these begins each of its transactions
+    sessions: frozenset[TableName]  # announcements
+    folded: bool  # the source's server does not tell upper from lower case in names
+
+    def kind(self, table: TableName) -> Literal["row", "session"] | None:
+        """What a table is."""
+        if self.folded:
+            table = TableName(table.schema.lower(), table.table.lower())
+        if table in self.rows:
+            return "row"
+        return "session" if table in self.sessions else None
+
+    def is_progress(self, table: TableName) -> bool:
+        """Whether a table stands where the opposite's progress does."""
+        schema = table.schema.lower() if self.folded else table.schema
+        return any(schema == own.schema for own in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierSessions:
+    """What the table of announcements says for a place in a file of a certain age."""
+
+    known: frozenset[int] = frozenset()
+    unclear: frozenset[int] = frozenset()
+
+
+class OppositeCheck(Protocol):
+    """What is demanded of the opposite task before anything of it is left out."""
+
+    def demand(self, position: Position) -> None:
+        """Raise DMError where it does not read the target of the task that leaves it out."""
+        ...
+
+
+class Marks:
+    """Judges one reading of a log, and counts; the reader calls it, others look at its counts and ask `at`."""
+
+    def __init__(
+        self,
+        tables: MarkTables,
+        check: OppositeCheck,
+        *,
+        stored: frozenset[Session] | None = None,
+        earlier: Callable[[int], EarlierSessions] | None = None,
+    ) -> None:
+        self.tables = tables
+        self.transactions = 0
+        """Left out so far."""
+        self.statements = 0
+        """Left out so far, and followed."""
+        self._check = check
+        self._others: Position | None = None  # the end of the last transaction that was not of progress alone
+        self._sessions = frozenset[Session]() if stored is None else stored
+        self._unclear = frozenset[int]()
+        self._earlier = earlier  # asked where nothing is stored, with the age of the first file
+        self._asks = stored is None and earlier is not None
+        self._lock = threading.Lock()
+        self._history: list[tuple[Position | None, frozenset[Session] | None]] = [
+            (None, None if stored is None else self._sessions)
+        ]
+
+    @property
+    def judges_statements(self) -> bool:
+        """Whether announcements are read: statements matter only to readers that execute them."""
+        return self._earlier is not None
+
+    def at(self, position: Position) -> frozenset[Session] | None:
+        """The announced sessions at a place that the reading has come to; None where not all are known. Raises DMError.
+
+        Earlier places are forgotten.
+        """
+        with self._lock:
+            history = self._history
+            while len(history) > 1 and (since := history[1][0]) is not None and position.covers(since):
+                del history[0]
+            return history[0][1]
+
+    def file_begins(self, position: Position, server_id: int, age: int, *, at_start: bool) -> None:
+        """A file is read that was made at `age` (seconds since 1970); `at_start`: by a start of its server."""
+        if self._asks and self._earlier is not None:
+            self._asks = False
+            found = self._earlier(age)
+            self._sessions = frozenset(Session(server_id, thread) for thread in found.known)
+            self._unclear = found.unclear
+            self._changed(position)
+        elif at_start:
+            self._sessions = frozenset(each for each in self._sessions if each.server_id != server_id)
+            self._unclear = frozenset()
+            self._changed(position)
+
+    def announced(self, position: Position, sessions: frozenset[Session]) -> None:
+        """The opposite task has announced sessions, in the transaction that ends here."""
+        if not sessions <= self._sessions:
+            self._sessions |= sessions
+            self._changed(position)
+
+    def writer(self, server_id: int, thread: int) -> Writer:
+        """Who has executed a statement that comes next in the log."""
+        if Session(server_id, thread) in self._sessions:
+            return "opposite"
+        return "unclear" if thread in self._unclear else "others"
+
+    def passed(self, end: Position) -> None:
+        """A transaction ends here that has something else than progress."""
+        self._others = end
+
+    def others_after(self, stored: Position) -> bool:
+        """Whether more was read after a place than progress of the opposite task."""
+        others = self._others
+        return others is not None and not stored.covers(others)
+
+    def leave_out(self, position: Position, *, statement: bool = False) -> None:
+        """Count what is left out; raises DMError where it must not be."""
+        self._check.demand(position)
+        if statement:
+            self.statements += 1
+        else:
+            self.transactions += 1
+
+    def _changed(self, position: Position) -> None:
+        with self._lock:
+            self._history.append((position, None if self._unclear else self._sessions))
+
+
+def announced_numbers(table_map: TableMap, rows: Rows) -> list[int]:
+    """The numbers of the sessions that a rows event of a table of announcements inserts; raises Malformed.
+
+    The number is the first column and every INSERT names it, so each image of any form begins with it.
+    """
+    if rows.kind != "insert":
+        return []
+    if not table_map.columns or table_map.columns[0].code != WireCode.LONGLONG or not rows.present[0] & 1:
+        raise Malformed(f"{table_map} is no table of announced sessions")
+    present = int.from_bytes(rows.present, "little") & (1 << rows.column_count) - 1
+    at = rows.start + (present.bit_count() + 7) // 8
+    number = rows.data[at : at + _NUMBER_SIZE]
+    if len(number) < _NUMBER_SIZE or at + _NUMBER_SIZE > rows.end:
+        raise Malformed("an announced session has no number")
+    return [int.from_bytes(number, "little")]

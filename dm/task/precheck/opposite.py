@@ -1,0 +1,66 @@
+"""Whether a task and its opposite know each other, so that neither sends back what the other one has brought.
+
+What the opposite writes to the source is left out by its progress there. So this account has to be able to read that,
+the opposite has to read this task's target, and it has to name this task, or it would send this task's changes back.
+One that has not begun has nothing to leave out yet; its own check finds this task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dm.errors import DMError
+from dm.ident import Ident, TableName
+from dm.progress.brought_back import reads_server
+from dm.progress.opposite import Opposite, has_rows_of, names, opposite_of
+from dm.task.precheck.context import Answers, CheckResult, Context
+from dm.task.progress import key_of
+
+
+def named_each_other(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """Whether the opposite's progress can be read, and whether that reads this target and names this task."""
+    opposite, source = opposite_of(context.config), context.source.connection
+    if opposite is None:
+        yield answers.success()
+        return
+    if not context.target.facts.dialect.has_binlog:
+        yield answers.failure(
+            f"{context.target.facts.base_flavor} has no binlog, so no task can read this target as `opposite`",
+            "take `opposite` away from `mysql-instances`",
+        )
+        return
+    key = opposite.key
+    for table in (*opposite.marking, key.session, key.opposite, key.checkpoint):
+        try:
+            has_rows_of(source, table)
+        except DMError as error:
+            yield _unreadable(answers, opposite, table, error)
+            return
+    if not has_rows_of(source, key.checkpoint):
+        yield answers.success(f"task {opposite.task} has not begun to follow its source: it has written nothing here")
+        return
+    target = context.target
+    if not reads_server(source, key.checkpoint, target.connection, target.facts):
+        yield answers.failure(
+            f"task {opposite.task}, named as `opposite`, does not read this target: what it writes to the source would"
+            " not come to the target",
+            "write the task that reads this target as `opposite`, or take the key away",
+        )
+        return
+    own = key_of(context.config)
+    if not names(source, opposite, own):
+        schema = "" if own.meta_schema == opposite.meta_schema else f" and `opposite-meta-schema: {own.meta_schema}`"
+        yield answers.failure(
+            f"task {opposite.task} does not name this task as its opposite: it would send back what this task brings",
+            f"write `opposite: {own.task}`{schema} under `mysql-instances` of its file, and start it again with that:"
+            f" `dmctl stop-task {opposite.task}` and `dmctl start-task`",
+        )
+        return
+    yield answers.success(f"task {opposite.task} reads this target, and names this task")
+
+
+def _unreadable(answers: Answers, opposite: Opposite, table: TableName, error: DMError) -> CheckResult:
+    return answers.failure(
+        f"the progress of task {opposite.task}, named as `opposite`, can't be read from {table}: {error.message}",
+        f"GRANT SELECT ON {Ident(opposite.meta_schema).sql}.* TO the source's account (at the source)",
+    )

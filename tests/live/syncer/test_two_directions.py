@@ -1,0 +1,150 @@
+"""Two tasks in opposite directions at once: each leaves out what the other one has written, exactly that."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator
+
+import pytest
+from pydantic import SecretStr
+
+from dm.config.references import StartPoint
+from dm.config.subtask import SubtaskConfig
+from dm.demo.servers import ThrowawayServer
+from dm.task.precheck.context import Answers, CheckResult, Context, open_server
+from dm.task.precheck.opposite import named_each_other
+from tests.live.worker.test_way_back import end_of
+from tests.testbed.sync import RunningSync, endpoint_of, running_sync, subtask_for, wait_until
+
+pytestmark = pytest.mark.live
+
+
+@pytest.fixture
+def name(upstreams: tuple[ThrowawayServer, ThrowawayServer]) -> Iterator[str]:
+    name = f"both_{secrets.token_hex(3)}"
+    for server in upstreams:
+        server.execute(
+            f"CREATE DATABASE {name}",
+            f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT, side VARCHAR(9))",
+            f"CREATE TABLE {name}.keyless (v INT)",
+        )
+    yield name
+    for server in upstreams:
+        server.execute(*(f"DROP DATABASE IF EXISTS {each}" for each in (name, f"meta_{name}", f"meta_{name}_back")))
+
+
+def both_ways(
+    servers: tuple[ThrowawayServer, ThrowawayServer], name: str, row_format: str = "auto"
+) -> tuple[SubtaskConfig, SubtaskConfig]:
+    """A task and its opposite, from where both servers are now."""
+    first, second = servers
+    forward = subtask_for(first, second, name, task=name, meta=end_of(first), workers=2, row_format=row_format)
+    back = subtask_for(second, first, name, task=f"{name}_back", meta=end_of(second), workers=2, row_format=row_format)
+    return opposite(forward, back), opposite(back, forward)
+
+
+def opposite(one: SubtaskConfig, other: SubtaskConfig) -> SubtaskConfig:
+    return one.model_copy(update={"opposite": other.task, "opposite_meta_schema": other.meta_schema})
+
+
+def settle(*syncs: RunningSync) -> None:
+    """Until what each of them has brought is read, and left out, by the other one."""
+    for sync in (*syncs, *syncs):
+        sync.wait_synced()
+
+
+def committed(server: ThrowawayServer, task: SubtaskConfig, since: int, file: str) -> int:
+    """The transactions of a task in a server's binlog, as the server itself shows it."""
+    found, inside = 0, False
+    progress = re.compile(rf"\({task.meta_schema}\.{task.task}_(syncer_worker|loader_checkpoint)\)")
+    files = [name for name, *_ in server.query("SHOW BINARY LOGS") if name >= file]
+    for each in files:
+        begin = f" FROM {since}" if each == file else ""
+        for _, _, kind, _, _, info in server.query(f"SHOW BINLOG EVENTS IN '{each}'{begin}"):
+            if kind.lower() in ("gtid", "anonymous_gtid", "xid") or info in ("BEGIN", "COMMIT"):
+                found, inside = found + inside, False
+            inside = inside or bool(progress.search(info))
+    return found + inside
+
+
+def equal(sync: RunningSync, server: ThrowawayServer, begin: StartPoint, task: SubtaskConfig) -> None:
+    """Until a task has left out as many transactions as its opposite has committed, by the server's own word."""
+
+    def counted() -> bool:
+        there = committed(server, task, begin.binlog_pos, begin.binlog_name)
+        return 0 < there == sync.unit.status()["oppositeTransactions"]
+
+    wait_until(counted, f"{sync.unit.status()['oppositeTransactions']} transactions of {task.task} in the binlog")
+
+
+@pytest.mark.parametrize("row_format", ["auto", "sql"])
+def test_no_transaction_goes_round_and_none_is_left_out(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str, row_format: str
+) -> None:
+    first, second = upstreams
+    forward, back = both_ways(upstreams, name, row_format)
+    begins = [end_of(server) for server in (second, first)]
+    with running_sync(forward) as onwards, running_sync(back) as home:
+        settle(onwards, home)
+        for number in range(4):
+            first.execute(
+                f"INSERT INTO {name}.t VALUES ({number}, 0, 'first')", f"INSERT INTO {name}.keyless VALUES (1)"
+            )
+            second.execute(
+                f"INSERT INTO {name}.t VALUES ({100 + number}, 0, 'second')", f"INSERT INTO {name}.keyless VALUES (2)"
+            )
+        settle(onwards, home)
+        first.execute(f"ALTER TABLE {name}.t ADD COLUMN c INT DEFAULT 7", f"CREATE TABLE {name}.u (id INT PRIMARY KEY)")
+        settle(onwards, home)
+        second.execute(f"UPDATE {name}.t SET c = id WHERE id >= 100", f"INSERT INTO {name}.u VALUES (5)")
+        settle(onwards, home)
+        first.execute(f"DELETE FROM {name}.t WHERE id = 101", f"TRUNCATE TABLE {name}.keyless", f"DROP TABLE {name}.u")
+        settle(onwards, home)
+        second.execute(f"INSERT INTO {name}.keyless VALUES (3)")
+        settle(onwards, home)
+        for sync, server, begin, task in ((home, second, begins[0], forward), (onwards, first, begins[1], back)):
+            equal(sync, server, begin, task)
+        executed = onwards.unit.status()["ddlExecuted"]
+        statements = [sync.unit.status()["oppositeStatements"] for sync in (home, onwards)]
+    for server in upstreams:
+        assert server.query(f"SELECT v FROM {name}.keyless") == ((3,),)
+        assert server.query(f"SELECT id, c FROM {name}.t ORDER BY id") == tuple(
+            [(number, 7) for number in range(4)] + [(100 + number, 100 + number) for number in (0, 2, 3)]
+        )
+        assert server.query(f"SHOW TABLES IN {name} LIKE 'u'") == ()
+    assert (executed, statements) == (4, [4, 0])
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_a_check_says_what_the_two_tasks_lack(upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str) -> None:
+    first = upstreams[0]
+    forward, back = both_ways(upstreams, name)
+    assert "has not begun" in checked(forward).message
+    with running_sync(back.model_copy(update={"opposite": ""})) as home:
+        home.wait_synced()
+    found = checked(forward)
+    assert (found.state, "does not name this task" in found.message) == ("failure", True)
+    assert f"`opposite: {forward.task}`" in found.instruction
+    assert f"opposite-meta-schema: {forward.meta_schema}" in found.instruction
+    with running_sync(back) as home:
+        home.wait_synced()
+    assert checked(forward).state == "success"
+    assert "reads this target" in checked(forward).message
+    elsewhere = forward.model_copy(update={"target": endpoint_of(first)})
+    assert "does not read this target" in checked(elsewhere).message
+    account = f"few_{secrets.token_hex(3)}"
+    first.execute(f"CREATE USER {account}@'%' IDENTIFIED BY 'Wenig-9'", f"GRANT SELECT ON {name}.* TO {account}@'%'")
+    try:
+        few = forward.source.endpoint.model_copy(update={"user": account, "password": SecretStr("Wenig-9")})
+        found = checked(forward.model_copy(update={"source": forward.source.model_copy(update={"endpoint": few})}))
+    finally:
+        first.execute(f"DROP USER {account}@'%'")
+    assert (found.state, "can't be read" in found.message) == ("failure", True)
+    assert f"GRANT SELECT ON `{back.meta_schema}`.*" in found.instruction
+
+
+def checked(subtask: SubtaskConfig) -> CheckResult:
+    with open_server(subtask.source.endpoint, "source") as source, open_server(subtask.target, "target") as target:
+        [result] = named_each_other(Context(subtask, source, target), Answers("opposite", "source"))
+        return result

@@ -1,0 +1,213 @@
+"""What the opposite task has written is left out, whole, and nothing else is."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.mysql.binlog.event_source import SourceEvent
+from dm.position import Position
+from dm.progress.opposite import Opposite
+from dm.sourcelog.stream.assembler import TransactionAssembler
+from dm.sourcelog.stream.file_births import FileBirth, FileBirths, birth_from_json, birth_to_json
+from dm.sourcelog.stream.marks import EarlierSessions, Marks, Session
+from dm.sourcelog.stream.transaction import SourceTransaction
+from tests.unit.sourcelog.stream.test_assembler import NO_XA, UUID, Stream, assembled, run_of, start
+
+pytestmark = pytest.mark.usefixtures("twin")
+
+TABLES = Opposite("db", "back").tables(folded=False)
+MARKS = ("back_syncer_worker", "back_loader_checkpoint", "back~join_syncer_worker", "back~join_loader_checkpoint")
+NOT_MARKS = ("back_syncer_checkpoint", "back_syncer_replay", "backup_syncer_worker", "Back_syncer_worker", "worker")
+OURS, OTHERS = 7, 8
+
+
+class _Demands:
+    """Demands nothing, and counts."""
+
+    asked = 0
+
+    def demand(self, position: Position) -> None:
+        self.asked += 1
+
+
+class _Elsewhere:
+    """The opposite reads another server."""
+
+    def demand(self, position: Position) -> None:
+        raise DMError("opposite-elsewhere", task="back", target="there", position=position)
+
+
+class _Log(Stream):
+    """Beside rows: announcements, and statements of sessions."""
+
+    def announce(self, table_id: int, number: int) -> list[SourceEvent]:
+        name = b"back_syncer_session"
+        body = struct.pack("<Q", table_id)[:6] + b"\1\0" + b"\2db\0" + bytes([len(name)]) + name + b"\0"
+        table = self._event(19, body + b"\2\x08\x08\0\0")
+        image = b"\0" + struct.pack("<QQ", number, 1000)
+        return [table, self._event(30, struct.pack("<Q", table_id)[:6] + b"\1\0\2\0\2\xff" + image)]
+
+    def statement(self, number: int, thread: int, sql: str = "TRUNCATE TABLE t") -> list[SourceEvent]:
+        body = struct.pack("<IIBHH", thread, 0, 2, 0, 0) + b"db\0" + sql.encode()
+        return [self.gtid(number), self._event(2, body)]
+
+    def transaction(self, number: int, *parts: str | int) -> list[SourceEvent]:
+        """A row of each table; an integer announces a session."""
+        events = [self.gtid(number), self.query("BEGIN")]
+        for at, part in enumerate(parts, 20):
+            if isinstance(part, int):
+                events += self.announce(at, part)
+            else:
+                events += [self.table_map(at, part), self.write_rows(at)]
+        return [*events, self.xid()]
+
+
+def data(table: TableName) -> bool:
+    return not table.table.lower().startswith("back")
+
+
+def reading(marks: Marks, events: list[SourceEvent], *, whole: bool, births: FileBirths | None = None) -> list[str]:
+    """What comes of the events: for each transaction its tables or its statement's writer."""
+    assembler = TransactionAssembler(start(f"{UUID}:1"), data, NO_XA, births=births)
+    assembler.marks = marks
+    found = assembler.feed_run(run_of(events)) if whole else assembled(assembler, events)
+    return [said(transaction) for transaction in found if not transaction.moves]
+
+
+def said(transaction: SourceTransaction) -> str:
+    names = [getattr(getattr(item, "table_map", None), "table", transaction.writer) for item in transaction.items]
+    return " ".join(names)
+
+
+ROWS = st.lists(st.sampled_from([*MARKS, *NOT_MARKS, "t", "u"]), min_size=1, max_size=4)
+
+
+@given(drawn=st.lists(ROWS, max_size=8), whole=st.booleans())
+def test_a_transaction_is_left_out_when_a_mark_precedes_all_rows_that_are_wanted(
+    drawn: list[list[str]], whole: bool
+) -> None:
+    stream, check = _Log(), _Demands()
+    marks = Marks(TABLES, check)
+    events = [stream.format, *(event for at, rows in enumerate(drawn, 2) for event in stream.transaction(at, *rows))]
+    expected, count = [], 0
+    for rows in drawn:
+        wanted = [name for name in rows if data(TableName("db", name))]
+        first = next((name for name in rows if name in wanted or name in MARKS), "")
+        left_out = first in MARKS
+        count += left_out
+        expected.append("" if left_out else " ".join(wanted))
+    assert reading(marks, events, whole=whole) == expected
+    assert marks.transactions == check.asked == count
+
+
+STEPS = st.lists(st.sampled_from(["announce", "ours", "others", "rows", "restart"]), max_size=12)
+
+
+@given(drawn=STEPS, whole=st.booleans())
+def test_a_statement_is_left_out_from_its_sessions_announcement_to_the_servers_next_start(
+    drawn: list[str], whole: bool
+) -> None:
+    stream, number, file = _Log(), 1, 1
+    marks = Marks(TABLES, _Demands(), stored=frozenset(), earlier=lambda _: EarlierSessions())
+    births, expected, known, events, runs = FileBirths(), list[str](), False, [stream.format], list[list[SourceEvent]]()
+    for step in drawn:
+        number += 1
+        match step:
+            case "announce":
+                events += stream.transaction(number, OURS)
+                known = True
+                expected.append("")
+            case "ours" | "others":
+                events += stream.statement(number, OURS if step == "ours" else OTHERS)
+                expected.append("opposite" if step == "ours" and known else "others")
+            case "rows":
+                events += stream.transaction(number, "t")
+                expected.append("t")
+            case "restart":
+                number, file, known = number - 1, file + 1, False
+                runs.append(events)
+                stream = _Log(f"bin.{file:06}", created=1000 + file)
+                events = [stream.format]
+    runs.append(events)
+    assembler = TransactionAssembler(start(f"{UUID}:1"), data, NO_XA, births=births)
+    assembler.marks = marks
+    found = list[str]()
+    for events in runs:
+        run = run_of(events)._replace(file=events[0].file)
+        made = assembler.feed_run(run) if whole else assembled(assembler, events)
+        found += [said(transaction) for transaction in made if not transaction.moves]
+    assert found == expected
+    assert marks.statements == expected.count("opposite")
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_what_is_known_of_earlier_sessions_is_asked_once_and_unclear_ones_are_said(whole: bool) -> None:
+    stream, asked = _Log(), list[int]()
+
+    def earlier(age: int) -> EarlierSessions:
+        asked.append(age)
+        return EarlierSessions(frozenset({OURS}), frozenset({OTHERS}))
+
+    marks = Marks(TABLES, _Demands(), earlier=earlier)
+    events = [stream.format, *stream.statement(2, OURS), *stream.statement(3, OTHERS), *stream.statement(4, 9)]
+    assert reading(marks, events, whole=whole) == ["opposite", "unclear", "others"]
+    assert asked == [1000]
+
+
+def test_sessions_are_stored_with_the_place_that_they_are_announced_at() -> None:
+    stream = _Log()
+    marks = Marks(TABLES, _Demands(), stored=frozenset(), earlier=lambda _: EarlierSessions())
+    births = FileBirths(None, marks)
+    announcing = stream.transaction(2, OURS)
+    before, after = Position(UUID, stream.file, announcing[0].end_offset), announcing[-1].end_offset
+    reading(marks, [stream.format, *announcing, *stream.transaction(3, "t")], whole=False, births=births)
+    birth = births.of(before)
+    assert birth is not None
+    assert birth.announced == frozenset()
+    birth = births.of(Position(UUID, stream.file, after))
+    assert birth == FileBirth(UUID, stream.file, 1000, frozenset({Session(1, OURS)}))
+    assert birth_from_json(birth_to_json(birth)) == birth
+    again = Marks(TABLES, _Demands(), stored=birth.announced, earlier=lambda _: pytest.fail("nothing is to be asked"))
+    assert reading(again, [stream.format, *stream.statement(4, OURS)], whole=False) == ["opposite"]
+
+
+def test_progress_alone_is_no_reason_to_store_a_place() -> None:
+    stream, marks = _Log(), Marks(TABLES, _Demands())
+    here = start(f"{UUID}:1")
+    reading(marks, [stream.format, *stream.transaction(2, MARKS[0], "back_syncer_checkpoint")], whole=True)
+    # All tables of this log are in the schema of the progress.
+    assert not marks.others_after(here)
+    reading(marks, [*stream.transaction(3, "t")], whole=False)
+    assert marks.others_after(here)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_nothing_is_left_out_of_a_task_that_reads_another_server(whole: bool) -> None:
+    stream = _Log()
+    marks = Marks(TABLES, _Elsewhere())
+    with pytest.raises(DMError, match="does not read target") as raised:
+        reading(marks, [stream.format, *stream.transaction(2, MARKS[0], "t")], whole=whole)
+    assert raised.value.name == "opposite-elsewhere"
+    assert marks.transactions == 0
+
+
+@pytest.mark.parametrize(("folded", "expected"), [(True, ""), (False, "t")])
+def test_names_count_as_the_sources_server_compares_them(folded: bool, expected: str) -> None:
+    stream = _Log()
+    marks = Marks(Opposite("db", "Back").tables(folded=folded), _Demands())
+    events = [stream.format, *stream.transaction(2, "BACK_syncer_worker", "t")]
+    assert reading(marks, events, whole=True) == [expected]
+
+
+def test_a_table_that_no_task_has_made_is_said() -> None:
+    stream = _Log()
+    marks = Marks(TABLES, _Demands(), stored=frozenset(), earlier=lambda _: EarlierSessions())
+    events = [stream.format, *stream.transaction(2, "back_syncer_session")]  # its first column is an INT
+    with pytest.raises(DMError, match="no table of announced sessions"):
+        reading(marks, events, whole=False)
