@@ -34,8 +34,8 @@ from dm.mysql.sql.literal import quoted
 from dm.sourcelog.upstream.connection import Connection, fetch
 from dm.type_family import FLOATS, INTEGERS, TEXTS
 
-# Of a FLOAT, whose digits no cast of all versions keeps; a double has ten more.
-_FLOAT_ERROR = "1e-6"
+# Of a FLOAT, to which no cast of all versions leads: what its 24 bits leave of a value, half a bit.
+_FLOAT_ERROR = "6e-8"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +117,10 @@ def _same(column: Column, flavor: Flavor) -> str:
         if column.base == "char":
             stored, computed = (f"TRIM(TRAILING ' ' FROM {text})" for text in (stored, computed))
         return f"CAST({stored} AS BINARY) <=> CAST({computed} AS BINARY)"
+    made = _computed(column, value, flavor)
     if column.base == "float":
-        return f"{name} <=> {value} OR ABS({name} - {value}) <= ABS({value}) * {_FLOAT_ERROR}"
-    return f"{name} <=> {_computed(column, value, flavor)}"
+        return f"{name} <=> {made} OR ABS({name} - {made}) <= ABS({made}) * {_FLOAT_ERROR}"
+    return f"{name} <=> {made}"
 
 
 def _computed(column: Column, value: str, flavor: Flavor) -> str:
@@ -130,7 +131,8 @@ def _computed(column: Column, value: str, flavor: Flavor) -> str:
         cut = f"IF(CONCAT{value} LIKE '%:%', TRUNCATE({value}, 0), ROUND({value}))"
         return f"ROUND({value})" if dialect(flavor).rounds_fractions else cut
     if base in FLOATS:
-        return f"({value} + 0e0)"
+        double = f"({value} + 0e0)"
+        return double if column.decimals is None else f"ROUND({double}, {column.decimals})"
     if base == "decimal":
         return f"CAST({value} AS DECIMAL({length or 10}, {column.decimals or 0}))"
     if base in ("datetime", "timestamp", "time"):
