@@ -78,7 +78,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "dm broke over this statement ({what}): {statement}",
+        "dm failed to process this statement ({what}): {statement}",
         "this is a defect of dm, and the log says where; " + OTHERWISE,
     ),
     ErrorKind(
@@ -156,7 +156,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "{table} was created LIKE a temporary table, and its default character set is told neither by the statement nor"
         " by the source, which has the table no more or has changed it: {statement}",
-        "`dmctl binlog replace` with the same statement and the temporary table's CHARACTER SET and COLLATE behind its"
+        "`dmctl binlog replace` with the same statement and the temporary table's CHARACTER SET and COLLATE after its"
         " columns; or `dmctl binlog skip` if the table is gone at the source and none of its rows is wanted",
     ),
     ErrorKind(
@@ -218,7 +218,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "cannot track this DDL: {why}: {statement}",
         OTHERWISE
-        + "; `dmctl binlog-schema update` sets the structure that the table has behind it; or "
+        + "; `dmctl binlog-schema update` sets the structure that the table has after it; or "
         + START_LATER
         + ", or leave the table out with `block-allow-list`",
     ),
@@ -303,7 +303,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "{real} was renamed to {trash}, which is not migrated; the target still has {target}, and this statement "
-        "creates a new one: {statement}",
+        "creates a new table: {statement}",
         "drop or rename {target_sql} at the target and `dmctl resume-task`; " + OTHERWISE + _NO_TOOL,
     ),
     ErrorKind(

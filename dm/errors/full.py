@@ -23,7 +23,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "dump-lock-refused", 32004, "dump-unit", "upstream", "high",
         "could not lock {what} within {seconds} s for a consistent start of the dump",
-        "find what holds the lock at the source (long transactions, LOCK TABLES) and end it; the task tries again",
+        "end the sessions that hold the lock at the source (long transactions, LOCK TABLES); the task tries again",
         retryable=True,
     ),
     ErrorKind(
@@ -36,7 +36,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "dump-tables-hidden", 32918, "dump-unit", "upstream", "high",
         "the source may hide listed tables from user {user}: {what}",
-        "a server shows an account only what it has privileges on, so the dump would miss the rest. Grant it to "
+        "a server hides tables that an account has no privilege on, so the dump would miss them. Grant it to "
         "the account (`{grant}`), then `dmctl resume-task`; or stop the task, name only readable tables in "
         "`block-allow-list` (`do-dbs` and `do-tables` without patterns), and start the task again",
     ),
@@ -304,8 +304,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "load-row-replaced", 34935, "load-unit", "downstream", "high",
-        "two rows of {source_table} are one by the unique key {index} of {table}: {first} and {second}. The source has "
-        "both, and one would replace the other: the target computes the key otherwise, or the source has no such key",
+        "two rows of {source_table} have the same unique key {index} of {table}: {first} and {second}. One would "
+        "replace the first: the target computes the key differently, or the source has no such key",
         "at the target `ALTER TABLE {table} DROP INDEX {index}`, and add it without UNIQUE if it is needed; then "
         "resume the task. check-task names what a computed key depends on",
     ),

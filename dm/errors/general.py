@@ -27,7 +27,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "login-unsafe", 10902, "database", "not-set", "high",
-        "{role} {address} can't be told the password of user {user}: {what}",
+        "the password of user {user} can't be sent to {role} {address}: {what}",
         "{way}",
     ),
     ErrorKind(

@@ -28,7 +28,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "medium",
         "task {task} loads no table beside its stream",
-        "`dmctl query-status {task}` shows what it does",
+        "`dmctl query-status {task}` shows its state",
     ),
     ErrorKind(
         "joining-too-late",

@@ -94,7 +94,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "the target has no progress of task {task} on source {source}, which has run before",
-        "nothing says where to continue, and the source's end would leave out what lies between: put the tables of the "
+        "nothing says where to continue, and starting at the source's end would skip changes: put the tables of the "
         "task in `meta-schema` back and `dmctl resume-task`; or `dmctl stop-task`, give the position that the rows at "
         "the target have in `meta`, with `task-mode: incremental`, and start the task (`--remove-meta` if `meta` "
         "has had this position before); or stop the task, drop the target tables, and load again (`dmctl start-task "

@@ -37,7 +37,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "upstream",
         "high",
-        "the answer of the source is not a binlog stream: {what}",
+        "the source's answer is not a binlog stream: {what}",
         "the relay reconnects by itself; if it happens again, check the network to the source",
         retryable=True,
     ),
@@ -105,7 +105,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "upstream",
         "high",
-        "GTIDs don't tell what of server {now} follows {ours}: {why}",
+        "GTIDs don't tell where server {now} continues after {ours}: {why}",
         "go on from the server that was read before; if that is gone, start the task again with `--remove-meta`: with "
         "a new full load, or with `task-mode: incremental` and `meta` at a place of the new server",
     ),
@@ -358,7 +358,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "upstream",
         "high",
-        "the source announces binlog file {file!r} behind {before!r}: {what}",
+        "the source announces binlog file {file!r} after {before!r}: {what}",
         "check that host and port belong to a MySQL or MariaDB server",
     ),
     ErrorKind(

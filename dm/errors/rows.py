@@ -163,7 +163,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "two rows of the source are one by the unique key {index} of {table}, which the target computes",
+        "two rows of the source have the same unique key {index} of {table}, which the target computes",
         "a session of the source with another time_zone or sql_mode than its server has computed another key;"
         " check-task names what such keys depend on. Where all applications of the source set one time_zone, write it"
         " as `application-time-zone` of the source under `mysql-instances` in the task file. Else at the target `ALTER"

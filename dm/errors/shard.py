@@ -10,7 +10,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "medium",
         "source {source} waits for its turn (`merge-order`), and nothing was heard of {sources} for {seconds} s",
-        "see with `dmctl query-status` what {sources} does, and resume it; this source goes on by itself then. To do"
+        "`dmctl query-status` shows the state of {sources}; resume it, then this source continues by itself. To do"
         " without it: start the task with a file that does not name it, or with `merge-order-silent: continue`",
         retryable=True,
     ),

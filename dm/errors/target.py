@@ -10,7 +10,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "medium",
         "the target rolled a transaction back: {reason}",
-        "the task tries again by itself; if this persists, find what else writes to these tables at the target",
+        "the task tries again by itself; if this persists, find other writers to these tables at the target",
         retryable=True,
     ),
     ErrorKind(
@@ -91,7 +91,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "medium",
         "the target did not finish the running transactions within {seconds} s",
-        "find what blocks them with SHOW PROCESSLIST at the target; the task tries again by itself",
+        "find the blocking session with SHOW PROCESSLIST at the target; the task tries again by itself",
         retryable=True,
     ),
 )

@@ -52,7 +52,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "feed-without-relay", 32971, "dump-unit", "internal", "medium",
         "{directory} has no relay files",
-        "name the directory of one source's relay (`path`): the one with server-uuid.index",
+        "name the directory of a source's relay (`path`), which holds server-uuid.index",
     ),
     ErrorKind(
         "feed-option", 32972, "dump-unit", "internal", "medium",
@@ -61,20 +61,20 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "feed-ddl", 32973, "dump-unit", "upstream", "medium",
-        "the feed ends at {place}: behind it the table has other columns or rows: {statement}",
-        "everything before it is delivered. Begin a new query behind it, with a new checkpoint location, `start` "
-        "{behind} and the table's new structure",
+        "the feed ends at {place}: after it the table has other columns or rows: {statement}",
+        "everything before it is delivered. Begin a new query after it, with a new checkpoint location, `start` "
+        "{after} and the table's new structure",
     ),
     ErrorKind(
         "feed-partial-image", 32974, "dump-unit", "upstream", "medium",
         "a row image of {table} lacks column {column}",
         "everything before it is delivered. `SET GLOBAL binlog_row_image = FULL` at the source, and begin a new query "
-        "behind such rows",
+        "after such rows",
     ),
     ErrorKind(
         "feed-xa", 32975, "dump-unit", "upstream", "medium",
         "the XA transaction {xid} was prepared or decided apart from its rows, at {place}: the feed does not follow it",
-        "everything before it is delivered. Begin a new query behind its end, with a new checkpoint location",
+        "everything before it is delivered. Begin a new query after its end, with a new checkpoint location",
     ),
     ErrorKind(
         "feed-relay-short", 32976, "dump-unit", "internal", "medium",
@@ -83,24 +83,24 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "feed-source-switched", 32977, "dump-unit", "upstream", "medium",
-        "the relay goes on with server {now}, it was {before}: the feed can't tell what the new server repeats",
+        "the relay switched from server {before} to {now}: the feed can't tell which changes the new server repeats",
         "everything before it is delivered. Begin a new query with a new checkpoint location, and a place of the new "
         "server as `start`",
     ),
     ErrorKind(
         "flashback-without-relay", 48951, "dmctl", "internal", "medium",
         "there is no relay of source {source} here",
-        "`dmctl start-relay -s {source}` stores the source's binlog from then on; what it did before can't be taken "
+        "`dmctl start-relay -s {source}` stores the source's binlog from then on; earlier changes can't be taken "
         "back",
     ),
     ErrorKind(
         "flashback-without-checkpoint", 48952, "dmctl", "internal", "medium",
-        "task {task} has no checkpoint of source {source}: nothing tells what the target has",
-        "ask when its syncer has run: `dmctl query-status {task}`",
+        "task {task} has no checkpoint of source {source}, so the state of the target is unknown",
+        "try again after its syncer has run: `dmctl query-status {task}`",
     ),
     ErrorKind(
         "flashback-ahead", 48953, "dmctl", "internal", "medium",
-        "the stretch ends at {place}, and what the target has is known up to {checkpoint}",
+        "the stretch ends at {place}, but the target's state is known only up to {checkpoint}",
         "leave --to out, or wait for the next checkpoint (`checkpoint-flush-interval`; `dmctl stop-task` stores one)",
     ),
     ErrorKind(
@@ -115,9 +115,9 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "flashback-ddl", 48956, "dmctl", "internal", "medium",
-        "rows of {tables} can't be taken back: behind them, at {place}, the source executed: {statement}",
-        "begin behind it (--from {behind}), or name the other tables with --tables. What it did to rows and columns "
-        "only a backup has",
+        "rows of {tables} can't be taken back: after them, at {place}, the source executed: {statement}",
+        "begin after it (--from {after}), or name the other tables with --tables. Rows and columns that it removed are "
+        "only in a backup",
     ),
     ErrorKind(
         "flashback-partial-image", 48957, "dmctl", "upstream", "medium",
@@ -141,8 +141,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "flashback-of-several-sources", 48960, "dmctl", "internal", "medium",
-        "a place of one binlog is no place of the others: task {task} has the sources {sources}",
-        "name one source with -s, or give times",
+        "a place in one source's binlog means nothing in the others: task {task} has the sources {sources}",
+        "name a single source with -s, or give times",
     ),
     ErrorKind(
         "flashback-without-sync", 48961, "dmctl", "internal", "medium",

@@ -64,7 +64,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "task-differs", 46015, "scheduler", "internal", "medium",
-        "task {task} runs on source {sources} and would be another one: {keys}",
+        "task {task} runs on source {sources}, and the file differs from the running task's: {keys}",
         "a task has one file: give this one another name; or `dmctl stop-task {task}`, and start it with this file on "
         "all of its sources",
     ),
@@ -146,8 +146,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "request-too-large", 40950, "dm-worker", "internal", "medium",
-        "a request to dm-worker may have {most} MiB, and this one has more",
-        "source and task files are smaller by far: see what was given as one",
+        "a request to dm-worker may have at most {most} MiB, and this request has more",
+        "source and task files are far smaller: check which file was given",
     ),
     ErrorKind(
         "home-unusable", 40930, "config", "internal", "medium",
@@ -187,7 +187,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "listener-not-trusted", 48932, "dmctl", "internal", "high",
-        "at {address} listens {who}, and not a dm-worker of this user: nothing was sent there",
+        "{who} listens at {address}, and not a dm-worker of this user: nothing was sent there",
         "see whether your dm-worker runs, and at which port; if that of another user is meant, name the user in "
         "DM_ADDR_USER",
     ),
@@ -208,8 +208,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "forgotten-unknown", 48936, "dmctl", "internal", "medium",
-        "nothing that is forgotten is called {what}; there are: {there}",
-        "`dmctl forgotten list` has the names; what a known source or task needs is not among them",
+        "there are no forgotten remains named {what}; there are: {there}",
+        "`dmctl forgotten list` has the names; files and progress of known sources and tasks are not listed",
     ),
     ErrorKind(
         "forgotten-ambiguous", 48937, "dmctl", "internal", "medium",
@@ -227,7 +227,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "config",
         "not-set",
         "medium",
-        "{place} is no place to end at",
+        "{place} is not a place in a binlog",
         "write a file and an offset (mysql-bin.000003:154), a GTID set of the source, or a time "
         "('2026-11-21 10:00:00', in the source's time zone unless it names another)",
     ),
@@ -246,7 +246,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "config",
         "internal",
         "medium",
-        "a place of one binlog is no place of the others: task {task} has the sources {sources}",
+        "a place in one source's binlog means nothing in the others: task {task} has the sources {sources}",
         "start the sources one by one with -s, each with a place of its own, or give a time",
     ),
     ErrorKind(
@@ -256,7 +256,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "medium",
         "the task can't end at {place}: everything up to {checkpoint} is applied, or may be",
-        "give a place at or behind that one. To bring a target to an earlier state, load it anew: with --remove-meta, "
+        "give that place or a later one. To bring a target to an earlier state, load it anew: with --remove-meta, "
         "into empty tables",
     ),
     ErrorKind(

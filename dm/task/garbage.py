@@ -1,13 +1,13 @@
-"""How often the garbage collector of a unit host looks for cycles: by the clock, and never among what was there first.
+"""Sets how often the garbage collector of a unit host looks for cycles.
 
-Rows and events are tuples and bytes without cycles, which their reference counts free. But Python counts containers,
-not cycles: a collection comes after 700 that are not free yet, looks at all of them, and those that survive two of them
-count for the next full one, which looks at every object of the process. In a backlog there are hundreds of thousands on
-their way, and each was looked at several times before it was freed: a fifth of the work on a row.
+Problem: rows and events are tuples and bytes without cycles, which reference counts free. But Python's collector counts
+containers, not cycles. It runs after 700 new containers, and objects that survive two runs count towards the next full
+run, which visits every object of the process. A backlog has hundreds of thousands of rows on their way, each visited
+several times before it was freed: a fifth of the work on a row.
 
-So what the imports left is put aside for good, and as long as less than a million containers are there that were not
-before, the collector rests. What only a cycle holds (an error and its frames, say) is found by the clock instead: every
-half minute the young are looked at, every tenth time what survived that, and every hundredth time everything.
+So objects left by the imports are frozen, and the collector rests while there are less than a million new containers.
+Garbage that only a cycle holds (an error and its frames, say) is collected by the clock: the young generation every
+half minute, the next one every tenth time, everything every hundredth time.
 """
 
 from __future__ import annotations

@@ -2,27 +2,15 @@
 
 One process per relay, syncer and validator, per `diff` and `flashback`, per source whose tables join a running task;
 and one per task for all its dumps and loads, so that a task has one Spark session.
-The daemon speaks to it over stdin and stdout (dm/task/message.py) and to nobody else does it listen.
+It talks only to the daemon, over stdin and stdout (dm/task/message.py).
 
-It must never outlive the daemon: two processes that write one relay directory would be one too many. Two things see
-to that. Its stdin ends when the daemon does, which stops every unit in order; and the kernel kills it when the
-daemon's thread that started it ends (PR_SET_PDEATHSIG, prctl(2)), which also holds when the units are too busy to
-stop. The kernel's signal is set by the child itself after exec, so a daemon that died before that is noticed by
-comparing the parent's process id.
+It must never outlive the daemon, or two processes would write one relay directory. Its stdin ends with the daemon,
+which stops every unit in order. If the units are too busy to stop, the kernel kills the host when the daemon's thread
+that started it ends (PR_SET_PDEATHSIG, prctl(2)). The child sets this signal after exec, so it also compares its
+parent's process id, to notice a daemon that died earlier.
 
 Only events go to the pipe that was stdout: it is moved to another descriptor at once, and descriptor 1 becomes
 stderr, so that a library that prints, or a JVM that inherits the descriptors, can't break the protocol.
-
-What a unit's host keeps of memory that was freed: little, so that the process stays as small as what it holds.
-
-The GNU C library gives each of the first threads that allocate a heap of its own (eight for each processor), and from
-one heap nothing is taken for another: with twenty threads that take turns, what all of them needed at some time adds
-up. And each large piece that is freed raises the size up to which the next ones come from such a heap, where a small
-one after it keeps all of it from going back to the system. A tenth of `memory-quota` and more was held that way, used
-by nobody.
-
-Nearly all allocations happen under the interpreter's lock, so two heaps are no fewer than enough. Another C library
-does without these settings, and without what they undo.
 """
 
 from __future__ import annotations
@@ -301,7 +289,17 @@ _LARGE: Final = 128 << 10
 
 
 def settle() -> None:
-    """Set the heap of this process; called once, before there are threads."""
+    """Set the heap of this process; called once, before there are threads.
+
+    The GNU C library gives each of the first threads that allocate a heap of its own (eight for each processor), and
+    heaps don't share free memory: with twenty threads that take turns, the peaks of all of them add up. Also, each
+    large piece that is freed raises the size up to which later pieces come from such a heap, and there a small piece
+    after it keeps all of it from returning to the system. More than a tenth of `memory-quota` was held that way,
+    unused.
+
+    Nearly all allocations happen under the interpreter's lock, so two heaps are enough. Another C library lacks these
+    settings and does not need them.
+    """
     library = ctypes.CDLL(None)
     if hasattr(library, "mallopt"):
         library.mallopt(_M_ARENA_MAX, _HEAPS)

@@ -1,8 +1,8 @@
 """The daemon's end of a unit host process: start it, talk to it, learn that it died.
 
-Nothing here blocks the caller: lines to the host are written by a thread (a stopped host reads nothing, and a pipe
-holds only 64 KiB), lines from it are read by another, which hands every event to `deliver`. The last event of a host
-is always `HostEnded`, also when the process was killed, so that its runs are never waited for in vain.
+Nothing here blocks the caller. A thread writes lines to the host (a stopped host reads nothing, and a pipe holds only
+64 KiB); another reads the host's lines and hands every event to `deliver`. The last event is always `HostEnded`, even
+if the process was killed, so nothing waits for its runs in vain.
 
 `start` must be called from a thread that lives as long as the daemon: the kernel ties the host's life to the thread
 that forked it (prctl(2), PR_SET_PDEATHSIG).

@@ -1,12 +1,4 @@
-"""Logs of the daemon and of the unit processes: one JSON object a line, on stderr, which the daemon sends to a file.
-
-The file that a process logs to, and its rotation.
-
-A process of dm writes its log to stderr, and whoever starts it makes that a file. A library below prints there too.
-Hence the process itself rotates: it renames the file and puts the new one in the place of its descriptors, and no line
-is lost, whoever writes it. A child that has inherited the descriptors, such as Spark's JVM, goes on in the file that
-got a number. Where stderr is something else (a terminal, a service manager's pipe) nothing is rotated.
-"""
+"""Logs of the daemon and of the unit processes: one JSON object a line, on stderr, which the daemon sends to a file."""
 
 from __future__ import annotations
 
@@ -40,7 +32,13 @@ DEFAULTS: Final = LogSettings()
 
 
 class LogFile:
-    """A stream for log lines that drops what it has no room for: nobody's work may end because of its log."""
+    """A stream for log lines that drops what it has no room for: nobody's work may end because of its log.
+
+    A process writes its log to stderr, which its parent has redirected to a file; libraries below print there, too. So
+    the process itself rotates: it renames the file and points its descriptors to a new one, and no line is lost. A
+    child that has inherited the descriptors, such as Spark's JVM, continues in the renamed file. If stderr is not a
+    file (a terminal, a service manager's pipe), nothing is rotated.
+    """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

@@ -1,6 +1,6 @@
 """`dmctl binlog` for a subtask that does not run: its progress at the target is changed directly.
 
-Nobody else changes it meanwhile: the control lane's lock is held, and whoever starts a run takes it away first.
+Nothing else changes it meanwhile: the control lane's lock is held, and a new run takes that lock away first.
 """
 
 from __future__ import annotations

@@ -1,11 +1,4 @@
-"""What stored progress says of a subtask before it runs.
-
-Where a subtask is when it was stopped: what a cut-over goes by, and what a task in the other direction begins with.
-
-These are two places in two binlogs. The checkpoint is the place in the source's: everything before it is at the target.
-The end of the target's own binlog, read now that nothing of the task is applied any more, is where the way back begins:
-what applications write to the target from now on stands after it.
-"""
+"""What stored progress says of a subtask before it runs."""
 
 from __future__ import annotations
 
@@ -184,7 +177,12 @@ class StoredProgress:
 
 @dataclass(frozen=True, slots=True)
 class FinalPlace:
-    """A subtask's place in both binlogs."""
+    """A subtask's place in both binlogs.
+
+    These are two places in two binlogs. The checkpoint is a place in the source's binlog: everything before it is at
+    the target. The end of the target's own binlog is read when the task applies nothing more. There the way back
+    begins: applications write to the target only after it.
+    """
 
     checkpoint: Position | None = None  # None: it has none
     bound: Position | None = None  # what may be applied beyond it, where a run was killed

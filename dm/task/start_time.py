@@ -1,8 +1,8 @@
 """`start-task --start-time`: the place in the binlog where a time begins, as the task's checkpoint.
 
-It goes before everything that a task could otherwise begin with: the stored checkpoint, and `meta` of the file. The
-relay is asked first, because it may hold what the source has purged; only where its files begin later than the time,
-or end earlier, is the source asked. A time before everything there is means the beginning.
+It takes precedence over the stored checkpoint and over `meta` of the file. The relay is searched first, because it may
+hold files that the source has purged. The source is searched only if the relay's files begin after the time or end
+before it. A time before the oldest event means the beginning.
 """
 
 from __future__ import annotations

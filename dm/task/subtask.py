@@ -1,14 +1,14 @@
 """The life of a subtask (and of a relay): which unit runs, in which stage, and who may change that.
 
-What a person wants (the intent) and what is the case (the stage) are kept apart, because they differ all the time: a
-subtask meant to run rests on an error until auto-resume tries again; one meant to rest still has to come to a stop.
-Only a person's verbs change the intent, only events change the stage, and auto-resume acts on a subtask whose intent
-is `running`, never else: so a person's pause always wins, also over an attempt that is already scheduled, and also
-when the subtask was resting on an error (DM lost that race once: dm#1729).
+The intent (what a person wants) and the stage (the present state) are separate, because they often differ: a subtask
+that should run rests on an error until auto-resume tries again; a subtask that should rest has yet to stop. Only a
+person's verbs change the intent, and only events change the stage. Auto-resume acts only if the intent is `running`. So
+a person's pause always wins, even over a scheduled attempt and while the subtask rests on an error (DM lost that race
+once: dm#1729).
 
-The machine holds no thread, no process and no clock of its own. It tells a `Runner` what to start and to halt, and is
-told what happened, each time with the number of the run meant. A run that was given up has another number, so late
-news of it changes nothing. Everything is called from one thread, the supervisor's.
+The machine holds no thread, no process and no clock of its own. It tells a `Runner` what to start and to halt, and
+events tell it what happened, each with the number of its run. Late events of an abandoned run have another number and
+change nothing. Everything is called from one thread, the supervisor's.
 
 A verb is stored first, then executed. If it can't be stored (a full disk), it fails and nothing has changed. An event
 can't be refused: it is handled at once. If it can't be stored, each tick tries again, and the status shows it
@@ -16,7 +16,7 @@ meanwhile.
 
 Stages: New -> Running -> Paused / Finished / Stopped; Pausing and Stopping last until the unit has come to rest.
 Units run in the order of the task-mode; where to begin is asked from what is stored (`Runner.locate`), never
-remembered, since the stored progress is the only thing that a crash can't make a lie.
+remembered, since only stored progress is still true after a crash.
 """
 
 from __future__ import annotations

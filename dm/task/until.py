@@ -1,8 +1,8 @@
 """`start-task --until`: what a person wrote, as a place of the source, and whether the task can still end there.
 
 The place is compared with where the task begins: its checkpoint, or `--start-time`, or `meta`, or the source's present
-end. What earlier runs did beyond the checkpoint only the run itself can see; it refuses then
-(`dm.sourcelog.stream.until`).
+end. Only the run itself can see what earlier runs applied after the checkpoint; if the place lies before that, the run
+refuses (`dm.sourcelog.stream.until`).
 """
 
 from __future__ import annotations

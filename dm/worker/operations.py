@@ -15,9 +15,10 @@ from dm.task.payload import validator_hold
 from dm.verbs.declaration import ConfigFile, Verb
 from dm.worker.configuration import ConfigReader, syncs
 from dm.worker.errands import Errands
+from dm.worker.inventory import Source, Task
 from dm.worker.loop import Loop
 from dm.worker.registry import SubtaskRecord
-from dm.worker.supervisor import Source, Supervisor, Task
+from dm.worker.supervisor import Supervisor
 from dm.worker.verbs.binlog import BinlogVerbs
 from dm.worker.verbs.config import ConfigVerbs
 from dm.worker.verbs.errands import ErrandVerbs, ReplayVerbs

@@ -1,21 +1,17 @@
 """Sources, tasks and their subtasks as they run: what a verb or an event means for all of them together.
 
-All methods run on the loop's thread (dm/worker/loop.py). What a single subtask does is decided in dm/task/subtask.py;
-here are the things that concern more than one: which relays must run and who waits for them, and what stays in the
-registry.
+All methods run on the loop's thread (dm/worker/loop.py). dm/task/subtask.py decides what a single subtask does. This
+module decides what concerns several: which relays must run, which runs wait for them, and what the registry keeps.
 
-A source's relay runs when a person asked for it; where nobody has said anything, when its file says so. It also runs
-when a task with a full load needs it, whatever a person has said:
-then the binlog has to be pulled from before the dump starts, else the source could purge it while the dump runs. So a
-dump begins only once the relay is receiving.
+A relay runs if a person asked for it, or, without such a request, if the source's file enables it. It also runs while a
+task with a full load needs it, even against a person's wish: the binlog must be pulled from before the dump starts, or
+the source could purge it during the dump. So a dump begins only when the relay receives.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -28,9 +24,9 @@ from dm.task.backoff import Backoff
 from dm.task.payload import RelayPayload, UnitPayload, join_directory, validator_hold
 from dm.task.subtask import JOIN_UNITS, RELAY_UNITS, UNITS_OF_MODE, Intent, Subtask
 from dm.unit import JSON, UnitName
-from dm.verbs.declaration import ConfigFile
 from dm.worker.home import Home
 from dm.worker.hosts import Hosts, spark_host
+from dm.worker.inventory import Inventory, Source, Task
 from dm.worker.job import Job
 from dm.worker.joins import Joins
 from dm.worker.registry import Registry, RelayIntent, SubtaskRecord
@@ -39,28 +35,8 @@ from dm.worker.validators import Validators
 Locate = Callable[[SubtaskConfig], UnitName | None]
 
 
-@dataclass
-class Source:
-    """An upstream server as it is known here."""
-
-    file: ConfigFile
-    config: SourceConfig | DMError  # the error when a file that was stored can't be understood any more
-    relay_asked: bool | None = None  # by start-relay, not by stop-relay; None: its file decides
-    relay_intent: RelayIntent = "running"
-    relay: Job | None = None
-
-
-@dataclass
-class Task:
-    """A task and its subtasks by source."""
-
-    file: ConfigFile
-    config: TaskConfig | DMError
-    jobs: dict[str, Job] = field(default_factory=dict)
-
-
-class Supervisor:
-    """The state of one daemon."""
+class Supervisor(Inventory):
+    """Starts, stops and keeps the subtasks and relays of one daemon."""
 
     def __init__(
         self,
@@ -71,83 +47,15 @@ class Supervisor:
         clock: Clock,
         first_unit: Locate,
     ) -> None:
-        self.home = home
+        super().__init__(home)
         self.registry = registry
         self.hosts = hosts
         self.clock = clock
-        self.sources: dict[str, Source] = {}
-        self.tasks: dict[str, Task] = {}
         self._post = post
         self.first_unit = first_unit
         self.joins = Joins(self._join_job)
         self._log = structlog.get_logger()
         self.validators = Validators(self)
-
-    # what there is
-
-    def source(self, name: str) -> Source:
-        """The source of this name."""
-        if name not in self.sources:
-            known = ", ".join(sorted(self.sources)) or "none"
-            raise DMError("source-unknown", source=f"{name} (known are: {known})")
-        return self.sources[name]
-
-    def task(self, name: str) -> Task:
-        """The task of this name."""
-        if name not in self.tasks:
-            raise DMError("task-unknown", task=name)
-        return self.tasks[name]
-
-    def jobs(self, task: str, sources: Sequence[str]) -> list[Job]:
-        """The task's subtasks on these sources; on all of its sources when none is named."""
-        found = self.task(task).jobs
-        for source in sources:
-            if source not in found:
-                raise DMError("task-not-on-source", task=task, source=source, sources=", ".join(found))
-        return [found[source] for source in sources or found]
-
-    def task_job(self, task: str, source: str) -> Job | None:
-        """The subtask of a task on a source."""
-        found = self.tasks.get(task)
-        return None if found is None else found.jobs.get(source)
-
-    def subtask_config(self, task: str, source: str) -> SubtaskConfig:
-        """A task on a source, with all names resolved; raises DMError."""
-        config = self.task(task).config
-        if isinstance(config, DMError):
-            raise config
-        return config.subtask(source, self.source_configs())
-
-    def source_config(self, source: str) -> SourceConfig | DMError:
-        """A source's file, or what is wrong with it."""
-        return self.sources[source].config
-
-    def relay_runs(self, source: str) -> bool:
-        """Whether a relay pulls the source's binlog."""
-        return self.sources[source].relay is not None
-
-    def source_configs(self) -> dict[str, SourceConfig]:
-        """The sources whose files are understood."""
-        return {name: one.config for name, one in self.sources.items() if isinstance(one.config, SourceConfig)}
-
-    def relay_directory(self, name: str, source: Source | None = None) -> Path:
-        """Where a source's relay files are; in a directory that its file names, each source has a part of its own."""
-        source = source or self.sources[name]
-        if isinstance(source.config, SourceConfig) and source.config.relay_dir:
-            return Path(source.file.directory) / source.config.relay_dir / name
-        return self.home.relay(name)
-
-    def hold_files(self, name: str, source: Source) -> None:
-        """Have the tasks on a source hold its relay files where it will have them; raises DMError."""
-        for task in self.tasks_of(name):
-            if _syncs(self.tasks[task].jobs[name]):
-                Hold(self.relay_directory(name, source), task).create()
-                if self.validators.get(task, name) is not None:
-                    Hold(self.relay_directory(name, source), validator_hold(task)).create()
-
-    def tasks_of(self, source: str) -> list[str]:
-        """The tasks that have a subtask on the source."""
-        return [name for name, task in self.tasks.items() if source in task.jobs]
 
     # from the registry, at start
 
@@ -208,6 +116,14 @@ class Supervisor:
         if source.relay is not None:
             source.relay.subtask.stop()
         del self.sources[name]
+
+    def hold_files(self, name: str, source: Source) -> None:
+        """Have the tasks on a source hold its relay files where it will have them; raises DMError."""
+        for task in self.tasks_of(name):
+            if _syncs(self.tasks[task].jobs[name]):
+                Hold(self.relay_directory(name, source), task).create()
+                if self.validators.get(task, name) is not None:
+                    Hold(self.relay_directory(name, source), validator_hold(task)).create()
 
     def set_relay(self, name: str, *, asked: bool, intent: RelayIntent) -> None:
         """Note what a person wants of a relay, and do it."""

@@ -1,21 +1,16 @@
-"""The work of the Spark tasks of a comparison: one chunk of one table on all sides.
+"""Compares one chunk of a table on all sides; a Spark task each.
 
-The servers compute a checksum of the chunk each: of its rows in order, where there is one source and both are read in
-the order of the key, else a sum. Where the sources' is not the target's, they compute the sums of buckets, chosen by
-the hash of the key, so that both versions of a row are in one; only the rows of buckets that differ are read. So a
-changed row costs two more scans of its chunk, where halving would cost one for each halving.
+Each server computes a checksum of the chunk. With one source whose rows are read in the order of the target's key, it
+covers the rows in order; otherwise it is a sum. If the checksums differ, the servers compute sums per bucket, a bucket
+being chosen by the hash of the key, so all versions of a row are in the same bucket. Only the rows of buckets that
+differ are read. A changed row thus costs two more scans of its chunk; halving would cost a scan per halving.
 
-Where only a client can compute the checksums (JSON between two flavours, a row too long for the server), the rows of
-the chunk are read for them, and none is kept.
+Some checksums only a client can compute (JSON between two flavours, a row too long for the server). Then the task reads
+the chunk's rows and keeps none.
 
-Rows that are kept to be compared one by one take a bounded part of the memory: they are read slice by slice
-(`dm.tools.diff.table`). The slices of a chunk with many differences are chunks of their own for whoever gives out the
-work, so that what one finds is bounded, too.
-
-A comparison waits while a server has other work: before each chunk, and never in the middle of one.
-
-The measure is Threads_running, as pt-table-checksum has it: sessions that execute something at this moment, those of
-the comparison among them. It follows at once when a server gets slow, whatever the reason.
+Rows that are compared one by one take a bounded part of the memory: they are read slice by slice
+(`dm.tools.diff.table`). The slices of a chunk with many differences become chunks of their own, so a single task's
+findings are bounded, too.
 """
 
 from __future__ import annotations
@@ -305,6 +300,9 @@ def wait_for_rest(connections: Iterable[Connection], most: int, sleep: Callable[
     """Wait until none of the servers has more than `most` running threads; gives the seconds that it took.
 
     The task's process is ended with its job, so nothing needs to wake it.
+
+    The measure is Threads_running, as pt-table-checksum has it: sessions that execute something at this moment, those
+    of the comparison among them. It follows at once when a server gets slow, whatever the reason.
     """
     waited = 0.0
     for connection in connections:

@@ -1,13 +1,12 @@
-"""Which chunks an unfinished comparison has found equal: lines of a file, so that another run may go on from there.
+"""The chunks that an unfinished comparison has found equal, as lines of a file, so that another run may continue.
 
-A chunk is known by the addresses of the servers and the queries that compare it. So after a change of the options, of a
-structure or of a chunk's bounds it is another chunk, and is compared. What the lines say was so at that time; a person
-asks for going on, nothing does it by itself.
+A chunk is identified by the servers' addresses and the queries that compare it. After a change of the options, a
+structure or the chunk's bounds it is a different chunk, and is compared again. The lines state what was true when they
+were written, so a run continues from them only if a person asks for it.
 
-Each comparison has a file of its own, under a name that says what was asked, and holds its lock as long as it runs.
-Files of that name without a holder are what unfinished comparisons have left: the next one that is asked the same takes
-them over, or removes them if it is not to go on. The others stay, the newest of them. The file goes when its comparison
-has come to its end.
+Each comparison has its own file, named by what was asked, and holds the file's lock while it runs. Files of that name
+without a holder come from unfinished comparisons: the next run with the same options takes them over, or removes them
+if it is not to continue. The newest other files are kept. A file is removed when its comparison has finished.
 """
 
 from __future__ import annotations

@@ -6,20 +6,19 @@
     row of another table      counted: DELETE by the hash of its text, as the comparison computes it, so that exactly
                               one of several equal rows goes; and INSERT
 
-A target that computes values in the session that writes a row computes them at UTC here. Where the source's server is
-elsewhere, such a row gets no statement, but the reason.
+If the target computes values in the session that writes a row, it computes them at UTC here. If the source's server has
+another zone, such a row gets the reason instead of a statement.
 
-Columns that are not compared keep what they have: those that only the target has, and those that a person has left out
-(`--ignore-columns`). What can't be exact then gets no statement, but the reason: a row that is only at a source, where
-the sources have values for columns that were not read; and any row without a key.
+Columns that are not compared keep their values: those that only the target has, and those that a person has left out
+(`--ignore-columns`). Rows that can't be restored exactly then get the reason instead of a statement: a row that is only
+at a source which has values in columns that were not read, and any row without a key.
 
-Values of unique keys may have changed places, and no order of UPDATEs gives them back. So where the target has unique
-keys besides the primary one, and rows are compared whole, rows are written by REPLACE. Whoever loses a value by that is
-among the differences, and written, too. With `--where` it may not be: there REPLACE is never written, and a collision
-stops the statement. foreign_key_checks = 0 of the session keeps rows that refer to a replaced one.
+Values of unique keys may have changed places, and no order of UPDATEs restores them. So if the target has unique keys
+besides the primary key, and rows are compared whole, rows are written by REPLACE. A row that REPLACE removes is itself
+among the differences, and is written, too. With `--where` it may not be, so REPLACE is never written, and a collision
+stops the statement. The session sets foreign_key_checks = 0, which keeps rows that refer to a replaced row.
 
-All deletions of some rows come before the rest, since a row that is too much may hold a unique value that a row which
-is missing needs.
+Deletions come first: a surplus row may hold a unique value that a missing row needs.
 """
 
 from __future__ import annotations

@@ -1,18 +1,4 @@
-"""What is compared: the tables of the target with those that are routed into them, their structures, their chunks.
-
-How the shards of an optimistic merge may differ from their target's table: no difference, but worth a line.
-
-Problem: in optimistic mode each shard is altered at its own pace, and the target's table accepts the rows of all of
-them as they are. So while shards differ, each of them differs from the target, and nothing is wrong.
-
-Allowed is what `dm.syncer.shards.optimistic_policy` leads to, and nothing else: a column that other shards have, a type
-that holds all values of the shard's, NULL, the default that rows without a column need, an index that is no key and
-that not all shards have, comments of other shards, and any order of columns. The target is then compared with the shard
-as if it had these as the shard has them.
-
-Values of a column that a shard lacks are not compared, in rows of any shard: the target has them in one table, and
-those of rows that came without the column are the target's own.
-"""
+"""Plans a comparison: the target's tables with the source tables routed into them, their structures, their chunks."""
 
 from __future__ import annotations
 
@@ -290,7 +276,19 @@ class ShardView:
 def as_shard_sees(
     shard: tuple[Structure, TableSchema], target: tuple[Structure, TableSchema], shards: Sequence[Structure]
 ) -> ShardView:
-    """The target's table with all that a shard may differ in as the shard has it; `shards` are those of all sources."""
+    """The target's table with all that a shard may differ in as the shard has it; `shards` are those of all sources.
+
+    In optimistic mode each shard is altered at its own pace, and the target's table accepts the rows of all. So while
+    shards differ, each differs from the target, and nothing is wrong.
+
+    Only what the optimistic mode (`dm.syncer.shards.optimistic_gate`) produces is allowed: a column that other shards
+    have, a wider type that holds all values of the shard's, NULL, the default that rows without a column need, an index
+    that is not unique and that not all shards have, comments of other shards, and any order of columns. The target is
+    compared as if it had these as the shard has them.
+
+    Values of a column that a shard lacks are not compared in any shard's rows: the target has all rows in one table,
+    and rows that came without the column have the target's own values.
+    """
     (ours, schema), (theirs, target_schema) = shard, target
     allowed = list[str]()
     there = {column.name: column for column in theirs.columns}

@@ -1,13 +1,4 @@
-"""What a comparison has found, as JSON.
-
-What was found different, over several looks: rows of chunks, and structures of tables.
-
-While a syncer applies changes, a look sees rows that only are on their way. Between two looks the target is waited for,
-until it is past what the sources had at the one before. So what differs at both in the same way is different, or it has
-changed and changed back: a flag that is set and cleared, a row without a key of which an equal one comes and goes. Two
-looks can't tell. Where the sources' binlogs have not moved since the target was waited for, nothing is on its way, and
-that look says it all. Where they have, it has to be seen in the same way four times in a row.
-"""
+"""What a comparison has found, as JSON."""
 
 from __future__ import annotations
 
@@ -139,7 +130,15 @@ class Found:
 
 
 class Suspects(Generic[Place, Told]):
-    """What differed at the last look, by what it was, and what of it is different."""
+    """What differed at the last look, by what it was, and what of it is different.
+
+    While a syncer applies changes, a look also sees rows that are on their way. Between two looks the comparison waits
+    until the target is past the sources' position at the first look. A row that differs in the same way at both looks
+    is different, or it has changed and changed back: a flag that is set and cleared, a keyless row of which an equal
+    one comes and goes. Two looks can't tell these apart. If the sources' binlogs have not moved since the wait, nothing
+    is on its way and that look decides. If they have, a row counts as different once it is seen in the same way four
+    times in a row.
+    """
 
     def __init__(self, first: Mapping[Place, Mapping[str, Told]]) -> None:
         self._looks = {place: dict.fromkeys(found, 1) for place, found in first.items()}

@@ -1,11 +1,9 @@
-"""As of which moment the servers are read (`dmctl diff --snapshot`).
+"""The moment as of which the servers are read (`dmctl diff --snapshot`).
 
-`now` makes all queries of a chunk see one moment of a server: its checksum, the checksums of its buckets, and the rows
-that are shown. MySQL and MariaDB have snapshots of a session only, and none of the past; a new one is taken before each
-chunk, the target's first. A TiDB keeps its history: all sessions read it as of one timestamp, taken when the comparison
-begins to look, or named by a person.
-
-Decision 080 says why there is nothing more.
+With `now`, all queries of a chunk see one moment of a server: its checksum, the checksums of its buckets, and the rows
+that are shown. MySQL and MariaDB only have snapshots of a session, and none of the past, so a new one is taken before
+each chunk, the target's first. A TiDB keeps its history: all sessions read it as of one timestamp, which is taken when
+the comparison begins or named by a person. Decision 080 has the reasons.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
-"""The comparison of a task's sources with its target.
+"""The comparison of a task's sources with its target. It locks nothing and writes to no server.
 
-Chunks are compared as Spark jobs. While a syncer applies changes, rows differ that only are on their way: what was
-found different is looked at again once the target is past the source's position of the first look.
-`dm.tools.diff.report` says when a row counts as different. What never comes to rest is told as that, and what was not
-looked at often enough, since the target did not get that far in time, as not decided.
+Chunks are compared as Spark jobs. While a syncer applies changes, rows also differ because they are on their way. So
+each difference is looked at again once the target is past the source's position of the first look;
+`dm.tools.diff.report` says when a row counts as different. Rows that keep changing are reported as unsettled. Rows that
+were not looked at often enough, because the target did not get that far in time, are reported as undecided.
 
-Nothing is locked, and nothing is written to any server.
-
-Differences are kept here until they are told. When they are as many as fit into the memory that rows may take, no more
-chunks are compared until these are settled and written down. A chunk of which so much differs only when it is looked at
-again is cut then, and its slices begin with a first look.
+Differences are kept in memory until they are reported. When they fill the memory that rows may take, no more chunks are
+compared until these are settled and written down. A chunk that shows that many differences only at a later look is cut
+then, and its slices begin with a first look.
 """
 
 from __future__ import annotations

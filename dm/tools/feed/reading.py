@@ -132,9 +132,7 @@ class FeedReading:
     def _refuse(transaction: SourceTransaction, item: StatementItem) -> NoReturn:
         end = transaction.end
         text = " ".join(item.query.readable.split())[:300]
-        raise DMError(
-            "feed-ddl", place=f"({end.file}, {item.start})", statement=text, behind=f"{end.file}:{end.offset}"
-        )
+        raise DMError("feed-ddl", place=f"({end.file}, {item.start})", statement=text, after=f"{end.file}:{end.offset}")
 
     def changes(self, start: Position, end: Position) -> Iterator[Change]:
         """The rows of the part between two positions, in the relay's order; raises DMError."""

@@ -83,8 +83,8 @@ class Surveyor:
         stands_before = effect.stands_before(survey.tables)
         if stands_before:
             tables = ", ".join(map(str, sorted(stands_before)))
-            behind = Position(transaction.end.server_uuid, transaction.end.file, transaction.end.offset)
-            raise DMError("flashback-ddl", tables=tables, place=place, statement=shown, behind=behind)
+            after = Position(transaction.end.server_uuid, transaction.end.file, transaction.end.offset)
+            raise DMError("flashback-ddl", tables=tables, place=place, statement=shown, after=after)
         if inside and self._concerns(effect):
             if len(survey.ddl) < _TOLD:
                 survey.ddl.append(DdlMet(place, shown))

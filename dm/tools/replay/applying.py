@@ -1,13 +1,7 @@
-"""The tasks that apply net effects: one bucket of keys each, in transactions that each record their part.
+"""Applies net effects: a task per bucket of keys, in transactions that each record their part.
 
 See `dm.progress.replayed` for what makes a part count once, and `dm.tools.replay.reduction` for why removals come
 first.
-
-Parts: the changes of one bucket, cut into transactions that each count once.
-
-A replay that goes on finds parts done by their numbers. So the cuts depend only on the net effects in the files, and
-not on the form in which rows reach the target: that may be another by then (`row-format`, a privilege, a CHECK). Where
-a file was written again in between, its images may be of the other form; the numbers of changes tell then.
 """
 
 from __future__ import annotations
@@ -167,7 +161,13 @@ def size_of(net: Net, kind: ChangeKind) -> int:
 
 
 def cut(changes: Sequence[SizedChange]) -> Iterator[list[RowChange]]:
-    """The changes of each part."""
+    """The changes of each part.
+
+    A replay that continues recognizes finished parts by their numbers. So the cuts depend only on the net effects in
+    the files, not on the form in which rows reach the target: that may have changed (`row-format`, a privilege, a
+    CHECK). If a file was written again in between, its images may have the other form; then the numbers of changes
+    tell.
+    """
     part: list[RowChange] = []
     size = 0
     for change, own in changes:

@@ -1,14 +1,9 @@
-"""The tasks that read a backlog: one piece of the relay each, reduced to the net effect on each row.
+"""Reads a backlog: a task per piece of the relay, which reduces the piece to the net effect on each row.
 
 A piece ends before the first transaction that a replay does not take: a statement on a table of the task, an XA
-transaction, or anything that can't be read or understood. The syncer meets that transaction next, and says itself what
-is wrong with it, if anything is. Pieces after such a place are read for nothing; that is rare, and cheaper than to
-read everything twice.
-
-Which statements of a backlog are the syncer's: those that may be about tables of the task.
-
-What is not about them is passed over, as the syncer passes over it: by the same rules, with the same question about
-views.
+transaction, or anything that can't be read or understood. The syncer meets that transaction next and reports what is
+wrong with it, if anything is. Later pieces are read for nothing; that is rare, and cheaper than reading everything
+twice.
 """
 
 from __future__ import annotations
@@ -280,7 +275,10 @@ class Followed(Protocol):
 
 
 def concerns(query: Query, context: SourceContext, rules: Followed, is_view: Callable[[TableName], bool]) -> bool:
-    """Whether a statement may be about tables of the task."""
+    """Whether a statement may be about tables of the task.
+
+    Statements about other tables are passed over by the syncer's rules, including its question about views.
+    """
     if query.undecodable is not None or len(query.readings) > 1:
         return True
     with suppress(DMError):

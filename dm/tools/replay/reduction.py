@@ -1,9 +1,9 @@
 """The net effect of a stretch on each row: what it was at the beginning, if it was there, and what it is at the end.
 
-A row is known by the values of its key, byte for byte as the source wrote them. No server's notion of equal keys is
-asked: what the source writes before a change is exactly what it wrote after the change before. An UPDATE that changes
-the key ends one row and begins another. So "a" that became "A" is one row that goes and one that comes, and whether
-the target takes the two for the same does not matter, as long as what goes has gone before anything comes.
+A row is identified by the values of its key, byte for byte as the source wrote them. No collation is involved: the
+before image of a change equals the after image of the row's previous change. An UPDATE that changes the key ends one
+row and begins another. So "a" that became "A" is a removed row and a new row. Whether the target holds the two keys for
+equal does not matter, as long as all removals come before all writes.
 
 From the net effects follow three kinds of changes, for which any order among themselves is right:
 
@@ -15,8 +15,8 @@ From the net effects follow three kinds of changes, for which any order among th
 The rows at the end exist together at the source, and with the rows that the stretch never touched. So once all removals
 are done, no INSERT meets a row with one of its unique keys. An UPDATE takes no key that its row has not had.
 
-Where earlier runs may have done any part of the stretch (`again`), nothing is known of the beginning: each key that was
-touched is a removal, and what is there at the end is an INSERT.
+If earlier runs may have applied parts of the stretch (`again`), the beginning is unknown: each touched key is removed,
+and each row that is there at the end is inserted.
 
 Pieces of a stretch are reduced one by one, and their net effects joined in order.
 """

@@ -19,12 +19,12 @@ from dm.unit import JSON
 from dm.verbs import tasks as declared
 from dm.verbs.declaration import ConfigFile
 from dm.worker.configuration import differences, directories, sources_of, syncs
+from dm.worker.inventory import Task
 from dm.worker.job import Job
 from dm.worker.query_status import all_tasks, held_up, resting_relay, task_status
 from dm.worker.registry import SubtaskRecord
 from dm.worker.silent_target import unanswered
 from dm.worker.spark_ahead import spark_ahead
-from dm.worker.supervisor import Task
 from dm.worker.verbs.errands import ReplayVerbs
 from dm.worker.verbs.forgotten import ForgottenVerbs
 from dm.worker.work import Answer, VerbWork, does

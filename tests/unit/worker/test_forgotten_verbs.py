@@ -63,10 +63,10 @@ def test_a_file_of_a_forgotten_task_leads_to_its_target_though_its_sources_are_f
 def test_what_is_named_goes_and_nothing_else(one: TestHome) -> None:
     refused = one.said("forgotten", "remove", "relay/gone", "relay/known")
     assert refused.status == FAILED
-    assert "nothing that is forgotten is called relay/known; there are: relay/gone, " in refused.err
+    assert "there are no forgotten remains named relay/known; there are: relay/gone, " in refused.err
     assert "relay/gone" in names(one), "all or nothing"
     refused = one.said("forgotten", "remove", "progress/t")
-    assert (refused.status, "called progress/t; there are: progress/old" in refused.err) == (FAILED, True)
+    assert (refused.status, "named progress/t; there are: progress/old" in refused.err) == (FAILED, True)
 
     before = names(one)
     done = one.said("forgotten", "remove", "relay/gone", "work/old", "progress/old", "work/theirs")

@@ -55,10 +55,11 @@ def test_a_task_has_one_file_on_all_its_sources(one: TestHome) -> None:
     until(lambda: one.trace("t"))
     elsewhere = one.said("start-task", one.task(sources=("two",)))
     assert elsewhere.status == 1
-    assert "task t runs on source one and would be another one: `mysql-instances` without one" in elsewhere.err
+    differs = "task t runs on source one, and the file differs from the running task's:"
+    assert f"{differs} `mysql-instances` without one" in elsewhere.err
     text = (one.directory / one.task(sources=("one", "two"))).read_text()
     other = one.said("start-task", one.file("t.yaml", text.replace("port: 4000", "port: 4001")), "-s", "two")
-    assert "task t runs on source one and would be another one: `target-database`" in other.err
+    assert f"{differs} `target-database`" in other.err
     assert one.ok("query-status")["tasks"] == [{"taskName": "t", "taskStatus": "Running", "sources": ["one"]}]
     one.ok("start-task", one.file("t.yaml", text), "-s", "two")
     assert one.ok("query-status")["tasks"][0]["sources"] == ["one", "two"]
@@ -161,7 +162,7 @@ def test_a_task_with_an_end_keeps_it_through_a_kill_and_finishes_there(one: Test
 def test_a_place_that_can_t_be_the_end_starts_nothing(one: TestHome) -> None:
     one.ok("operate-source", "create", one.source("two"))
     several = one.said("start-task", one.task(sources=("one", "two")), "--until", "b.000001:4")
-    assert (several.status, "is no place of the others" in several.err) == (2, True)
+    assert (several.status, "means nothing in the others" in several.err) == (2, True)
     (one.directory / "servers.json").write_text('{"passed": true}')
     refused = one.said("start-task", one.task(), "--until", "b.000001:4")
     assert (refused.status, "the task can't end at b.000001:4" in refused.err) == (1, True)
