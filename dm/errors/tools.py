@@ -1,4 +1,4 @@
-"""Errors of the tools beside a task: diff, feed, flashback, replay, validator."""
+"""Errors of the tools beside a task: diff, feed, flashback, objects, replay, validator."""
 
 from dm.errors.kind import ErrorKind
 
@@ -269,5 +269,25 @@ KINDS: tuple[ErrorKind, ...] = (
         "validator-while-joining", 43910, "validator", "internal", "medium",
         "task {task} loads tables of source {sources} beside its stream, and their rows would look missing",
         "start it when they have joined: `dmctl query-status {task}` shows how far they are",
+    ),
+    ErrorKind(
+        "objects-definer-invalid", 48971, "dmctl", "internal", "medium",
+        "`--definer {definer}` is no account",
+        "write `keep`, `leave`, an account as user@host for all objects, or old@host=new@host",
+    ),
+    ErrorKind(
+        "objects-name-unwritable", 48972, "dmctl", "internal", "medium",
+        "the name {called} can't be written in {charset}, the character set of the object's client",
+        "create the object at the target by hand, in a session with utf8mb4",
+    ),
+    ErrorKind(
+        "objects-file-unwritable", 48973, "dmctl", "internal", "medium",
+        "{file} can't be written: {why}",
+        "name another directory with --sql: no file there is written over",
+    ),
+    ErrorKind(
+        "objects-task-at-work", 48974, "dmctl", "internal", "medium",
+        "{task} on {sources} is at work: triggers and events have acted at the source already, and would act once more",
+        "create them once the task has stopped (`dmctl stop-task`), or write them as scripts (--sql)",
     ),
 )  # fmt: skip

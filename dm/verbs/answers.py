@@ -88,6 +88,9 @@ STOPPED: Final = _answer("SourcesStopped", sources=[_line("StoppedLine", relayDi
 PURGED: Final = _answer("Purged", sources=[_PURGED])
 FORGOTTEN: Final = _answer("ForgottenListed", forgotten=[_LEFT], problems=list[str])
 FORGOTTEN_REMOVED: Final = _answer("ForgottenRemoved", removed=list[dict[str, str]])
+OBJECTS: Final = _answer(
+    "ObjectsTold", taskName=str, objects=list[Record], remarks=list[str], files=list[str], tried=int
+)
 LOCKS: Final = _answer("LocksTold", locks=list[Record])
 CONFIG: Final = _answer(
     "ConfigTold",

@@ -23,6 +23,7 @@ from dm.worker.verbs.binlog import BinlogVerbs
 from dm.worker.verbs.config import ConfigVerbs
 from dm.worker.verbs.errands import ErrandVerbs, ReplayVerbs
 from dm.worker.verbs.forgotten import ForgottenVerbs
+from dm.worker.verbs.objects import ObjectVerbs
 from dm.worker.verbs.shard_ddl_lock import ShardVerbs
 from dm.worker.verbs.sources import ProgramVerbs, RelayVerbs, SourceVerbs
 from dm.worker.verbs.tasks import TaskVerbs
@@ -34,7 +35,7 @@ C = TypeVar("C")
 
 _OTHERS: Final[tuple[type[VerbWork], ...]] = (
     ProgramVerbs, SourceVerbs, RelayVerbs, BinlogVerbs, ShardVerbs, ValidationVerbs, JoinVerbs, ErrandVerbs,
-    ReplayVerbs, ForgottenVerbs,
+    ReplayVerbs, ObjectVerbs, ForgottenVerbs,
 )  # fmt: skip
 
 

@@ -22,6 +22,8 @@ from dm.task.start_time import StartTime
 from dm.task.tracked_structure import StructureRequest
 from dm.task.until import AskedEnd
 from dm.task.validation import Validations
+from dm.tools.objects.adapted import Definers
+from dm.tools.objects.task_objects import TaskObjects
 from dm.unit import JSON
 from dm.verbs.declaration import ConfigFile, Verb
 from dm.worker.configuration import ConfigReader
@@ -157,3 +159,4 @@ class Servers:
     validations: Validations = field(default_factory=Validations)
     joins: JoinRequests = field(default_factory=JoinRequests)
     stored: StoredProgress = field(default_factory=StoredProgress)
+    objects: Callable[[Sequence[SubtaskConfig], Definers], TaskObjects] = TaskObjects  # opens sessions

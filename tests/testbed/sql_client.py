@@ -7,11 +7,14 @@ import subprocess
 from dm.demo.servers import ThrowawayServer
 
 
-def run_client(server: ThrowawayServer, statements: bytes) -> None:
-    """Execute a file; it ends at the first error. No option makes it read bytes as they are (`--binary-mode`)."""
+def run_client(server: ThrowawayServer, statements: bytes, *options: str) -> None:
+    """Execute a file; it ends at the first error. Without options it does not read bytes as they are."""
     program = server.installation.command("mysql" if server.flavor == "mysql" else "mariadb")
     place = (f"--host={server.host}", f"--port={server.port}", f"--user={server.user}", f"--password={server.password}")
     done = subprocess.run(
-        [*program, "--no-defaults", "--protocol=tcp", *place], input=statements, capture_output=True, check=False
+        [*program, "--no-defaults", "--protocol=tcp", *place, *options],
+        input=statements,
+        capture_output=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr.decode("utf-8", "replace")

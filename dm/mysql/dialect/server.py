@@ -167,6 +167,22 @@ class Dialect:
     hashes_keys_otherwise: Since = NEVER
     """PARTITION BY KEY has another hash function, and what HASH makes of a value is not known to be the same."""
 
+    # Objects that are no tables.
+
+    has_routines: Since = ALWAYS
+    has_triggers: Since = ALWAYS
+    has_events: Since = ALWAYS
+    names_roles_with_hosts: Since = ALWAYS
+    """A role is an account that is locked; elsewhere it is a name of its own kind."""
+    identifies_via: Since = NEVER
+    """The words for a method and its hash are IDENTIFIED VIA .. USING; elsewhere WITH .. AS."""
+    authentication: ClassVar[tuple[str, ...]] = ()
+    """Its methods, where information_schema.plugins does not list them."""
+    prints_hashes_as_digits: Since = NEVER
+    """print_identified_with_as_hex: a hash may hold bytes that are no text."""
+    forgotten_modes: ClassVar[frozenset[str]] = frozenset()
+    """Modes that are unknown here, and say nothing of what a statement of an object does elsewhere."""
+
     # Character sets, collations, modes.
 
     utf8mb4_is_0900: Since = NEVER

@@ -52,6 +52,12 @@ class TiDB(MySQL):
     hashes_keys_otherwise = ALWAYS
     has_engines = NEVER  # it has one, and takes any name for it
 
+    has_routines = NEVER
+    has_triggers = NEVER
+    has_events = NEVER
+    authentication = ("mysql_native_password", "caching_sha2_password")
+    prints_hashes_as_digits = NEVER
+
     takes_collation_numbers = NEVER
     has_fraction_mode = NEVER
 

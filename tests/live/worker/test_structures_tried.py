@@ -6,8 +6,8 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
+from dm.downstream.scratch_schema import scratch_schema
 from dm.task.precheck.context import CheckResult
-from dm.task.precheck.takeable import scratch_schema
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.migration import Migration, put_right
 from tests.testbed.sync import endpoint_of

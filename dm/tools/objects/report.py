@@ -1,0 +1,24 @@
+"""What was found, in the answer's JSON."""
+
+from __future__ import annotations
+
+from dm.tools.objects.survey import ComparedObject
+from dm.unit import JSON
+
+
+def as_json(each: ComparedObject) -> dict[str, JSON]:
+    """One object."""
+    definer = each.wanted.definer if each.wanted is not None else None
+    if each.there is not None:
+        definer = each.there.definer
+    return {
+        "kind": each.name.kind,
+        "schema": each.name.schema,
+        "name": each.name.name,
+        "table": each.wanted.table if each.wanted is not None and each.name.kind == "trigger" else "",
+        "definer": "" if definer is None else str(definer),
+        "sources": [*each.sources],
+        "state": each.state,
+        "why": [*each.why],
+        "findings": [*each.findings],
+    }

@@ -1,0 +1,109 @@
+"""The objects of a task: listed, written as scripts, created. What `dmctl objects` and a cut-over call.
+
+Rows that come from a source have what its triggers and events have done already. So triggers and events are created
+when the task applies nothing any more (`apply` with their kinds), events disabled; `enable_events` comes last, when the
+applications are at the target.
+
+What is there is left as it is, equal or not. So a second `apply` changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from dm.config.subtask import SubtaskConfig
+from dm.tools.objects import scripts
+from dm.tools.objects.adapted import Definers
+from dm.tools.objects.at_target import enabling, session_of
+from dm.tools.objects.scripts import Script, Written
+from dm.tools.objects.stored import ACTING, KINDS, ROUTINES, Kind
+from dm.tools.objects.survey import ComparedObject, ObjectSurvey
+
+BEFORE_CUT_OVER: Final = frozenset(KINDS) - ACTING
+_LATER: Final = "for the cut-over: run it when the task has applied everything and is stopped"
+_FILES: Final[Sequence[tuple[str, Collection[str], Sequence[str]]]] = (
+    ("2-routines.sql", ROUTINES, ()),
+    ("3-views.sql", ("view",), ()),
+    ("5-triggers.sql", ("trigger",), (_LATER,)),
+    ("6-events.sql", ("event",), (_LATER, "events are disabled: enable them when the applications are here")),
+)
+
+
+class TaskObjects:
+    """Everything about the objects of one task, as of the moment it is opened. Raises DMError."""
+
+    def __init__(self, subtasks: Sequence[SubtaskConfig], definers: Definers) -> None:
+        self._survey = ObjectSurvey(subtasks, definers)
+        try:
+            self.compared = self._survey.compared()
+        except BaseException:
+            self._survey.close()
+            raise
+
+    def close(self) -> None:
+        """End the sessions."""
+        self._survey.close()
+
+    @property
+    def remarks(self) -> list[str]:
+        """What concerns whole schemas."""
+        return self._survey.remarks
+
+    def scripts(self, directory: Path, kinds: Iterable[Kind] = KINDS) -> list[Path]:
+        """Write what the target lacks as scripts, refused objects as remarks; gives the files."""
+        wanted, found = set(kinds), []
+        for file, of_file, remarks in _FILES:
+            of_kind = [each for each in self.compared if each.name.kind in wanted.intersection(of_file)]
+            refused = [
+                f"not written: {each.name}: {'; '.join(each.why)}" for each in of_kind if each.state == "refused"
+            ]
+            statements = [_written(each) for each in of_kind if each.state == "missing"]
+            found.append(Script(file, [*remarks, *refused] if statements or refused else (), statements))
+        return scripts.write(directory, found)
+
+    def apply(self, kinds: Iterable[Kind] = BEFORE_CUT_OVER) -> list[ComparedObject]:
+        """Create what is missing of these kinds; gives those that were created or refused.
+
+        An object may need another one in a way that its text does not tell. So what is refused is tried again as long
+        as others are created.
+        """
+        wanted, done = set(kinds), list[ComparedObject]()
+        left = [each for each in self.compared if each.name.kind in wanted and (each.state == "missing" or each.tried)]
+        while left:
+            refused = list[ComparedObject]()
+            for each in left:
+                assert each.wanted is not None
+                words = self._survey.writing.create(each.wanted, each.name.schema)
+                (refused if words else done).append(replace(each, why=(words,) if words else ()))
+            if len(refused) == len(left):
+                left = refused
+                break
+            left = refused
+        found = [*self._survey.created(done), *(replace(each, state="refused") for each in left)]
+        self._put(found)
+        return found
+
+    def enable_events(self) -> list[ComparedObject]:
+        """Enable the events that are enabled at the source; gives those that were enabled or refused."""
+        done = []
+        for each in self.compared:
+            if each.name.kind != "event" or each.wanted is None or each.there is None:
+                continue
+            if each.wanted.source.status == "ENABLED" != each.there.status:
+                words = self._survey.writing.refusal(enabling(each.wanted), session_of(each.wanted), each.name.schema)
+                there = each.there if words else replace(each.there, status="ENABLED")
+                done.append(replace(each, there=there, why=(words,) if words else each.why))
+        self._put(done)
+        return done
+
+    def _put(self, changed: Iterable[ComparedObject]) -> None:
+        known = {each.name: each for each in changed}
+        self.compared = [known.get(each.name, each) for each in self.compared]
+
+
+def _written(each: ComparedObject) -> Written:
+    assert each.wanted is not None
+    return Written(str(each.name), each.wanted.statement, each.name.schema, session_of(each.wanted))

@@ -1,0 +1,44 @@
+"""The verb of what is not a table: views, routines, triggers and events."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from dm.errors import DMError
+from dm.verbs import answers
+from dm.verbs.declaration import DIRECTORY, Sources, Task, Verb, option
+
+Kinds = tuple[Literal["view", "routine", "trigger", "event"], ...]
+
+
+class Objects(Verb, name="objects", route="POST tasks/{task}/objects", answer=answers.OBJECTS):
+    """Show, write as SQL or create views, routines, triggers and events. Exit status 0 if all are alike, else 1."""
+
+    task: Task
+    kinds: Annotated[Kinds, option("--kind", "only these: view, routine, trigger or event; may be repeated")] = ()
+    definers: Annotated[
+        tuple[str, ...],
+        option(
+            "--definer",
+            "keep (default), leave (it becomes the account that creates the object), an account as user@host for all,"
+            " or old@host=new@host; may be repeated",
+        ),
+    ] = ()
+    sql: Annotated[str, option("--sql", "a directory for scripts of what the target lacks", DIRECTORY)] = ""
+    apply: Annotated[
+        bool,
+        option("--apply", "create what the target lacks; triggers and events only with --kind, from a stopped task"),
+    ] = False
+    enable_events: Annotated[
+        bool, option("--enable-events", "enable the target's events that are enabled at the source")
+    ] = False
+    sources: Sources = ()
+
+    def demand_consistent(self) -> None:
+        """Raise DMError where several things are to be done."""
+        if sum(map(bool, (self.sql, self.apply, self.enable_events))) > 1:
+            raise DMError(
+                "usage",
+                problem="--sql, --apply and --enable-events are given together",
+                hint="give one at a time",
+            )
