@@ -1,15 +1,15 @@
-"""Whether a transaction of the source was brought there from this very target, by a task in the other direction.
+"""Whether a transaction of the source came from this very target, through a task in the other direction.
 
-After a cut-over the way back writes into the old source. If the first task goes on from its checkpoint, it reads these
-changes as new ones and applies them to the server that they came from: rows without a key come twice. However the task
-came to read them (a start, a resume after months, a start time, the daemon's own restart), it reads them here. So the
-rule is kept here: a transaction with rows of the task and with progress of a task that reads the target ends the run
-before any of it is applied. The precheck `way_back` finds the usual case earlier, and may stop looking when it takes
-long.
+After a cut-over, the way back writes into the old source. If the first task goes on from its checkpoint, it reads these
+changes as new ones and applies them to the server from which they came: rows without a key are doubled. There are many
+ways to that (a start, a resume after months, a start time, the daemon's own restart), and all of them read the changes
+here. So the rule is kept here: if a transaction has rows of the task, and progress of a task that reads the target, the
+run ends before any of it is applied. The precheck `way_back` finds the usual case earlier, and may give up after a
+while.
 
-Each transaction that a task commits has its progress row in it, and the table of that row tells the task. Where that
-task reads is in its checkpoint table beside it, which is asked once for each table of progress: a task applies nothing
-before its checkpoint says where it reads.
+Each transaction that a task commits contains its progress row, whose table names the task. The checkpoint table beside
+it tells which server that task reads. It is read once per progress table: a task applies nothing before its checkpoint
+says where it reads.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class BroughtBack:
         self._asked: dict[TableName, bool] = {}
 
     def is_progress(self, table: TableName) -> bool:
-        """Whether the name is that of a table of progress that is written together with rows."""
+        """Whether the table is a progress table that is written together with rows."""
         return table.table.lower().endswith(_BESIDE_ROWS)
 
     def demand_none(self, progress: TableName, tables: Iterable[TableName], position: Position) -> None:
-        """Raise DMError where a transaction with this progress and rows of these tables came from the target."""
+        """Raise DMError if a transaction with this progress and rows of these tables came from the target."""
         table = next((each for each in tables if not self.is_progress(each)), None)
         if table is None:
             return
@@ -60,13 +60,13 @@ class BroughtBack:
 
 
 def task_of(progress: TableName) -> str:
-    """The task whose progress a table has; what it loads beside its stream is its own."""
+    """The task that owns a progress table, also of its share."""
     end = next(end for end in _BESIDE_ROWS if progress.table.lower().endswith(end))
     return SubtaskKey("", progress.table[: -len(end)], "").main.task
 
 
 def asking(source: Callable[[], Connection], target: Endpoint) -> BroughtBack:
-    """One that asks the servers when it has to; `source` opens a connection."""
+    """A judge that asks the servers; `source` opens a connection."""
 
     def reads_target(checkpoint: TableName) -> bool:
         with closing(source()) as there, closing(connect(target, role="target")) as connection:

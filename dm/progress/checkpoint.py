@@ -2,35 +2,6 @@
 
 Only the control lane writes here, each time in a transaction that first advances the control row (invariants I1 to I3
 of `protocol.py`).
-
-What a full load leaves for the syncer: the point to start from, and the bound up to which rows may exist already.
-
-P0 becomes the global point, P1 the bound. Between them the syncer works in safe mode, since chunks were read at any
-moment in between (invariant I4 of `protocol.py`). A table that was read at a point of its own (keyless, or altered
-during the dump) carries this point. A table that vanished during the dump carries the point after its end, so that its
-earlier changes are not expected. All other tables carry P0, which tells tables that the dump has read from tables it
-never saw.
-
-Moving the checkpoint to another place: what `start-task --start-time` does before the task runs.
-
-After the new L there may be changes that earlier runs have done, and a run from there would repeat them. So everything
-that says how far they got is kept:
-
-- B becomes the old L joined with the old B (each start joins the lanes' rows with it), so keyed tables are in safe mode
-  until they are past it.
-- The row of the ordered lane, which is exact, becomes the old L if that is further. So does the record of ordered
-  tables.
-- What a run with whole transactions has done beyond the old L is added to both, and its lane's row is emptied: keyed
-  tables are replayed.
-- Structures belong to the old L and are deleted. The syncer finds those of the new place as it does for a new task (DM
-  deletes its table points too). Notes of online DDL are deleted as well.
-
-Tables that were changed in the source's order keep their rows, so their DDL must not be repeated: a TRUNCATE would
-remove rows that no run applies again. So each such table gets a point of its own, up to which it is done, as a table
-has that a dump read after P0. The point is the old L, or the place where the table returned to its key: later changes
-can be repeated, earlier ones can't, since the source's rows had no key then.
-
-No run may write progress meanwhile: this takes the control lane's lock and refuses if a run holds it.
 """
 
 from __future__ import annotations
@@ -56,6 +27,7 @@ from dm.progress.lane_rows import (
     position_columns,
     raise_epoch,
     read_position,
+    transaction,
 )
 from dm.progress.online import OnlineRecord, write_online
 from dm.progress.operators import Operator, put_operator, remove_operators
@@ -70,7 +42,7 @@ _ROWS_TOGETHER = 8  # in one statement: a structure may be long
 
 @dataclass(frozen=True, slots=True)
 class TablePoint:
-    """A table at the checkpoint: its structure (None when it is gone) and its own point (None: the global one)."""
+    """A table at the checkpoint: its structure (None if it is gone) and its own point (None: the global one)."""
 
     schema: TableSchema | None
     point: Position | None = None
@@ -81,7 +53,7 @@ class Checkpoint:
     """The progress of one subtask in the checkpoint table."""
 
     position: Position  # L
-    bound: Position | None = None  # B; None when L covers everything committed
+    bound: Position | None = None  # B; None if L covers everything committed
     tables: Mapping[TableName, TablePoint] = field(default_factory=dict)
     birth: FileBirth | None = None  # of L's file
 
@@ -101,7 +73,7 @@ def has_checkpoint(connection: TargetConnection, key: SubtaskKey) -> bool:
 
 @reads(lambda key: key.checkpoint)
 def read_checkpoint(connection: TargetConnection, key: SubtaskKey) -> Checkpoint | None:
-    """What is stored; None if the subtask never had a point."""
+    """The stored checkpoint; None if the subtask never had one."""
     rows = connection.query(
         "SELECT is_global, cp_schema, cp_table, server_uuid, binlog_name, binlog_pos, binlog_gtid,"
         " exit_safe_server_uuid, exit_safe_binlog_name, exit_safe_binlog_pos, exit_safe_binlog_gtid, table_info"
@@ -130,7 +102,7 @@ def read_checkpoint(connection: TargetConnection, key: SubtaskKey) -> Checkpoint
 
 @reads(lambda key: key.checkpoint)
 def read_position_of(connection: TargetConnection, key: SubtaskKey) -> Position | None:
-    """L alone; None if the subtask never had a point."""
+    """L alone; None if the subtask never had one."""
     rows = connection.query(
         f"SELECT server_uuid, binlog_name, binlog_pos, binlog_gtid FROM {key.checkpoint.sql}"
         " WHERE id = %s AND is_global",
@@ -205,8 +177,7 @@ def write_new(
     """
     if validated:
         create_validator_tables(connection, key)
-    try:
-        connection.begin()
+    with transaction(connection):
         rows = connection.query(
             f"SELECT 1 FROM {key.checkpoint.sql} WHERE id = %s AND cp_schema = '' AND cp_table = '' FOR UPDATE",
             (key.source_id,),
@@ -217,10 +188,6 @@ def write_new(
                 write_table(connection, key, table, point)
             if validated:
                 write_validator_beginning(connection, key, checkpoint)
-        connection.commit()
-    except DMError:
-        connection.rollback()
-        raise
     return not rows
 
 
@@ -232,16 +199,19 @@ def write_validator_beginning(connection: TargetConnection, key: SubtaskKey, che
 
 def store_table(connection: TargetConnection, key: SubtaskKey, table: TableName, point: TablePoint) -> None:
     """Store one table at the checkpoint in its own transaction; the caller holds the control lane's lock."""
-    connection.begin()
-    write_table(connection, key, table, point)
-    connection.commit()
+    with transaction(connection):
+        write_table(connection, key, table, point)
 
 
 def forget_table(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
-    """Store that a table is unknown, in a transaction of its own."""
-    connection.begin()
+    """Remove a table from the checkpoint, in its own transaction."""
+    with transaction(connection):
+        remove_table(connection, key, table)
+
+
+def remove_table(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
+    """Remove a table from the checkpoint, inside the open transaction."""
     connection.execute(_removing_table(connection, key, table))
-    connection.commit()
 
 
 def _removing_table(connection: TargetConnection, key: SubtaskKey, table: TableName) -> bytes:
@@ -275,9 +245,9 @@ class CheckpointWriter:
     ) -> None:
         """Store L and B and, after a DDL, the changed structures and the end of its intent, in one transaction.
 
-        `intent` is that of the statement after it, which takes the place of the one that ended.
-        The same transaction removes operators not needed after L, marks an operator's statements as executed, and
-        stores what changed about online DDL (None: forget the record). `beside` stores something more in it.
+        `intent` is the next statement's; it replaces the one that ended. The same transaction removes operators not
+        needed after L, marks an operator's statements as executed, and stores changed records of online DDL (None:
+        remove the record). `beside` stores more in it.
         """
         connection, key = self.connection, self.claim.key
         rows = [_table_row(table, point) for table, point in (tables or {}).items()]
@@ -298,7 +268,13 @@ class CheckpointWriter:
 
 @dataclass(frozen=True, slots=True)
 class Handover:
-    """The result of dump and load; tables by their source names."""
+    """What a full load leaves for the syncer; tables by their source names.
+
+    P0 becomes L, P1 the bound. Between them the syncer works in safe mode, since chunks were read at any moment in
+    between (I4 of `protocol.py`). A table that was read at a point of its own (keyless, or altered during the dump)
+    gets this point. A table that vanished during the dump gets the point after its end, so that its earlier changes are
+    not expected. All other tables get P0: tables without a point are those that the dump never saw.
+    """
 
     p0: Position
     p1: Position
@@ -310,7 +286,7 @@ class Handover:
 def write_handover(
     connection: TargetConnection, key: SubtaskKey, handover: Handover, *, validated: bool = False
 ) -> bool:
-    """Store the handover in one transaction; False when a checkpoint exists already (a repeated last step)."""
+    """Store the handover in one transaction; False if a checkpoint exists already (a repeated last step)."""
     create_tables(connection, key)
     tables = {table: TablePoint(schema, point or handover.p0) for table, (schema, point) in handover.tables.items()}
     for table, point in handover.vanished.items():
@@ -324,7 +300,7 @@ _LOCK_SECONDS = 3  # a run that has just ended gets time to leave
 
 @contextmanager
 def no_other_run(connection: TargetConnection, key: SubtaskKey) -> Iterator[None]:
-    """Acquire the right to change the subtask's progress; raises DMError while a run holds it."""
+    """Hold the right to change the subtask's progress; raises DMError while a run has it."""
     name = key.lock_name(CONTROL)
     if not session_lock.take(connection, name, _LOCK_SECONDS):
         others = session_lock.holders(connection, [name])
@@ -339,9 +315,26 @@ def no_other_run(connection: TargetConnection, key: SubtaskKey) -> Iterator[None
 def begin_at(
     connection: TargetConnection, key: SubtaskKey, start: Position, route: Callable[[TableName], TableName]
 ) -> Position | None:
-    """Make `start` the checkpoint; returns the old one. Raises DMError.
+    """Move the checkpoint to `start`, for `start-task --start-time`; returns the old L. Raises DMError.
 
-    `route` maps a source's table to the target's.
+    After the new L there may be changes that earlier runs have done, and a run would repeat them. So everything that
+    says how far they got is kept:
+
+    - B becomes the old L joined with the old B (each start joins the lanes' rows with it), so keyed tables are in safe
+      mode until they are past it.
+    - The ordered lane's row, which is exact, becomes the old L if that is further. So does the record of ordered
+      tables.
+    - What a run with whole transactions has done beyond the old L is added to both, and its lane's row is emptied:
+      keyed tables are replayed.
+    - Structures belong to the old L and are deleted; the syncer finds those of the new place as for a new task. (DM
+      deletes its table points, too.) Records of online DDL are deleted as well.
+
+    Tables that were changed in the source's order keep their rows, so their DDL must not be repeated: a TRUNCATE would
+    remove rows that no run applies again. So each such table gets its own point, up to which it is done, like a table
+    that a dump read after P0. The point is the old L, or the place where the table returned to its key: later changes
+    can be repeated, earlier ones can't, since the source's rows had no key then.
+
+    `route` maps a source's table to the target's. No run may write progress meanwhile (`no_other_run`).
     """
     create_tables(connection, key)
     with no_other_run(connection, key):
@@ -349,12 +342,10 @@ def begin_at(
         before = read_checkpoint(connection, key)
         keyless = next((row.position for row in rows if row.lane == KEYLESS), None)
         atomic = next((row.position for row in rows if row.lane == ATOMIC), None)
-        try:
-            connection.begin()
+        with transaction(connection):
             connection.execute(f"DELETE FROM {key.checkpoint.sql} WHERE id = %s AND NOT is_global", (key.source_id,))
-            connection.execute(f"DELETE FROM {key.intent.sql} WHERE id = %s", (key.source_id,))
-            connection.execute(f"DELETE FROM {key.undone.sql} WHERE id = %s", (key.source_id,))
-            connection.execute(f"DELETE FROM {key.online.sql} WHERE id = %s", (key.source_id,))
+            for table in (key.intent, key.undone, key.online):
+                connection.execute(f"DELETE FROM {table.sql} WHERE id = %s", (key.source_id,))
             if before is None:
                 write_global(connection, key, start, None)
             else:
@@ -362,17 +353,13 @@ def begin_at(
                 write_global(connection, key, start, _bound(start, before, whole))
                 if (ordered := read_ordered(connection, key)).kept:
                     done = put_done(connection, key, ordered, whole)
-                    for table in before.tables:
-                        target = route(table)
+                    for name in before.tables:
+                        target = route(name)
                         point = done if target in ordered.tables else ordered.left.get(target)
                         if point is not None and not start.covers(point):
-                            write_table(connection, key, table, TablePoint(None, point))
+                            write_table(connection, key, name, TablePoint(None, point))
                 _write_exact(connection, key, KEYLESS, _done(before.position, keyless).join(whole))
                 _write_exact(connection, key, ATOMIC, None)
-            connection.commit()
-        except DMError:
-            connection.rollback()
-            raise
     return None if before is None else before.position
 
 

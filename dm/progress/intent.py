@@ -1,9 +1,9 @@
 """DDL intents: the stored announcement of a piece, so that a restart can tell whether it was executed (invariant I6).
 
 If a piece was not executed, the target has the structure from before; otherwise it has another one. The source's text
-does not always say exactly which: a server rounds a default to the column's digits, or drops the part of an index that
-a new type makes needless. So if the structure matches neither *after* nor *before*, outlines without such details are
-compared, provided that before and after differ in them. MariaDB makes a LONGTEXT of a JSON column.
+does not always say exactly which: a server rounds a default to the column's digits, or drops an index prefix that a new
+type makes needless. So if the structure matches neither *after* nor *before*, outlines without such details are
+compared, if before and after differ in them. MariaDB turns a JSON column into a LONGTEXT.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Structures = Mapping[TableName, TableSchema | None]  # None: the table does not 
 
 
 class PieceOutcome(Enum):
-    """What a restart finds of an announced piece."""
+    """What a restart finds out about an announced piece."""
 
     DONE = "done"
     NOT_DONE = "not done"
@@ -48,7 +48,7 @@ class Intent:
 
     @property
     def changed(self) -> tuple[TableName, ...]:
-        """The tables whose structure the piece changes; if it changes none, all that it names."""
+        """The tables whose structure the piece changes; if there are none, all that it names."""
         named = [table for table in self.before if table.table]
         different = [table for table in named if self.before[table] != self.after.get(table)]
         return tuple(different or named)

@@ -56,7 +56,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
@@ -68,25 +68,25 @@ from dm.ident import TableName
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.piece import Piece
 from dm.position import Position
-from dm.progress.checkpoint import Checkpoint, TablePoint, read_checkpoint, write_global, write_table
-from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
+from dm.progress.checkpoint import Checkpoint, TablePoint, read_checkpoint, remove_table, write_global, write_table
+from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position, transaction
 from dm.progress.tables import SubtaskKey, create_tables, existing_tables, reads
 
 Kind = Literal["reload", "add"]
 Phase = Literal["asked", "out", "undo", "emptying", "loading", "near", "until", "ready", "cancelled"]
 
-EMPTYING: Final = "emptying"  # the lane whose lock is held by who empties target tables
+EMPTYING: Final = "emptying"  # the lane whose lock the emptying session holds
 
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """What a source's row says."""
+    """A source's row."""
 
-    number: str  # of this time
+    number: str  # identifies this join
     kind: Kind
     phase: Phase
     share: Share
-    targets: tuple[TableName, ...] = ()  # reload: what is emptied; add: what the load makes (J5)
+    targets: tuple[TableName, ...] = ()  # reload: tables to empty; add: tables that the load makes (J5)
     anew: bool = False  # target tables are dropped, and made again by the load
     place: Position | None = None  # M in `until`, C in `ready`
 
@@ -100,14 +100,9 @@ class Joining:
         return (table.schema, table.table) in self.share.tables
 
 
-def create_joinings(connection: TargetConnection, key: SubtaskKey) -> None:
-    """Create what is missing."""
-    create_tables(connection, key)
-
-
 @reads(lambda key: key.joining)
 def read_joining(connection: TargetConnection, key: SubtaskKey, *, lock: bool = False) -> Joining | None:
-    """The row of a source; `lock`: nobody else changes it before the transaction ends. The table has to exist."""
+    """The row of a source, if any; `lock` locks it until the transaction ends. The table has to exist."""
     rows = connection.query(
         "SELECT number, kind, phase, share, targets, anew, server_uuid, binlog_name, binlog_pos, binlog_gtid"
         f" FROM {key.joining.sql} WHERE id = %s{' FOR UPDATE' if lock else ''}",
@@ -142,7 +137,7 @@ def ask(
     anew: bool = False,
 ) -> Joining:
     """Store that tables are to be loaded; raises DMError `joining-exists` while others are."""
-    create_joinings(connection, key)
+    create_tables(connection, key)
     asked = Joining(uuid.uuid4().hex, kind, "asked", share, tuple(targets), anew)
     connection.begin()
     affected = connection.execute(
@@ -159,15 +154,12 @@ def ask(
 
 
 def ask_again(connection: TargetConnection, key: SubtaskKey, joining: Joining, *, anew: bool) -> bool:
-    """The same is asked for, and main still has the tables: only `anew` may differ. False where it has begun."""
-
-    def act() -> bool:
+    """Ask for the same again, with another `anew`; False if main has given the tables up by now."""
+    with transaction(connection):
         asked = move(connection, key, joining, ["asked"], "asked")
         if asked:
             _set_anew(connection, key, anew=anew)
-        return asked
-
-    return in_transaction(connection, act)
+    return asked
 
 
 def move(
@@ -178,7 +170,7 @@ def move(
     phase: Phase,
     place: Position | None = None,
 ) -> bool:
-    """Inside the open transaction: move on from one of the phases; False where the row says something else by now."""
+    """Move on from one of these phases, inside the open transaction; False if the row has another phase by now."""
     found = read_joining(connection, key, lock=True)
     if found is None or found.number != joining.number or found.phase not in set(before):
         return False
@@ -204,7 +196,7 @@ def forget_joining(connection: TargetConnection, key: SubtaskKey) -> None:
 
 
 def give_up(connection: TargetConnection, main: LaneClaim, joining: Joining, checkpoint: Checkpoint) -> bool:
-    """Main is at its checkpoint with nothing done after it: its tables are the share's. Raises DMError."""
+    """Main is at its checkpoint, with nothing done after it: give its tables to the share. Raises DMError."""
     key = main.key
     create_tables(connection, key.share)
     with claimed(connection, main):
@@ -216,13 +208,13 @@ def give_up(connection: TargetConnection, main: LaneClaim, joining: Joining, che
             for table, point in checkpoint.tables.items():
                 if joining.has(table):
                     write_table(connection, key.share, table, TablePoint(point.schema))
-                    _remove_table(connection, key, table)
+                    remove_table(connection, key, table)
     faults.hit("join.given_up")
     return True
 
 
 def call(connection: TargetConnection, main: LaneClaim, joining: Joining, place: Position) -> None:
-    """Main rests at this place: the share, which is near, is to come there. Raises DMError."""
+    """Main rests at this place: call the share, which is near. Raises DMError."""
     with claimed(connection, main):
         move(connection, main.key, joining, ["near"], "until", place)
     faults.hit("join.called")
@@ -235,9 +227,9 @@ def let_go(connection: TargetConnection, main: LaneClaim, joining: Joining) -> N
 
 
 def take_back(connection: TargetConnection, main: LaneClaim, joining: Joining, checkpoint: Checkpoint) -> bool:
-    """Main rests at its checkpoint, and so does the share: its tables are main's. Raises DMError.
+    """Main and the share rest at the same place: main takes the tables back. Raises DMError.
 
-    False where the share is not there any more.
+    False if the share is not ready any more.
     """
     key = main.key
     faults.hit("join.before_return")
@@ -251,7 +243,7 @@ def take_back(connection: TargetConnection, main: LaneClaim, joining: Joining, c
             raise DMError("checkpoint-damaged", table=str(key.share.checkpoint), source=key.source_id)
         for table in checkpoint.tables:
             if found.has(table):
-                _remove_table(connection, key, table)
+                remove_table(connection, key, table)
         for table, point in share.tables.items():
             if point.schema is not None:
                 write_table(connection, key, table, TablePoint(point.schema))
@@ -282,54 +274,36 @@ def begin_emptying(
     *,
     anew: bool | None = None,
 ) -> bool:
-    """Nothing writes the target tables from here on; False where a person has decided otherwise. Raises DMError.
+    """From here on nothing writes the target tables; False if a person has decided otherwise. Raises DMError.
 
-    `anew` is stored with it: who empties the tables must not find the one without the other.
+    `anew` is stored in the same transaction: the emptying session must not see one without the other.
     """
-
-    def act() -> bool:
+    with transaction(connection):
         moved = move(connection, key, joining, before, "emptying")
         if moved:
             _remove_share(connection, key.share)
         if moved and anew is not None:
             _set_anew(connection, key, anew=anew)
-        return moved
-
-    return in_transaction(connection, act)
+    return moved
 
 
 def begin_loading(connection: TargetConnection, key: SubtaskKey, joining: Joining) -> bool:
-    """The target tables are as the load is to find them; False where a person has decided otherwise. Raises DMError."""
-
-    def act() -> bool:
+    """The target tables are ready for the load; False if a person has decided otherwise. Raises DMError."""
+    with transaction(connection):
         found = read_joining(connection, key, lock=True)
         as_asked = found is not None and found.anew == joining.anew
-        return as_asked and move(connection, key, joining, ["emptying"], "loading")
-
-    moved = in_transaction(connection, act)
+        moved = as_asked and move(connection, key, joining, ["emptying"], "loading")
     faults.hit("join.loading")
     return moved
 
 
-def in_transaction(connection: TargetConnection, act: Callable[[], bool]) -> bool:
-    """Commit what it does, or roll back where it fails; raises DMError."""
-    try:
-        connection.begin()
-        done = act()
-        connection.commit()
-    except DMError:
-        connection.rollback()
-        raise
-    return done
-
-
 def be_near(connection: TargetConnection, main: SubtaskKey, joining: Joining) -> None:
-    """Inside a transaction under the share's claim: it is about where main is. Raises DMError."""
+    """The share is near main; inside a transaction under the share's claim. Raises DMError."""
     move(connection, main, joining, ["loading", "undo"], "near")
 
 
 def be_ready(connection: TargetConnection, share: LaneClaim, main: SubtaskKey, joining: Joining, at: Position) -> bool:
-    """The share rests at its checkpoint; False where main, or a person, has decided otherwise. Raises DMError."""
+    """The share rests at its checkpoint; False if main, or a person, has decided otherwise. Raises DMError."""
     faults.hit("join.before_ready")
     with claimed(connection, share):
         moved = move(connection, main, joining, ["until"], "ready", at)
@@ -340,28 +314,20 @@ def be_ready(connection: TargetConnection, share: LaneClaim, main: SubtaskKey, j
 def end_share(connection: TargetConnection, key: SubtaskKey) -> None:
     """Remove the share's progress; none of its sessions can commit afterwards. Raises DMError."""
     create_tables(connection, key.share)
-
-    def act() -> bool:
+    with transaction(connection):
         _remove_share(connection, key.share)
-        return True
-
-    in_transaction(connection, act)
 
 
 def take_away(connection: TargetConnection, key: SubtaskKey) -> None:
-    """There is nothing to load any more; raises DMError."""
-
-    def act() -> bool:
+    """Remove the row in its own transaction: there is nothing to load any more; raises DMError."""
+    with transaction(connection):
         forget_joining(connection, key)
-        return True
-
-    in_transaction(connection, act)
 
 
 def _end_share(connection: TargetConnection, share: SubtaskKey) -> None:
     """Inside the open transaction: wait for what the share's sessions have open; none can commit afterwards.
 
-    The rows stay, for their epochs: a later share must not have those of an earlier one.
+    The rows stay, because of their epochs: a later share must not reuse them.
     """
     connection.execute(
         f"UPDATE {share.worker.sql} SET epoch = epoch + 1, binlog_name = '', binlog_pos = 0, binlog_gtid = '',"
@@ -378,41 +344,22 @@ def _remove_share(connection: TargetConnection, share: SubtaskKey) -> None:
             connection.execute(f"DELETE FROM {table.sql} WHERE id = %s", (share.source_id,))
 
 
-def _remove_table(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
-    connection.execute(
-        f"DELETE FROM {key.checkpoint.sql} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
-        (key.source_id, table.schema, table.table),
-    )
-
-
-def read_place(connection: TargetConnection, key: SubtaskKey) -> Position | None:
-    """L, without the structures."""
-    rows = connection.query(
-        "SELECT server_uuid, binlog_name, binlog_pos, binlog_gtid"
-        f" FROM {key.checkpoint.sql} WHERE id = %s AND is_global",
-        (key.source_id,),
-    )
-    return read_position(*rows[0]) if rows else None
-
-
 def note_loaded(connection: TargetConnection, key: SubtaskKey, tables: Iterable[TableName]) -> None:
-    """The load makes these tables, which are not there; raises DMError where nobody wants them any more."""
-
-    def act() -> bool:
+    """Store that the load makes these tables, which do not exist; raises DMError if the join was cancelled."""
+    with transaction(connection):
         found = read_joining(connection, key, lock=True)
         if found is None or found.phase == "cancelled":
-            return False
+            raise DMError("load-fenced", task=key.task)
         _store(connection, key, found, {*found.targets, *tables})
-        return True
-
-    if not in_transaction(connection, act):
-        raise DMError("load-fenced", task=key.task)
 
 
 def note_piece(
     connection: TargetConnection, key: SubtaskKey, piece: Piece, now: Mapping[TableName, TableSchema | None]
 ) -> None:
-    """Inside a transaction under the share's claim: its stream executes this, and the target has these tables now."""
+    """Store what the share's stream makes with a piece, inside a transaction under its claim.
+
+    `now` are the target's tables before the piece.
+    """
     found = read_joining(connection, key, lock=True)
     if found is not None and found.kind == "add":
         there = frozenset(table for table, structure in now.items() if structure is not None)
@@ -420,7 +367,7 @@ def note_piece(
 
 
 def made_after(made: frozenset[TableName], piece: Piece, there: Collection[TableName]) -> frozenset[TableName]:
-    """The tables that are the load's alone, whether the piece will have been executed or not."""
+    """The tables that belong to the load alone, whether the piece is executed or not."""
     renamed = {table for pair in piece.renames for table in pair}
     if not renamed:
         return made | {table for table in piece.made if table not in there}

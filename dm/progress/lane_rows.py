@@ -1,7 +1,7 @@
 """Worker rows: one row per lane, committed with the data of every batch (invariant I1 of `protocol.py`).
 
-The statement that updates a lane's row is the first of every target transaction. It matches one row only while the
-epoch is ours. Any other count means that a newer run has taken over, and this one must end at once.
+The first statement of every target transaction updates the lane's row. It matches the row only while the epoch is ours.
+If it does not match, a newer run has taken over, and this one must end at once.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class LaneRow:
 
 
 def read_position(uuid: object, name: object, offset: object, gtid: object) -> Position | None:
-    """A position from its four columns; None when they are empty.
+    """A position from its four columns; None if they are empty.
 
-    A task that starts at a GTID set has no file before its first event, and may end a run then.
+    A task that starts at a GTID set has no file before its first event; a run may end before that.
     """
     if not name and not gtid:
         return None
@@ -71,8 +71,7 @@ def raise_epoch(connection: TargetConnection, key: SubtaskKey, lanes: Sequence[s
     Reading the rows FOR UPDATE waits for every open transaction of an older run, because each of them holds its lane's
     row. What is read afterwards is final.
     """
-    try:
-        connection.begin()
+    with transaction(connection):
         # The control row is the latch for the very first run, when no other row exists to lock.
         insert_lanes(connection, key, [CONTROL], epoch=0)
         found = read_lanes(connection, key, lock=True)
@@ -80,15 +79,11 @@ def raise_epoch(connection: TargetConnection, key: SubtaskKey, lanes: Sequence[s
         connection.execute(f"UPDATE {key.worker.sql} SET epoch = %s WHERE id = %s", (epoch, key.source_id))
         present = {row.lane for row in found}
         insert_lanes(connection, key, [lane for lane in lanes if lane not in present], epoch=epoch)
-        connection.commit()
-    except BaseException:
-        connection.rollback()
-        raise
     return epoch, found
 
 
 def insert_lanes(connection: TargetConnection, key: SubtaskKey, lanes: Sequence[str], epoch: int) -> None:
-    """Inside the open transaction: rows of those lanes that have none."""
+    """Insert the missing rows of these lanes, inside the open transaction."""
     if lanes:
         connection.execute(
             f"INSERT IGNORE INTO {key.worker.sql} (id, lane, epoch, binlog_gtid)"
@@ -107,7 +102,7 @@ class LaneClaim:
     batch: int = 0
 
     def advance(self, connection: TargetConnection, position: Position | None) -> None:
-        """Update the lane's row inside the open transaction; raises DMError `fenced` when the epoch is not ours."""
+        """Update the lane's row inside the open transaction; raises DMError `fenced` if the epoch is not ours."""
         self.advanced(connection.execute(self.advancing(connection, position)))
 
     def advancing(self, connection: TargetConnection, position: Position | None) -> bytes:
@@ -124,17 +119,17 @@ class LaneClaim:
         )
 
     def advanced(self, affected: int) -> None:
-        """Check how many rows it matched; raises DMError `fenced` when the epoch is not ours."""
+        """Check how many rows it matched; raises DMError `fenced` if the epoch is not ours."""
         if affected != 1:
             raise self.fenced()
 
     def verify(self, connection: TargetConnection) -> None:
-        """Outside any transaction: raises DMError `fenced` when a newer run holds the lane."""
+        """Outside any transaction: raise DMError `fenced` if a newer run holds the lane."""
         if self.stored_epoch(connection) != self.epoch:
             raise self.fenced()
 
     def stored_epoch(self, connection: TargetConnection) -> int | None:
-        """The lane's present epoch at the target; None when its row is gone."""
+        """The lane's present epoch at the target; None if its row is gone."""
         found = connection.query(
             f"SELECT epoch FROM {self.key.worker.sql} WHERE id = %s AND lane = %s", (self.key.source_id, self.lane)
         )
@@ -146,11 +141,23 @@ class LaneClaim:
 
 
 @contextmanager
+def transaction(connection: TargetConnection) -> Iterator[None]:
+    """A transaction, rolled back if anything fails; raises DMError."""
+    try:
+        connection.begin()
+        yield
+        connection.commit()
+    except BaseException:
+        connection.rollback()
+        raise
+
+
+@contextmanager
 def claimed(connection: TargetConnection, claim: LaneClaim, statements: Sequence[bytes] = ()) -> Iterator[None]:
     """A transaction under the claim that begins with these statements, rolled back if anything fails; raises DMError.
 
-    The claim and the statements are one round trip where the session allows it. So statements have run by the time
-    that the claim's answer is read, and what one of them met may be the newer run's doing: `fenced` is told first.
+    Claim and statements are one round trip if the session allows it. So the statements have run by the time that the
+    claim's answer is read, and an error in one may be the newer run's doing: then `fenced` is raised instead.
     """
     outcomes: list[StatementResult] = []
     try:

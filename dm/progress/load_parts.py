@@ -1,8 +1,8 @@
 """Which parts of a dump are in the target: one row per part, committed with the part's rows.
 
 Problem: a load may be killed at any point, with many writers. A part whose COMMIT had no answer must not be loaded
-twice: keyless rows would double. A slow writer of the killed run must not write into what a newer run, or already the
-syncer, has taken over.
+twice: keyless rows would double. A slow writer of the killed run must not write into tables that a newer run, or
+already the syncer, has taken over.
 
 The transaction of a part does three things in this order:
 
@@ -12,10 +12,10 @@ The transaction of a part does three things in this order:
 2. It inserts the part's row. The primary key makes a second writer of the same part wait here and find it done.
 3. It writes the rows and commits.
 
-Each writing session also holds one of a series of named locks. So a new run can find and kill the old run's sessions
-instead of waiting for a transaction that nothing will end (a stopped process keeps its connections open).
+Each writing session also holds one of a series of named locks. So a new run can find and kill the old run's sessions,
+and need not wait for a transaction that nothing will end (a stopped process keeps its connections open).
 
-The rows stay when the load is finished, because they turn a late writer away. `--remove-meta` removes them.
+The rows stay after the load, because they turn a late writer away. `--remove-meta` removes them.
 """
 
 from __future__ import annotations
@@ -29,12 +29,13 @@ from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.progress.lane_rows import transaction
 from dm.progress.opposite import announce
 from dm.progress.tables import SubtaskKey, reading, reads, reads_of_run
 from dm.session.state import CHARSET, COLLATION
 
 SUFFIX = "loader_checkpoint"
-MOST_WRITERS: Final = 256  # at one time; more than any sensible pool
+MOST_WRITERS: Final = 256  # at the same time; more than any sensible pool
 _BUSY_SECONDS = 60.0
 
 _DEFINITION = """CREATE TABLE IF NOT EXISTS {table} (
@@ -70,7 +71,7 @@ class PartKey:
 
 @dataclass(frozen=True, slots=True)
 class LoadRun:
-    """One run of a load: a writing session proves with it that it belongs to the run."""
+    """One run of a load; a writing session proves with it that it belongs to the run."""
 
     key: SubtaskKey
     dump_id: str
@@ -84,13 +85,12 @@ class LoadRun:
 
 
 def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop: threading.Event) -> LoadRun:
-    """Take over from the run before; afterwards no session of it can write."""
+    """Take over from the last run; afterwards none of its sessions can write."""
     table = key.table(SUFFIX).sql
     announce(connection, key)  # it makes tables
     connection.execute(_DEFINITION.format(table=key.table(SUFFIX).sql))
     _end_sessions(connection, key, stop)
-    try:
-        connection.begin()
+    with transaction(connection):
         connection.execute(
             f"INSERT IGNORE INTO {table} (id, cp_schema, cp_table, dump_id) VALUES (%s, '', '', %s)",
             (key.source_id, dump_id),
@@ -109,10 +109,6 @@ def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop:
                 f"UPDATE {table} SET epoch = %s, dump_id = %s WHERE id = %s AND cp_schema = '' AND cp_table = ''",
                 (epoch, dump_id, key.source_id),
             )
-        connection.commit()
-    except DMError:
-        connection.rollback()
-        raise
     if not ours:
         raise DMError("load-other-dump", task=key.task, source=key.source_id)
     if not connection.dialect.locks_shared:
@@ -122,7 +118,7 @@ def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop:
 
 @reads(lambda key: key.table(SUFFIX))
 def begun_dump(connection: TargetConnection, key: SubtaskKey) -> str | None:
-    """The dump that a load of this subtask has begun with; None where none has, safe before any table exists."""
+    """The dump with which a load of this subtask has begun; None if none has. Safe before any table exists."""
     table = key.table(SUFFIX)
     if not _exists(connection, table):
         return None
@@ -133,9 +129,9 @@ def begun_dump(connection: TargetConnection, key: SubtaskKey) -> str | None:
 
 
 def restart_run(connection: TargetConnection, run: LoadRun) -> None:
-    """Have any dump be the next one, since nothing of this is loaded; raises DMError when a newer run took over.
+    """Allow another dump to be loaded next, since nothing of this is; raises DMError if a newer run took over.
 
-    The epoch goes on, so what a session of the given-up dump may still write finds a newer one.
+    The epoch goes on, so late sessions of the given-up dump are fenced.
     """
     affected = connection.execute(
         f"UPDATE {run.table.sql} SET dump_id = '' WHERE id = %s AND cp_schema = '' AND cp_table = '' AND epoch = %s",
@@ -163,7 +159,7 @@ def _end_sessions(connection: TargetConnection, key: SubtaskKey, stop: threading
 
 
 def take_slot(connection: TargetConnection, key: SubtaskKey) -> None:
-    """Make the session one that a later run can find; the server frees the slot with the session."""
+    """Make the session findable for a later run; the server frees the slot with the session."""
     for slot in range(MOST_WRITERS):
         if session_lock.take(connection, key.lock_name(f"load-{slot}")):
             return
@@ -191,10 +187,10 @@ def claim_part(
 
 @reads_of_run(lambda key: key.table(SUFFIX))
 def _epoch(connection: TargetConnection, run: LoadRun) -> int | None:
-    """The epoch, which nobody can raise before the transaction ends.
+    """The epoch, which can't be raised before the transaction ends.
 
-    TiDB has no shared locks. There the session's slot does the same: it was taken before this, so whoever raises the
-    epoch after this finds the session, and ends it before it goes on.
+    TiDB has no shared locks. There the session's slot does the same: it was taken before this, so a run that raises the
+    epoch later finds the session, and ends it first.
     """
     lock = " LOCK IN SHARE MODE" if connection.dialect.locks_shared else ""
     found = connection.query(
@@ -206,7 +202,7 @@ def _epoch(connection: TargetConnection, run: LoadRun) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Duplicates:
-    """Rows that met one with the same key."""
+    """Rows that met a row with the same key."""
 
     replaced: int = 0  # rows of the target that were removed
     ignored: int = 0  # rows of the source that were not inserted

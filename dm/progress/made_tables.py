@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.progress.lane_rows import transaction
 from dm.progress.load_parts import SUFFIX, LoadRun
 from dm.progress.tables import SubtaskKey, reads_of_run
 
@@ -56,27 +57,26 @@ def create_records(connection: TargetConnection, key: SubtaskKey) -> None:
 
 def announce(connection: TargetConnection, run: LoadRun, pairs: Iterable[tuple[TableName, TableName]]) -> None:
     """Record that tables are about to be made, which do not exist; pairs of source and target."""
-    connection.begin()
-    for source, target in pairs:
-        connection.execute(
-            f"REPLACE INTO {run.key.made.sql} (id, target_schema, target_table, cp_schema, cp_table, dump_id, created)"
-            " VALUES (%s, %s, %s, %s, %s, %s, NULL)",
-            (run.key.source_id, target.schema, target.table, source.schema, source.table, run.dump_id),
-        )
-    connection.commit()
+    with transaction(connection):
+        for source, target in pairs:
+            connection.execute(
+                f"REPLACE INTO {run.key.made.sql} (id, target_schema, target_table, cp_schema, cp_table, dump_id,"
+                " created)"
+                " VALUES (%s, %s, %s, %s, %s, %s, NULL)",
+                (run.key.source_id, target.schema, target.table, source.schema, source.table, run.dump_id),
+            )
 
 
 def record_made(connection: TargetConnection, run: LoadRun, targets: Iterable[TableName]) -> None:
     """Record when the server made the announced tables."""
     times = [(target, created_at(connection, target)) for target in targets]
-    connection.begin()
-    for target, created in times:
-        connection.execute(
-            f"UPDATE {run.key.made.sql} SET created = %s"
-            " WHERE id = %s AND target_schema = %s AND target_table = %s AND dump_id = %s",
-            (created, run.key.source_id, target.schema, target.table, run.dump_id),
-        )
-    connection.commit()
+    with transaction(connection):
+        for target, created in times:
+            connection.execute(
+                f"UPDATE {run.key.made.sql} SET created = %s"
+                " WHERE id = %s AND target_schema = %s AND target_table = %s AND dump_id = %s",
+                (created, run.key.source_id, target.schema, target.table, run.dump_id),
+            )
 
 
 def created_at(connection: TargetConnection, table: TableName) -> int | None:
@@ -112,17 +112,16 @@ def forget_table(connection: TargetConnection, run: LoadRun, made: MadeTable) ->
     source, target = made.source, made.target
     # A table that may not be the load's may still lack indexes because of the load, which completes it in the end.
     records = (run.key.made,) if made.created is None else (run.key.deferral, run.key.made)
-    connection.begin()
-    connection.execute(
-        f"DELETE FROM {run.table.sql} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
-        (run.key.source_id, source.schema, source.table),
-    )
-    for table in records:
+    with transaction(connection):
         connection.execute(
-            f"DELETE FROM {table.sql} WHERE id = %s AND target_schema = %s AND target_table = %s",
-            (run.key.source_id, target.schema, target.table),
+            f"DELETE FROM {run.table.sql} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
+            (run.key.source_id, source.schema, source.table),
         )
-    connection.commit()
+        for table in records:
+            connection.execute(
+                f"DELETE FROM {table.sql} WHERE id = %s AND target_schema = %s AND target_table = %s",
+                (run.key.source_id, target.schema, target.table),
+            )
 
 
 @reads_of_run(lambda key: key.table(SUFFIX))
@@ -171,12 +170,11 @@ def create_deferrals(connection: TargetConnection, key: SubtaskKey) -> None:
 
 def defer(connection: TargetConnection, key: SubtaskKey, deferral: Deferral) -> None:
     """Record a table's final structure before indexes are dropped; replaces the record of a table dropped since."""
-    connection.begin()
-    connection.execute(
-        f"REPLACE INTO {key.deferral.sql} (id, target_schema, target_table, structure) VALUES (%s, %s, %s, %s)",
-        (key.source_id, deferral.table.schema, deferral.table.table, deferral.structure),
-    )
-    connection.commit()
+    with transaction(connection):
+        connection.execute(
+            f"REPLACE INTO {key.deferral.sql} (id, target_schema, target_table, structure) VALUES (%s, %s, %s, %s)",
+            (key.source_id, deferral.table.schema, deferral.table.table, deferral.structure),
+        )
 
 
 def forget_gone(connection: TargetConnection, key: SubtaskKey) -> None:
@@ -210,12 +208,11 @@ def is_deferred(connection: TargetConnection, key: SubtaskKey, table: TableName)
 
 def complete(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
     """Remove the record: the table is complete, or gone."""
-    connection.begin()
-    connection.execute(
-        f"DELETE FROM {key.deferral.sql} WHERE id = %s AND target_schema = %s AND target_table = %s",
-        (key.source_id, table.schema, table.table),
-    )
-    connection.commit()
+    with transaction(connection):
+        connection.execute(
+            f"DELETE FROM {key.deferral.sql} WHERE id = %s AND target_schema = %s AND target_table = %s",
+            (key.source_id, table.schema, table.table),
+        )
 
 
 def demand_current(connection: TargetConnection, run: LoadRun) -> None:

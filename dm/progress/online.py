@@ -1,9 +1,8 @@
-"""What an online DDL tool has done so far to a ghost table: the statements that the real table must still get.
+"""An online DDL tool's statements on a ghost table so far, which the real table must still get.
 
 A record is created with the ghost table, grows with each statement on it, and is deleted when the ghost gets the real
-table's name. Each change is part of the transaction that stores L after its statement, and the statement is not read
-again. So nothing is stored twice and nothing is lost. A ghost without a record was created before the task began to
-read, so its statements are unknown.
+table's name. Each change is part of the transaction that stores L after its statement, so nothing is stored twice and
+nothing is lost. A ghost without a record was created before the task began to read: its statements are unknown.
 
 The table is DM's, with DM's columns. `ddls` is JSON: DM's `schema`, `table` and `ddls`. We add the session that each
 statement ran in and, for a trash table, the real table that was renamed to it while nothing replaced that table.
@@ -60,7 +59,7 @@ class StoredStatement:
 
 @dataclass(frozen=True, slots=True)
 class OnlineRecord:
-    """What is known of a ghost table, or of a trash table that holds a real one."""
+    """A ghost table's statements, or the real table under a trash name."""
 
     statements: tuple[StoredStatement, ...] = ()
     moved: TableName | None = None  # the real table that was renamed to this trash name and not replaced yet

@@ -1,15 +1,14 @@
-"""Operators: what a person wants done with single events of the binlog (`dmctl binlog skip | replace | inject`).
+"""Operators: a person's decisions about single events of the binlog (`dmctl binlog skip | replace | inject`).
 
-An operator decides which statements an event stands for. Every run that may read the event must find it: a run after a
-crash, a run on another host, and a run that begins earlier. Hence these rules (I8 of `protocol.py`).
+An operator decides which statements are executed for an event. Every run that may read the event must find it: a run
+after a crash, on another host, or from an earlier place. Hence these rules (I8 of `protocol.py`).
 
 - It is stored before it is acknowledged. The transaction that stores a checkpoint after its event deletes it.
 - An intent belongs to the statements of one reading of its event. If an operator changes what the event stands for, the
   same transaction deletes the intent: the numbers of its pieces would mean other statements.
 - An inject is executed before its event. That it is done is stored together with the structures that it left.
-- Where shards are merged, a source's stream leaves the statements on held tables to their second pass, and no other
-  ones: what it has done before a table was held at the same event is done. Which ones are left is stored by number. A
-  table may be held again at the same event, and then one more pass reads it.
+- If shards are merged, a source's stream leaves the statements on held tables, and no others, to the second pass. Their
+  numbers are stored. A table may be held again at the same event; then one more pass reads it.
 """
 
 from __future__ import annotations
@@ -20,13 +19,12 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from dm.downstream.connection import TargetConnection
-from dm.errors import DMError
 from dm.position import Position
-from dm.progress.lane_rows import LaneClaim, read_position
+from dm.progress.lane_rows import LaneClaim, read_position, transaction
 from dm.progress.tables import SubtaskKey, reads
 
 Action = Literal["skip", "replace", "inject"]
-PieceNumber = tuple[int, int]  # that of its statement, and its own in it
+PieceNumber = tuple[int, int]  # the statement's number, and the piece's in the statement
 _ACTIONS: Final[dict[str, Action]] = {"skip": "skip", "replace": "replace", "inject": "inject"}
 
 
@@ -39,17 +37,17 @@ class Operator:
     offset: int
     action: Action
     statements: tuple[str, ...] = ()
-    done: bool = False  # an inject whose statements were executed, while its event was not yet
-    left: frozenset[PieceNumber] = frozenset()  # of those: what was not executed
+    done: bool = False  # an inject whose statements were executed, before its event
+    left: frozenset[PieceNumber] = frozenset()  # pieces of a done inject that were not executed
 
     @property
     def partly(self) -> bool:
-        """Whether some statements were executed, and others are left to another reading of the binlog."""
+        """Whether some pieces were executed, and others are left to another reading of the binlog."""
         return self.done and bool(self.left)
 
     @property
     def to_come(self) -> bool:
-        """Whether a reading that comes to the event may have something to execute before it."""
+        """Whether a reading may still have something to execute before the event."""
         return not self.done or self.partly
 
     @property
@@ -94,7 +92,7 @@ def _loaded(operator: Operator, text: str) -> Operator:
 
 
 def _text(operator: Operator) -> str:
-    """The statements as a list, and what is left of them beside it, where something is."""
+    """The statements as a list; with the left pieces, if there are any."""
     if not operator.partly:
         return json.dumps(operator.statements)
     return json.dumps({"statements": operator.statements, "left": sorted(operator.left)})
@@ -128,7 +126,7 @@ def remove_operators(connection: TargetConnection, key: SubtaskKey, operators: I
 
 
 def forget_intent_of(connection: TargetConnection, key: SubtaskKey, operator: Operator) -> None:
-    """Remove, inside the open transaction, an intent of the event whose meaning an operator changes.
+    """Remove the event's intent, if an operator changes the event's statements; inside the open transaction.
 
     An intent's position is the end of its event's transaction, and L covers everything before that transaction. So a
     place after L and before the intent's position is inside the transaction.
@@ -154,7 +152,7 @@ def copy_operators(connection: TargetConnection, giving: SubtaskKey, taking: Sub
 
 
 def tell_done(connection: TargetConnection, telling: SubtaskKey, told: SubtaskKey) -> None:
-    """What one reading has done no later one does again; inside the open transaction."""
+    """Tell another reading what one has done, so that it is not done again; inside the open transaction."""
     news = read_operators(connection, telling)
     for known in read_operators(connection, told):
         for new in news:
@@ -173,10 +171,9 @@ def change_operators(
 ) -> None:
     """Store one change in its own transaction, under a run's claim, or by the holder of the lock.
 
-    Several keys are readings of one binlog: a change is one of all of them.
+    Several keys are readings of one binlog: the change is made for all of them.
     """
-    try:
-        connection.begin()
+    with transaction(connection):
         if claim is not None:
             claim.advance(connection, None)
         for key in keys:
@@ -186,7 +183,3 @@ def change_operators(
             if remove is not None:
                 remove_operators(connection, key, [remove])
                 forget_intent_of(connection, key, remove)
-        connection.commit()
-    except DMError:
-        connection.rollback()
-        raise

@@ -2,8 +2,8 @@
 
 A table's changes have one of two routes. Any lane applies them by their keys, and a replay uses safe mode. Or the
 ordered lane applies them, and its row says exactly which are done. The route depends on the target's table and on the
-tables merged into it. It may differ in the next run: somebody drops a key at the target, or of two merged tables the
-one without a key comes later in the stream. Changes applied by key must not be replayed in order, where nothing says
+tables merged into it. It may differ in the next run: somebody drops a key at the target, or of two merged tables, the
+table without a key comes later in the stream. Changes applied by key must not be replayed in order, since nothing says
 that they are done. Changes applied in order must not be replayed by key.
 
 So before the first change of a table is applied in order, the switch point is stored. Before the table returns to its
@@ -11,9 +11,9 @@ key, that point is stored as well. From L on, a run follows the stored route. If
 now and an earlier run may have used one, it stops.
 
 How far earlier runs may have got is stored as well (`reached`). The bound B does not tell: after a full load, or a
-change of servers, B is beyond any run. There is no such row if only versions ran that did not keep this record. Then
-nothing is known, and nothing is required. A checkpoint that was moved back leaves `done`. Everything up
-to `done` is at the target whatever its route was, as long as no run after the move has applied any of it again.
+change of servers, B is beyond any run. If only versions without this record have run, there is no such row: then
+nothing is known, and nothing is required. A checkpoint that was moved back leaves `done`: everything up to there is at
+the target, whatever its route, as long as no run after the move has applied any of it again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _BY_KEY = -1
 
 @dataclass(frozen=True, slots=True)
 class OrderedSince:
-    """From which row event of which transaction on; everything before it is done."""
+    """The transaction and row event from which a table is changed in order; everything before is done."""
 
     begin: Position  # of the transaction
     gtid: str  # empty if it has none
@@ -60,7 +60,7 @@ class OrderedRecord:
     kept: bool = False
     reached: Position | None = None
     done: Position | None = None
-    taken_again: bool = False  # a run may have applied again what is before `done`
+    taken_again: bool = False  # a run may have repeated changes before `done`
     tables: Mapping[TableName, OrderedSince] = field(default_factory=dict)  # tables changed in order
     left: Mapping[TableName, Position] = field(default_factory=dict)  # tables changed in order up to there
 

@@ -12,8 +12,8 @@ What is stored, all of it on the target, in the meta schema, per task and source
                      batch number, highest position
     checkpoint       DM's table: the global point L, the bound B (`exit_safe_*`), points and structures per table
     ordered tables   which target tables are changed in the source's order, and since when (`ordered_tables.py`)
-    undone changes   what the last run was given and surely did not do (`undone.py`)
-    operators        what a person wants done with single events
+    undone changes   what the last run was given and certainly did not do (`undone.py`)
+    operators        a person's decisions about single events (`operators.py`)
     DDL intent       the piece about to be executed, with the structure before and the one expected after
     part records     which parts of a full load are in (`load_parts.py`)
 
@@ -64,9 +64,9 @@ I10 In a replay, what an earlier run certainly did not do is applied strictly, a
     of changes which lanes had not begun, and of batches that the target rolled back. It stores this when it ends in
     order.
 
-A control session may send the claim and the statements of its transaction in one packet. So one that was fenced may
-have changed rows by the time that it hears so. Nothing of that is committed, but the locks of these rows, those of the
-checkpoint among them, are held until the session has rolled back or has ended.
+A control session may send the claim and the statements of its transaction in one packet. So a fenced session may have
+changed rows before it learns that it is fenced. It can't commit them, but it holds the locks of these rows, also those
+of the checkpoint, until it has rolled back or ended.
 
 A session is found without its number: each takes a named lock (`takeover.py`) for its lifetime, and the holder of the
 lock is the session to end. That also works after a restart of the target, where numbers start again.

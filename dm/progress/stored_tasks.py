@@ -1,11 +1,11 @@
 """Which tasks have progress in a schema of the target, and removing what is stored of one that is forgotten.
 
-The tables of a task are named after it. Only the target knows all tasks that ever had it as theirs: of this daemon, of
-others, and of DM itself, whose checkpoint has the same name. So nothing here decides that a task is forgotten: a person
-names it.
+The tables of a task are named after it. Only the target knows all tasks that ever used it: of this daemon, of others,
+and of DM itself, whose checkpoint has the same name. So nothing here decides that a task is forgotten: a person names
+it.
 
-A removal first takes the right to change the progress of each source. A run that is open, of whichever daemon, prevents
-it. One table may stay: the record of indexes that a load has taken off and not put back. Without it nobody would.
+A removal first takes the right to change the progress of each source; an open run, of any daemon, prevents it. One
+table may stay: the record of indexes that a load has dropped and not restored. Without it, they would stay missing.
 """
 
 from __future__ import annotations

@@ -3,17 +3,16 @@
 The checkpoint table is DM's (`dm-behaviour` 4.9) with 64-bit offsets and the server's uuid added, since an offset means
 nothing without its server. The other tables are ours.
 
-So the tables that DM itself has left at the target have the names of ours, and a DM user's first task meets them. They
+So tables that DM itself has left at the target have the names of ours, and a DM user's first task meets them. They
 can't be read or continued: DM's position names no server, its structures are TiDB's, and what it has committed after
-its checkpoint is unknown. They may still be DM's progress. Whoever creates or reads progress says so by name
-(`existing_tables`, `create_tables`), with DM's position, and changes nothing.
+its checkpoint is unknown. But they may still be DM's progress. So `create_tables` and `existing_tables` raise an error
+that names them, with DM's position, and change nothing.
 
-Reading progress rows, which somebody may have written to since.
-
-A progress table is a table of the target. A restored backup, a person's UPDATE or a target that lies may leave values
-in it that no run has stored. What reads rows back says so by name, with the table, and never ends as a defect of dm or
-goes on with a part of them, nor if a row has too few columns. `reads` is what makes a reader so, `reads_own` a method
-and `reads_of_run` a function of a run, and `texts` reads a list of texts.
+A progress table is a table of the target. A restored backup, a person's UPDATE or a faulty target may leave values in
+it that no run has stored. So every reader of progress rows raises `checkpoint-damaged`, with the table's name, for
+values or rows that it can't read: it never goes on with a part of them, and never fails as a defect of dm. The
+decorators `reads`, `reads_own` (methods) and `reads_of_run` (functions of a run) do that; `texts` reads a list of
+texts.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _RELAY_NUMBER: Final = re.compile(r"\|[0-9]{6,}(?=\.[0-9]+$)")  # DM's names of 
 
 @dataclass(frozen=True, slots=True)
 class SubtaskKey:
-    """Whose progress: one task on one source, and the schema that holds it."""
+    """The owner of progress: one task on one source, and the schema that holds it."""
 
     meta_schema: str
     task: str
@@ -369,7 +368,7 @@ _UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError, Overfl
 
 @contextmanager
 def reading(table: TableName, source_id: str) -> Iterator[None]:
-    """Inside, rows of the table are read: what can't be is a DMError."""
+    """Inside, rows of the table are read; what can't be read raises DMError `checkpoint-damaged`."""
     try:
         yield
     except _UNREADABLE as error:

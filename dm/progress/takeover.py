@@ -1,15 +1,11 @@
-"""The start of a run: end the older one, take its lanes, read what it left, fix the bound.
+"""The start of a run: end the older run, take its lanes, read what it left, fix the bound (I1, I3 of `protocol.py`).
 
-See I1 and I3 of `protocol.py`.
-
-Ending the sessions of an older run before this one reads anything.
-
-Every session that may write for a subtask holds a named lock of its lane (GET_LOCK). The server releases it when the
-session ends, and not before its transaction is rolled back or committed. A starting run finds the holder of each lock
-and ends it. It kills an idle or applying session. It waits for a session inside a DDL statement: a long ALTER completes
-even without a client, and aborting it would waste hours. Once this run holds all locks, nothing of the older run can
-change the target. Raising the epoch (`lane_rows.py`) then never waits. It also stops a transaction whose session has
-lost its lock.
+The sessions of an older run are ended before this run reads anything. Every session that may write for a subtask holds
+a named lock of its lane (GET_LOCK). The server releases it when the session ends, and not before its transaction is
+rolled back or committed. A starting run finds the holder of each lock and ends it. It kills an idle or applying
+session. It waits for a session inside a DDL statement: a long ALTER completes even without a client, and aborting it
+would waste hours. Once this run holds all locks, nothing of the older run can change the target. Raising the epoch
+(`lane_rows.py`) then never waits. It also stops a transaction whose session has lost its lock.
 """
 
 from __future__ import annotations
@@ -40,14 +36,14 @@ class Takeover:
     rows: Sequence[LaneRow]
 
     def bound(self) -> Position | None:
-        """B: the stored bound joined with everything any worker committed; None when L covers it."""
+        """B: the stored bound joined with everything that any worker committed; None if L covers it."""
         if self.checkpoint is None:
             return None
         # The ordered lane's row is exact.
         return self._joined(self.checkpoint, self.checkpoint.bound, [row for row in self.rows if row.lane != KEYLESS])
 
     def reached(self, before: Position | None) -> Position | None:
-        """How far runs have got: `before` joined with what any lane committed; None when L covers it."""
+        """How far runs have got: `before` joined with what any lane committed; None if L covers it."""
         return None if self.checkpoint is None else self._joined(self.checkpoint, before, self.rows)
 
     @staticmethod
@@ -66,11 +62,11 @@ class Takeover:
         return replace(bound, gtid_set=bound.gtid_set | start.gtid_set)
 
     def keyless_done(self) -> Position | None:
-        """Up to where changes of keyless tables are done, exactly; None when that is not beyond L."""
+        """Up to where changes of keyless tables are done, exactly; None if that is not beyond L."""
         return self._exact(KEYLESS, ATOMIC)
 
     def atomic_done(self) -> Position | None:
-        """Up to where everything is done, by a run that kept transactions whole; None when that is not beyond L."""
+        """Up to where everything is done, by a run that kept transactions whole; None if that is not beyond L."""
         return self._exact(ATOMIC)
 
     def _exact(self, *lanes: str) -> Position | None:

@@ -1,8 +1,8 @@
-"""What a run was given and surely did not do, so that the next run does not treat it as done.
+"""What a run was given and certainly did not do, so that the next run does not treat it as done.
 
 Lanes run independently. When one of them fails, others have committed later changes of the source, so the next run
 replays everything from L to B in safe mode, as if each change had been applied already. For a refused change (a row of
-another shard has its key) that would be wrong: a REPLACE would silently settle what a person was told to decide.
+another shard has its key) that would be wrong: a REPLACE would silently do what a person was told to decide.
 
 A run that ends in order knows more than the bound B. Changes that lanes had not begun, and the batch that the target
 rolled back, are certainly not applied. They are stored here, and the next run applies them strictly, outside safe mode.
@@ -64,7 +64,7 @@ class Undone:
     taken: set[TransactionKey] = field(default_factory=set)
 
     def of(self, end: Position) -> UndoneKeys | None:
-        """What was not done of the transaction that ends here; None if nothing is known."""
+        """The changes not done of the transaction that ends here; None if nothing is known."""
         if not self.transactions:
             return None
         place = transaction_key(end)
@@ -74,7 +74,7 @@ class Undone:
         return found
 
     def left(self, position: Position) -> dict[TransactionKey, UndoneKeys]:
-        """What this run has not reached, and what is beyond a checkpoint."""
+        """The transactions that this run has not reached, beyond a checkpoint."""
 
         def beyond(place: TransactionKey) -> bool:
             end = Position(*place)

@@ -27,7 +27,7 @@ from dm.ident import Ident, TableName
 from dm.mysql.schema.serial import schema_from_json, schema_to_json
 from dm.mysql.schema.table import TableSchema
 from dm.position import Position
-from dm.progress.lane_rows import position_columns, read_position
+from dm.progress.lane_rows import position_columns, read_position, transaction
 from dm.progress.online import OnlineRecord
 from dm.progress.tables import CHARSET, SubtaskKey, reading, reads
 
@@ -179,8 +179,7 @@ class ValidatorProgress:
         """Store a position and the rows that are pending there; raises DMError `validator-fenced` for an older run."""
         connection, source, revision = self.connection, self._key.source_id, self._revision + 1
         faults.hit("validator.before_checkpoint")
-        connection.begin()
-        try:
+        with transaction(connection):
             demand_epoch(connection, self._key, self.epoch)
             self._write_rows(revision, rows)
             names = ("binlog_name", "binlog_pos", "binlog_gtid", "server_uuid", "procd_ins", "procd_upd", "procd_del")
@@ -193,10 +192,6 @@ class ValidatorProgress:
             connection.execute(
                 f"DELETE FROM {self._tables.pending.sql} WHERE source = %s AND revision < %s", (source, revision)
             )
-            connection.commit()
-        except DMError:
-            connection.rollback()
-            raise
         self._revision = revision
         faults.hit("validator.after_checkpoint")
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from dm.downstream.connection import TargetConnection
-from dm.errors import DMError
 from dm.ident import TableName
+from dm.progress.lane_rows import transaction
 from dm.progress.tables import SubtaskKey, reads
 from dm.progress.validator import ValidatorTables, demand_epoch
 
@@ -62,8 +62,7 @@ class TableStatus:
 def write_errors(connection: TargetConnection, key: SubtaskKey, epoch: int, errors: Sequence[RowError]) -> None:
     """Store errors in a transaction of their own; raises DMError `validator-fenced` for an older run."""
     tables = ValidatorTables.of(key)
-    connection.begin()
-    try:
+    with transaction(connection):
         demand_epoch(connection, key, epoch)
         same = "data = VALUES(data) AND dst_data = VALUES(dst_data) AND error_type = VALUES(error_type)"
         for error in errors:
@@ -79,10 +78,6 @@ def write_errors(connection: TargetConnection, key: SubtaskKey, epoch: int, erro
                     error.message, error.fix, _KINDS[error.kind], _STATES["new"],
                 ),
             )  # fmt: skip
-        connection.commit()
-    except DMError:
-        connection.rollback()
-        raise
 
 
 @reads(lambda key: ValidatorTables.of(key).error)

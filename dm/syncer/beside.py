@@ -1,11 +1,8 @@
-"""What a sync unit's run has beside it: its role among the streams of its source.
+"""What runs beside a sync unit's run: its role among the streams of its source.
 
-An ordinary run is its source's only stream, with nothing beside it (`Beside`). Shards that are held are read again by
-a second pass (`dm.syncer.shards`), and tables are loaded beside the stream (`dm.syncer.joining`). Everything that a run
-does by itself stays in `unit.py`.
-
-A `BesideWatch` looks at the target, while something goes on beside a run, whether the run is to end because of it.
-Where nothing is to be looked for yet its thread sleeps.
+An ordinary run is its source's only stream (`Beside`). Held shards are read again by a second pass
+(`dm.syncer.shards`), and tables may be loaded beside the stream (`dm.syncer.joining`). Everything that a run does alone
+is in `unit.py`.
 """
 
 from __future__ import annotations
@@ -33,40 +30,40 @@ from dm.syncer.state_found import StateFound
 
 
 class Beside:
-    """Asked by the run, in this order but for `floor`; nothing is beside it where this is not overridden."""
+    """Called by the run, in this order except `floor`; by default, nothing is beside the run."""
 
     def __init__(self, subtask: SubtaskConfig) -> None:
-        self.key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)  # whose progress the run has
+        self.key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)  # the progress that the run has
         self.rules = TableRules(subtask)  # of the run, once it has begun
 
     @property
     def main_key(self) -> SubtaskKey | None:
-        """Whose operators change with the run's own."""
+        """The subtask whose operators change with the run's own."""
         return None
 
     def floor(self, position: Position) -> Position:
-        """From where on the binlog is needed, with this checkpoint: all before it is done, or held by who needs it."""
+        """From where the binlog is needed, with this checkpoint."""
         return position
 
     def attend(self, prepared: PreparedTransactions) -> None:
-        """The run has these XA transactions."""
+        """These are the unit's XA transactions."""
 
     def create_tables(self, connection: TargetConnection) -> None:
         """Create progress tables beside those of every task."""
 
     def begin(self, control: TargetConnection, taken: Takeover) -> bool:
-        """Nothing older runs any more; False where this is not the time for a run. Raises DMError."""
+        """All older runs have ended; False if this is not the time for a run. Raises DMError."""
         return True
 
     def join(self, control: TargetConnection, state: StateFound, origin: Origin, clock: Clock) -> None:
         """The state is read, and nothing is dispatched yet; raises DMError."""
 
     def bound(self, found: Position | None) -> Position | None:
-        """How far earlier runs may have gone beyond the checkpoint, if they have; `found` is stored."""
+        """How far earlier runs may have gone beyond the checkpoint; `found` is the stored bound."""
         return found
 
     def gate(self, sides: GateSides) -> DdlGate:
-        """What every statement has to pass."""
+        """The gate that every statement has to pass."""
         return OpenGate()
 
     def structure_found(self, progress: ProgressWriter, schema: TableSchema) -> None:
@@ -85,7 +82,7 @@ class Beside:
         clock: Clock,
         run: Callable[[], None],
     ) -> None:
-        """Run, and do what is to be done after it; raises DMError."""
+        """Run, and do what follows the run; raises DMError."""
         run()
 
 
@@ -93,12 +90,12 @@ LOOK_SECONDS: Final = 0.3
 
 
 class BesideWatch:
-    """One thread with a session of its own; it tells once that the run is to end."""
+    """Looks at the target whether the run has to end, in a thread with its own session; tells it once."""
 
     def __init__(
         self,
         open_session: Callable[[], TargetConnection],
-        look: Callable[[TargetConnection], bool],  # whether the run is to end
+        look: Callable[[TargetConnection], bool],  # whether the run has to end
         due: Callable[[], None],
         failed: Callable[[BaseException], None],
         clock: Clock,
@@ -115,11 +112,11 @@ class BesideWatch:
         self._thread = threading.Thread(target=self._run, name="beside", daemon=True)
 
     def start(self) -> None:
-        """Begin; it sleeps until `wake`."""
+        """Start the thread; it sleeps until `wake`."""
         self._thread.start()
 
     def wake(self) -> None:
-        """There is something to be looked for from now on."""
+        """Look from now on."""
         self._wake.set()
 
     def stop(self) -> None:
@@ -144,7 +141,7 @@ class BesideWatch:
 
 
 def run_until(
-    look: Callable[[TargetConnection], bool],  # whether the run is to end
+    look: Callable[[TargetConnection], bool],  # whether the run has to end
     parts: RunParts,
     sessions: TargetSessions,
     failed: Callable[[BaseException], None],
@@ -152,7 +149,7 @@ def run_until(
     run: Callable[[], None],
     pause: float = LOOK_SECONDS,
 ) -> None:
-    """Run until a look at the target says that the stream is to end, or the run ends by itself; raises DMError."""
+    """Run until a look at the target says that the run has to end, or it ends by itself; raises DMError."""
     watch = BesideWatch(sessions.open, look, parts.reader.queue.break_off, failed, clock, pause)
     watch.start()
     watch.wake()
@@ -162,11 +159,11 @@ def run_until(
         watch.stop()
 
 
-# When a run may give tables to another stream, or take them.
-
-
 def caught_up(state: StateFound, position: Position) -> bool:
-    """Whether a run is past all that any run did or announced, its tables' own points included."""
+    """Whether a run is past everything that any run did or announced, and its tables' own points.
+
+    Then it may give tables to another stream, or take them.
+    """
     done = (state.checkpoint.bound, state.done.keyless, state.done.atomic, state.ordered.reached, state.ordered.done)
     points = (point.point for point in state.checkpoint.tables.values())
     announced = None if state.intent is None else state.intent.position

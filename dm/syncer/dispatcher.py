@@ -1,9 +1,9 @@
 """From transactions to the lanes: rows in parts, statements as barriers between them.
 
-A transaction is never decoded whole. Its events are taken a part at a time. The changes of keyed tables go to the lanes
-at once and may be committed long before the last part is read. That is safe for two reasons. The completion of the
-transaction counts all changes, so the checkpoint stays before it. And each lane's row names the transaction's end, so
-the next run finds it in the bound B and replays the transaction in safe mode (I3, I4 of `dm.progress.protocol`).
+A transaction is never decoded whole, but part by part. The changes of keyed tables go to the lanes at once, and may be
+committed long before the last part is read. That is safe for two reasons. The completion of the transaction counts all
+changes, so the checkpoint stays before it. And each lane's row names the transaction's end, so the next run finds it in
+the bound B and replays the transaction in safe mode (I3, I4 of `dm.progress.protocol`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Dispatcher:
         self._completions = completions
         self._lanes = lanes
         self._stopping = stopping
-        self._statement: int | None = None  # where the present statement begins
+        self._statement: int | None = None  # where the current statement begins
         self._injecting: Operator | None = None
 
     def dispatch(self, transaction: SourceTransaction) -> None:
@@ -70,7 +70,7 @@ class Dispatcher:
         self._lanes.source_rests()
 
     def _place(self, transaction: SourceTransaction) -> EventPlace:
-        """Where the present event begins; for rows, where their transaction does."""
+        """Where the current event begins; for rows, where their transaction begins."""
         end, begin = transaction.end, first_byte(transaction)
         if self._injecting is not None:
             statement = any(isinstance(item, StatementItem) for item in transaction.items)
@@ -82,7 +82,7 @@ class Dispatcher:
         return EventPlace(end.server_uuid, end.file, start if begin <= start < end.offset else begin, statement=True)
 
     def _prepare(self, operators: Sequence[Operator], transaction: SourceTransaction) -> Mapping[int, Operator]:
-        """Do what must precede the transaction; returns the other operators by the numbers of their items."""
+        """Execute the injects, which precede the transaction; returns the other operators by their items' numbers."""
         statements = {number: item for number, item in enumerate(transaction.items) if isinstance(item, StatementItem)}
         chosen: dict[int, Operator] = {}
         for operator in operators:

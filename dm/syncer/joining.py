@@ -25,7 +25,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.mysql.sql.piece import Piece
 from dm.position import Position
-from dm.progress.checkpoint import Checkpoint
+from dm.progress.checkpoint import Checkpoint, read_position_of
 from dm.progress.joining import (
     Joining,
     Phase,
@@ -36,7 +36,6 @@ from dm.progress.joining import (
     let_go,
     note_piece,
     read_joining,
-    read_place,
     same_place,
     take_back,
 )
@@ -345,7 +344,7 @@ class ShareRun(Beside):
             place = found.place
             return place is None or mark.reaches(place) or not mark.same_files(place)
         if found.phase in ("loading", "undo"):
-            main = read_place(connection, self._main)
+            main = read_position_of(connection, self._main)
             if main is not None and mark.reaches(main):
                 parts.progress.beside(lambda control: be_near(control, self._main, found))
                 faults.hit("join.near")

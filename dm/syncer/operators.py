@@ -1,9 +1,9 @@
 """The operators of a run: which of them concern a transaction, and how a person's request changes them.
 
 A person names an event by its start position. Any position inside a transaction is accepted. An inject runs before the
-whole transaction: all rows of a transaction have the structure from before it, so nothing between two of them could
-depend on the position. If a transaction has one statement, the position means that statement. Only among several
-statements, as in STATEMENT format, the exact position decides.
+whole transaction: all rows of a transaction have the structure from before it, so the exact position makes no
+difference. If a transaction has one statement, the position means that statement. The exact position only decides among
+several statements, as in STATEMENT format.
 
 Requests come from another thread while the dispatcher runs. A lock decides the order. A request is too late for an
 event that the dispatcher has received. The dispatcher sees every stored request.
@@ -14,8 +14,8 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, cast
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from dm.errors import DMError
 from dm.mysql.sql.context import SourceContext
@@ -29,7 +29,7 @@ from dm.unit import JSON
 
 Verb = Literal["skip", "replace", "inject", "revert", "list"]
 _PLACE = re.compile(r"\(?\s*([^\s,:()]+)\s*[:,]\s*(\d+)\s*\)?")
-_RELAY_SUFFIX = re.compile(r"\|\d{6}(?=\.)")  # DM writes mysql-bin|000001.000003 for a file of a relay sub-directory
+_RELAY_SUFFIX = re.compile(r"\|\d{6}(?=\.)")  # DM names a file of a relay sub-directory mysql-bin|000001.000003
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,12 @@ class EventPlace:
 
     def to_json(self) -> dict[str, str | int | bool]:
         """For the pipe between the processes."""
-        return {
-            "server_uuid": self.server_uuid, "file": self.file, "offset": self.offset, "statement": self.statement,
-        }  # fmt: skip
+        return asdict(self)
 
     @classmethod
-    def from_json(cls, wire: Mapping[str, str | int | bool]) -> EventPlace:
+    def from_json(cls, wire: Mapping[str, Any]) -> EventPlace:
         """The inverse of `to_json`."""
-        return cls(str(wire["server_uuid"]), str(wire["file"]), int(wire["offset"]), statement=bool(wire["statement"]))
+        return cls(**wire)
 
 
 def parse_place(text: str) -> tuple[str, int]:
@@ -76,18 +74,12 @@ class Request:
 
     def to_json(self) -> dict[str, JSON]:
         """For the pipe between the processes."""
-        return {
-            "verb": self.verb, "task": self.task, "source": self.source, "binlog_pos": self.binlog_pos,
-            "statements": list(self.statements),
-        }  # fmt: skip
+        return {**asdict(self), "statements": list(self.statements)}
 
     @classmethod
-    def from_json(cls, wire: Mapping[str, JSON]) -> Request:
+    def from_json(cls, wire: Mapping[str, Any]) -> Request:
         """The inverse of `to_json`."""
-        statements = cast("Sequence[str]", wire["statements"])
-        return cls(
-            cast(Verb, wire["verb"]), str(wire["task"]), str(wire["source"]), str(wire["binlog_pos"]), tuple(statements)
-        )
+        return cls(**{**wire, "statements": tuple(wire["statements"])})
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +103,7 @@ def decide(request: Request, known: Sequence[Operator], passed: Position, failin
     if request.verb == "revert":
         for one in known:
             if (one.file, one.offset) == (place.file, place.offset) and one.to_come and not one.outdated(passed):
-                return Change(remove=one)  # what was executed stays
+                return Change(remove=one)  # executed statements stay
         raise DMError("operator-missing", place=place, task=request.task)
     operator = Operator(place.server_uuid, place.file, place.offset, request.verb, request.statements)
     if operator.outdated(passed):
@@ -160,7 +152,7 @@ def separated(texts: Sequence[str], context: SourceContext) -> list[str]:
 
 
 def checked(texts: Sequence[str], context: SourceContext, task: str) -> tuple[str, ...]:
-    """Statements that may stand for an event: DDL with every table under its schema; raises DMError."""
+    """The statements that replace or precede an event: DDL that names every table with its schema; raises DMError."""
     try:
         statements = separated(texts, context)
     except DMError as error:
@@ -193,14 +185,14 @@ class Operators:
         floor: Callable[[Position], Position] = lambda position: position,
     ) -> None:
         self.task = task
-        self._floor = floor  # from where on events are still read, with this checkpoint
+        self._floor = floor  # from where events are still read, with this checkpoint
         self._known = list(stored)
         self._passed = start
         self._changed: set[tuple[str, int]] = set()
         self._lock = threading.Lock()
 
     def of(self, transaction: SourceTransaction) -> list[Operator]:
-        """The operators for this transaction, by place; from now on others are too late."""
+        """The operators for this transaction, by place; from now on, new ones are too late for it."""
         with self._lock:
             self._passed = transaction.end
             if not self._known:
@@ -227,7 +219,7 @@ class Operators:
             self._known = [one for one in self._known if one not in operators]
 
     def injected(self, operator: Operator) -> None:
-        """The operator's statements were executed, or those of its reading."""
+        """The operator's statements, or some of them, were executed."""
         with self._lock:
             self._known = [operator if one.same_event(operator) else one for one in self._known]
 

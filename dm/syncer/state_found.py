@@ -1,12 +1,12 @@
 """What a run finds stored at its start, as one immutable object.
 
 The order of reads and writes is part of the crash protocol (`dm.progress.protocol`). First the older run is ended and
-its lanes are taken over, so nothing changes while it is read. Then:
+its lanes are taken over, so nothing changes while the state is read. Then:
 
-1. The list of XA transactions is opened for this epoch. The checkpoint L is read, or the first one is written. That
-   there is one is noted on the host's disk, so that a loss of the progress is noticed (`StartRecord`).
+1. The list of XA transactions is opened for this epoch. The checkpoint L is read, or a first one is written. A note on
+   the host's disk says that there is one, so that a loss of the progress is noticed (`StartRecord`).
 2. The bound B is joined from what all lanes committed, and stored before anything is dispatched.
-3. How far runs have got is stored, before any table can be changed in order.
+3. It is stored how far runs have got, before any table can be changed in order.
 4. Files and rows that L has passed are released.
 5. The record of undone changes is deleted after everything else that may fail at the source: a run that dies later
    leaves none.
@@ -41,7 +41,7 @@ from dm.syncer.resources import Resources
 
 @dataclass(frozen=True, slots=True)
 class StateFound:
-    """Where a run begins, and what earlier runs did beyond that place."""
+    """Where a run begins, and what earlier runs did beyond."""
 
     checkpoint: Checkpoint  # L, with B as stored now
     writer: CheckpointWriter  # it holds the control lane
@@ -78,7 +78,7 @@ def find_state(
     writer = CheckpointWriter(control, claim)
     beyond = (taken.bound(), taken.keyless_done())
     switched = origin.switch_bound(checkpoint.position, *beyond)
-    # Behind a stop that was clean nothing lies beyond L: there is nothing to find on another server, nor to do again.
+    # After a clean stop nothing is beyond L: nothing has to be found on another server, or repeated.
     unsure = taken.intent is not None or any(each is not None for each in beyond)
     bound = (switched if unsure else None) or taken.bound()
     ordered = read_ordered(control, key)
@@ -112,7 +112,7 @@ def find_state(
 
 
 def _continued(checkpoint: Checkpoint, taken: Takeover, origin: Origin) -> tuple[Checkpoint, Takeover]:
-    """Both as positions on the present server if only a position is exact; raises DMError."""
+    """Both as positions on the present server, if GTIDs are not ordered; raises DMError."""
     if origin.facts.gtid_ordered:
         return checkpoint, taken
     start = checkpoint.position
@@ -138,8 +138,7 @@ class FirstCheckpoint:
     def make(self, control: TargetConnection, claim: LaneClaim, origin: Origin) -> Checkpoint:
         """At `meta`'s position, else at the source's present end; stored. Raises DMError, or Stopped.
 
-        A load leaves a checkpoint, and so does a run. Where it is gone, the source's end would leave out what lies
-        between.
+        Loads and runs leave a checkpoint. If it is gone, beginning at the source's end would lose rows.
         """
         mode, task, source = self.subtask.mode, self.subtask.task, self.subtask.source_id
         meta = None if mode == "all" else self.subtask.meta
@@ -155,7 +154,7 @@ class FirstCheckpoint:
             end, structures = present
             checkpoint = Checkpoint(end, tables={table: TablePoint(schema) for table, schema in structures.items()})
         hold = self.resources.hold
-        if hold is not None:  # a task with a checkpoint must never hold files like one that begins
+        if hold is not None:  # a hold must not stay at the place where the task would begin
             hold.keep_from(checkpoint.position)
         write_new(control, claim.key, checkpoint, validated=self.subtask.validator.mode != "none")
         return checkpoint

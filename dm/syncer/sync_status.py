@@ -1,14 +1,4 @@
-"""The sync unit's status: DM's fields first, then ours.
-
-Where a run's time goes: the state of each thread, sampled twenty times a second.
-
-Threads show their state in plain attributes that they set anyway, or set when they begin to wait; no thread reads a
-clock per row or event. A sampler counts the states and reports shares of the last seconds. They tell which part holds
-the others up: the source, this process, or the target.
-
-Sampling an idle run would be its only activity. So when all parts wait for the source, the sampler sleeps until the
-reader has an event, and counts the time in between as sampled: nothing can change without an event.
-"""
+"""The sync unit's status: DM's fields first, then ours."""
 
 from __future__ import annotations
 
@@ -24,13 +14,13 @@ from dm.syncer.resources import RunParts
 from dm.unit import JSON
 
 RECENT_SECONDS = 10.0
-# A frozen server, or one after a dead firewall, keeps its connections open and is silent: no error shows it until a
+# A frozen server, or one behind a dead firewall, keeps its connections open and is silent: no error shows it until a
 # read times out, minutes later. So an operation that has taken this long is reported.
 LONG_SECONDS = 3.0
 
 
 def _waits(parts: RunParts) -> str:
-    """An external obstacle that the run waits for."""
+    """The external obstacle that the run waits for; empty if there is none."""
     trouble = parts.source.trouble or parts.monitor.trouble
     if trouble is not None:
         return trouble.message
@@ -44,7 +34,7 @@ def _waits(parts: RunParts) -> str:
 
 
 def _ddl(parts: RunParts, now: float) -> dict[str, JSON]:
-    """The statement under way: DM's list, and since when."""
+    """The running statement: DM's list, and since when."""
     running = parts.ddl.execution.running
     if running is None:
         return {"blockingDDLs": [], "blockingDDLSeconds": None}
@@ -60,7 +50,7 @@ def _opposite(parts: RunParts) -> dict[str, JSON]:
 
 
 def _doing(parts: RunParts) -> dict[str, float]:
-    """What each part of the run does now."""
+    """What each part of the run is doing now."""
     reader, lanes = parts.reader, parts.lanes
     for_memory = parts.reading.waited_for
     idle, for_lanes, ddl = reader.queue.empty_handed, lanes.waited_for, bool(parts.ddl.execution.running)
@@ -79,7 +69,7 @@ def _doing(parts: RunParts) -> dict[str, float]:
 
 
 def _at_rest(parts: RunParts) -> bool:
-    """Whether the run is idle; checked in the order in which work moves, so that nothing slips past."""
+    """Whether the run is idle; checked in the order in which work moves, so that no work is missed."""
     reader, lanes = parts.reader, parts.lanes
     if reader.busy or len(reader.queue) or not reader.queue.empty_handed or parts.ddl.execution.running:
         return False
@@ -114,7 +104,7 @@ class SyncStatus:
         self._shares.start()
 
     def refresh(self, timeout: float) -> None:
-        """Read the source's end now, and hear whether the target answers."""
+        """Read the source's end now, and check that the target answers."""
         if self._parts is not None:
             until = self._clock.monotonic() + timeout
             self._parts.monitor.refresh(timeout)
@@ -138,7 +128,7 @@ class SyncStatus:
         tables.merge(parts.progress.tables)
         lag = parts.monitor.lag(mark.position, mark.timestamp, covered)
         if lag is not None and not parts.progress.answered:
-            lag = max(lag, parts.progress.silent_seconds)  # nothing came to the target since
+            lag = max(lag, parts.progress.silent_seconds)  # nothing was committed since
         return {
             "totalEvents": parts.reader.events,
             "totalTps": round(transactions / elapsed),
@@ -212,17 +202,25 @@ SLICE_SAMPLES: Final = 20
 SLICES: Final = 10  # kept slices, of a second each
 
 Look = Callable[[], Mapping[str, float]]
-"""What is the case now: a share from 0 to 1 for each name."""
+"""The present state: a share from 0 to 1 for each name."""
 
 AtRest = Callable[[], bool]
-"""Whether all that is looked at stays as it is until there is an event."""
+"""Whether nothing can change before the next event."""
 
 Sleep = Callable[[AtRest], bool]
-"""Where it holds, sleep until there is an event or the run is over; False at once where it does not."""
+"""If at rest, sleep until the next event or the end of the run; else return False at once."""
 
 
 class TimeShares:
-    """Samples a run until its stop signal is set."""
+    """Where a run's time goes: the state of each thread, sampled twenty times a second until the stop signal.
+
+    Threads show their state in plain attributes that they set anyway, or set when they begin to wait; no thread reads a
+    clock per row or event. The sampler counts the states and reports shares of the last seconds. They tell which part
+    holds the others up: the source, this process, or the target.
+
+    Sampling an idle run would be its only activity. So if all parts wait for the source, the sampler sleeps until the
+    reader has an event, and counts the time in between as sampled: nothing can change without an event.
+    """
 
     def __init__(self, look: Look, at_rest: AtRest, sleep: Sleep, clock: Clock, stop: threading.Event) -> None:
         self._look = look
@@ -232,7 +230,7 @@ class TimeShares:
         self._stop = stop
         self._slices: deque[Counter[str]] = deque(maxlen=SLICES)
         self._samples: deque[int] = deque(maxlen=SLICES)
-        self._resting: tuple[float, Mapping[str, float]] | None = None  # since when, and the state all along
+        self._resting: tuple[float, Mapping[str, float]] | None = None  # since when, and the state meanwhile
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="time-shares", daemon=True)
 
@@ -245,7 +243,7 @@ class TimeShares:
             self.sample()
 
     def sample(self) -> None:
-        """Sample once, and sleep if all parts are idle."""
+        """Sample once; sleep while all parts are idle."""
         seen = self._look()
         with self._lock:
             self._count(seen, 1)
@@ -281,7 +279,7 @@ class TimeShares:
                 self._slices[-1][name] += share * counted  # type: ignore[assignment]  # a Counter counts anything
 
     def report(self) -> dict[str, JSON]:
-        """The share of the last seconds for each name, from 0 to 1."""
+        """Each name's share of the last seconds, from 0 to 1."""
         with self._lock:
             self._count_rest()
             samples = sum(self._samples)

@@ -1,15 +1,13 @@
-"""The sync unit: follows one source's binlog into the target until it is stopped, or is where the task is to end.
+"""The sync unit: follows one source's binlog into the target until it is stopped, or has reached the task's end.
 
 Each thread has one owner and one stop signal: the reader (events to transactions), the dispatcher (this unit's own
 thread: rules, decoding, placing), one per lane (batches to the target), the progress writer, the source monitor. The
-first error in any of them ends the run. Nothing beyond what is committed is flushed, `run` raises the error, and the
-next run finds its place from what is stored (`dm.progress.protocol`).
-
-The loop of a run: parts start, transactions go to the dispatcher, parts end.
+first error in any of them ends the run, and `run` raises it.
 
 If the run ends in order (a stop, or an event that needs a person), everything given to the lanes is committed and
 stored. The person may act at the target, so everything before the event must be there, and must not be replayed over
-their work. Any other failure stores nothing; the next run finds its place.
+their work. After any other failure nothing is stored: the next run finds its place from what is committed
+(`dm.progress.protocol`).
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, cast
+from typing import Final
 
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
@@ -45,7 +43,7 @@ from dm.syncer.sync_status import SyncStatus
 from dm.syncer.wiring import Ending, Sides, Wiring
 from dm.unit import JSON, UnitName
 
-ASK_SECONDS: Final = 20.0  # how long a question waits for a run that is not there yet, or for an event
+ASK_SECONDS: Final = 20.0  # how long a question waits for a run to be ready, or to apply an event
 LOOK_SECONDS: Final = 0.1
 
 
@@ -74,14 +72,14 @@ class SyncUnit:
         self._failure: BaseException | None = None
         self._failed_ticket: Ticket | None = None  # the earliest transaction that a lane could not apply
         self._failing = threading.Lock()
-        self._ending = threading.Event()  # a part failed, a stop was requested, or the run is over
-        self._ended = threading.Event()  # the run is over
-        self._claim: LaneClaim | None = None  # of the control lane, once we hold it
+        self._ending = threading.Event()  # a part failed, a stop was requested, or the run has ended
+        self._ended = threading.Event()  # the run has ended
+        self._claim: LaneClaim | None = None  # of the control lane, once held
         self._parts: RunParts | None = None  # once they are wired
-        self._wired = threading.Event()  # they are, or never will be
+        self._wired = threading.Event()  # the parts are wired, or never will be
 
     def attend(self, beside: Beside) -> None:
-        """Before the run: the source's tables may have more than one stream."""
+        """Before the run: set its role, if the source's tables may have more than one stream."""
         self._beside = beside
         self._resources = replace(self._resources, floor=beside.floor)
         beside.attend(self._resources.prepared)
@@ -99,19 +97,19 @@ class SyncUnit:
     def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
         """`binlog`: change or list the operators of the run. `passed`: whether it has applied an event. Raises DMError.
 
-        A run that has just begun answers when it is in place; one that has not come to the event yet, when it has.
+        The answer waits until a new run is ready, and until the event is applied.
         """
         self._wired.wait(ASK_SECONDS)
         parts = self._parts
         if parts is None or self._ended.is_set():
             raise DMError("unit-not-there", question=question)
         if question == "passed":
-            return self._has_passed(parts, EventPlace.from_json(cast("Mapping[str, str | int | bool]", arguments)))
+            return self._has_passed(parts, EventPlace.from_json(arguments))
         request = Request.from_json(arguments)
         return report(parts.change_operators(request), request.task)
 
     def _has_passed(self, parts: RunParts, place: EventPlace) -> bool:
-        """Whether everything up to an event's end is applied; False if it is still being applied after a while."""
+        """Whether everything up to an event's end is applied; False if it is not after a while."""
         start = Position(place.server_uuid, place.file, place.offset)
         clock = self._resources.clock
         deadline = clock.monotonic() + ASK_SECONDS
@@ -124,7 +122,7 @@ class SyncUnit:
         return True
 
     def run(self, stop: threading.Event) -> None:
-        """Follow the binlog until stopped, or until the place where the task is to end; raises DMError."""
+        """Follow the binlog until stopped, or until the task's end; raises DMError."""
         watcher = threading.Thread(target=self._watch, name="stop", daemon=True)
         watcher.start()
         try:
@@ -144,13 +142,13 @@ class SyncUnit:
             raise self._replaced(self._failure) or self._failure
 
     def _replaced(self, failure: BaseException) -> DMError | None:
-        """The error `fenced` if another run has ended our sessions, or is about to; another error otherwise.
+        """The error that is behind a lost connection: `fenced` if another run has taken over; None to keep the failure.
 
-        To us that looks like a lost connection, which is retried: two daemons with the same task would end each other's
-        runs for ever. The ended one pauses until a person decides.
+        To this run, its end by another one looks like a lost connection, which is retried: two daemons with the same
+        task would end each other's runs for ever. So the ended run pauses until a person decides.
 
-        A target restored from an older copy looks the same, with an epoch from before ours, and no session holds the
-        lane. A new run can trust what it finds there as much as the rows.
+        A target restored from an older copy looks the same, but its epoch is older than ours, and no session holds the
+        lane. A new run can trust the progress there as much as the rows.
         """
         if not isinstance(failure, DMError) or self._claim is None:
             return None
@@ -175,8 +173,8 @@ class SyncUnit:
     def _watch(self) -> None:
         """Stop the dispatcher when the unit is stopped or a part failed: gently, then by force.
 
-        The server rolls back a session that is cut inside a transaction. A DDL statement continues there, and the next
-        run waits for it.
+        The server rolls back the transaction of a cut session. A DDL statement continues there, and the next run waits
+        for it.
         """
         self._ending.wait()
         self._resources.queue.close()
@@ -184,7 +182,7 @@ class SyncUnit:
             self._resources.sessions.cut_off()
 
     def _lane_failed(self, error: BaseException, ticket: Ticket | None) -> None:
-        """Stop; if transactions are to blame, raise the error of the earliest one."""
+        """End the run; of several failed transactions, the earliest one's error counts."""
         if ticket is None or self._parts is None:
             self._fail(error)
             return
@@ -238,7 +236,7 @@ class SyncUnit:
         follow(parts, lambda: self._failure is not None)
 
     def _take_over(self, stop: threading.Event) -> tuple[Mapping[str, TargetConnection], Takeover]:
-        """Open the sessions of all lanes, end an older run and take its place; raises DMError, or Stopped."""
+        """Open the sessions of all lanes, and take over from an older run; raises DMError, or Stopped."""
         subtask, sessions = self._subtask, self._resources.sessions
         key = self._beside.key
         self._status.waiting(f"connecting to target {subtask.target.address}")
@@ -291,7 +289,7 @@ def follow(parts: RunParts, failing: Callable[[], bool]) -> None:
                 break
             dispatcher.dispatch(transaction)
         if (queue.finished or queue.broken_off) and not queue.closed:
-            lanes.drain()  # as long as the target takes: nobody has asked to stop
+            lanes.drain()  # without a limit: nobody has asked to stop
         reader.stop()
         if not failing():
             _settle(parts)
@@ -316,7 +314,7 @@ def _settle(parts: RunParts) -> None:
 
 
 def _demand_cut(parts: RunParts) -> None:
-    """Raise DMError where the run is at the end that was asked for, and an earlier one has gone further."""
+    """Raise DMError if the run has reached the task's end, and an earlier run has gone further."""
     if not parts.reader.queue.exhausted:
         return
     place = parts.completions.mark.position
@@ -326,7 +324,7 @@ def _demand_cut(parts: RunParts) -> None:
 
 
 def _end(parts: RunParts) -> None:
-    """End all threads; store which changes given to the lanes are surely not done."""
+    """End all threads; store which changes given to the lanes are certainly not done."""
     parts.reader.stop()
     parts.ahead.close()
     parts.monitor.stop()

@@ -1,4 +1,4 @@
-"""How a run is built, and what each part gets from the others. Nothing is started here.
+"""Builds the parts of a run, and connects them. Nothing is started here.
 
     reader --- transactions ---> dispatcher --- rows ---> row placing ---> lanes ---> target
                                      '-------- DDL ----> DDL barrier ---> its session
@@ -82,12 +82,12 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run is told to end, and the callback for an error of a part."""
+    """How a run is told to end, and callbacks for errors of its parts."""
 
     stop: threading.Event
     failed: Callable[[BaseException], None]
     lane_failed: Callable[[BaseException, Ticket | None], None]
-    over: threading.Event  # set when the run is to end, for whatever reason
+    over: threading.Event  # set when the run has to end, for any reason
 
 
 class Wiring:
@@ -122,7 +122,7 @@ class Wiring:
             seconds=self._settings.safe_mode_duration or 0.0,
             clock=resources.clock,
         )
-        # Held shards are read again, and what a person wants done with their events counts then.
+        # Held shards are read again, so operators for their events are still needed.
         self._operators = Operators(subtask.task, state.operators, state.start, beside.floor)
         birth, facts = state.checkpoint.birth, sides.origin.facts
         self._marks = marks_with_statements(subtask, facts, self._open_source, birth)
@@ -251,11 +251,11 @@ class Wiring:
         done = self._state.done.atomic if atomic else self._state.done.keyless
 
         def above_checkpoint(end: Position) -> Position:
-            # The set up to `end` without L's set: the two together are exact, and the row stays small.
+            # The set up to `end` without L's set: together the two are exact, and the row stays small.
             return replace(end, gtid_set=end.gtid_set - self._progress.stored.gtid_set)
 
         def exact(end: Position) -> Position:
-            # After a switch of servers, done transactions may still be ahead, in another order.
+            # After a switch of servers, transactions that are done may come later, in another order.
             return above_checkpoint(end if done is None else replace(end, gtid_set=end.gtid_set | done.gtid_set))
 
         def lane(name: str, *, ordered: bool) -> ApplyLane:
@@ -265,7 +265,7 @@ class Wiring:
                 ChangeQueue(max(settings.queue_size, largest)),
                 around,
                 batch=largest,
-                # Several whole transactions may share one at the target; keyless rows gain nothing from that.
+                # Whole transactions may share one at the target; keyless rows gain nothing from that.
                 ordered=ordered and not atomic,
             )
 
@@ -304,7 +304,7 @@ class Wiring:
         )
 
     def _found(self, schema: TableSchema) -> None:
-        """A structure that the reader has found is stored before the rows that showed it are applied."""
+        """Store a structure before the rows that showed it are applied."""
         self._progress.write_found(schema.name, TablePoint(schema, self._points.get(schema.name)))
         self._beside.structure_found(self._progress, schema)
 
@@ -396,7 +396,7 @@ class Wiring:
             self._resources.clock,
             look,
             applied=lambda: self._completions.mark.position,
-            # A relay notices this itself, and what it has stored may still be applied.
+            # A relay notices this itself, and its stored files may still be applied.
             reset=(lambda _: None) if self._origin.relayed else self._ending.failed,
             interval=WATERMARK_SECONDS if ordered else INTERVAL_SECONDS,
         )

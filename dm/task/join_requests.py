@@ -21,9 +21,9 @@ from dm.progress.joining import (
     begin_emptying,
     find_joining,
     forget_joining,
-    in_transaction,
     move,
 )
+from dm.progress.lane_rows import transaction
 from dm.progress.online import read_online
 from dm.progress.tables import SubtaskKey, existing_tables
 from dm.rules.table_rules import TableRules
@@ -170,7 +170,8 @@ def cancel_add(config: SubtaskConfig) -> bool:
         found = find_joining(connection, key)
         if found is None or found.kind != "add":
             return False
-        return in_transaction(connection, lambda: move(connection, key, found, phases, "cancelled"))
+        with transaction(connection):
+            return move(connection, key, found, phases, "cancelled")
 
 
 def _demand_able(config: SubtaskConfig, table: TableName) -> None:
@@ -239,13 +240,11 @@ def cancel_reload(configs: Mapping[str, SubtaskConfig]) -> dict[str, Joining]:
 
 
 def _taken_back(connection: TargetConnection, key: SubtaskKey, joining: Joining) -> bool:
-    def act() -> bool:
+    with transaction(connection):
         if move(connection, key, joining, ["asked"], "cancelled"):
             forget_joining(connection, key)
             return True
         return move(connection, key, joining, ["out", "undo"], "undo")
-
-    return in_transaction(connection, act)
 
 
 def _refuse(config: SubtaskConfig, table: TableName, why: str, way: str) -> None:

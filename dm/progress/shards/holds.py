@@ -3,17 +3,17 @@
 A table of a source belongs to main (the source's stream), is held, or belongs to the second pass. It changes hands only
 after a barrier, in one transaction that advances main's control row:
 
-    hold      main or the pass gives the table up. Its place, where the DDL's transaction begins, and its structure are
+    hold      main or the pass gives the table up. Its place (where the DDL's transaction begins) and its structure are
               stored, and L moves after the event.
-    begin     main has caught up with what any run did, and waits at M, its L. The held tables that may go on get a
-              checkpoint under an id of its own, which begins at the lowest place. Each table has its place as a point,
-              and what lanes of an earlier pass had done is forgotten: it says nothing about these tables. The pass
-              gets a copy of main's operators, which main keeps as long as a table is held before them.
+    begin     main is past everything that any run did, and waits at M, its L. The held tables that may go on get a
+              checkpoint under an id of its own, which begins at the lowest place. Each table has its place as a point.
+              The lanes' rows of an earlier pass are emptied: they say nothing about these tables. The pass gets a copy
+              of main's operators, which main keeps as long as a table is held before them.
     return    the pass has read to M; its tables are main's again, with the structures that they have there.
 
-While there is a checkpoint of a pass, main does not run: a run finds it and finishes the pass first. The pass is an
-ordinary run from a place to a place, so all of `protocol.py` holds for it. So keyless rows are applied exactly once,
-and no safe mode is needed beyond that of any restart.
+While a pass has a checkpoint, main does not run: a run that finds one finishes the pass first. The pass is an ordinary
+run from one place to another, so all of `protocol.py` holds for it: keyless rows are applied exactly once, and no safe
+mode is needed beyond that of any restart.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ Real = Callable[[TableName], TableName]  # gives the table that one of an online
 
 @dataclass(frozen=True, slots=True)
 class HeldTable:
-    """A shard whose rows wait, from a place in the binlog on."""
+    """A shard whose rows wait, from a place in the binlog."""
 
     table: TableName
     place: Position
-    schema: TableSchema | None  # its structure there, where it is known
+    schema: TableSchema | None  # its structure there, if known
     undecided: tuple[str, ...] = ()  # XA transactions that were prepared before and decided after the place
 
 
 def earliest(places: Iterable[Position]) -> Position:
-    """The one that all others are past."""
+    """The place that all others are past."""
     return reduce(lambda one, other: other if one.covers(other) else one, places)
 
 
 def pass_start(places: Sequence[Position]) -> Position:
-    """Where the rows after each of these places are read from; raises DMError.
+    """The place from which the rows after each of these places are read; raises DMError.
 
-    Two servers may have two orders. Then a place of one may have a transaction that a place of the other has not, and
-    the reverse: from neither of them all is read.
+    Two servers may have different orders. Then each of two places may include a transaction that the other lacks, and
+    reading from either would miss one.
     """
     start = earliest(places)
     for place in places:
@@ -109,7 +109,7 @@ def put_held(connection: TargetConnection, key: SubtaskKey, held: HeldTable) -> 
 def hand_over(
     connection: TargetConnection, giving: SubtaskKey, taking: SubtaskKey, chosen: Callable[[TableName], bool]
 ) -> None:
-    """What is known of tables that an online DDL tool made belongs to whoever has the real table."""
+    """Move the records of an online DDL tool's tables to the reading that has the real table."""
     for table, names in ((giving.checkpoint, "cp_schema, cp_table"), (giving.online, "ghost_schema, ghost_table")):
         rows = connection.query(f"SELECT {names} FROM {table.sql} WHERE id = %s", (giving.source_id,))
         for name in (TableName(str(row[0]), str(row[1])) for row in rows):
@@ -122,9 +122,9 @@ def hand_over(
 
 
 def undecided_before(connection: TargetConnection, key: SubtaskKey) -> tuple[str, ...]:
-    """XA transactions that were prepared before the second pass of a source begins, so that it has no rows of them.
+    """XA transactions prepared before the second pass of a source begins, so that it does not have their rows.
 
-    None of its tables was changed there: the source's metadata locks keep PREPARE and verdict on one side of a DDL.
+    They changed none of its tables: the source's metadata locks keep PREPARE and verdict on one side of a DDL.
     """
     rows = connection.query(f"SELECT undecided FROM {ShardTables.of(key).source.sql} WHERE id = %s", (key.source_id,))
     return tuple(json.loads(str(rows[0][0]))) if rows and rows[0][0] else ()
@@ -141,7 +141,7 @@ def begin_second(
         for table in (second.checkpoint, second.intent, second.undone, second.ordered, second.online):
             connection.execute(f"DELETE FROM {table.sql} WHERE id = %s", (second.source_id,))
         copy_operators(connection, key, second)
-        # The rows stay, for their epochs.
+        # The rows stay, because of their epochs.
         connection.execute(
             f"UPDATE {second.worker.sql} SET binlog_name = '', binlog_pos = 0, binlog_gtid = '', server_uuid = ''"
             " WHERE id = %s",

@@ -1,14 +1,13 @@
-"""What waits in the groups of a task that merges shards, and what a person decides about it.
+"""The DDLs that wait in the groups of a task that merges shards, and a person's decisions about them.
 
-DM calls a DDL that is not executed yet a lock. A decision is one transaction under the group's latch: it says that
-nobody waits for some shards at this DDL (`waived`), or that nobody executes it (`skipped`). What the shards do then is
-their own business: whoever is there executes, whoever comes late finds it executed.
+DM calls a DDL that is not executed yet a lock. A decision is one transaction under the group's latch: nobody waits for
+some shards at this DDL any more (`waived`), or the DDL is not executed (`skipped`). The shards' runs do the rest: one
+that is there executes the DDL, and a later shard finds it executed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -17,6 +16,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
+from dm.progress.lane_rows import transaction
 from dm.progress.shards.group import Member, ShardGroup
 from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.members import remove_source, remove_table, waiting_tables
@@ -41,10 +41,10 @@ class Lock:
     target: TableName
     number: int
     statements: tuple[str, ...]
-    owner: str  # the source that came first
+    owner: str  # the source that arrived first
     since: datetime
     shards: tuple[Waiting, ...]
-    absent: tuple[str, ...]  # sources that have not said yet which shards they have
+    absent: tuple[str, ...]  # sources that have not joined yet
 
     @property
     def id(self) -> str:
@@ -53,7 +53,7 @@ class Lock:
 
     @property
     def synced(self) -> tuple[str, ...]:
-        """The sources of which all shards have arrived."""
+        """The sources whose shards have all arrived."""
         return tuple(sorted({each.member.source_id for each in self.shards} - set(self.unsynced)))
 
     @property
@@ -110,7 +110,7 @@ def _moment(seconds: object) -> datetime:
 
 @reads(lambda key: ShardTables.of(key).group)
 def find_target(connection: TargetConnection, key: SubtaskKey, wanted: str) -> TableName | None:
-    """The target table of a lock's ID, whether anything waits there or not."""
+    """The target table of a lock's ID, even if nothing waits there."""
     rows = connection.query(f"SELECT t_schema, t_table FROM {ShardTables.of(key).group.sql}")
     targets = (TableName(str(row[0]), str(row[1])) for row in rows)
     return next((target for target in targets if lock_id(key.task, target) == wanted), None)
@@ -119,12 +119,9 @@ def find_target(connection: TargetConnection, key: SubtaskKey, wanted: str) -> T
 def unlock(
     connection: TargetConnection, key: SubtaskKey, target: TableName, chosen: Callable[[Member], bool], *, skip: bool
 ) -> ShardGroup:
-    """Wait for these shards no more at the DDL that is open, and do not execute it with `skip`; raises DMError.
-
-    Gives the group as it is then.
-    """
+    """Waive these shards at the open DDL; with `skip`, have the DDL not executed. Returns the group; raises DMError."""
     tables, groups = ShardTables.of(key), ShardGroups(key)
-    with _transaction(connection):
+    with transaction(connection):
         executed = groups.latched(connection, target)
         number = executed + 1
         rows = connection.query(
@@ -156,8 +153,8 @@ def unlock(
 def give_up(
     connection: TargetConnection, key: SubtaskKey, table: TableName | None = None
 ) -> list[tuple[TableName, Position]]:
-    """Take a source out of all groups, or one of its tables; gives which waiting rows go with that, and from where."""
-    with _transaction(connection):
+    """Remove a source, or one of its tables, from all groups; returns the lost tables and where their rows begin."""
+    with transaction(connection):
         lost = waiting_tables(connection, key)
         if table is None:
             remove_source(connection, key)
@@ -166,15 +163,3 @@ def give_up(
         faults.hit("unlock.given_up")
     faults.hit("unlock.committed")
     return [each for each in lost if table in (None, each[0])]
-
-
-@contextmanager
-def _transaction(connection: TargetConnection) -> Iterator[None]:
-    """Rolled back if something fails."""
-    try:
-        connection.begin()
-        yield
-        connection.commit()
-    except DMError:
-        connection.rollback()
-        raise

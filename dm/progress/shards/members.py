@@ -17,6 +17,7 @@ from dm.mysql.schema.serial import schema_from_json, schema_to_json
 from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint, read_checkpoint, write_table
+from dm.progress.checkpoint import remove_table as remove_point
 from dm.progress.shards.ddl_numbers import beyond, forget_passed, forget_unattended
 from dm.progress.shards.group import ANEW, EARLY, WITH_ITS_MODEL, WITH_THE_HELD, Member, Shard, ShardGroup
 from dm.progress.shards.holds import read_held
@@ -372,10 +373,7 @@ def remove_table(connection: TargetConnection, key: SubtaskKey, table: TableName
         f"DELETE FROM {ShardTables.of(key).held.sql} WHERE id = %s AND s_schema = %s AND s_table = %s",
         (key.source_id, *table),
     )
-    connection.execute(
-        f"DELETE FROM {key.checkpoint.sql} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
-        (key.second.source_id, *table),
-    )
+    remove_point(connection, key.second, table)
 
 
 def forget_source(connection: TargetConnection, key: SubtaskKey) -> None:

@@ -1,28 +1,27 @@
-"""Shard merge, optimistic: which structure each shard has, and what the target's table keeps for some of them.
+"""Shard merge, optimistic: each shard's structure, and what the target's table keeps for some shards.
 
-`tests/testbed/optimistic_model.py` checks it exhaustively, `shard_members_model.py` beside it checks O7. The rules of
-`groups.py` hold as well: statements that need all shards are numbered there. For the others
+`tests/testbed/optimistic_model.py` checks it exhaustively; `shard_members_model.py` checks O7. The rules of `groups.py`
+hold as well: statements that need all shards are numbered there. For the other statements
 (`dm.syncer.shards.optimistic_policy`):
 
-O1  That a shard has another structure commits with the L after its event. A restart reads the event again with the
-    structure before it.
-O2  Whoever decides holds the turn of the target table until that is committed. What it executes brings the target to
-    a state, so doing it twice is harmless, and no intent is needed.
-O3  Each decision counts the group's `revision`, in a transaction under the latch that reads the structures and sees
-    that the turn is still there. A structure is stored under the same revision only. So a session that lost its turn
-    unnoticed stores nothing that another decision has not seen.
-O4  A table that must be able to take rows without a column (`loose`) is said to be so before the column is made so.
-O5  Which columns hold old values of a shard (`kept`) is stored with its structure. So are those of others whose
-    DEFAULT is changed while it lacks them. What the target has no more is forgotten for all shards by the next
+O1  A shard's new structure commits with the L after its event. A restart reads the event again with the structure
+    before it.
+O2  The deciding session holds the turn of the target table until that is committed. Its statements bring the target
+    into a certain state, so executing them twice is harmless, and no intent is needed.
+O3  Each decision counts the group's `revision`, in a transaction under the latch that reads the structures and checks
+    that the turn is still held. A structure is stored only under the same revision. So a session that lost its turn
+    without noticing stores nothing that another decision has not seen.
+O4  A column that is to be optional for rows without it (`loose`) is stored as loose before the target is altered.
+O5  The columns that hold a shard's old values (`kept`) are stored with its structure. So are columns that the shard
+    lacks and whose DEFAULT others change. Columns that the target has lost are forgotten for all shards by the next
     decision, before anything is executed.
 O6  Nothing is decided before every source has joined, and the structure of every shard is known.
-O7  A shard that is already as a DDL leaves the others (`dm.mysql.schema.shard_change`) is not waited for. Where that is
-true
-    of all others, the DDL is executed like one that passes, and has no number. It may be true of a shard that comes to
-    the DDL later: then it is true of all others for that one. Where some are waited for, it is asked again in the turn,
-    in which no structure changes, and counted with `executed`: the shard's next DDL has the next number. A shard that
-    comes to another DDL stays there, so it may be counted at once. It may also come there before any shard is at the
-    one that it is beyond (`dm.progress.shards.ddl_numbers`).
+O7  A shard whose structure already is what a DDL makes of the others (`dm.mysql.schema.shard_change`) is not waited
+    for. If all others are like that, the DDL is executed like one that passes, and has no number. If it holds for a
+    shard that arrives at the DDL later, then it holds for the later shard against all others. If some shards are waited
+    for, it is checked again in the turn, in which no structure changes, and counted with `executed`: the shard's next
+    DDL has the next number. A shard that arrives at another DDL stays there, so it may be counted at once. It may also
+    arrive there before any shard is at the DDL that it is beyond (`ddl_numbers.py`).
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ from dm.progress.tables import SubtaskKey, reading, reads_own, texts
 
 @dataclass(frozen=True, slots=True)
 class SurveyedShard:
-    """A shard with its structure, as the others have to take it."""
+    """A shard with its structure, as another shard's decision sees it."""
 
     source_id: str
     table: TableName
     schema: TableSchema | None  # None: not known yet
     kept: frozenset[str]
-    early: bool = False  # its CREATE TABLE waits: the target has no row of it, and need not have its columns
+    early: bool = False  # it waits at its CREATE TABLE: the target has no row of it, and may lack its columns
 
     @property
     def name(self) -> str:
@@ -67,7 +66,7 @@ class GroupSurvey:
     others: tuple[SurveyedShard, ...]
     loose: frozenset[str]
     kept: frozenset[str]  # of the shard at hand
-    gated: bool  # the shard waits for all others, or comes to a statement for which another one does
+    gated: bool  # the shard waits for all others, or arrives at a statement at which another shard does
 
 
 class ShardStructures:
@@ -79,7 +78,7 @@ class ShardStructures:
 
     @reads_own(lambda key: ShardTables.of(key).table)
     def survey(self, connection: TargetConnection, shard: Shard, form: str, there: Iterable[str]) -> GroupSurvey:
-        """Begin a decision; `there` are the columns that the target has now, seen in its turn."""
+        """Begin a decision; `there` are the target's present columns, read in its turn."""
         group, table = self._tables.group.sql, self._tables.table.sql
         stored = connection.query(
             f"SELECT executed, revision, loose FROM {group} WHERE t_schema = %s AND t_table = %s FOR UPDATE",
@@ -100,7 +99,7 @@ class ShardStructures:
         mine, passed, waits = frozenset[str](), executed, False
         for source_id, s_schema, s_table, behind, ready, structure, after, kept, early, waited_for in rows:
             name = TableName(str(s_schema), str(s_table))
-            # A statement that all have come to, and that is executed, is past this one, too; not after a waived one.
+            # An executed DDL that all had to arrive at counts for this shard, too, unless the shard was waived.
             text = after if int(behind) < min(executed, int(ready)) else structure
             still = self._still_kept(connection, str(source_id), name, _names(kept), columns)
             if (str(source_id), name) == (self.key.source_id, shard.table):
@@ -120,7 +119,7 @@ class ShardStructures:
         )
 
     def loosen(self, connection: TargetConnection, target: TableName, loose: frozenset[str]) -> None:
-        """Say which columns have a default for shards that lack them only, before they get it."""
+        """Store which columns get a default only for shards that lack them, before they get it."""
         connection.execute(
             f"UPDATE {self._tables.group.sql} SET loose = %s WHERE t_schema = %s AND t_table = %s",
             (json.dumps(sorted(loose)), *target),
@@ -136,7 +135,7 @@ class ShardStructures:
         kept: frozenset[str],
         loose: frozenset[str],
     ) -> None:
-        """The shard has this structure from here on; in the transaction that stores L. Raises DMError."""
+        """Store the shard's new structure, in the transaction that stores L; raises DMError."""
         self.narrowed(connection, shard.target, survey, loose)
         self._set(connection, shard.table, structure=schema_to_json(schema), kept=json.dumps(sorted(kept)))
 
@@ -144,7 +143,7 @@ class ShardStructures:
     def narrowed(
         self, connection: TargetConnection, target: TableName, survey: GroupSurvey, loose: frozenset[str]
     ) -> None:
-        """What was decided is executed; in the transaction that stores L. Raises DMError."""
+        """Store that a decision is executed, in the transaction that stores L; raises DMError."""
         found = connection.query(
             f"SELECT revision FROM {self._tables.group.sql} WHERE t_schema = %s AND t_table = %s FOR UPDATE",
             tuple(target),
@@ -156,9 +155,10 @@ class ShardStructures:
     def arrived(
         self, connection: TargetConnection, shard: Shard, after: TableSchema | None, target: TableSchema | None
     ) -> None:
-        """The shard waits for all others, and will have this structure after its statement.
+        """Store that the shard waits for all others, and will have the structure `after`.
 
-        `target` has the keys that find the rows of all (`undergone`). They change for all at once, so any shard tells.
+        `target` has the keys that find all shards' rows (`undergone`). They change for all at once, so any shard may
+        store them.
         """
         if target is not None:
             connection.execute(
@@ -168,7 +168,7 @@ class ShardStructures:
         self._set(connection, shard.table, structure_after=None if after is None else schema_to_json(after))
 
     def passed(self, connection: TargetConnection, shard: Shard, schema: TableSchema | None) -> None:
-        """The shard is past a statement that all had come to; in the transaction that stores L after it."""
+        """Store that the shard is past a DDL that all had to arrive at, in the transaction that stores L after it."""
         self._set(
             connection,
             shard.table,
@@ -178,7 +178,7 @@ class ShardStructures:
 
     @reads_own(lambda key: ShardTables.of(key).table)
     def learn(self, connection: TargetConnection, schemas: Iterable[TableSchema]) -> None:
-        """The structures that shards of this source have at L, where what is stored differs or is missing."""
+        """Store the structures of this source's shards at L, if they differ or are missing."""
         rows = connection.query(
             f"SELECT s_schema, s_table, structure FROM {self._tables.table.sql} WHERE id = %s", (self.key.source_id,)
         )
@@ -190,9 +190,9 @@ class ShardStructures:
 
     @reads_own(lambda key: ShardTables.of(key).table)
     def executed(self, connection: TargetConnection, shard: Shard) -> None:
-        """A statement that all had come to is executed; in the transaction that counts it, in the target's turn.
+        """A DDL that all had to arrive at is executed; in the transaction that counts it, in the target's turn.
 
-        Where it changes a DEFAULT, rows of a waived shard that lacks the column have the old one.
+        If it changes a DEFAULT, a waived shard that lacks the column has rows with the old default.
         """
         table, of_target = self._tables.table.sql, "t_schema = %s AND t_table = %s"
         rows = connection.query(
@@ -214,7 +214,7 @@ class ShardStructures:
             schema = schema_from_json(str(theirs))
             lacking = frozenset(column for column in changed if schema.column(column) is None)
             if lacking - _names(kept):
-                # A decision that has seen less stores nothing (O3).
+                # A decision made before this must not be stored (O3).
                 connection.execute(
                     f"UPDATE {self._tables.group.sql} SET revision = revision + 1 WHERE {of_target}",
                     tuple(shard.target),
@@ -225,10 +225,10 @@ class ShardStructures:
                 )
 
     def told(self, connection: TargetConnection, shard: Shard, schema: TableSchema) -> None:
-        """A person says what the shard is like; in the transaction that stores it at the checkpoint.
+        """Store a structure that a person has set, in the transaction that stores it at the checkpoint.
 
-        The caller's claim is that no run of the source exists. Another source's decision that is under way stores
-        nothing then: it has seen the shard's old structure.
+        The caller has made sure that no run of the source exists. A concurrent decision of another source then stores
+        nothing: it has seen the shard's old structure.
         """
         connection.execute(
             f"UPDATE {self._tables.group.sql} SET revision = revision + 1 WHERE t_schema = %s AND t_table = %s",
@@ -237,13 +237,13 @@ class ShardStructures:
         self._set(connection, shard.table, structure=schema_to_json(schema))
 
     def learn_early(self, connection: TargetConnection, created: TableSchema) -> None:
-        """A new table that waits at its CREATE TABLE is like this, and is so after what it waits for."""
+        """Store the structure of a new table that waits at its CREATE TABLE; it stays the same after the wait."""
         text = schema_to_json(created)
         self._set(connection, created.name, structure=text, structure_after=text)
 
     @reads_own(lambda key: ShardTables.of(key).table)
     def others_have(self, connection: TargetConnection, shard: Shard, columns: tuple[str, ...]) -> tuple[str, ...]:
-        """Which of these columns other shards have, or may have, since what they are like is not known."""
+        """Which of these columns other shards have, or may have if their structures are not known."""
         rows = connection.query(
             f"SELECT id, s_schema, s_table, structure, structure_after FROM {self._tables.table.sql}"
             " WHERE t_schema = %s AND t_table = %s",
@@ -292,7 +292,7 @@ class ShardStructures:
 
 
 class NoStructures:
-    """In the pessimistic mode none are stored."""
+    """The pessimistic mode stores no structures."""
 
     def arrived(
         self, connection: TargetConnection, shard: Shard, after: TableSchema | None, target: TableSchema | None

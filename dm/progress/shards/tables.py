@@ -1,16 +1,16 @@
 """The progress tables of shard merge: names and definitions. They exist only where a task file has a `shard-mode`.
 
-shard_source   which sources the task has, whether each has said which shards it has (2: a table is to join again),
-               and which XA transactions were undecided where its second pass began
-shard_group    one row per target table: how many DDLs were executed, and what the shards are like after them; the
-               latch of everything about the table
-shard_table    one row per shard: how many DDLs its rows are past, the one that it has arrived at, and the last one
-               that nobody waits for it at
-shard_ddl      one row per DDL that not all shards have passed, with the intent of the piece under way
-shard_held     shards whose rows wait, and the places in the binlog where they begin
+shard_source   the sources of the task, whether each has joined (2: a table has to join again), and the XA transactions
+               that were undecided when its second pass began
+shard_group    one row per target table: how many DDLs were executed, and the shards' structure after them. The row is
+               the latch of everything about the table
+shard_table    one row per shard: how many DDLs it has passed, the DDL at which it has arrived, and the last DDL at
+               which it is waived
+shard_ddl      one row per DDL that not all shards have passed, with the intent of the running piece
+shard_held     the held shards, and the places in the binlog where their rows begin
 
-The columns `revision`, `loose`, `target` (the table there when a shard came to a DDL), `structure`, `structure_after`
-and `kept` belong to the optimistic mode (`structures.py`).
+The columns `revision`, `loose`, `target` (the target's table when a shard arrived at a DDL), `structure`,
+`structure_after` and `kept` belong to the optimistic mode (`structures.py`).
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class ShardTables:
 
 
 def create_shard_tables(connection: TargetConnection, key: SubtaskKey) -> None:
-    """Create what is missing, columns of tables that an earlier build has made as well; safe to repeat and to race."""
+    """Create missing tables, and missing columns of an earlier build's tables; safe to repeat and to race."""
     tables = ShardTables.of(key)
     definitions = (
         (tables.source, _SOURCE),

@@ -1,7 +1,4 @@
-"""Applying one lane's batches to the target, each in one transaction that carries the lane's row.
-
-See I1 of `dm.progress.protocol`.
-"""
+"""Applies a lane's batches, each in one target transaction with the lane's row (I1 of `dm.progress.protocol`)."""
 
 from __future__ import annotations
 
@@ -31,8 +28,8 @@ from dm.syncer.apply.table_counters import TableCounters
 from dm.syncer.operators import EventPlace
 from dm.unit import JSON
 
-# A deadlock or a lock wait ended the transaction on the server. It is retried, alone from the second time on. Whatever
-# still blocks it then belongs to somebody else (another subtask on the same table, a stranger). The lane waits a while,
+# A deadlock or a lock wait ended the transaction on the server. It is retried, from the second time on alone. Then only
+# a session that is not ours can block it: another subtask's on the same table, or a stranger's. The lane waits a while,
 # then raises an error that says so, and auto-resume retries.
 RETRY_FOR_SECONDS = 120.0
 RETRY_SECONDS = 0.02
@@ -50,7 +47,7 @@ class LaneSession:
 
 @dataclass(frozen=True, slots=True)
 class LaneSurroundings:
-    """What all lanes of a run share."""
+    """What the lanes of a run share."""
 
     completions: CompletionTracker
     gate: SharedLock
@@ -92,7 +89,7 @@ class ApplyLane:
         self._failed = around.failed
         self._ended = around.ended
         self._chance = random.Random(claim.lane)
-        self._began: float | None = None  # the present batch
+        self._began: float | None = None  # when the current batch began
         self._failed_change: RowChange | None = None
         self._blamed: Ticket | None = None  # the transaction that caused a lasting error
         self._taken: list[LaneJob] = []  # of the batch, what is not committed
@@ -101,7 +98,7 @@ class ApplyLane:
 
     @property
     def batch_seconds(self) -> float:
-        """How long the present batch has taken so far; 0 when there is none."""
+        """How long the current batch has taken; 0 if there is none."""
         began = self._began
         return 0.0 if began is None else self._clock.monotonic() - began
 
@@ -110,7 +107,7 @@ class ApplyLane:
         self._thread.start()
 
     def end_before(self, ticket: Ticket) -> None:
-        """Begin no batch except for what the source committed before this transaction."""
+        """Apply only what the source committed before this transaction."""
         self.queue.close(ticket.number)
 
     def give_up(self) -> None:
@@ -136,7 +133,7 @@ class ApplyLane:
 
     @property
     def undone(self) -> list[LaneJob]:
-        """After the thread has ended: what was put and is surely not committed, in order."""
+        """After the thread has ended: the jobs that are certainly not committed, in order."""
         return [*self._taken, *self.queue.left]
 
     def _run(self) -> None:
@@ -165,12 +162,12 @@ class ApplyLane:
         try:
             self._commit(jobs)
         except DMError as error:
-            # If no single change is to blame, it is this transaction, or a later one that is committed with it.
+            # If no change is to blame, it is the first transaction, or one that is committed with it.
             culprit = self._culprit(jobs)
             ticket, begin = culprit.ticket, culprit.ticket.begin
             if not error.retryable:
                 before = list(takewhile(lambda job: job is not culprit, jobs))
-                if before:  # a person will decide by this transaction, and L must pass its earlier part
+                if before:  # a person will decide about this transaction, and L must pass everything before it
                     self._apply(before)
                 self._blamed = ticket
                 if begin is not None:
@@ -253,13 +250,11 @@ class _LaneRow:
         faults.hit("syncer.after_lane_row")
 
 
-# Rows that an UPDATE or DELETE did not find while the task file says to continue: counted, shown and logged.
-
 _LOG = logging.getLogger(__name__)
 
 
 class MissingRows:
-    """The counters of one run; any lane adds to them."""
+    """Counts and logs rows that an UPDATE or DELETE did not find, if the task file says to continue. Any lane adds."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -267,7 +262,7 @@ class MissingRows:
         self._last = ""
 
     def add(self, changes: Sequence[RowChange], end: Position) -> None:
-        """Count changes of one committed target transaction; `end` is that of its last source transaction."""
+        """Count changes of one committed target transaction; `end` is the end of its last source transaction."""
         if not changes:
             return
         change = changes[-1]

@@ -26,8 +26,8 @@ class Ticket:
     number: int = 0  # in source order
     open: int = 0  # changes given minus changes committed; may be negative while not closed
     closed: bool = False
-    begun: bool = False  # a part of it is, or may be, committed
-    divided: bool = False  # changes of one row may have gone to the lanes at two times
+    begun: bool = False  # a part of it may be committed
+    divided: bool = False  # changes of one row may have gone to the lanes at different times
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class CommittedPoint:
 
     position: Position
     timestamp: int
-    moment: int = 0  # of the last transaction that has one; no later one has an earlier
+    moment: int = 0  # of the last transaction that has one; moments never fall
 
 
 class CompletionTracker:

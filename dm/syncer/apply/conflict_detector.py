@@ -1,10 +1,11 @@
-"""Which lane a change must go to, so that changes with a common key keep their order; a worker is a lane here.
+"""Key conflicts: which lane a change must go to, so that changes with a common key keep their order.
 
-Every key (`dm/changes/keys.py` makes them) is mapped to the worker that got it last; a worker applies its changes in
-order. A change without a mapped key may go to any worker. A change whose keys all map to one worker must go there. If
-its keys map to two workers, neither may have the change before the other is done. That is a conflict: the caller waits
-until all workers are idle, calls `clear` and places the change again. The map does not know whether a key's change is
-still waiting, so it only grows. At `limit` keys it also reports a conflict, which empties it.
+Worker lanes are called workers here. Every key (`dm/changes/keys.py`) is mapped to the worker that got it last; a
+worker applies its changes in order. A change without a mapped key may go to any worker. A change whose keys all map to
+one worker must go there. If its keys map to two workers, neither may have the change before the other has finished.
+That is a conflict: the caller waits until all workers are idle, calls `clear` and places the change again. The map does
+not know whether a key's change is still waiting, so it only grows. At `limit` keys it also reports a conflict, which
+empties it.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class ConflictDetector:
         self._turn = -1
         self._maker = change_maker(0, 0)  # it only spreads changes, so it counts no memory
         self._holder: dict[Key, int] = {}
-        self._alone = False  # a change with an unknown key is out: no change may run beside it
+        self._alone = False  # a change with an unknown key is in a lane: no other may run beside it
         self.conflicts = 0
         self.overflows = 0
 
@@ -74,10 +75,7 @@ class ConflictDetector:
         return worker
 
     def place_all(self, changes: list[RowChange], at: int, room: Room) -> tuple[Sequence[Part], int]:
-        """The changes from a place on by worker, and the place of the first one that needs `place` or has no room.
-
-        For changes of the compiled loop: their keys are all known.
-        """
+        """Spread changes of the compiled loop from `at` on; also returns where it stopped: no room, or a conflict."""
         if self._maker is None or self._alone:
             return (), at
         return self._maker.spread(self._holder, changes, at, self._choose(), self._limit, room)
@@ -99,14 +97,15 @@ class ConflictDetector:
         return self._turn
 
 
-# The memory of the conflict detector's keys, estimated by samples: a key may be a number or kilobytes of text.
-
 _SAMPLE_CHANGES: Final = 64
 _SLOT: Final = 100  # of a dictionary, per key, while it grows
 
 
 class KeyMemory:
-    """Counts what was placed since the detector was cleared; belongs to the dispatcher."""
+    """Estimates the memory of the detector's keys by samples: a key may be a number or kilobytes of text.
+
+    Belongs to the dispatcher.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -120,7 +119,7 @@ class KeyMemory:
         return self.used > self._limit
 
     def placed(self, sample: RowChange, count: int) -> None:
-        """Count so many changes of the sample's size."""
+        """Count this many changes of the sample's size."""
         self._since += count
         if self._since >= _SAMPLE_CHANGES:
             self._since = 0

@@ -1,14 +1,14 @@
-"""Which source wrote a key last: notices where two sources of a task write one key, with no order between them.
+"""Notices where two sources of a task write the same key, with no order between them.
 
-Each subtask is a process of its own, so what they know of each other's keys is in a file that all of them map: a table
-of hashes without chains. A slot has 44 bits of a key's hash and 20 bits that stand for a source. A key that another one
-pushes out is forgotten, so not all is noticed; what is noticed is so, but for one hash in 10^13.
+Each subtask is a process. What they know of each other's keys is in a file that all of them map: a hash table without
+chains. A slot has 44 bits of a key's hash and 20 bits that stand for the source that wrote it last. A key may be pushed
+out by another, so some cases are missed; a reported case is real, but for one hash in 10^13.
 
-A table costs nothing as long as one source alone writes it: the head of the file has, per target table, the source that
-writes it, or that there are several. Of tables with several, so many keys a second are looked at as cost little.
+A table costs nothing while a single source writes it: the head of the file has, per target table, the source that
+writes it, or a mark for several. For tables with several writers, the number of keys checked per second is limited.
 
-Lanes call this after their commits. Two processes may do so in another order than they committed in, and each slot is
-read and written without a lock: the other's entry may be lost, never torn, since it is one aligned word.
+Lanes call this after their commits. Two processes may do so in another order than they committed in. Slots are read and
+written without a lock: one entry may overwrite another, but is never torn, since it is one aligned word.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _number(source: str) -> int:
 
 
 class KeyWriters:
-    """The writers of keys, as one source's run sees them; any lane calls `note`."""
+    """The last writers of keys, for one source's run; any lane calls `note`."""
 
     def __init__(self, path: Path, source: str, others: Sequence[str], clock: Clock) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ class KeyWriters:
                     self._count(target, others[0])
 
     def _has_several(self, target: TableName) -> bool:
-        """Whether other sources write the table, too; says that this one does."""
+        """Whether other sources write the table, too; records that this one does."""
         at = _hash(str(target)) % TABLES
         word = self._words[at]
         if word == _SEVERAL:
@@ -99,7 +99,7 @@ class KeyWriters:
         return self._left >= 0
 
     def _written(self, key: Key) -> str | None:
-        """Note the key; returns the other source that wrote it last, if one did."""
+        """Record the key; returns the source that wrote it last, if that is another one."""
         digest = _hash(repr(key))
         at, tag = TABLES + (digest & (SLOTS - 1)), digest & ~_SOURCE
         word = self._words[at]

@@ -1,15 +1,9 @@
 """A lane: one target session with its bounded queue, applied in order by one thread.
 
-Changes bound each queue, and the memory quota bounds all queues together. A full queue blocks the dispatcher. So a slow
-target holds the reader back, and memory stays within the configuration. A batch is whatever is waiting when the session
-is free, up to a limit: a single change is sent at once, a backlog in full batches, without a timer. (Waiting changes
-were grouped before: see `dm.syncer.apply.placement`.)
-
-Which lanes may have an open target transaction: normally all, after a deadlock one alone.
-
-Lanes hold disjoint keys, yet InnoDB locks more than keys. A REPLACE on a table with a second unique key locks gaps
-beside the rows, so two lanes can deadlock again and again on unrelated rows. A transaction that was rolled back that
-way is retried alone, when the others have finished. Then nothing of ours blocks it.
+The number of changes bounds each queue, and the memory quota bounds all queues together. A full queue blocks the
+dispatcher. So a slow target holds the reader back, and memory stays within the configuration. A batch is whatever waits
+when the session is free, up to a limit: a single change is sent at once, a backlog in full batches, without a timer.
+(Before that, `placement.py` groups changes.)
 """
 
 from __future__ import annotations
@@ -53,8 +47,8 @@ class ChangeQueue:
         self._running = 0  # changes in the running batch
         self._changed = threading.Condition()
         self._closed = False
-        self._last = 0  # when closed: what precedes this transaction in the source is still applied
-        self._more = False  # when closed: the dispatcher may still hold some of that
+        self._last = 0  # when closed: transactions of the source before this number are still applied
+        self._more = False  # when closed: the dispatcher may still hold some of them
         self.waited_for = False  # a thread waits for room
 
     @property
@@ -73,7 +67,7 @@ class ChangeQueue:
         return self._running > 0
 
     def put(self, *jobs: LaneJob) -> bool:
-        """Add jobs, waiting for room; False when the lane is closed and refuses some of these."""
+        """Add jobs, waiting for room; False if the lane is closed and refuses some of them."""
         with self._changed:
             while self._waiting >= self._capacity and not self._closed:
                 self.waited_for = True
@@ -89,8 +83,8 @@ class ChangeQueue:
     def take(self, limit: int, *, whole_jobs: bool) -> list[LaneJob]:
         """Wait for work and take up to `limit` changes; empty when the lane is closed and has no work left.
 
-        A job is never divided: if a source transaction is one job, it stays together. With `whole_jobs` jobs are not
-        joined either; a stream never is.
+        A job is never divided: if a source transaction is one job, it stays together. With `whole_jobs`, jobs are not
+        combined either; a stream never is.
         """
         with self._changed:
             while not self._jobs and (not self._closed or self._more):
@@ -124,14 +118,14 @@ class ChangeQueue:
             self._changed.notify_all()
 
     def wait_idle(self, timeout: float) -> bool:
-        """Wait until nothing is waiting or running; False on time-out or when closed with work left."""
+        """Wait until nothing waits or runs; False after the timeout, or when closed with work left."""
         with self._changed:
             return self._changed.wait_for(lambda: self.load == 0 or self._closed, timeout) and self.load == 0
 
     def close(self, before: int = 0) -> None:
         """Drop waiting jobs, except for transactions of the source before number `before`, and wake all threads.
 
-        Of those, the dispatcher may still put what it holds, until it calls `end`.
+        The dispatcher may still put jobs of those transactions, until it calls `end`.
         """
         with self._changed:
             self._more = before > 0 and (self._more or not self._closed)
@@ -141,7 +135,7 @@ class ChangeQueue:
 
     @property
     def left(self) -> list[LaneJob]:
-        """When closed: what was put and not taken, in order."""
+        """When closed: jobs put and not taken, in order."""
         with self._changed:
             return [*self._jobs, *self._refused]
 
@@ -153,13 +147,19 @@ class ChangeQueue:
 
 
 class SharedLock:
-    """A lock that many hold together or one holds alone; a thread that wants it alone precedes newcomers."""
+    """Which lanes may have an open target transaction: normally all, after a deadlock one alone.
+
+    Lanes hold disjoint keys, but InnoDB locks more than keys. A REPLACE on a table with a second unique key locks gaps
+    beside the rows, so two lanes can deadlock again and again on unrelated rows. A transaction that was rolled back
+    that way is retried alone, when the others have finished. Then no lane of ours blocks it. A thread that wants the
+    lock alone precedes newcomers.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._inside = 0
         self._alone = False
-        self.waiting_alone = 0  # threads that want it alone and do not have it yet
+        self.waiting_alone = 0  # threads waiting to hold it alone
         self.times_alone = 0
 
     @contextmanager

@@ -25,19 +25,19 @@ from dm.syncer.apply.ordered_lane import ChangeStream
 from dm.syncer.apply.placement import Placement
 from dm.syncer.apply.table_counters import TableCounters
 
-# While one in so many lanes is busy, only full batches are handed over.
+# While one lane in this many is busy, only full batches are handed over.
 _LANES_PER_SMALL_BATCH = 8
-# Shares of the lanes' common memory: the limit of a batch, and of all that is held back.
+# Shares of the lanes' memory: the limits of a batch, and of all held-back changes.
 _BATCH_SHARE = 16
 _HELD_SHARE = 4
 _LEAST_HELD = 2 << 20
 _LAST_BATCH_SECONDS = 0.5
-# How long the lanes may take for what precedes a failed transaction.
+# How long the lanes may take for transactions before a failed one.
 _BEFORE_FAILURE_SECONDS = 5.0
 
 
 class Stopped(Exception):
-    """Raised inside the run when a lane was closed under it: the run is ending."""
+    """Raised in the run when a lane was closed: the run is ending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class BatchSizes:
 
 
 class Lanes:
-    """Places changes on worker lanes and the ordered lane; sends what is held back when the source rests."""
+    """Places changes on worker lanes and the ordered lane; sends held-back changes when the source rests."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Lanes:
         self._detector = ConflictDetector(len(self._workers) or 1, choose=lambda: placement.filling)
         self._few = max(1, len(self._workers) // _LANES_PER_SMALL_BATCH)
         self._rest = rest
-        self.memory = memory  # of the changes in the lanes; those held back count as `unfinished`
+        self.memory = memory  # of the changes in the lanes; held-back ones count as `unfinished`
         self._keys = KeyMemory(sizes.key_bytes)
         self.conflicts = 0
         self.draining = False  # the dispatcher waits for the lanes' work
@@ -103,9 +103,9 @@ class Lanes:
             self._forget_keys(ticket)
 
     def place_all(self, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> None:
-        """Give changes of the compiled loop to the lanes that their keys require; each takes so much memory.
+        """Give changes of the compiled loop to the lanes that their keys require; `cost` is the memory of each.
 
-        After each hand-over the lanes are computed again: it may have cleared all keys.
+        After each hand-over the lanes are computed again: all keys may have been cleared.
         """
         at, count = 0, len(changes)
         self._reserve(cost * count)
@@ -126,7 +126,7 @@ class Lanes:
                 self._forget_keys(ticket)
 
     def source_rests(self) -> None:
-        """Hand over what is held back, unless enough lanes are busy: see `dm.sourcelog.stream.transaction_queue`."""
+        """Hand over held-back changes, unless enough lanes are busy: see `Rest`."""
         waiting = self._placement.waiting
         if not waiting:
             self._rest.feed()
@@ -157,13 +157,13 @@ class Lanes:
             raise Stopped
 
     def _reserve(self, cost: int) -> None:
-        # The lanes' memory comes back as they commit; memory held back does so only after a hand-over.
+        # Memory in the lanes comes back as they commit; memory of held-back changes, only after a hand-over.
         if not self.memory.block_acquire(cost, unfinished=True):
             self._hand_over_all()
             self._acquire(cost, unfinished=True)
 
     def _acquire(self, cost: int, *, unfinished: bool = False) -> None:
-        # When the lanes have no work, there is nothing to wait for.
+        # If the lanes have no work, there is nothing to wait for.
         if not self.memory.block_acquire(cost, unfinished=unfinished):
             if self.memory.closed:
                 raise Stopped
@@ -189,7 +189,7 @@ class Lanes:
         self._keys.clear()
 
     def drain(self, under_way: Ticket | None = None) -> None:
-        """Wait until everything given is committed (the DDL barrier), in the middle of this transaction."""
+        """Wait until everything is committed (the DDL barrier); `under_way` is the transaction in hand, if any."""
         self._drain_workers(under_way)
         self._wait_idle([self._keyless])
 
@@ -202,17 +202,17 @@ class Lanes:
         self.draining = False
 
     def drain_within(self, seconds: float) -> None:
-        """Wait for everything given, at most this long; raises DMError `lane-stalled`."""
+        """Wait until everything is committed, at most this long; raises DMError `lane-stalled`."""
         self._hand_over_all()
         for lane in (*self._workers, self._keyless):
             if not lane.queue.wait_idle(timeout=seconds):
                 raise DMError("lane-stalled", seconds=seconds)
 
     def end_before(self, ticket: Ticket) -> None:
-        """Begin nothing except what the source committed before this transaction, which can't be applied.
+        """Apply only what the source committed before this transaction, which failed.
 
-        Lanes run independently, so an earlier transaction may also fail, and later. The user must learn of that one:
-        fixing the other one would only lead to it.
+        Lanes run independently, so an earlier transaction may fail after this one. Then the user must hear of the
+        earlier one: mending this one would only lead to it.
         """
         self._ends_before = True
         self.memory.close()
@@ -220,7 +220,7 @@ class Lanes:
             lane.end_before(ticket)
 
     def give_up(self) -> None:
-        """Begin nothing more in any lane, and wake all threads that wait for one."""
+        """Begin no batch in any lane, and wake all threads that wait for a lane."""
         self.memory.close()
         for lane in (*self._workers, self._keyless):
             lane.give_up()
@@ -236,14 +236,14 @@ class Lanes:
             self._wait_ended(_BEFORE_FAILURE_SECONDS)
         self.give_up()
         self._wait_ended(_LAST_BATCH_SECONDS)
-        # All of them, before one is waited for: a lane may wait in the gate for another one to finish.
+        # Cut all off before waiting for any: a lane may wait in the gate for another to finish.
         for lane in lanes:
             lane.cut_off()
         for lane in lanes:
             lane.close()
 
     def take_undone(self) -> list[LaneJob]:
-        """When closed: what was given to the workers and is surely not committed."""
+        """When closed: the workers' jobs that are certainly not committed."""
         held = [job for number in self._placement.waiting for job in self._placement.take(number)]
         return [*(job for lane in self._workers for job in lane.undone), *held]
 
@@ -259,17 +259,17 @@ class Lanes:
 
     @property
     def batch_seconds(self) -> float:
-        """How long the oldest running batch has taken so far; 0 when there is none."""
+        """How long the oldest running batch has taken; 0 if there is none."""
         return max(lane.batch_seconds for lane in (*self._workers, self._keyless))
 
     @property
     def queued(self) -> int:
-        """Row changes that were given to lanes and are not committed."""
+        """Row changes given to the lanes, or held back for them, and not committed."""
         return self._placement.held + sum(lane.queue.load for lane in (*self._workers, self._keyless))
 
     @property
     def tables(self) -> TableCounters:
-        """What was committed in this run, by target table."""
+        """Rows committed in this run, by target table."""
         total = TableCounters()
         for lane in (*self._workers, self._keyless):
             total.merge(lane.tables)
@@ -277,14 +277,14 @@ class Lanes:
 
     @property
     def shares(self) -> tuple[float, float]:
-        """The share of the worker lanes with a running batch, and inside its COMMIT; at least the busiest lane's.
+        """The shares of worker lanes with a running batch, and inside its COMMIT.
 
-        The ordered lane counts as all of them while it works alone, since others may wait for it.
+        While the ordered lane works alone it counts as all lanes, since others may wait for it.
         """
         lanes = [lane for lane in self._workers if lane.queue.busy]
         if self._keyless.queue.busy and not lanes:
             return 1.0, float(self._keyless.committing)
-        count = len(self._workers) or 1  # none if transactions are kept whole
+        count = len(self._workers) or 1  # there are none if transactions are kept whole
         return len(lanes) / count, sum(lane.committing for lane in lanes) / count
 
     @property
@@ -300,17 +300,17 @@ class Lanes:
 
     @property
     def compacted(self) -> int:
-        """Of these, changes replaced by a later change of the same row (`compact`)."""
+        """Committed changes that a later change of the same row replaced (`compact`)."""
         return sum(lane.compacted for lane in (*self._workers, self._keyless))
 
     @property
     def event_rows(self) -> int:
-        """Of the changes that were not replaced, those that went to the target as row events."""
+        """Committed changes that went to the target as row events."""
         return sum(lane.event_rows for lane in (*self._workers, self._keyless))
 
     @property
     def hash_rows(self) -> int:
-        """Of the changes that were not replaced, those whose rows the target found together, by their hash."""
+        """Committed changes whose rows the target found together, by their hash."""
         return sum(lane.hash_rows for lane in (*self._workers, self._keyless))
 
     @property
@@ -320,7 +320,7 @@ class Lanes:
 
     @property
     def retries(self) -> int:
-        """Target transactions that the server rolled back (deadlocks, lock waits) and that were retried."""
+        """Target transactions retried after a rollback by the server (deadlocks, lock waits)."""
         return sum(lane.retries for lane in (*self._workers, self._keyless))
 
 

@@ -1,11 +1,11 @@
-"""What is known of each table map's table: learned from both sides once, kept until a DDL.
+"""The tables of the run's table maps: learned from both sides once, kept until a DDL.
 
-Everything that depends only on the table and its structure is computed here: whether which kinds of events are wanted,
-the decoder, the plan of the conversion, the row filter.
+Everything that depends only on the table and its structure is computed here: which kinds of events are wanted, the
+decoder, the plan of the conversion, the row filter.
 
-Source tables that are merged into one must agree on the columns of their keys (`dm.changes.keys`). They are
-learned one by one, so one of them may show that the plans of the others are not usable. Then everything placed is
-awaited, as before a DDL, and those are learned again.
+Source tables that are merged into one must agree on the columns of their keys (`dm.changes.keys`). They are learned one
+by one, so a table may show that the plans of earlier ones are not usable. Then the lanes are drained, as before a DDL,
+and those tables are learned again.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from dm.syncer.apply.source_table import KINDS, SourceTable
 from dm.syncer.apply.structures import TargetNames, TrackedStructures
 from dm.syncer.apply.table_counters import RowForms
 
-_TABLES_BYTES = 256 << 20  # of what is learned, about
+_TABLES_BYTES = 256 << 20  # of all learned tables, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class SourceSide:
 
     rules: TableRules
     structures: TrackedStructures
-    points: dict[TableName, Position]  # of tables that are ahead of L; a DDL changes them
+    points: dict[TableName, Position]  # of tables ahead of L; a DDL changes them
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,11 @@ class TargetSide:
     names: TargetNames
     options: PlanOptions
     judges: Judges
-    others_have: Callable[[TableName, tuple[str, ...]], tuple[str, ...]]  # of these columns, those of other shards
+    others_have: Callable[[TableName, tuple[str, ...]], tuple[str, ...]]  # which of these columns other shards have
 
 
 class LearnedTables:
-    """The tables of the run so far, by the identity of their table maps; belongs to the dispatcher."""
+    """The run's tables by the identity of their table maps; belongs to the dispatcher."""
 
     def __init__(
         self,
@@ -91,13 +91,13 @@ class LearnedTables:
         self._lanes = lanes
         self.forms = forms
         self.known: dict[int, SourceTable] = {}
-        self.direct: dict[int, DirectTable] = {}  # of these, those for the compiled loop
+        self.direct: dict[int, DirectTable] = {}  # in the form of the compiled loop, if it can handle them
         self._same: dict[bytes, SourceTable] = {}  # the same, by the content of their table maps
         self._memory = 0
         self._shared: dict[TableName, SharedKeys] = {}  # by target table, of all plans since the last DDL
 
     def forget(self) -> None:
-        """Drop everything derived from structures; called after every DDL, which has awaited everything placed."""
+        """Drop everything derived from structures; called after every DDL, which has drained the lanes."""
         self._clear()
         self._shared.clear()
 
@@ -113,20 +113,20 @@ class LearnedTables:
         self._memory -= table.memory
 
     def learn(self, table_map: TableMap, ticket: Ticket, transaction: SourceTransaction) -> SourceTable | None:
-        """The table of a table map that is not `known`; None if these rows are unwanted. Raises DMError."""
+        """Learn the table of a table map that is not `known`; None if its rows are unwanted. Raises DMError."""
         name, position = TableName(table_map.schema, table_map.table), transaction.end
         if not self._rules.owned(name):
             return None
         point = self._points.get(name)
         if point is not None and point.has_processed(transaction.gtid, position):
-            # Rows before the table's own point may still have the structure from before a DDL in that window. A table
-            # that vanished in it has no structure any more. Both cases end before the point.
+            # Rows before the table's own point may have a structure from before a DDL in that window, or the table may
+            # have vanished in it. Both cases end before the point.
             return None
         if point is not None and transaction.begin.at_or_after(point):
             point = None  # it is passed
         known = self._same.get(table_map.content)
         if known is not None:
-            # The same from another reader, or from one that has forgotten the first.
+            # The same table map, read again.
             self._drop(known)
             return self._keep(replace(known, table_map=table_map))
         schema = self._structures.at(table_map, position)
@@ -154,14 +154,14 @@ class LearnedTables:
         plan = self._with_forms(pair, decoder)
         apart = None
         if plan.dialect.skips_checks and target.judged:
-            apart = replace(plan, unconstrained=True, row_hash=None)  # what finds rows by hash is another writer
+            apart = replace(plan, unconstrained=True, row_hash=None)  # finding rows by hash is another way to write
         table = SourceTable(table_map, wire, decoder, plan, wanted, row_filter, point, exact, mistaken, lost_key, apart)
         if self._memory + table.memory > _TABLES_BYTES:
             self._clear()
         return self._keep(table)
 
     def _mistaken(self, schema: TableSchema, target: TableSchema) -> tuple[str, ...]:
-        """Columns that a shard lacks and other shards have: their rows may be like its own in all it has."""
+        """Columns that the shard lacks and others have: in all other columns, their rows may equal its own."""
         found = tuple(column.name for column in lacking(schema, target, self._rules.filled(schema.name)))
         return self._target.others_have(schema.name, found) if found else ()
 
@@ -186,7 +186,7 @@ class LearnedTables:
         before = shared.size
         plan = build_plan(schema, wire, target, self._target.options, constants, shared)
         if shared.size > before and shared.plans > 1:
-            # Placed changes have keys that the keys of this plan don't meet, or are in other lanes.
+            # Changes already placed have other keys, which don't collide with the keys of this plan.
             self._lanes.drain(ticket)
             for table in [table for table in self.known.values() if table.plan.target == name]:
                 self._drop(table)
@@ -202,9 +202,6 @@ class LearnedTables:
         return table
 
 
-# What applies to the plans of all tables of a subtask, from its settings and what both servers are.
-
-
 def plan_options(
     subtask: SubtaskConfig,
     facts: ServerFacts,
@@ -215,12 +212,15 @@ def plan_options(
     no_events: str,
     source: SourceSettings,
 ) -> PlanOptions:
-    """The options; `no_events`: why the sessions take no row events."""
+    """What applies to all plans of a subtask, by its settings and both servers.
+
+    `no_events`: why the sessions take no row events.
+    """
     settings, flavor = subtask.syncer, target.flavor
     own_mode = "sql_mode" in subtask.target.session
-    # An intermediate value may be dropped, unless only the target might have refused it.
+    # `compact` drops intermediate values, so not if the target might have refused one that the source took.
     same_rules = same_family(flavor, facts.flavor) and not own_mode
-    # Nobody judges the values of row events by it.
+    # A sql_mode does not apply to row events.
     no_events = "the task's `session` has a sql_mode, which judges values of SQL only" if own_mode else no_events
     return PlanOptions(
         flavor=flavor,
@@ -248,9 +248,9 @@ def _others_alter(subtask: SubtaskConfig) -> str:
 
 
 def _others_may(subtask: SubtaskConfig) -> str:
-    """Why the order of the target's columns may change under a plan: an event's values meet them by place.
+    """Why the order of the target's columns may change under a plan: a row event's values have no column names.
 
-    Without a shard mode each source executes its own DDL, and in the pessimistic one a person may waive a shard.
+    Without a shard mode each source executes its own DDL; in the pessimistic mode a person may waive a shard.
     """
     return "other sources of the task may alter the target's table under these rows" if subtask.neighbours else ""
 
@@ -262,13 +262,13 @@ def _no_row_events(facts: ServerFacts, target: TargetConnection) -> str:
 
 
 def _sees_triggers(target: TargetConnection) -> Callable[[TableName], bool]:
-    """Of which tables the target shows the account the triggers, by its grants as they are now."""
+    """For which tables the target shows triggers to the account, by its present grants."""
     try:
         grants = grants_told(target.query, target.flavor, target.version)
     except DMError as error:
         if error.retryable:
             raise
         return sees_none
-    if target.folds_names:  # and has the names of grants in lower case
+    if target.folds_names:  # then names in grants are in lower case
         return lambda table: grants.on_table("TRIGGER", TableName(table.schema.lower(), table.table.lower()))
     return lambda table: grants.on_table("TRIGGER", table)

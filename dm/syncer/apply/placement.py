@@ -1,24 +1,24 @@
 """Changes placed on the worker lanes and not handed over yet: how batches form.
 
-A target transaction costs two round trips and a commit, whatever its size, and each round trip wakes a thread here and
-one there. So a change with followers should wait for them, and a change without followers should not wait. The source's
-next step is unknown, but two things are visible: whether the reader has more, and whether lanes are busy.
+A target transaction costs two round trips and a commit, whatever its size, and each round trip wakes a thread on both
+sides. So a change should wait if others follow it, and should not wait if none do. The source's next step is unknown,
+but two things are visible: whether the reader has more, and whether lanes are busy.
 
 - One lane is filled after another, up to a batch. So the changes of a small transaction stay together, and a backlog is
-  sent in full batches. (Only changes that share a key with earlier ones follow those.)
-- The next lane to fill is idle: first one that holds changes back, else the one with the lowest number. If all lanes
-  are busy, it is the next in turn. So only as many lanes are busy as the target needs, and changes of one row, or of
-  one transaction, meet in one lane more often. That makes fewer jobs, and one statement covers more changes. A distant
-  target keeps lanes waiting, so more of them are filled.
+  sent in full batches. (Only changes that share a key with earlier ones must follow those.)
+- The next lane to fill is an idle one: first a lane that holds changes back, else the one with the lowest number. If
+  all lanes are busy, it is the next in turn. So only as many lanes are busy as the target needs, and changes of one
+  row, or of one transaction, meet in one lane more often. That makes fewer jobs, and one statement covers more changes.
+  A distant target keeps lanes waiting, so more of them are filled.
 - The longer the source does not rest, the larger a batch is: an eighth of what has arrived since, within limits. The
-  last lane finishes that much later than with small batches; in return round trips, commits and statements become few.
+  last lane finishes that much later than with small batches; in return, round trips, commits and statements become few.
   Rests undo this.
-- When the reader has no more and few lanes are busy, partial batches are sent at once. If many are busy, they wait
-  until a lane ends its batch, and later arrivals join them. So a single transaction is sent as it comes, and batches
-  grow with the rate, before there is any backlog.
+- If the reader has no more and few lanes are busy, partial batches are sent at once. If many are busy, partial batches
+  wait until a lane ends its batch, and later arrivals join them. So a single transaction is sent as it comes, and
+  batches grow with the rate, before there is any backlog.
 
-Held-back changes count against the memory of the lanes. This memory comes back only after a hand-over, so its limit is
-a part that leaves the lanes enough to work with.
+Held-back changes count against the lanes' memory, which comes back only after a hand-over. So they may take only a part
+of it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Placement:
         self._counts = [0] * lanes
         self._costs = [0] * lanes
         self._batch = self._full = batch
-        self._taken = 0  # since the source rested, plus half of what was before
+        self._taken = 0  # changes since the source rested, plus half of those before
         self._largest = largest
         self._share = share
         self._most = most
@@ -58,15 +58,15 @@ class Placement:
         self.held = 0
         self.cost = 0
         self.filling = 0
-        """The lane that takes what may go to any."""
+        """The lane that takes changes which may go to any lane."""
 
     def room(self, cost: int) -> Room:
-        """How many changes of so much memory the lanes take, until one is `ready`."""
+        """How many changes of this memory the lanes take, until one is `ready`."""
         most = max(1, -(-(self._most - self.cost) // max(cost, 1)))
         return Room(self._counts, self._costs, cost, self._batch, self._full, self._share, most)
 
     def add(self, lane: int, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> bool:
-        """Add changes, of so much memory together, to the lane's job of their transaction; whether one is `ready`."""
+        """Add changes, with their memory, to the lane's job of their transaction; whether a lane is `ready`."""
         jobs = self._jobs[lane]
         if jobs and jobs[-1].ticket is ticket:
             job = jobs[-1]
@@ -95,7 +95,7 @@ class Placement:
     def rested(self) -> None:
         """The source has no more for now, and nothing is held back: the next batches are smaller.
 
-        But not small at once: a reader about as fast as the dispatcher rests for a moment now and then.
+        They shrink step by step: a reader as fast as the dispatcher rests for a moment now and then.
         """
         self._taken //= 2
         self._full = self._grown()

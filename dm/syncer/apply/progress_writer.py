@@ -1,15 +1,16 @@
-"""Writing the checkpoint: L from completions, often, without stopping a lane.
+"""Writes the checkpoint: L from completions, often, without stopping a lane.
 
-The worker rows already make every batch safe; a checkpoint only decides how much is looked at again after a crash. So
+The lanes' rows already make every batch safe. A checkpoint only decides how much is looked at again after a crash. So
 it is written each second while the mark moves (`checkpoint-flush-interval` caps the interval), after every DDL and at
 the end.
 
-The end of a DDL statement is held until something else has to be stored, at the latest until rows follow, the source
-rests or the timer comes. The intent of the next statement is stored in the same transaction. So statements in a row
-cost one commit each, and nothing else of the run can tell: a run that dies before finds the statement's own intent.
+The end of a DDL statement is held until something else has to be stored: at the latest when rows follow, the source
+rests, or the timer fires. The intent of the next statement is stored in the same transaction. So consecutive statements
+cost one commit each. Nothing else can tell the difference: if the run dies before, the next one finds the statement's
+own intent.
 
-Where nothing is to be written the timer asks the target for the lane's epoch now and then. A target that is gone is
-noticed then, also by a run whose source rests, and nobody is told that it is synced with a server that does not answer.
+If there is nothing to write, the timer asks the target for the lane's epoch now and then. So a run with an idle source
+also notices a dead target, and the status never says "synced" with a server that does not answer.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ from dm.syncer.operators import Change, Operators, Request
 T = TypeVar("T")
 INTERVAL_SECONDS = 1.0
 LONGEST_SECONDS = 600.0  # where what came is not worth it: a source may purge the binlog before L
-ASK_SECONDS = 3.0  # without a word from the target, until it is asked for one
-FRESH_SECONDS = 3 * ASK_SECONDS  # a word that is older proves nothing about now
+ASK_SECONDS = 3.0  # of the target's silence, until it is asked
+FRESH_SECONDS = 3 * ASK_SECONDS  # an older answer proves nothing about now
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +59,9 @@ class CheckpointSources:
 
 @dataclass(frozen=True, slots=True)
 class StatementEnd:
-    """What is stored after a DDL statement: L, the structures that it left, and records that changed.
+    """What is stored after a DDL statement: L, the structures that it left, and changed records.
 
-    With `injected` the statements were an operator's instead of an event's; it says what is done now.
+    With `injected`, the statements were an operator's, and this is the operator with what is done.
     """
 
     position: Position
@@ -68,16 +69,16 @@ class StatementEnd:
     gone: frozenset[TableName] = frozenset()
     injected: Operator | None = None
     online: Mapping[TableName, OnlineRecord | None] = field(default_factory=dict)
-    beside: Callable[[TargetConnection], None] | None = None  # stores something more in the same transaction
+    beside: Callable[[TargetConnection], None] | None = None  # stores more in the same transaction
 
 
 @dataclass(frozen=True, slots=True)
 class AroundCheckpoints:
     """Callbacks with the position of a checkpoint."""
 
-    storing: Callable[[Position], None]  # before it is written; raises DMError to prevent that
+    storing: Callable[[Position], None]  # before it is written; a DMError prevents that
     stored: Callable[[Position], None]  # after it is written
-    regularly: Callable[[Position], None]  # at each turn of the timer, with the stored one
+    regularly: Callable[[Position], None]  # each time the timer fires, with the stored one
     worth: Callable[[Position], bool] = lambda _: True  # whether what came after the stored one is to be stored soon
 
 
@@ -111,13 +112,13 @@ class ProgressWriter:
         self._wake = threading.Event()  # also set with `_stop`
         self._heard = threading.Condition()
         self._heard_at = clock.monotonic()
-        self._wanted_at = 0.0  # when somebody asked whether the target answers
+        self._wanted_at = 0.0  # when `refresh` was called last
         self._stored = sources.completions.mark.position
         self._stored_birth = births.of(self._stored)
         self._stored_at = clock.monotonic()
-        self._began: float | None = None  # the question or the write under way
-        self._announced: tuple[TableName, ...] = ()  # what the piece under way changes
-        self._held: StatementEnd | None = None  # of the last DDL statement, not stored yet
+        self._began: float | None = None  # when the running question or write began
+        self._announced: tuple[TableName, ...] = ()  # the tables that the announced piece changes
+        self._held: StatementEnd | None = None  # the last DDL statement's, not stored yet
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
         self.tables = TableCounters()
         self.writes = 0
@@ -129,12 +130,12 @@ class ProgressWriter:
 
     @property
     def target(self) -> str:
-        """Where it is stored: host and port."""
+        """The target's host and port."""
         return self._writer.connection.address
 
     @property
     def write_seconds(self) -> float:
-        """How long the running write has taken so far; 0 when there is none."""
+        """How long the running write has taken; 0 if there is none."""
         began = self._began
         return 0.0 if began is None else self._clock.monotonic() - began
 
@@ -153,16 +154,16 @@ class ProgressWriter:
 
     @property
     def silent_seconds(self) -> float:
-        """For how long the target has said nothing."""
+        """How long ago the target answered last."""
         return self._clock.monotonic() - self._heard_at
 
     @property
     def answered(self) -> bool:
-        """Whether the target has said something since it was asked for last, and not long ago."""
+        """Whether the target has answered since the last `refresh`, and not long ago."""
         return self._heard_at >= self._wanted_at and self.silent_seconds <= FRESH_SECONDS
 
     def refresh(self, timeout: float) -> None:
-        """Return when the target has answered a question that is asked after this call; at the latest after timeout."""
+        """Return when the target has answered a question asked after this call, or after the timeout."""
         asked = self._wanted_at = self._clock.monotonic()
         self._wake.set()
         with self._heard:
@@ -192,7 +193,7 @@ class ProgressWriter:
         return self._clock.monotonic() - self._stored_at >= LONGEST_SECONDS
 
     def write(self) -> None:
-        """Store the mark if it moved, or if more is known of its file; and the end of a statement that is held."""
+        """Store the held end of a statement; else the mark, if it moved or its file's birth has become known."""
         with self._lock:
             if self._held is not None:
                 self._write_held()
@@ -205,14 +206,14 @@ class ProgressWriter:
                 self._store(StatementEnd(self._stored))  # its file was unknown before
 
     def hold(self, end: StatementEnd) -> None:
-        """Store the end of a DDL statement, and of its intent, with what is stored next."""
+        """Store the end of a DDL statement, and of its intent, with the next write."""
         with self._lock:
             self._write_held()
             self._executed()
             self._held = end
 
     def settle(self) -> None:
-        """Store the end of a statement now, if one is held."""
+        """Store the held end of a statement now."""
         if self._held is not None:
             with self._lock:
                 self._write_held()
@@ -226,32 +227,32 @@ class ProgressWriter:
         if end.injected is not None:
             self._operators.injected(end.injected)
         mark = self._completions.mark.position
-        # What lies between has changed no structure.
+        # No structure has changed in between.
         position = mark if mark.covers(end.position) else end.position
         end = replace(end, position=position, beside=beside or end.beside)
         self._store(end, clear_intent=True, intent=intent)
         self._held = None
 
     def write_undone(self, transactions: Mapping[TransactionKey, UndoneKeys]) -> None:
-        """Store what the run leaves undone, and the mark before it."""
+        """Store which changes the run leaves undone, after the mark."""
         self.write()
         with self._lock:
             store_undone(self._writer.connection, self._writer.claim, transactions)
 
     def write_ordered(self, table: TableName, since: OrderedSince) -> None:
-        """Store since when a target table is changed in order, or by its key again."""
+        """Store from where a target table is changed in order, or by its key again."""
         with self._lock:
             self._write_held()
             store_ordered(self._writer.connection, self._writer.claim, table, since)
 
     def write_found(self, table: TableName, point: TablePoint) -> None:
-        """Store a structure found by the reader; it is also the one at L, since each DDL moves L past itself."""
+        """Store a structure that rows have shown; it is also the one at L, since each DDL moves L past itself."""
         with self._lock:
             self._write_held()
             self._store(StatementEnd(self._stored, {table: point}))
 
     def write_intent(self, intent: Intent) -> None:
-        """Store what is about to be executed, and L just before it."""
+        """Store the piece about to be executed, and L just before it."""
         with self._lock:
             self._executed()
             faults.hit("syncer.before_intent")
@@ -271,14 +272,14 @@ class ProgressWriter:
             write_refusal(self._writer.connection, self._writer.claim)
 
     def beside(self, act: Callable[[TargetConnection], None]) -> None:
-        """Do something in a transaction of its own under the control lane's claim; raises DMError."""
+        """Run `act` in its own transaction under the control lane's claim; raises DMError."""
         with self._lock, claimed(self._writer.connection, self._writer.claim):
             act(self._writer.connection)
 
     def publish(self, act: Callable[[TargetConnection, CommittedPoint], None]) -> None:
-        """Store the mark, and in the same transaction what others may rely on because of it; raises DMError.
+        """Store the mark and, in the same transaction, what others rely on because of it; raises DMError.
 
-        Not for a task that merges shards: there the end of a statement has something of its own to store.
+        Not for a task that merges shards: there, the end of a statement stores something itself.
         """
         with self._lock:
             mark = self._completions.mark
@@ -296,17 +297,17 @@ class ProgressWriter:
                     beside(self._writer.connection)
 
     def ask(self, question: Callable[[TargetConnection], T]) -> T:
-        """Ask the target something in the control lane's session; raises DMError."""
+        """Query the target in the control lane's session; raises DMError."""
         with self._lock:
             return question(self._writer.connection)
 
     def _executed(self) -> None:
-        """The last announced piece is done."""
+        """Count the last announced piece, which is done."""
         self.tables.add_ddl(self._announced)
         self._announced = ()
 
     def change_operators(self, request: Request, source: SubtaskKey | None = None) -> Change:
-        """Carry out a person's request while the run continues, for the source's stream as well; raises DMError."""
+        """Carry out a person's request while the run continues, also for `source`, the stream; raises DMError."""
 
         def store(change: Change) -> None:
             claim = self._writer.claim
@@ -314,13 +315,13 @@ class ProgressWriter:
             change_operators(self._writer.connection, keys, put=change.put, remove=change.remove, claim=claim)
 
         with self._lock:
-            if self._stop.is_set():  # what comes after the run has to find it stored, or the next run is asked
+            if self._stop.is_set():  # the next run is asked instead
                 raise DMError("unit-not-there", question="binlog")
             self._write_held()
             return self._operators.change(request, store)
 
     def verify(self) -> None:
-        """Raises DMError when a newer run has taken over, or ended the control session to do so."""
+        """Raises DMError if a newer run has taken over, or has ended the control session to do so."""
         with self._lock:
             self._began = asked = self._clock.monotonic()
             self._writer.claim.verify(self._writer.connection)

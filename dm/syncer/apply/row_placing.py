@@ -1,11 +1,4 @@
-"""From row events to lanes: look up the table, decode, convert, place.
-
-The rows that expression filters keep of a part of a transaction, asked for together.
-
-A filter that the target evaluates costs a round trip. A transaction of many small statements has as many row events. So
-one question covers all alike events of the part: the same table, kind and second. Their rows are kept until their turn,
-so the lanes get them in the source's order.
-"""
+"""From row events to lanes: look up the table, decode, convert, place."""
 
 from __future__ import annotations
 
@@ -30,10 +23,10 @@ from dm.syncer.apply.source_table import KINDS, SourceTable
 
 @dataclass(frozen=True, slots=True)
 class DoneInOrder:
-    """What the ordered lanes of earlier runs have done beyond L; exactly that is skipped."""
+    """What the ordered lanes of earlier runs have done beyond L; exactly these changes are skipped."""
 
     keyless: Position | None  # for tables changed in order
-    atomic: Position | None  # for all tables, by a run that kept transactions whole
+    atomic: Position | None  # for all tables, if a run kept transactions whole
 
 
 class RowPlacing:
@@ -61,7 +54,7 @@ class RowPlacing:
         self._atomic = atomic  # every table goes to the ordered lane
         self._maker = None if atomic else change_maker(DECODED_FACTOR, CHANGE_COST)
         self._filtered = FilteredRows()
-        # Of the present transaction, after its last DDL.
+        # Of the current transaction, after its last DDL.
         self._taken = 0  # row events
         self._collected = OrderedRows()
 
@@ -71,13 +64,10 @@ class RowPlacing:
         self._ordered.settle()
 
     def take(self, items: list[RowsItem], ticket: Ticket, transaction: SourceTransaction) -> int:
-        """Place the changes of these row events on worker lanes, and collect those for the ordered lane.
-
-        Returns how many were placed.
-        """
+        """Place changes on worker lanes, and collect those for the ordered lane; returns how many were placed."""
         gtid, end = transaction.gtid, transaction.end
         if self._atomic_done is not None and self._atomic_done.has_processed(gtid, end):
-            return 0  # I9: done already, on either route
+            return 0  # I9: already done, on either route
         how = self._replay.of(transaction)
         safe, maker = how.safe, self._maker if how.but_for is None else None
         given = at = 0
@@ -128,8 +118,8 @@ class RowPlacing:
     def _collect(
         self, table: SourceTable, item: RowsItem, number: int, transaction: SourceTransaction, *, safe: bool
     ) -> None:
-        # The lane's row names exactly what it has done (I5): skip that, and not one row more. After a switch of servers
-        # the same transactions may come in another order, so each one is checked.
+        # The lane's row names exactly what it has done (I5): skip that, and not a row more. After a switch of servers,
+        # transactions may come in another order, so each one is checked.
         ordered = table.plan.ordered
         if ordered and self._ordered.is_done(table.plan, transaction, number, lost_key=table.lost_key):
             return
@@ -155,9 +145,9 @@ class RowPlacing:
             collected.changes.clear()
 
     def finish(self, first: int, last: int, ticket: Ticket, transaction: SourceTransaction) -> int:
-        """Give the changes collected between these items to the ordered lane; returns how many jobs they count as.
+        """Give the changes collected between these items to the ordered lane, as one target transaction.
 
-        They are one target transaction.
+        Returns how many changes they count as.
         """
         self._taken = 0
         collected = self._collected
@@ -175,11 +165,16 @@ class RowPlacing:
 
 
 class FilteredRows:
-    """For one part at a time; belongs to the dispatcher."""
+    """The rows that expression filters keep, for one part of a transaction at a time; belongs to the dispatcher.
+
+    A filter that the target evaluates costs a round trip, and a transaction of many small statements has as many row
+    events. So one question covers all similar events of the part: the same table, kind and second. Their rows are kept
+    until their turn, so the lanes get them in the source's order.
+    """
 
     def __init__(self) -> None:
         self._items: Sequence[RowsItem] = ()
-        self._known: dict[int, tuple[SourceTable, list[RowPair]]] = {}  # by the number of the event
+        self._known: dict[int, tuple[SourceTable, list[RowPair]]] = {}  # by the event's number
 
     def begin(self, items: Sequence[RowsItem]) -> None:
         """Start another part."""
@@ -187,21 +182,21 @@ class FilteredRows:
         self._known.clear()
 
     def pairs(self, at: int, table: SourceTable, transaction: SourceTransaction, *, safe: bool) -> list[RowPair]:
-        """The rows of an event before and after, without those filtered out; raises DMError."""
+        """The wanted rows of an event, before and after; raises DMError."""
         row_filter = table.row_filter
         if row_filter is None or not row_filter.asks:
             return table.wanted(self._items[at : at + 1], transaction, safe=safe)[0]
         owner, pairs = self._known.pop(at, (None, []))
         if owner is table:
             return pairs
-        # Unknown so far, or the table was learned again in between.
-        alike = [at, *self._alike(at)]
-        wanted = table.wanted([self._items[number] for number in alike], transaction, safe=safe)
-        for number, kept in zip(alike[1:], wanted[1:], strict=True):
+        # Not asked yet, or the table was learned again in between.
+        similar = [at, *self._similar(at)]
+        wanted = table.wanted([self._items[number] for number in similar], transaction, safe=safe)
+        for number, kept in zip(similar[1:], wanted[1:], strict=True):
             self._known[number] = (table, kept)
         return wanted[0]
 
-    def _alike(self, at: int) -> list[int]:
+    def _similar(self, at: int) -> list[int]:
         table_map, rows = self._items[at]
         return [
             number

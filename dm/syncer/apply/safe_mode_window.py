@@ -1,16 +1,14 @@
-"""When changes are applied idempotently: by position, from L until what is processed covers the bound B.
+"""When changes are applied idempotently (safe mode): by position, from L until the processed changes cover the bound B.
 
 DM's timer (`safe-mode-duration`) and its permanent switch (`safe-mode`) add to this, if the task file sets them.
 
-How the changes of a transaction are applied, given what earlier runs may have done of it.
+Outside safe mode a change is strict: the target refuses a duplicate or missing row. Safe mode settles both silently.
+How a transaction's changes are applied depends on what earlier runs may have done of it:
 
-A change is applied strictly, so that the target refuses what does not match (a duplicate row, a missing row), or in
-safe mode, which settles that silently. There are three cases:
-
-    FIRST_TIME    no earlier run has reached it, or none has done any of it: strictly.
-    AGAIN         earlier runs may have done any of it: in safe mode.
-    in parts      earlier runs may have done all but certain changes, known by their keys (`dm.progress.undone`): those
-                  strictly, the others in safe mode.
+    FIRST_TIME    none of it: strictly
+    AGAIN         any part of it: in safe mode
+    in parts      all but certain changes, known by their keys (`dm.progress.undone`): those strictly, the others in
+                  safe mode
 
 If the task file asks for safe mode, everything is AGAIN.
 """
@@ -45,7 +43,7 @@ class SafeModeWindow:
 
     @property
     def wanted(self) -> bool:
-        """Whether the task file turns it on, whatever was applied already."""
+        """Whether the task file turns it on, whatever earlier runs have applied."""
         return self._always or (self._until is not None and self._clock.monotonic() < self._until)
 
     def bound_after(self, position: Position) -> Position | None:
@@ -71,7 +69,7 @@ class SafeModeWindow:
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """Whether changes are applied in safe mode; if so, which are still strict."""
+    """Whether a transaction's changes are applied in safe mode, and which of them are still strict."""
 
     safe: bool
     but_for: UndoneKeys | None = None
@@ -82,7 +80,7 @@ AGAIN: Final = Repetition(safe=True)
 
 
 class WindowReplay:
-    """Asked about each transaction in order; belongs to the dispatcher."""
+    """Decides for each transaction in order; belongs to the dispatcher."""
 
     def __init__(self, safe_mode: SafeModeWindow, undone: Undone) -> None:
         self.safe_mode = safe_mode
@@ -90,7 +88,7 @@ class WindowReplay:
         self._known = bool(undone.transactions)  # the record of earlier runs does not grow
 
     def of(self, transaction: SourceTransaction) -> Repetition:
-        """How the transaction's changes are applied; it counts as reached from now on."""
+        """How the transaction's changes are applied; from now on it counts as reached."""
         safe_mode = self.safe_mode
         again = safe_mode.covers_change(transaction.begin)
         if not self._known:

@@ -1,4 +1,4 @@
-"""What is known of one table map's table: computed once, kept until a DDL."""
+"""Everything derived from one table map: computed once, kept until a DDL."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class SourceTable:
     row_filter: RowFilter | None
     point: Position | None
     exact: bool = False  # it is changed in order, and was so in earlier runs
-    mistaken: tuple[str, ...] = ()  # other shards' columns: rows that lack them would be taken for each other's
-    lost_key: bool = False  # the source's table has a key (`has_key`), and the target's has none
-    unconstrained: TablePlan | None = None  # for rows that the source wrote without a look at CHECKs, where it matters
+    mistaken: tuple[str, ...] = ()  # other shards' columns: rows without them may match another shard's rows
+    lost_key: bool = False  # the source's table has a key, the target's has none
+    unconstrained: TablePlan | None = None  # for rows that the source wrote without checking CHECKs, if it matters
 
     @property
     def memory(self) -> int:
@@ -55,7 +55,7 @@ class SourceTable:
         return _TABLE_COST + _COLUMN_COST * len(self.wire)
 
     def direct(self) -> DirectTable | None:
-        """The table for the compiled loop; None if the loop can't take it."""
+        """The table in the form of the compiled loop; None if the loop can't handle it."""
         if self.row_filter is not None or self.point is not None:
             return None
         kinds = {kind: KINDS[kind] if wanted else None for kind, wanted in self.wanted_kinds.items()}
@@ -91,16 +91,16 @@ class SourceTable:
         except DMError as error:
             error.position = error.position or str(transaction.end)
             raise
-        return [[pair for pair in of_one if not next(skipped)] for of_one in pairs]
+        return [[pair for pair in of_event if not next(skipped)] for of_event in pairs]
 
     def raw_images(self, item: RowsItem, count: int, *, safe: bool) -> Sequence[RawPair]:
-        """The images of so many changes as the source wrote them; (None, None) where they go as SQL."""
+        """The images of an event's changes as the source wrote them; (None, None) if they go as SQL."""
         form = self.plan.events
         found = None if form is None or form.refused or safe else self.decoder.images(item.rows)
         return [_NOT_RAW] * count if found is None else found
 
     def ordered_changes(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowChange]:
-        """The wanted changes of an event of a table in the ordered lane, never `safe` if that is forbidden."""
+        """The wanted changes of an event, for the ordered lane; not in safe mode where that is forbidden."""
         kind = KINDS[item.rows.kind]
         safe = safe and self.plan.keyed and not (self.plan.cascades or self.exact)
         unchecked = self.unchecked(item, safe=safe)
@@ -116,7 +116,7 @@ class SourceTable:
         return self.plan.linked and (safe or item.rows.foreign_keys_unchecked)
 
     def for_another_thread(self) -> SourceTable:
-        """The same with a decoder of its own, which learns while it decodes."""
+        """A copy with its own decoder: decoders learn while they decode."""
         decoder = RowDecoder(self.table_map, self.wire)
         if self.plan.events is not None:
             decoder.prove(self.plan.events.proofs)

@@ -1,9 +1,9 @@
-"""Which structure a table had at the point of the binlog being read: found once, then followed through every DDL.
+"""Which structure a table had at the binlog position being read: found once, then tracked through every DDL.
 
 The checkpoint holds the structures at L. If a table is not there yet (a task that starts from a position without a full
-load), nothing shows that moment's structure. So two present structures are read and must agree. The source's must match
-the table map exactly, and the target's table must have each of its columns, in the same order. If the source logs FULL
-metadata, the map itself names the columns and is the third witness. Anything else pauses. The structure is never
+load), nothing shows its structure at that moment. So two present structures are read and must agree. The source's must
+match the table map exactly, and the target's table must have each of its columns, in the same order. If the source logs
+FULL metadata, the map itself names the columns and is the third witness. Anything else pauses: a structure is never
 guessed.
 """
 
@@ -39,7 +39,7 @@ class TrackedStructures:
         *,
         loaded: bool = False,
     ) -> None:
-        # A full load creates each table it reads at the target, and a DDL of the binlog each later one.
+        # A full load creates each table that it reads at the target; DDL in the binlog creates each later one.
         self.unread = (
             "; the full load of this task did not read it, or it was dropped since: the rows that it had before are"
             " missing at the target, and only a load brings them"
@@ -59,7 +59,7 @@ class TrackedStructures:
         if tracked is None:
             tracked = self._find(table, table_map, position)
             self.tracker.set(tracked)
-            tracked = self.tracker.get(table) or tracked  # it may know columns that the target kept
+            tracked = self.tracker.get(table) or tracked  # with columns that only the target has kept
             self._found(tracked)
             return tracked
         why = mismatch(table_map, wire_columns(tracked, self.flavor))
@@ -110,7 +110,7 @@ def _same_names(source: TableSchema, target: TableSchema) -> bool:
 
 
 def alike(source: TableSchema, target: TableSchema) -> bool:
-    """Whether rows of the one, read with the other's columns, would be the same rows."""
+    """Whether rows of the source's table, read with the target's columns, are the same rows."""
     return _same_names(source, target) and all(
         one.base in ("json", "longtext")  # one type in MariaDB
         or (one.base, one.unsigned, one.charset, one.members)
@@ -120,11 +120,11 @@ def alike(source: TableSchema, target: TableSchema) -> bool:
     )
 
 
-# Whether the followed tables stay distinct at a target that folds their names (`dm.rules.folded_names`).
-
-
 class TargetNames:
-    """Asked about each table before its first row, and each statement; belongs to the unit's own thread."""
+    """Keeps the followed tables distinct at a target that folds names (`dm.rules.folded_names`).
+
+    Asked about each table before its first row, and about each statement; belongs to the unit's own thread.
+    """
 
     def __init__(self, tracker: SchemaTracker, rules: TableRules, *, folded: bool) -> None:
         self._tracker = tracker
@@ -139,13 +139,13 @@ class TargetNames:
             (self._known.remove if self._tracker.get(table) is None else self._known.add)(table)
 
     def demand_own(self, table: TableName, position: Position) -> None:
-        """Raise DMError if another followed table is the same one to the target."""
+        """Raise DMError if the target takes another followed table for the same one."""
         if self._folded:
             with _at(position):
                 self._known.demand_own(table)
 
     def demand_apart(self, tables: Collection[TableName], made: Collection[TableName], position: Position) -> None:
-        """The same for a statement that names these tables and leaves those it created."""
+        """The same for a statement that names these tables and creates those."""
         if not self._folded:
             return
         with _at(position):
@@ -154,7 +154,7 @@ class TargetNames:
                 self._known.demand_own(table, lambda other: other not in tables)
 
     def only_respelt(self, piece: Piece) -> bool:
-        """Whether the piece only gives a table a name that is the same one to the target."""
+        """Whether the piece only gives a table a name that the target takes for the same."""
         operation = piece.operations[0] if len(piece.operations) == 1 else None
         if not self._folded or not isinstance(operation, RenameTable):
             return False

@@ -1,7 +1,7 @@
-"""What was done per target table: rows committed by kind, DDL pieces executed.
+"""The status per target table: rows committed by kind, DDL pieces executed, the form in which rows go.
 
-Each counting thread has its own counters; a question adds them up. Rows are counted in runs of one table, so a row
-costs only a few comparisons. Memory is bounded: beyond a number of tables, the others are counted together.
+Each counting thread has its own counters; a report adds them up. Rows are counted in runs of one table, so a row costs
+only a few comparisons. Memory is bounded: beyond a number of tables, the others are counted together.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class TableCounters:
         return counted
 
     def report(self, more: Callable[[str], dict[str, JSON]] = lambda table: {}) -> dict[str, JSON]:
-        """The busiest tables first, and how many there are beyond those shown; `more` has other fields of a table."""
+        """The busiest tables first, and how many are not shown; `more` gives further fields of a table."""
         counts = dict(self._counts)
         others = counts.pop(_OTHERS, None)
         busiest = sorted(counts.items(), key=lambda item: (-sum(item[1]), item[0]))
@@ -106,13 +106,11 @@ def _entry(name: str, schema: str, counts: Sequence[int]) -> dict[str, JSON]:
     }  # fmt: skip
 
 
-# In which form the rows of each target table go, why not as row events, and how they are found: for the status.
-
 _TABLES_KEPT: Final = 16384
 
 
 class _Form(NamedTuple):
-    """Of the rows of one source table."""
+    """The form of one source table's rows."""
 
     events: EventForm | str  # or why there is none
     hash: RowHash | None
@@ -123,13 +121,16 @@ class _Form(NamedTuple):
 
 
 class RowForms:
-    """Written by the dispatcher, read by any thread."""
+    """How the rows of each target table go: as row events or why not, found by hash or not.
+
+    Written by the dispatcher, read by any thread.
+    """
 
     def __init__(self) -> None:
-        self._tables: dict[str, dict[TableName, _Form]] = {}  # by target table: of each source table that goes there
+        self._tables: dict[str, dict[TableName, _Form]] = {}  # by target table and source table
 
     def learned(self, plan: TablePlan, why: str) -> None:
-        """The table's rows go as the plan says; `why`: what keeps them from being row events."""
+        """The table's rows go as the plan says; `why`: what prevents row events."""
         if len(self._tables) >= _TABLES_KEPT:
             self._tables.clear()
         table = f"{plan.target.schema}.{plan.target.table}"
@@ -138,7 +139,7 @@ class RowForms:
         )
 
     def of(self, table: str) -> dict[str, JSON]:
-        """The fields of one table; none where no row of it has come."""
+        """The fields of one table; none before its first row."""
         forms = dict(self._tables.get(table, {})).values()  # a copy: more may be learned meanwhile
         if not forms:
             return {}

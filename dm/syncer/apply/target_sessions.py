@@ -1,10 +1,10 @@
 """The sessions of one run at the target: one for each lane, and those that read structures and weights.
 
-A login takes the server and us some milliseconds each, most of it for TLS, and a run has some twenty sessions. So
-several are opened at a time, after the first one. If the address or the password is wrong, one session finds out, and
-the others don't lock the account by trying again.
+A login costs the server and us some milliseconds, most of it for TLS, and a run has some twenty sessions. So several
+are opened at a time, after the first. If the address or the password is wrong, only one session fails, and repeated
+failures don't lock the account.
 
-A unit that has to end by force cuts all of them off. A session being opened at that moment is cut off once it exists.
+A unit that has to end by force cuts all sessions off. One that is just being opened is cut off once it exists.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _OPENED_TOGETHER = 4
 
 
 class TargetSessions:
-    """Opens the run's sessions and knows all of them; `cut_off` comes from another thread."""
+    """Opens the run's sessions and keeps track of them; another thread may call `cut_off`."""
 
     def __init__(self, target: Endpoint, *, row_events: bool = False) -> None:
         self.foreign_key_checks = False
-        """Whether the sessions look at foreign keys; decided before the first of them."""
+        """Whether the sessions check foreign keys; decided before the first one."""
         self.no_row_events = "" if row_events else "row-format is sql"
-        """Why the lanes' sessions, as far as they are open, do not take row events; empty where all do."""
+        """Why an open session of a lane does not take row events; empty if all do."""
         self._target = target
         self._variables = Variables()
         self._lock = threading.Lock()
@@ -43,9 +43,9 @@ class TargetSessions:
         self._were_cut = False
 
     def open(self, lane: str = CONTROL, *, several: bool = False) -> TargetConnection:
-        """A session as the lane needs it; raises DMError, or Stopped when all were cut off.
+        """A session as the lane needs it; raises DMError, or Stopped if all were cut off.
 
-        It takes several statements in one packet if it is a lane's for rows, or is asked to.
+        Sessions of lanes for rows take several statements in one packet; others with `several`.
         """
         if lane == CONTROL:
             with self._lock:
@@ -64,16 +64,16 @@ class TargetSessions:
             connection.close()
             raise Stopped
         if rows:
-            # Rows yield to DDL: an ALTER of another subtask may hold the metadata lock that our transaction waits for,
+            # Rows yield to DDL. An ALTER of another subtask may hold the metadata lock that our transaction waits for,
             # and wait for a row lock of ours (MariaDB locks the tables of a foreign key on both sides). No server
-            # detects that deadlock, so the transaction is rolled back after a moment and retried.
+            # detects that deadlock, so our transaction is rolled back after a moment and retried.
             connection.execute(f"SET SESSION lock_wait_timeout = {METADATA_LOCK_SECONDS}")
             if lane != FILTERS and not self.no_row_events:
                 self.no_row_events = take_row_events(connection, self._variables) or self.no_row_events
         return connection
 
     def open_all(self, lanes: Sequence[str], meanwhile: Callable[[], None]) -> Mapping[str, TargetConnection]:
-        """Open a session for each lane while this thread does something else; raises the first failure."""
+        """Open a session for each lane while this thread calls `meanwhile`; raises the first failure."""
         with ThreadPoolExecutor(_OPENED_TOGETHER, thread_name_prefix="login") as pool:
             opening = [pool.submit(self.open, lane) for lane in lanes]
             one_more = pool.submit(self.open)
@@ -82,18 +82,18 @@ class TargetSessions:
         return {lane: opened.result() for lane, opened in zip(lanes, opening, strict=True)}
 
     def compute_as(self, source: SourceSettings) -> None:
-        """Before the first of them: what expressions depend on is as the source's server has it."""
+        """Before the first session: compute expressions with the source server's settings."""
         self._target = with_settings(self._target, source)
 
     @property
     def numbers(self) -> frozenset[int]:
-        """The server's numbers of the sessions."""
+        """The server's connection ids of the sessions."""
         with self._lock:
             return frozenset(connection.connection_id for connection in self._opened)
 
     @property
     def were_cut(self) -> bool:
-        """Whether they were cut off on purpose: their errors are no failures."""
+        """Whether they were cut off on purpose: then their errors are no failures."""
         return self._were_cut
 
     def cut_off(self) -> None:
@@ -105,7 +105,7 @@ class TargetSessions:
             connection.abort()
 
     def close(self) -> None:
-        """End all sessions; when no thread uses one any more."""
+        """End all sessions, once no thread uses one."""
         with self._lock:
             opened = list(self._opened)
         for connection in opened:

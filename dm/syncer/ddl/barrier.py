@@ -1,9 +1,9 @@
 """DDL: a plan, a barrier, then step by step, each announced before it is executed (invariant I6 of the protocol).
 
-What an event demands is decided first, by `dm.syncer.ddl.planner`, which writes nothing. Then the lanes are drained,
-and the gate decides what is done of the plan now (`dm.syncer.ddl.gate`). The steps of its verdict are executed and
-followed, and where they have led is stored: with the first intent of the next statement if that follows at once, else
-before anything else is done (`DdlBarrier.settle`).
+The planner decides what an event demands, and writes nothing (`planner.py`). Then the lanes are drained, and the gate
+decides which steps are done now (`gate.py`). These steps are executed and tracked. Where they have led is stored with
+the first intent of the next statement, if that follows at once, else before anything else is done
+(`DdlBarrier.settle`).
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ Tracked = Mapping[TableName, TableSchema | None]
 
 @dataclass(frozen=True, slots=True)
 class AroundSteps:
-    """What stands still before the steps of a plan, and who is told after them."""
+    """The parts that are drained before the steps of a plan, and told after them."""
 
     lanes: Lanes
     progress: ProgressWriter
     views: SourceViews
-    invalidate: Callable[[], None]  # what is known of the target's tables
-    forget: Callable[[], None]  # what was learned from tables of both sides
+    invalidate: Callable[[], None]  # forgets the target's structures
+    forget: Callable[[], None]  # forgets everything derived from structures
     gate: DdlGate
 
 
 class DdlBarrier:
-    """Takes query events that are no transaction control; belongs to the unit's own thread."""
+    """Takes query events other than transaction control; belongs to the unit's own thread."""
 
     def __init__(
         self,
@@ -71,16 +71,16 @@ class DdlBarrier:
         self._around = around
         self._progress = around.progress
         self.execution = execution
-        self._unsettled = False  # nothing was given to a lane since the last statement
+        self._unsettled = False  # the end of the last statement is held, and nothing was given to a lane since
         self._log = structlog.get_logger()
 
     def plan(self, event: StatementEvent) -> DdlPlan:
-        """What an event demands; raises DMError where that can't be told."""
+        """The plan of an event; raises DMError if that is unclear."""
         with pausing(event.query.readable):
             return plan(event, self._known)
 
     def accept(self, planned: DdlPlan) -> None:
-        """Remember what an event says beside its steps, which are to be run then."""
+        """Store and remember what a plan contains beside its steps; they are run next."""
         self._known = replace(self._known, temporary=planned.temporary)
         if planned.passed_over:
             self._log.warning("a statement on something not migrated is passed over", why=planned.passed_over)
@@ -91,14 +91,14 @@ class DdlBarrier:
             self._progress.write_found(table, TablePoint(None, point))
 
     def forget_intent(self) -> None:
-        """What an earlier run announced was of statements that a person has changed since."""
+        """Forget an earlier run's intent: a person has changed its statements since."""
         self._intent = None
 
     def inject(self, operator: Operator, transaction: SourceTransaction) -> None:
         """Execute an operator's statements before a transaction.
 
-        They happen at the target, not at the source; they are tracked only where the rows that follow prove that what
-        is known of the source's table is wrong, and right with them.
+        The target executes them, not the source. They are tracked only if the following rows prove that the known
+        structure of the source's table is wrong without them, and right with them.
         """
         with pausing("; ".join(operator.statements)):
             planned, left = plan_injection(operator, transaction, self._known)
@@ -120,8 +120,8 @@ class DdlBarrier:
     def run(self, planned: DdlPlan, end: Position, point: Position) -> None:
         """Execute and track the steps after a barrier; ends with a checkpoint at `point`, which `settle` stores.
 
-        `end` is the end of the event's transaction. The point is the same, but where rows follow in that transaction
-        (CREATE TABLE .. SELECT), since they are not applied yet: there it is the transaction's begin.
+        `end` is the end of the event's transaction, and so is `point`, unless rows follow in that transaction (CREATE
+        TABLE .. SELECT). They are not applied yet, so then the point is the transaction's begin.
         """
         gate = self._around.gate
         if gate.singly:
@@ -147,7 +147,7 @@ class DdlBarrier:
             verdict.stored()
 
     def _run_steps(self, verdict: GateVerdict, end: Position) -> None:
-        """The steps one by one; those to be followed only are not executed."""
+        """Run the steps one by one; a step that is only tracked is not executed."""
         planned = verdict.planned
         intent, done = (None, True) if verdict.at_target else self._executed_whole(planned, end, verdict.intent)
         number = 0
@@ -164,17 +164,18 @@ class DdlBarrier:
             number += 1
 
     def settle(self) -> None:
-        """Store what the last statement led to: rows follow it, or nothing does for now."""
+        """Store the end of the last statement: rows follow it, or nothing for now."""
         if self._unsettled:
             self._progress.settle()
             self.execution.rest()
             self._unsettled = False
 
     def _execute(self, step: Execute, number: int, planned: DdlPlan, end: Position, intent: Intent | None) -> bool:
-        """Execute one step; where its piece is refused alone, all of the ALTER. True: there is nothing left to do.
+        """Execute one step; if its piece is refused alone, execute the whole ALTER. True: nothing is left to do.
 
-        The whole is announced under the number after the last piece. Only the first piece is tried so: with one of
-        them done, the whole is not what the source executed. A key that rows have twice they have in the whole, too.
+        The whole is announced under the number after the last piece. It is tried for the first piece only: once a piece
+        is done, the whole is not what the source executed. It is not tried for duplicate rows, which it would also
+        refuse.
         """
         try:
             self.execution.run(step, number, end, intent)
@@ -192,15 +193,15 @@ class DdlBarrier:
         return False
 
     def _executed_whole(self, planned: DdlPlan, end: Position, intent: Intent | None) -> tuple[Intent | None, bool]:
-        """Whether an earlier run came to the whole, and now it is done; and what it announced of the pieces.
+        """The intent of a piece, and whether the whole ALTER is done, if an earlier run had announced it.
 
-        The event may be another one of the group, or a filter may have changed: these steps need not have the whole.
+        The event may be another one of the group, or a filter may have changed: these steps may have no whole.
         """
         steps = [step for step in planned.steps if isinstance(step, Execute)]
         if intent is None or not steps or intent.piece < self._around.gate.number_of_whole(planned):
             return intent, False
         if intent.refused:
-            return None, False  # nothing was executed, and a person may have corrected what stood against a piece
+            return None, False  # nothing was executed; a person may have removed the obstacle since
         whole = steps[0].as_a_whole
         if whole is None:
             with pausing(intent.statement):
@@ -210,7 +211,7 @@ class DdlBarrier:
         return intent, True
 
     def _stand_still(self, end: Position) -> Intent | None:
-        """The barrier; gives what an earlier run announced at this place."""
+        """The barrier; returns what an earlier run announced at this place."""
         if not self._unsettled:
             self._around.lanes.drain()
         intent = self._intent if self._intent is not None and _same_place(self._intent.position, end) else None
@@ -226,7 +227,7 @@ class DdlBarrier:
         injected: Operator | None = None,
         beside: Act | None = None,
     ) -> None:
-        """Store where we are and what the tables are like from here on."""
+        """Hand over the new position and structures to be stored."""
         faults.hit("syncer.after_ddl_record")
         self._around.forget()
         touched = touched.union(self._tracker.with_other_keys(before))
@@ -236,9 +237,9 @@ class DdlBarrier:
             gone.update(table for table in self._points if self._tracker.get(table) is None)
             self._points.clear()
         tables = {table: TablePoint(schema, self._points.get(table)) for table, schema in changed.items()}
-        # As long as points are asked about, also those of names that are no longer there.
+        # While points are needed, those of vanished names are, too.
         tables |= {table: TablePoint(None, self._points[table]) for table in gone & self._points.keys()}
-        # A second pass knows its tables by their rows: the next run would leave out one without.
+        # A second pass knows its tables by their checkpoint rows: the next run would leave out a table without one.
         tables |= {table: TablePoint(None, self._points.get(table)) for table in gone & self._around.gate.of_pass}
         gone = gone - tables.keys()
         self._progress.hold(StatementEnd(point, tables, frozenset(gone), injected, planned.online, beside))
@@ -255,15 +256,15 @@ def _same_place(left: Position, right: Position) -> bool:
     return bool(left.gtid_set) and left.gtid_set == right.gtid_set
 
 
-# The proof that a ghost table may take a real one's place: the statements kept make the one what the other is.
-
-
 def prove(step: CutOver, tracker: SchemaTracker, position: Position) -> None:
-    """Raise DMError where the statements would not make the real table what the ghost is."""
+    """Prove that a ghost table may replace a real one: the kept statements make the real table equal to the ghost.
+
+    Raises DMError.
+    """
     ghost, real = step.ghost, step.real
     now, aim = tracker.get(step.old), tracker.get(ghost)
     if now is None or aim is None:
-        return  # the structure is found, and compared with the target's, when the next rows come
+        return  # the next rows will show the structure, which is then compared with the target's
     tables = {real: renamed(now, real)}
     try:
         for piece in step.pieces:
@@ -279,7 +280,7 @@ def prove(step: CutOver, tracker: SchemaTracker, position: Position) -> None:
 
 
 def _difference(one: TableSchema, other: TableSchema) -> str:
-    """In what two structures differ, as far as statements on them can tell; empty when in nothing."""
+    """How two structures differ, as far as it matters for statements; empty if they don't."""
     if [column.name.lower() for column in one.columns] != [column.name.lower() for column in other.columns]:
         return "other columns: " + " and ".join(
             ", ".join(column.name for column in schema.columns) for schema in (one, other)

@@ -1,20 +1,10 @@
-"""One step at the target: look whether its effect is there, check, announce it, execute it.
+"""One step at the target: look whether its effect is there, check, announce, execute.
 
-A piece whose effect the target already has counts as done: another upstream of a merged table, or the window of a dump,
-brought it there. Upstreams that alter their shards at the same moment must not both look first and execute then: of
-two `ADD INDEX (a)` without a name neither is refused, and the table would have two indexes. So whoever looks at a table
-holds its turn (`DdlSession.take_turn`) until the piece is executed, and longer where another piece follows at once. The
-turn is a lock at the target and is not needed for what survives a crash: the announcement is.
-
-Which constraint of the target a DROP means.
-
-A server names a constraint that the statement did not name: after the table, which routes rename, and by its flavour's
-own pattern (`t_chk_1`, `CONSTRAINT_1`). So the name that the source drops may be nobody's at the target while the
-constraint is there, and a DROP of a name that is not there counts as done. Here the constraint is looked for by what it
-is: a foreign key by its columns, its parent and what it does, a CHECK by the columns that it speaks of, since every
-server prints expressions its own way. The statement gets the name that it has at the target.
-
-What is not certain pauses: a key that stays would go on changing rows, or refuse them.
+A piece whose effect the target already has counts as done: another source of a merged table, or the window of a dump,
+has brought it. Two sources that alter their shards at the same moment must not both look first and execute then: of two
+`ADD INDEX (a)` without a name neither is refused, and the table would get two indexes. So a session that looks at a
+table holds its turn (`DdlSession.take_turn`) until the piece is executed, and longer if another piece follows at once.
+The turn is a lock at the target. Crash safety does not need it: the intent is enough for that.
 """
 
 from __future__ import annotations
@@ -55,20 +45,20 @@ Structures = Mapping[TableName, TableSchema | None]
 
 @dataclass(frozen=True, slots=True)
 class RunningStatement:
-    """What the target is given at the moment, and since when by the run's monotonic clock."""
+    """The running statement, and since when by the run's monotonic clock."""
 
     text: str
     since: float
 
 
 class Announcements(Protocol):
-    """Where it is stored what is about to be executed."""
+    """Stores what is about to be executed."""
 
     def write_intent(self, intent: Intent) -> None:
-        """The piece about to be executed; the one before it is done."""
+        """Store the piece about to be executed; the one before it is done."""
 
     def write_refusal(self) -> None:
-        """The target refused it."""
+        """Store that the target refused it."""
 
 
 class DdlExecution:
@@ -89,13 +79,13 @@ class DdlExecution:
         self.executed = 0
         self.already_effective = 0
         self._clock = clock
-        self._meanwhile = meanwhile  # begins what can be done while the target executes a statement
+        self._meanwhile = meanwhile  # starts work that can be done while the target executes a statement
         self.running: RunningStatement | None = None  # for the status
         self._told: Callable[[Piece, Structures], None] = lambda _piece, _now: None
 
     @contextmanager
     def announcing(self, announcements: Announcements) -> Iterator[None]:
-        """Meanwhile, what is about to be executed is stored elsewhere: it is not this source's alone."""
+        """Meanwhile, announce pieces there: they are not this source's alone."""
         own, self._announcements = self._announcements, announcements
         try:
             yield
@@ -103,11 +93,11 @@ class DdlExecution:
             self._announcements = own
 
     def tell(self, told: Callable[[Piece, Structures], None]) -> None:
-        """From here on `told` gets each piece that is about to be executed, and the target's structures before it."""
+        """From now on, call `told` with each piece about to be executed, and the target's structures before it."""
         self._told = told
 
     def run(self, step: Execute, number: int, end: Position, intent: Intent | None) -> None:
-        """Execute one step of the event that ends at `end`, if its effect is not there; raises DMError or Stopped.
+        """Execute one step of the event that ends at `end`, unless its effect is there; raises DMError or Stopped.
 
         `intent` is what an earlier run announced at this place; pieces before the announced one are done.
         """
@@ -117,7 +107,7 @@ class DdlExecution:
             return
         target_piece = self._routed(step.piece)
         if step.piece.operations and not target_piece.operations:
-            return  # it only hides or shows what the target can't hide
+            return  # it only hides or shows a column, which this target can't
         self.running = RunningStatement(target_piece.text, self._clock.monotonic())
         try:
             self._session.take_turn(target_piece.table)
@@ -128,7 +118,7 @@ class DdlExecution:
     def done(self, intent: Intent, pieces: Sequence[Piece]) -> bool:
         """Whether the target executed an announced statement whose operations are now in these pieces.
 
-        It executed all of them or none. Raises DMError where that can't be told, or Stopped.
+        It executed all of them or none. Raises DMError if that is unclear, or Stopped.
         """
         self.running = RunningStatement(intent.statement, self._clock.monotonic())
         try:
@@ -145,14 +135,14 @@ class DdlExecution:
         return False
 
     def rest(self) -> None:
-        """Something else follows than a statement: let others come to the table that has the turn."""
+        """No statement follows: end the turn."""
         self._session.end_turn()
 
     def _renames_views(self, piece: Piece) -> bool:
-        """Whether a RENAME TABLE is about views, which are not replicated; no event says so.
+        """Whether a RENAME TABLE is about views, which are not replicated; the event does not say so.
 
-        What it names is no table that is known or that the target has, and what comes of it is no table of the source
-        now. If it was one, it never had rows that were replicated; where such rows come, the task pauses.
+        It is if no old name is a table that is known or that the target has, and no new name is a table of the source
+        now. If one was a table after all, it never had replicated rows; if its rows come, the task pauses.
         """
         if piece.verb != "RENAME TABLE":
             return False
@@ -204,7 +194,7 @@ class DdlExecution:
                 return
             visible = effect.visible(step.piece)
             if outcome is PieceOutcome.UNCLEAR and visible and self._checked(step, routed, now, end).effective:
-                # While we were gone, another upstream of the merged table executed this piece and later ones.
+                # Meanwhile another source of the merged table executed this piece and later ones.
                 self.already_effective += 1
                 return
             if outcome is PieceOutcome.UNCLEAR or (not visible and not effect.idempotent(step.piece)):
@@ -214,7 +204,7 @@ class DdlExecution:
             for check in CHECKS:
                 check(checked)
         except DMError:
-            # The pieces before are done; told now, since a person may change the table that the last of them left.
+            # Earlier pieces are done. Store that now: a person may change the table that they left.
             self._announcements.write_intent(Intent(end, number, routed.text, self._session.connection_id, now, now))
             self._announcements.write_refusal()
             raise
@@ -224,7 +214,7 @@ class DdlExecution:
             self._execute(checked, number)
 
     def _checked(self, step: Execute, routed: Piece, now: Structures, end: Position) -> CheckedStep:
-        """The step as it is to be checked; raises DMError."""
+        """The step in the form that checks take; raises DMError."""
         piece, tracker, rules = step.piece, self._source.tracker, self._source.rules
         source = tracker.get(piece.table)
         if not step.by_hand:
@@ -253,7 +243,7 @@ class DdlExecution:
         except DMError as error:
             if error.name not in _REFUSED:
                 raise
-            # A clean refusal: a person may correct the target, and the structure is then neither before nor after.
+            # Store the refusal: if a person changes the target, its structure matches neither before nor after.
             self._announcements.write_refusal()
             if self._effective_meanwhile(checked.piece, target_piece):
                 self.already_effective += 1
@@ -268,7 +258,7 @@ class DdlExecution:
         faults.hit("syncer.after_ddl")
 
     def _effective_meanwhile(self, piece: Piece, target_piece: Piece) -> bool:
-        """Whether somebody else has executed the same, between our look at the target and our statement."""
+        """Whether another session has executed the same, between our look at the target and our statement."""
         self._target.schemas.invalidate_all()
         now = self._structures_of(target_piece)
         return effect.already_effective(now, target_piece, self._source.tracker.get(piece.table))
@@ -278,7 +268,7 @@ class DdlExecution:
     ) -> dict[TableName, TableSchema | None]:
         """The tables that the piece names, and the schemas whose defaults they inherit.
 
-        What an earlier run announced is asked for as well: it is compared with what is there now.
+        With `announced`, also the schemas of an earlier run's intent, for the comparison.
         """
         tables = target_piece.tables
         schemas = dict.fromkeys(TableName(table.schema, "") for table in tables)
@@ -287,7 +277,7 @@ class DdlExecution:
         return self._now([*schemas, *(table for table in tables if table.table)])
 
     def _now(self, names: Iterable[TableName]) -> dict[TableName, TableSchema | None]:
-        """These tables and schemas of the target; a schema has no table's name."""
+        """These tables and schemas of the target; a schema's name has an empty table."""
         read = self._target.schemas.read
         return {name: read(name) if name.table else self._session.database(name.schema) for name in names}
 
@@ -310,7 +300,13 @@ def with_own_names(
     session: DdlSession,
     position: Position,
 ) -> Piece:
-    """The routed piece, each constraint that it drops under its name at the target; raises DMError.
+    """The routed piece, with the target's names of the constraints that it drops; raises DMError.
+
+    If a statement does not name a constraint, the server does: after the table, which routes rename, and by its
+    flavour's own pattern (`t_chk_1`, `CONSTRAINT_1`). So the source's name may not exist at the target, and a DROP of a
+    name that does not exist counts as done. So the constraint is looked up by what it is: a foreign key by its columns,
+    its parent and its actions, a CHECK by the columns that it mentions, since every server prints expressions in its
+    own way. If it is not certain, the task pauses: a key that stayed would go on changing rows, or refuse them.
 
     `source` and `target` are the tables before the piece.
     """
@@ -341,7 +337,7 @@ def with_own_names(
 
 
 class _UnclearError(Exception):
-    """It can't be told, in words."""
+    """Why it is not certain which constraint is meant."""
 
 
 def _own_name(
@@ -371,7 +367,7 @@ def _own_name(
     if len(equal) == before == 1:
         return equal[0].name
     if len(equal) < before and not named:
-        return operation.name  # what the source will have is all that is left
+        return operation.name  # dropped already: the source keeps as many as the target has
     raise _UnclearError(f"it may be {' or '.join(one.name for one in equal)}")
 
 
@@ -381,7 +377,7 @@ def _candidates(
     source: TableSchema,
     route: Callable[[TableName], TableName] | None,
 ) -> list[_Constraint]:
-    """What the operation may drop of a table."""
+    """The table's constraints that the operation may mean."""
     found = []
     if isinstance(operation, DropForeignKey) or not operation.check:
         found += _keys(schema, route)
@@ -390,7 +386,7 @@ def _candidates(
     return found
 
 
-# The form of a CHECK of which no structure tells what it speaks of.
+# The form of a CHECK whose columns are not known.
 _UNTOLD = ("check", frozenset[str]())
 
 
@@ -413,20 +409,20 @@ def _checks(schema: TableSchema, columns_of: TableSchema) -> list[_Constraint]:
 
 
 def _unique(operation: DropForeignKey | DropConstraint, schema: TableSchema) -> bool:
-    """Whether the name is that of a unique index, which has no other one at the target."""
+    """Whether a unique index has the name, which is the same at the target."""
     return isinstance(operation, DropConstraint) and any(
         index.name.lower() == operation.name.lower() for index in schema.unique_indexes
     )
 
 
 def _hidden(dropped: _Constraint, target: TableSchema, session: DdlSession) -> bool:
-    """Whether a column of the target has a CHECK of its own about no other: to MySQL it is one of the table's."""
+    """Whether the target's CHECK is in a column's definition; MySQL has no such CHECKs, only the table's."""
     kind, columns, *_ = dropped.form if isinstance(dropped.form, tuple) else ("", ())
     return kind == "check" and len(columns) == 1 and bool(columns & session.column_checks(target.name))
 
 
 def _renamed(piece: Piece, operation: DropForeignKey | DropConstraint, own: str, verb: str) -> Piece:
-    """The piece with the constraint's name at the target, and another word for what it is where `verb` is given."""
+    """The piece with the constraint's name at the target, and with `verb` in place of CHECK if given."""
     tokens = tokenize(piece.text, piece.context)
     at = next((at for at, token in enumerate(tokens) if _names(tokens[:at], token, operation)), None)
     if at is None:

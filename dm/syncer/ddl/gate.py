@@ -1,17 +1,17 @@
-"""The gate that every plan passes: it decides what is done, before anything of it is done.
+"""The gate that every plan passes: it decides what is done, before anything is done.
 
-A statement of a shard is not the source's alone: others have the same one before them, or another structure. A gate
-reads what they have stored, may wait for them a moment, and answers with one verdict. The barrier does what that says:
+A shard's statement is not its source's alone: other shards have the same statement, or another structure. A gate reads
+what they have stored, may wait for them a moment, and returns one verdict, which the barrier carries out:
 
     execute        the plan's steps, announced where the verdict says
-    follow         steps that another source has executed for all (`at_target`)
+    track          steps that another source has executed for all (`at_target`)
     pass           other steps, which the target gets in place of the shard's
-    hold           no steps: the table waits, and its event is read again by a second pass (`waiting`)
-    refuse         there is no verdict, but a DMError
+    hold           no steps: the table waits, and a second pass reads its event again (`waiting`)
+    refuse         a DMError instead of a verdict
 
-What others get to know of the steps is stored after them, by `tell`. Only then is it certain whether a new table is
-like the other shards, since it is one of them from when the target has it (S6 of `dm.progress.shards.groups`): so
-`tell` may give a table that is held all the same.
+`tell` stores what the others must know of the steps, after them. Only then is it certain whether a new table is like
+the other shards, since it becomes one of them once the target has it (S6 of `dm.progress.shards.groups`). So `tell` may
+still return a table that has to be held.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dm.syncer.ddl.plan import DdlPlan
 from dm.syncer.ddl.session import DdlSession
 
 Act = Callable[[TargetConnection], None]
-"""What is stored in the caller's transaction."""
+"""Stores something in the caller's transaction."""
 
 
 def _nothing() -> None:
@@ -42,16 +42,16 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """What is done about a plan."""
+    """What is done of a plan."""
 
-    planned: DdlPlan  # its steps are for the target now
+    planned: DdlPlan  # its steps are executed now
     intent: Intent | None = None  # what an earlier run announced of them
     announcements: Announcements | None = None  # None: the source's own
-    at_target: bool = False  # the steps are executed, and only followed
-    waiting: TableName | None = None  # to be held
-    tell: Callable[[], TableName | None] = _nothing  # others, of the steps; gives a table to be held
+    at_target: bool = False  # the target has executed the steps; they are only tracked
+    waiting: TableName | None = None  # the table to hold
+    tell: Callable[[], TableName | None] = _nothing  # after the steps; returns a table to hold
     beside: Act | None = None  # commits with the L after the event
-    stored: Callable[[], None] = _nothing  # that L is stored
+    stored: Callable[[], None] = _nothing  # called when L is stored
 
     @classmethod
     def held(cls, table: TableName, planned: DdlPlan) -> GateVerdict:
@@ -60,7 +60,7 @@ class GateVerdict:
 
 
 class DdlGate(Protocol):
-    """Asked about each plan; belongs to the unit's own thread."""
+    """Decides about each plan; belongs to the unit's own thread."""
 
     @property
     def singly(self) -> bool:
@@ -73,7 +73,7 @@ class DdlGate(Protocol):
         ...
 
     def decide(self, planned: DdlPlan, end: Position, intent: Intent | None) -> GateVerdict:
-        """What is done about the plan of an event that ends at `end`; raises DMError, or Stopped.
+        """The verdict about the plan of an event that ends at `end`; raises DMError, or Stopped.
 
         `intent` is what an earlier run of the source announced at this place.
         """
@@ -84,13 +84,13 @@ class DdlGate(Protocol):
         ...
 
     def hold(self, table: TableName) -> Act:
-        """The table waits from here on; gives what commits with the L after the event."""
+        """Hold the table from here on; returns what commits with the L after the event."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class GateSides:
-    """What a run lends its gate."""
+    """The parts of the run that a gate uses."""
 
     tracker: SchemaTracker
     schemas: TargetSchemas
@@ -106,7 +106,7 @@ class OpenGate:
     of_pass: frozenset[TableName] = frozenset()
 
     def decide(self, planned: DdlPlan, end: Position, intent: Intent | None) -> GateVerdict:
-        """All of it."""
+        """Everything is executed."""
         return GateVerdict(planned, intent)
 
     def number_of_whole(self, planned: DdlPlan) -> int:
@@ -114,5 +114,5 @@ class OpenGate:
         return len(planned.pieces)
 
     def hold(self, table: TableName) -> Act:
-        """Nothing here waits."""
+        """Never called: nothing waits here."""
         raise AssertionError(table)

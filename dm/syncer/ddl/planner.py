@@ -59,7 +59,7 @@ _WITH_TEMPORARY: Mapping[Share, str] = {
 
 
 def plan(event: StatementEvent, known: PlanningState) -> DdlPlan:
-    """The plan of an event; raises DMError where it can't be told what the event demands."""
+    """The plan of an event; raises DMError if it is unclear what the event demands."""
     query, transaction = event.query, event.transaction
     life = (transaction.end.server_uuid, transaction.starts)
     share, temporary = known.temporary.after(query, life, known.source.context_of)
@@ -85,9 +85,9 @@ def plan(event: StatementEvent, known: PlanningState) -> DdlPlan:
 def plan_injection(
     operator: Operator, transaction: SourceTransaction, known: PlanningState
 ) -> tuple[DdlPlan, frozenset[PieceNumber]]:
-    """The plan of an operator's statements that stand before a transaction, and what it leaves to another reading.
+    """The plan of an inject before a transaction, and the pieces that it leaves to another reading.
 
-    What other readings have executed is not in it. Raises DMError.
+    Pieces that other readings have executed are left out. Raises DMError.
     """
     planning = _Planning(known, transaction)
     steps = tuple(planning.stated(operator))
@@ -97,7 +97,7 @@ def plan_injection(
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """A text, the session that it runs in, and whose it is."""
+    """A text, the session in which it runs, and whose statement it is."""
 
     text: str
     query: Query
@@ -108,15 +108,15 @@ class _Statement:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What a statement comes to."""
+    """What a statement demands."""
 
     steps: list[Step]
     views_may_change: bool = True
-    passed_over: str = ""  # why it is not understood, where that does not matter
+    passed_over: str = ""  # why it is not understood, though it does not matter
 
 
 class _Planning:
-    """One event while it is planned; its drafts are dropped, or become a part of the plan."""
+    """One event while it is planned; its drafts become part of the plan, or are dropped."""
 
     def __init__(self, known: PlanningState, transaction: SourceTransaction) -> None:
         self._known = known
@@ -129,7 +129,7 @@ class _Planning:
     # -- The source's statement
 
     def as_it_stands(self, query: Query, share: Share) -> _Found:
-        """What a statement of the source comes to; raises DMError."""
+        """What a statement of the source demands; raises DMError."""
         text = query.readable
         try:
             if query.undecodable is not None:
@@ -141,7 +141,7 @@ class _Planning:
             self._refuse_lost_cascades(found.steps, text)
         except DMError as error:
             error.position = error.position or str(self._transaction.end)
-            # The patterns are asked last: a statement that is understood is tracked even where a rule drops it.
+            # SQL patterns come last: a statement that is understood is tracked even if a rule drops it.
             if error.name in _NOT_UNDERSTOOD:
                 if self._rules.sql_pattern_ignores(text):
                     return _Found([])
@@ -151,17 +151,17 @@ class _Planning:
         return found
 
     def _about_others(self, query: Query, text: str) -> bool:
-        """Whether a statement that is not understood is about tables or sequences that nobody wants."""
+        """Whether a statement that is not understood is about tables or sequences that are not migrated."""
         tables = subjects(text, self._known.source.context_of(query))
         if not tables or any(self._rules.followed(table) for table in tables):
             return False
         return not self._changes_rows(query, tables)
 
     def _not_ours(self, query: Query) -> bool:
-        """Whether a statement with bytes that are no text matters to nobody.
+        """Whether a statement with undecodable bytes concerns nothing that is migrated.
 
-        It may change rows of tables that nobody wants (a BLOB's), or create a view: MySQL writes its name in UTF-8
-        before text of the client.
+        It may change rows of tables that are not migrated (a BLOB's), or create a view: MySQL writes the view's name in
+        UTF-8 before the client's text.
         """
         statement = classify(query.readable, self._known.source.context_of(query))
         if statement.kind == "dml":
@@ -175,7 +175,7 @@ class _Planning:
         return settled(query, known.source.context_of(query), now)
 
     def _matters(self, table: TableName) -> bool:
-        """Whether a statement on it counts here, and the dump has not read the table as the statement leaves it."""
+        """Whether a statement on the table counts here, and the dump did not read the table after it."""
         return self._rules.followed(table) and not self.points.dumped_after((table,))
 
     def _changes_rows(self, query: Query, tables: Sequence[TableName] | None) -> bool:
@@ -214,7 +214,7 @@ class _Planning:
         return split(text, context, singly=source.singly, replaces=source.replaces)
 
     def _as_a_whole(self, steps: list[Step], whole: Piece) -> list[Step]:
-        """The steps of an ALTER, the first with all of it, as the source executed it."""
+        """The steps of an ALTER, the first with the whole of it, as the source executed it."""
         first = steps[0]
         if not isinstance(first, Execute) or whole.verb != "ALTER TABLE" or len(whole.tables) != 1:
             return steps
@@ -223,10 +223,10 @@ class _Planning:
     # -- What a person wants instead
 
     def instead(self, operator: Operator, query: Query, share: Share) -> list[Step]:
-        """What an operator makes of an event: its own statements, or nothing, and the event is followed all the same.
+        """The steps of an event that an operator skips or replaces; the event itself is still tracked.
 
-        The rows after it have the structure that the source gave them, whatever is executed at the target. Only where
-        the event can't be followed, what replaces it is.
+        The following rows have the structure that the source gave them, whatever the target executes. Only if the event
+        can't be tracked, its replacement is.
         """
         followed = self.followed(query, share)
         if operator.action == "skip":
@@ -252,8 +252,8 @@ class _Planning:
                 understood = classify(text, context).kind == "ddl"
                 pieces = self._split(text, context) if understood else []
         except DMError:
-            return []  # what can't be read can't be followed; rows that do not fit what is known then pause
-        in_part = query.error_code not in _HARMLESS or share != "none"  # it may be done there in part only
+            return []  # it can't be tracked; rows that don't match the known structure will pause
+        in_part = query.error_code not in _HARMLESS or share != "none"  # the source may have done only a part of it
         steps: list[Step] = []
         for piece in pieces:
             if not any(self._follows(piece, table) for table in piece.tables):
@@ -272,22 +272,22 @@ class _Planning:
     # -- A piece
 
     def _follows(self, piece: Piece, table: TableName) -> bool:
-        """Whether a piece counts here for a table that it names; a second pass sees its tables go with their schema."""
+        """Whether a piece counts for a table that it names; DROP DATABASE counts for a second pass's tables."""
         own = self._of_schema(piece)
         return bool(own - self.points.dumped_after(own)) or self._rules.followed(table)
 
     def _of_schema(self, piece: Piece) -> frozenset[TableName]:
-        """The tables of a second pass that have the name of a schema that is dropped."""
+        """The tables of a second pass in a dropped schema."""
         if piece.verb != "DROP DATABASE":
             return frozenset()
         return frozenset(table for table in self._rules.of_pass if table.schema == piece.table.schema)
 
     def _made_later(self, piece: Piece) -> frozenset[TableName]:
-        """Those that are held from a place after the statement on: they were created anew."""
+        """The tables that are held from a place after the statement: they were created anew."""
         return self.points.dumped_after(self._of_schema(piece))
 
     def _share(self, number: int, piece: Piece, stated: _Statement) -> list[Step]:
-        """The steps of a statement's piece, unless another reading has executed it."""
+        """A piece's steps; none if another reading executes it."""
         place = (stated.number, number)
         if stated.only and place not in stated.only:
             return []
@@ -309,7 +309,7 @@ class _Planning:
             if piece.renames and self._in_another_reading(piece):
                 return []
             if isinstance(operation, CreateTable) and operation.like and self._rules.elsewhere(operation.like):
-                # A shard with the structure of one that is held (`ShardGate.like_held`).
+                # A shard that copies the structure of a held one (`ShardGate._like_held`).
                 return self._on_real(piece, stated) if self._rules.followed(operation.table) else []
             if isinstance(operation, CreateTable) and self._rules.elsewhere(operation.table):
                 return []
@@ -329,7 +329,7 @@ class _Planning:
         return self._on_real(piece, stated)
 
     def _in_another_reading(self, piece: Piece) -> bool:
-        """In a second pass: whether the stream has renamed the tables before they were held; raises DMError in main."""
+        """In a second pass: whether main renamed the tables before they were held. Raises DMError in main."""
         self._refuse_names_that_wait(piece)
         followed = {table for table in piece.tables if self._rules.followed(table)}
         return self._rules.second and self.points.dumped_after(followed) == followed
@@ -340,7 +340,7 @@ class _Planning:
             raise DMError("shard-ddl-unsupported", why=why, statement=piece.text)
 
     def _before_the_hold(self, piece: Piece) -> bool:
-        """In a second pass: whether all of an online DDL's piece is known, since its table was held after it."""
+        """In a second pass: whether main has read the online DDL's piece, since the table was held after it."""
         real = {self._rules.online.real(table) for table in piece.tables}
         return self._rules.second and self.points.dumped_after(real) == real
 
@@ -352,10 +352,10 @@ class _Planning:
             return []
         if dumped_after:
             return [self._execute(one, stated) for one in self.points.left_beside(piece, dumped_after)]
-        if not stated.by_hand:  # a person may know that the dump read none of them
+        if not stated.by_hand:  # a person may know that the dump did not read them
             self.points.refuse_swap(piece, changed)
         if len({self._wanted(piece, event, stated.text) for event in piece.events}) > 1:
-            # Operations that belong together, and a filter that wants some of them: then each goes alone.
+            # A filter wants only some of the operations that belong together: each is executed alone.
             steps = [self._filtered(part, stated) for part in separate(piece)]
             out, executed = ([one.piece for one in steps if isinstance(one, kind)] for kind in (TrackOnly, Execute))
             if not stated.by_hand and (column := column_kept(out, executed)):
@@ -368,19 +368,19 @@ class _Planning:
         return self._execute(piece, stated) if wanted else TrackOnly(piece, kept=self._made_later(piece))
 
     def _execute(self, piece: Piece, stated: _Statement) -> Execute:
-        if not stated.by_hand:  # a person may prepare the target's table so
+        if not stated.by_hand:  # a person may alter these columns of the target
             refuse_extracted(piece, self._rules)
         moved_away, kept = self.online.moved_away(piece), self._made_later(piece)
         return Execute(piece, stated.query, by_hand=stated.by_hand, kept=kept, moved_away=moved_away)
 
     def _wanted(self, piece: Piece, event: str, text: str) -> bool:
-        """Whether the event filter lets an operation of this name be executed; `text` is the original statement."""
+        """Whether the event filter lets this operation be executed; `text` is the original statement."""
         alters = piece.verb == "ALTER TABLE"
         return all(self._rules.ddl_event(table, event, text, alters=alters) == "do" for table in piece.tables)
 
 
 def _just(steps: Sequence[Step], pieces: Sequence[Piece]) -> bool:
-    """Whether the steps execute these pieces, and do nothing else."""
+    """Whether the steps execute exactly these pieces."""
     return len(steps) == len(pieces) and all(
         isinstance(step, Execute) and step.piece is piece and step.copied_to is None
         for step, piece in zip(steps, pieces, strict=True)
@@ -427,19 +427,22 @@ def changes_rows(
     wanted: Callable[[TableName], bool],
     is_view: Callable[[TableName], bool],
 ) -> bool:
-    """Whether it may change some; `tables` are those that its text writes, where that can be told."""
+    """Whether a statement in the binlog's text form may change replicated rows.
+
+    `tables` are those that its text writes; None if that is unclear.
+    """
     if not tables or any(wanted(table) for table in tables):
         return True
-    # MySQL tells which schemas were used. One that the text does not write, a trigger may have written.
+    # MySQL logs the used schemas. A trigger may have written to one that the text does not name.
     named = {table.schema.lower() for table in tables}
     others = [name for name in query.session.updated_schemas or () if name.lower() not in named]
     if query.session.schemas_unlisted or any(wanted(TableName(schema, "")) for schema in others):
         return True
-    return any(map(is_view, tables))  # through which other tables are written
+    return any(map(is_view, tables))  # a view, through which other tables are written
 
 
 class SourceViews:
-    """Whether names are views at the source now; what it said is kept until a statement may have changed it."""
+    """Whether names are views at the source now; answers are kept until a statement may have changed them."""
 
     def __init__(self, has_view: Callable[[TableName], bool]) -> None:
         self._has_view = has_view
@@ -457,5 +460,5 @@ class SourceViews:
         return False
 
     def ask_again(self) -> None:
-        """A statement may have made a view, or given its name away."""
+        """Forget the answers: a statement may have created or dropped a view."""
         self._others.clear()

@@ -1,10 +1,9 @@
-"""The text of the next statement is read while the target executes the present one.
+"""Parses the next statement while the target executes the current one.
 
-To read a statement takes longer than to ask the target for it, and nothing else can be done meanwhile: a statement
-waits for the one before it. So a thread reads what comes next in the queue, and what it is for the target. It keeps
-nothing and decides nothing: what was read is found where the last texts are kept (`dm.mysql.sql.token`,
-`dm.mysql.sql.grammar`), by whoever reads the statement in its turn. What can't be read is told then, too. A defect of
-ours is logged here and stops nothing: a person may leave the statement out, and then its turn never comes.
+Parsing a statement takes longer than asking the target for it, and a statement waits for the one before it. So a thread
+parses what comes next in the queue, and routes it. It keeps and decides nothing: the caches of `dm.mysql.sql.token` and
+`dm.mysql.sql.grammar` hold what it has parsed until the statement's turn. Unreadable text is reported then, too. A
+defect of dm is logged here and stops nothing: a person may skip the statement, and then its turn never comes.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from dm.sourcelog.stream.transaction import MemoryItems, PlainItems, SourceTrans
 
 _LOG = logging.getLogger(__name__)
 _ITEMS: Final = 4
-"""How many items of a transaction are looked at: after more than these, rows are what takes the time."""
+"""How many items of a transaction are looked at: in a longer one, the rows take the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatementReading:
-    """How a statement is read, and how it is named at the target."""
+    """How a statement is parsed and routed."""
 
     context_of: Callable[[Query], SourceContext]
     followed: Callable[[TableName], bool]
@@ -43,7 +42,7 @@ class StatementReading:
 
 
 class ReadingAhead:
-    """Reads ahead when it is told to; `next` gives the transaction that the dispatcher will take, if there is one."""
+    """Parses ahead on demand; `following` returns the transaction that the dispatcher will take next, if any."""
 
     def __init__(self, following: Callable[[], SourceTransaction | None], reading: StatementReading) -> None:
         self._following = following
@@ -52,7 +51,7 @@ class ReadingAhead:
         self._present: Future[None] | None = None
 
     def begin(self) -> None:
-        """Read what follows in another thread, unless it still reads."""
+        """Parse the next transaction's statements in the thread, unless it is busy."""
         if self._present is None or self._present.done():
             following = self._following()
             if following is not None and not following.empty:
@@ -60,8 +59,8 @@ class ReadingAhead:
                 self._present.add_done_callback(_logged)
 
     def read(self, transaction: SourceTransaction) -> None:
-        """Read the statements of a transaction."""
-        with suppress(DMError):  # whatever is wrong with a statement, its turn has not come
+        """Parse the statements of a transaction."""
+        with suppress(DMError):  # a faulty statement is reported in its turn
             for query in _statements(transaction):
                 self._read(query)
 
@@ -76,7 +75,7 @@ class ReadingAhead:
                 piece.route(reading.route)
 
     def close(self) -> None:
-        """End the thread, when it has read what it reads."""
+        """End the thread after its current work."""
         self._thread.shutdown()
 
 
@@ -89,5 +88,5 @@ def _logged(reading: Future[None]) -> None:
 def _statements(transaction: SourceTransaction) -> Sequence[Query]:
     items = transaction.items
     if not isinstance(items, MemoryItems) or isinstance(items, PlainItems):
-        return ()  # rows, or what is in a file
+        return ()  # only rows, or spooled to a file
     return [item.query for item in islice(items, _ITEMS) if isinstance(item, StatementItem)]

@@ -1,23 +1,24 @@
-"""What the text of a statement that the source's server wrote leaves open is asked of the source.
+"""Statements that the source's server wrote may be incomplete: what their text leaves open is asked of the source.
 
-Two things are open. For some CREATE TABLE .. SELECT and DROP TABLE nothing tells in which character set the text is
-(`dm.mysql.binlog.query`). And for CREATE TABLE .. LIKE a temporary table the text does not name the default
-character set of the table, which is that of the temporary table: a column that has it is written without one, too. A
-server that executes the text takes the schema's default instead, and so do replicas. The source's own table has the
-other one, and so have the bytes of its rows.
+Two things may be open. For some CREATE TABLE .. SELECT and DROP TABLE, nothing tells the text's character set
+(`dm.mysql.binlog.query`). And for CREATE TABLE .. LIKE a temporary table, the text does not name the table's default
+character set, which is the temporary table's: a column with that default is written without one. A server that executes
+the text uses the schema's default instead, and so do replicas. The source's own table, and the bytes of its rows, have
+the other one.
 
-The source's table of now decides, where it is the one that the statement made:
+The source's present table decides, if it is the one that the statement made:
 
-- Of two readings of a CREATE, the one is meant whose table is there with all its names and texts beyond ASCII. Of a
-  DROP the tables are gone: the one is meant whose tables are tracked, else MySQL 5 writes UTF-8.
-- For the default character set it must have been created at the time of the statement, and be the same but for that.
-  MariaDB's time is that of the last change of the structure, so no later CONVERT is taken for it. MySQL's time can be
-  older than such a change, but each of its row events names the character sets, and rows that contradict pause.
+- Of two readings of a CREATE, the source's table must have all names and texts beyond ASCII of the right one. For a
+  DROP, whose tables are gone, the right reading is the one whose tables are tracked; else MySQL 5 writes UTF-8.
+- For the default character set, the table must have been created at the time of the statement, and be the same except
+  for the default. MariaDB's time is that of the last change of the structure, so a later CONVERT is not mistaken for
+  it. MySQL's time can be older than such a change, but its row events name the character sets, and contradicting rows
+  pause.
 
-Where it decides nothing: of two readings none is executed. For the other question the schema's default is taken if it
-is proven by the rows to come. MySQL's row events name the character set. Those of MariaDB tell the longest character
-of a CHAR or VARCHAR, so they prove utf8mb4: among MariaDB's others only UTF-16 and UTF-32 have four bytes. Else a table
-of a MariaDB source is not created, unless all its texts have a character set of their own.
+If that does not decide, neither of two readings is executed. For the character set, the schema's default is taken if
+later rows will prove it. MySQL's row events name the character set. MariaDB's tell the longest character of a CHAR or
+VARCHAR, which proves utf8mb4: of its other character sets, only UTF-16 and UTF-32 have four bytes. Otherwise a table of
+a MariaDB source is not created, unless all its texts have a character set of their own.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _CLOCK: Final = 1  # a second may end between the statement's begin and what its
 
 @dataclass(frozen=True, slots=True)
 class SourceNow:
-    """What is asked, and what is known."""
+    """Questions to the source, and what is known."""
 
     present: Callable[[TableName], PresentTable | None]
     tracked: Callable[[TableName], object | None]
@@ -54,11 +55,11 @@ class SourceNow:
 
 
 def settled(query: Query, context: SourceContext, source: SourceNow) -> str:
-    """The statement's text, with the character set that it leaves out; raises DMError where that can't be told."""
+    """The statement's text, with the character set that it leaves out; raises DMError if that is unclear."""
     found = query.readings
     if context.no_backslash_escapes and b"\\" in query.sql and from_structure(query.sql):
-        # By a MyISAM's CREATE TABLE .. SELECT it is an escape, and by a client's statement it is none. The name of the
-        # table precedes all literals, so it is the same by both.
+        # In a MyISAM's CREATE TABLE .. SELECT a backslash is an escape, in a client's statement it is not. The table's
+        # name precedes all literals, so it is the same either way.
         read = [one for text in found for one in _read(text, context)]
         if not read or any(source.followed(one.table) for one in read):
             raise DMError("ddl-not-understood", statement=found[0], why="its backslashes may be escapes of the server")
@@ -71,7 +72,7 @@ def _meant(found: tuple[str, ...], context: SourceContext, source: SourceNow) ->
     operations = [(text, read) for text in found if (read := _read(text, context))]
     if not any(source.followed(one.table) for _, read in operations for one in read):
         return found[0]
-    if len(operations) == 1:  # the source has read it, so it is not the other one, where quotes have no end
+    if len(operations) == 1:  # the source could read it; in the other reading, quotes have no end
         return operations[0][0]
     fitting = [text for text, read in operations if _fits(text, read, context, source)]
     dropped = all(isinstance(one, DropTable) for _, read in operations for one in read)
@@ -96,7 +97,7 @@ def _creation(text: str, context: SourceContext) -> CreateTable | None:
 
 
 def _fits(text: str, read: list[CreateTable | DropTable], context: SourceContext, source: SourceNow) -> bool:
-    """Whether the table that a CREATE makes is there, or one that a DROP takes away and only this reading names is."""
+    """Whether the table of a CREATE exists, or a dropped table that only this reading names is tracked."""
     operation = read[0]
     if isinstance(operation, DropTable):
         return any(source.tracked(one.table) is not None for one in read if not str(one.table).isascii())
@@ -133,7 +134,7 @@ def _with_charset(text: str, query: Query, context: SourceContext, source: Sourc
 
 
 def _default(operation: CreateTable, query: Query, cursor: Cursor, source: SourceNow) -> Collated | None:
-    """The default of the table that the statement made; None where the source has it no more, or has changed it."""
+    """The default of the table that the statement made; None if the source has dropped or changed it since."""
     now = source.present(operation.table)
     if now is None or now.structure.charset is None or now.structure.collation is None:
         return None
@@ -144,7 +145,7 @@ def _default(operation: CreateTable, query: Query, cursor: Cursor, source: Sourc
 
 
 def _unproven(operation: CreateTable, default: Collated | None, cursor: Cursor) -> bool:
-    """Whether a column has the default of the table, and rows may contradict the schema's one without a word."""
+    """Whether a column has the table's default, and later rows would not prove the schema's."""
     one, other = (
         read_create(operation, Collated(charset, default_collation(charset, cursor.context)), cursor).columns
         for charset in ("latin1", "utf8mb4")

@@ -1,23 +1,22 @@
-"""Which temporary tables the sessions of the source have, and so which statements are about those.
+"""Which temporary tables the source's sessions have, and so which statements are about them.
 
-A temporary table hides the one that has its name: a TRUNCATE or ALTER that its session writes means the temporary
-table, and must not reach the target. The flag LOG_EVENT_THREAD_SPECIFIC_F of the event is not enough to tell. Servers
-set it for all DDL of a top-level statement that has used a temporary table, or CONNECTION_ID(), anywhere: a procedure
-that fills one and then empties a real table marks both. Nothing else in the event differs.
+A temporary table hides the table with its name: its session's TRUNCATE or ALTER means the temporary table, and must not
+reach the target. The event's flag LOG_EVENT_THREAD_SPECIFIC_F does not decide. Servers set it for all DDL of a
+top-level statement that has used a temporary table, or CONNECTION_ID(), anywhere: a procedure that fills a temporary
+table and then empties a real one marks both. Nothing else in the event differs.
 
-But a server writes DDL on a temporary table only where it wrote the CREATE TEMPORARY TABLE before, under the same
-thread: in sessions with `binlog_format` STATEMENT, in MariaDB also MIXED. So what was created and not dropped since is
-known from the binlog itself. A flagged statement is about a temporary table if its thread has one of that name, else
-about the real one. What is more:
+But a server logs DDL on a temporary table only if it logged its CREATE TEMPORARY TABLE before, under the same thread:
+in sessions with `binlog_format` STATEMENT, in MariaDB also MIXED. So the binlog itself tells which temporary tables
+exist. A flagged statement is about a temporary table if its thread has one of that name, else about the real one.
+Besides:
 
-- DROP TABLE and CREATE TABLE never mean a temporary one: servers write DROP TEMPORARY TABLE, also for one of a DROP
-  that names both kinds, and when a session ends. CREATE TABLE .. LIKE may have one as its model.
-- RENAME TABLE passes over temporary tables in MySQL. MariaDB renames them, and its event has no flag.
-- A server that has just started has no sessions, and another server has others: all is forgotten then.
+- DROP TABLE and CREATE TABLE never mean a temporary table: servers write DROP TEMPORARY TABLE, also for the temporary
+  ones of a mixed DROP, and at the end of a session. CREATE TABLE .. LIKE may copy a temporary table.
+- RENAME TABLE ignores temporary tables in MySQL. MariaDB renames them, without a flag in the event.
+- After a restart of the server, or on another server, all temporary tables are forgotten.
 
-Two things are not known. One is a temporary table made before the run began: DDL on it is taken for that of the table
-which it hides. (Its rows are changed by statements, and the first of those pauses the task.) The other is the oldest
-of more than KEPT temporary tables at once, which are forgotten: the same holds for it.
+Two kinds stay unknown: temporary tables from before the run began, and the oldest ones beyond KEPT. DDL on such a table
+is taken for DDL on the table that it hides. (Statements change its rows, and the first of those pauses the task.)
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ KEPT: Final = 10_000
 _VERBS: Final = ("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "SET")
 
 Share = Literal["none", "all", "model", "some"]
-"""What of a statement is about temporary tables; `model`: the one that CREATE TABLE .. LIKE copies."""
+"""How much of a statement is about temporary tables; `model`: CREATE TABLE .. LIKE copies one."""
 
 
 @dataclass(frozen=True, slots=True)
 class TemporaryTables:
-    """Those of one run as of an event. No statement changes it: `after` gives another one."""
+    """A run's temporary tables as of an event; immutable."""
 
     tables: Mapping[tuple[int, TableName], None] = field(default_factory=dict)  # by thread, the oldest first
     life: tuple[str, int] | None = None
@@ -52,9 +51,9 @@ class TemporaryTables:
     def after(
         self, query: Query, life: tuple[str, int], context_of: Callable[[Query], SourceContext]
     ) -> tuple[Share, TemporaryTables]:
-        """What of a statement is about temporary tables, and which there are after it.
+        """How much of a statement is about temporary tables, and which exist after it.
 
-        `life` tells the server's lives apart.
+        `life` identifies the server and its uptime.
         """
         found = self if life == self.life else TemporaryTables(life=life)
         if not query.uses_temporary and not found.tables:
@@ -63,12 +62,12 @@ class TemporaryTables:
         try:
             share = draft.take(query, query.readable, context_of(query))
         except DMError:
-            return "none", found  # whoever needs to understand it says so
+            return "none", found  # the planner reports what it can't read
         return share, TemporaryTables(draft.tables, life)
 
 
 class _Draft:
-    """The tables while one statement is read."""
+    """The tables while one statement is parsed."""
 
     def __init__(self, tables: dict[tuple[int, TableName], None]) -> None:
         self.tables = tables
@@ -105,7 +104,7 @@ class _Draft:
         return "all"
 
     def _rename(self, thread: int, old: TableName, new: TableName) -> bool:
-        """Follow a new name; whether it is that of a temporary table."""
+        """Follow a rename; whether it is a temporary table."""
         if (thread, old) not in self.tables:
             return False
         del self.tables[thread, old]

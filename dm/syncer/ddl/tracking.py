@@ -1,4 +1,4 @@
-"""How the source's structures follow the steps of a plan, executed or not."""
+"""How the tracked structures of the source follow the steps of a plan, executed or not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dm.syncer.ddl.plan import Execute, Forget, PieceStep, TrackOnly, pausing
 
 
 class StructureTracking:
-    """Follows pieces; belongs to the unit's own thread."""
+    """Tracks pieces; belongs to the unit's own thread."""
 
     def __init__(self, tracker: SchemaTracker, rules: TableRules, targets: TargetSchemas) -> None:
         self.tracker = tracker
@@ -29,7 +29,7 @@ class StructureTracking:
         self._targets = targets
 
     def follow(self, step: PieceStep) -> None:
-        """The structures after a step; raises DMError where what is known does not allow it."""
+        """Track a step; raises DMError if the known structures do not allow it."""
         if not isinstance(step, Forget) and step.track == "not":
             return
         kept = [schema for table in step.kept if (schema := self.tracker.get(table)) is not None]
@@ -43,7 +43,7 @@ class StructureTracking:
             self.tracker.keep_dropped(step.piece.table, dropped)
 
     def adopt(self, pieces: Iterable[Piece], transaction: SourceTransaction) -> set[TableName]:
-        """Follow what was injected, of the tables whose rows prove that the source has it; gives those tables."""
+        """Track injected pieces for tables whose rows prove that the source has that structure; returns them."""
         pieces = list(pieces)
         maps = {
             TableName(item.table_map.schema, item.table_map.table): item.table_map
@@ -82,19 +82,19 @@ class StructureTracking:
         return untold is None or self._as_at_target(untold)
 
     def _untold(self, piece: Piece) -> TableName | None:
-        """The table of a CREATE TABLE IF NOT EXISTS that nothing is known of: whether it made it, nobody tells."""
+        """The table of a CREATE TABLE IF NOT EXISTS, if it is unknown: then it is unclear whether this created it."""
         operation = piece.operation
         if not isinstance(operation, CreateTable) or not operation.if_not_exists:
             return None
         return operation.table if self.tracker.get(operation.table) is None else None
 
     def _as_at_target(self, table: TableName) -> bool:
-        """Whether the target has the columns that a table is said to have; it has them from the source."""
+        """Whether the target, which got its columns from the source, has the columns of the statement."""
         schema, target = self.tracker.get(table), self._targets.read(self._rules.route(table))
         return schema is None or (target is not None and alike(schema, target))
 
     def _read_again(self, piece: Piece) -> bool:
-        """Whether this creates just the table that is known already.
+        """Whether this creates exactly the table that is known already.
 
         The point after a CREATE TABLE .. SELECT is the begin of its transaction, since its rows are not applied then
         (`DdlBarrier.run`); a run that starts there reads the statement once more.

@@ -1,6 +1,6 @@
-"""The gate before a shard's DDL: pass it by number, execute it when all are there, wait for a moment, or be held.
+"""The gate of the pessimistic mode: a shard's DDL is passed by number, executed once all shards are there, or waits.
 
-`dm.progress.shards.groups` has the rules. A gate belongs to the dispatcher; what it stores goes through the progress
+`dm.progress.shards.groups` has the rules. A gate belongs to the dispatcher. What it stores goes through the progress
 writer, under the claims of the reading.
 """
 
@@ -34,7 +34,7 @@ from dm.syncer.ddl.gate import Act, GateSides, GateVerdict
 from dm.syncer.ddl.plan import CutOver, DdlPlan, Execute, Forget, Step, TrackOnly
 from dm.syncer.shards.statement_form import form_of
 
-WAIT_SECONDS: Final = 5.0  # for other sources, before a table is held
+WAIT_SECONDS: Final = 5.0  # for other sources, before the table is held
 _LOOK_SECONDS: Final = 0.2
 _GATED: Final = ("ALTER TABLE", "CREATE INDEX", "DROP INDEX")
 _REMOVING: Final = ("DROP TABLE", "TRUNCATE TABLE", "DROP DATABASE")
@@ -42,13 +42,13 @@ _REMOVING: Final = ("DROP TABLE", "TRUNCATE TABLE", "DROP DATABASE")
 
 @dataclass(frozen=True, slots=True)
 class ShardReading:
-    """What one reading of a source's binlog, main or a second pass, knows of the source's shards."""
+    """What a reading of a source's binlog (main or a second pass) knows of the source's shards."""
 
     groups: ShardGroups
     rules: OwnedTables
-    main: LaneClaim | None  # in a second pass: the claim that it needs beside its own
+    main: LaneClaim | None  # in a second pass: main's claim, which it needs beside its own
     held: dict[TableName, HeldTable]  # of the source
-    holding: Callable[[], None]  # a table is held from now on
+    holding: Callable[[], None]  # called when a table is held
     undecided: Callable[[Position], tuple[str, ...]]  # XA transactions at L
     structures: StoredStructures
 
@@ -58,14 +58,14 @@ class ShardReading:
         return self.main is not None
 
     def claimed(self, connection: TargetConnection, act: Act) -> None:
-        """Do something in an open transaction under the claims of the reading."""
+        """Run `act` in an open transaction under the claims of the reading."""
         if self.main is not None:
             self.main.advance(connection, None)
         act(connection)
 
 
 class GroupAnnouncements:
-    """Where the pieces of a group's DDL are announced."""
+    """Announces the pieces of a group's DDL."""
 
     def __init__(self, gate: ShardGate, shard: Shard, *, by_hand: bool) -> None:
         self._gate = gate
@@ -73,12 +73,12 @@ class GroupAnnouncements:
         self._by_hand = by_hand
 
     def write_intent(self, intent: Intent) -> None:
-        """Store what is about to be executed; raises DMError where the shards have other values after it."""
+        """Store what is about to be executed; raises DMError if shards would differ in values after it."""
         if not self._by_hand:
             try:
                 self._gate.demand_same_values(self._shard, intent)
             except DMError:
-                # The pieces before are done; told now, since a person may make this one by hand, or leave it out.
+                # Earlier pieces are done. Store that now: a person may execute this one by hand, or skip it.
                 self._announce(replace(intent, after=intent.before))
                 self.write_refusal()
                 raise
@@ -96,7 +96,7 @@ class GroupAnnouncements:
 
 
 class ShardGate:
-    """The gate of the pessimistic mode: all shards come to each statement; `OptimisticGate` is another one."""
+    """The gate of the pessimistic mode, and the base of `OptimisticGate`."""
 
     singly = True
 
@@ -111,21 +111,21 @@ class ShardGate:
 
     @property
     def of_pass(self) -> frozenset[TableName]:
-        """The tables that a second pass still has."""
+        """The tables that a second pass still owns."""
         return self._rules.of_pass
 
     def number_of_whole(self, planned: DdlPlan) -> int:
-        """Of a group's DDL, shards have in common only what is executed, which comes first."""
+        """After the last executed piece: only executed pieces, which come first, are the same for all shards."""
         return planned.after_executed
 
     def store(self, act: Act) -> None:
-        """Do something in a transaction under the claims of the reading."""
+        """Run `act` in a transaction under the claims of the reading."""
         self._progress.beside(lambda connection: self.reading.claimed(connection, act))
 
     # -- The verdict
 
     def decide(self, planned: DdlPlan, end: Position, intent: Intent | None) -> GateVerdict:
-        """Of a plan that may be about a shard, or about all of a group; raises DMError, or Stopped."""
+        """The verdict about a plan, which may concern one shard or a whole group; raises DMError, or Stopped."""
         original, planned = planned, self._of_one_shard(planned)
         if not planned.steps:
             return GateVerdict(planned)
@@ -142,7 +142,7 @@ class ShardGate:
         )
 
     def _with_all(self, ddl: GroupDdl, planned: DdlPlan, end: Position) -> GateVerdict:
-        """What all shards of a target table have come to is executed, unless it is done; else the table is held.
+        """Execute a DDL that all shards have arrived at, or that is begun; track one that is executed; else hold.
 
         It is executed in the turn of the target's table, which ends when that is stored.
         """
@@ -175,31 +175,31 @@ class ShardGate:
         announcements = GroupAnnouncements(self, shard, by_hand=by_hand)
         return GateVerdict(planned, intent, announcements, tell=executed, beside=self._passed(shard))
 
-    # -- What the optimistic mode does otherwise
+    # -- What the optimistic mode does differently
 
-    _enters = False  # whether a new table is a shard with the L after its CREATE TABLE, whatever its structure is
+    _enters = False  # whether a new table becomes a shard with the L after its CREATE TABLE, whatever its structure
 
     def _altered(self, ddl: GroupDdl, planned: DdlPlan) -> GateVerdict | None:
-        """The verdict about a group's DDL that passes; None where all shards have to come to it."""
+        """The verdict about a group's DDL that passes; None if all shards have to arrive at it."""
         return None
 
     def _of_one(self, planned: DdlPlan, original: DdlPlan) -> GateVerdict | None:
-        """The verdict about a shard that comes or goes; None where the target's table stays as it is."""
+        """The verdict about a shard that is created or dropped; None if the target's table stays as it is."""
         return None
 
     def _arrival(self, planned: DdlPlan, shard: Shard) -> tuple[TableSchema | None, TableSchema | None]:
-        """The shard's structure after its statement, and the target's as `undergone` asks for it; None: not needed."""
+        """The shard's structure after its statement, and the target's as `undergone` needs it; None: not needed."""
         return None, None
 
     def _following(self, planned: DdlPlan) -> Act | None:
-        """What commits with the L after an event that changed structures of shards without a decision."""
+        """What commits with the L after an event that changed shards' structures without a decision."""
         return None
 
     def _restore_kept(self, table: TableName, kept: frozenset[str]) -> None:
-        """What a statement dropped the target has dropped, or the group remembers: the tracker need not."""
+        """Reset the tracker's kept columns: the target has dropped the columns, or the group remembers them."""
 
     def _has_others(self, table: TableName) -> bool:
-        """Whether the target's table has other shards, or has had some: then it is there, and as they are."""
+        """Whether the target's table has, or had, other shards: then it exists, with their structure."""
         if not self._rules.wanted(table):
             return False
         groups, target = self.reading.groups, self._rules.route(table)
@@ -210,7 +210,7 @@ class ShardGate:
         return known and self._schemas.read(target) is not None
 
     def _created(self, made: list[Shard]) -> TableName | None:
-        """Say that the target has new tables; gives one whose structure the group has not come to: it has to wait."""
+        """Store that the target has new tables; returns one that must wait, since its structure is not the group's."""
         groups, fits = self.reading.groups, list[bool]()
 
         def act(shard: Shard, schema: TableSchema | None, connection: TargetConnection) -> None:
@@ -227,25 +227,25 @@ class ShardGate:
     # -- What a plan is about
 
     def _of_one_shard(self, planned: DdlPlan) -> DdlPlan:
-        """The plan without the execution of what is about one shard and not about all.
+        """The plan without executing what concerns one shard only.
 
-        It goes, alone or with its schema, or gets another name in its group, or a new one comes. The target's schema
-        stays, since the rows of other shards, and of those that went, are there. Nothing is left of a CREATE TABLE IF
-        NOT EXISTS of one that is there, which a binlog has as well.
+        A shard is dropped, alone or with its schema, gets another name in its group, or is created. The target's schema
+        stays, since it holds rows of other shards, and of those that were dropped. A CREATE TABLE IF NOT EXISTS of an
+        existing shard, which a binlog also has, is left out.
         """
         steps = tuple(self._milder(step) for step in planned.steps if not self._is_there(step))
         return replace(planned, steps=steps)
 
     def _is_there(self, step: Step) -> bool:
-        """Whether a step creates a shard only if it is missing, and it is not."""
+        """Whether a step is a CREATE TABLE IF NOT EXISTS of a shard that exists."""
         operation = None if isinstance(step, CutOver) else step.piece.operation
         if not isinstance(operation, CreateTable) or not operation.if_not_exists:
             return False
         if not self._rules.wanted(operation.table):
             return False
         groups, shard = self.reading.groups, Shard(operation.table, self._rules.route(operation.table))
-        # What has created a shard is met again after a crash, where no structure is known yet, and by the second pass
-        # of an early one.
+        # The statement that created a shard is read again after a crash, when no structure is known yet, and by the
+        # second pass of an early shard.
         known = self._tracker.get(shard.table) is not None
         return self._progress.ask(lambda connection: groups.takes_part(connection, shard, waived=not known))
 
@@ -258,7 +258,7 @@ class ShardGate:
         return TrackOnly(step.piece, step.track, step.kept) if mild else step
 
     def _renames_inside(self, piece: Piece) -> bool:
-        """Whether a statement gives shards other names in their groups, and does nothing else."""
+        """Whether a statement only gives shards other names in their groups."""
         if not piece.renames or not all(isinstance(one, RenameTable) for one in piece.operations):
             return False
         return all(self._inside(old, new) for old, new in piece.renames)
@@ -269,7 +269,7 @@ class ShardGate:
         return rules.wanted(old) and rules.wanted(new) and rules.route(old) == rules.route(new)
 
     def _ddl(self, planned: DdlPlan) -> GroupDdl | None:
-        """The group's DDL that an event is, if it is one; raises DMError where nobody can tell."""
+        """The group's DDL of an event, if it has one; raises DMError if the event is not supported."""
         executed = [step for step in planned.steps if isinstance(step, Execute)]
         gated = [step for step in executed if step.piece.verb in _GATED]
         for step in executed:
@@ -286,7 +286,7 @@ class ShardGate:
         return GroupDdl(shards.pop(), form_of(pieces), tuple(piece.text for piece in pieces))
 
     def _like_held(self, planned: DdlPlan) -> tuple[Shard, Shard] | None:
-        """A new shard with the structure of another one that is held, and that one; raises DMError."""
+        """A new shard that copies the structure of a held one, and the held one; raises DMError."""
         for step in planned.pieces:
             operation = step.piece.operation
             if (
@@ -299,7 +299,7 @@ class ShardGate:
             if shard.target != model.target:
                 raise DMError("ddl-partly-wanted", statement=step.piece.text)
             if self._rules.second and model.table not in self.reading.held:
-                # It is the stream's again, or is gone, and there it has another structure.
+                # The model is main's again, with another structure, or is gone.
                 why = f"{model.table} does not wait any more, and its structure here in the binlog is not known"
                 raise DMError("shard-ddl-unsupported", why=why, statement=step.piece.text)
             return shard, model
@@ -308,14 +308,14 @@ class ShardGate:
     # -- The way through
 
     def _arrive(self, ddl: GroupDdl, planned: DdlPlan) -> Standing:
-        """Say that the shard is at its DDL; waits for other sources for a moment. Raises DMError, or Stopped."""
+        """Store that the shard is at its DDL; waits for other sources a moment. Raises DMError, or Stopped."""
         groups, structures, found = self.reading.groups, self.reading.structures, list[Standing]()
         differing = self._other_partitions(ddl.shard, planned)
         after, target = self._arrival(planned, ddl.shard)
 
         def act(connection: TargetConnection) -> None:
             found.append(groups.arrive(connection, ddl, after, target))
-            if differing is not None and found[0] is not Standing.EXECUTED:  # nor left out by a person
+            if differing is not None and found[0] is not Standing.EXECUTED:  # nor skipped by a person
                 raise differing
             structures.arrived(connection, ddl.shard, after, target)
 
@@ -330,10 +330,10 @@ class ShardGate:
         return standing
 
     def _other_partitions(self, shard: Shard, planned: DdlPlan) -> DMError | None:
-        """The error where a partition that loses its rows may have others at the target.
+        """The error if a partition that loses its rows may hold other rows at the target.
 
-        Each shard is compared with the target's table when it arrives. What that one has then it has until all are
-        there: meanwhile it only gets more partitions, above those of a RANGE or beside those of a LIST.
+        Each shard is compared with the target's table when it arrives. Until all have arrived, that table keeps its
+        partitions, and only gets more: above those of a RANGE, or beside those of a LIST.
         """
         for step in planned.steps:
             if not isinstance(step, Execute) or step.by_hand or not (names := losing_rows(step.piece)):
@@ -361,15 +361,15 @@ class ShardGate:
         return self._progress.ask(lambda connection: self.reading.groups.look(connection, shard))
 
     def _begin(self, shard: Shard) -> Standing:
-        """Where a DDL stands in the turn of the target's table; where it is complete, it is begun and has the turn."""
+        """Where a DDL stands, in the turn of the target's table; if all have arrived, begin it and keep the turn."""
         groups = self.reading.groups
         self._session.take_turn(shard.target)
         standing = self._look(shard)
         if standing is not Standing.EXECUTED:
             begun = list[Standing]()
             self.store(lambda connection: begun.append(groups.begin(connection, shard)))
-            standing = begun[0]  # there may be one more shard now, or one may have been altered
-        # What is begun is not skipped any more: nobody says so between this look and the execution.
+            standing = begun[0]  # a shard may have joined or changed in between
+        # A begun DDL can't be skipped any more, so nothing changes between this look and the execution.
         if standing is Standing.COMPLETE and self._progress.ask(lambda connection: groups.skipped(connection, shard)):
             self.store(lambda connection: groups.executed(connection, shard, None))
             faults.hit("unlock.skipped")
@@ -383,7 +383,7 @@ class ShardGate:
         self.reading.groups.executed(connection, shard, schema)
 
     def demand_same_values(self, shard: Shard, intent: Intent) -> None:
-        """Raise DMError where shards may differ in the values of a new column."""
+        """Raise DMError if shards may differ in the values of a new column."""
         before, after = intent.before.get(shard.target), intent.after.get(shard.target)
         if before is None or after is None:
             return
@@ -395,7 +395,7 @@ class ShardGate:
             raise DMError("ddl-values-differ", what=differing, statement=intent.statement, position=intent.position)
 
     def _wait_with(self, shard: Shard, model: Shard) -> None:
-        """A new shard is held with the one whose structure it has, and goes on with it."""
+        """Hold a new shard together with its model; they go on together."""
         groups = self.reading.groups
         self.store(lambda connection: groups.like(connection, shard, model))
         faults.hit("shard.early")
@@ -403,7 +403,7 @@ class ShardGate:
     # -- What commits with L
 
     def hold(self, table: TableName) -> Act:
-        """The table is held from here on; gives what is to be stored with the L behind the event."""
+        """Hold the table from here on; returns what is stored with the L after the event."""
         place = self._progress.stored
         held = HeldTable(table, place, self._tracker.get(table), self.reading.undecided(place))
         self.reading.held[table] = held
@@ -420,7 +420,7 @@ class ShardGate:
         return lambda connection: self.reading.claimed(connection, store)
 
     def _passed(self, shard: Shard) -> Act:
-        """The shard is behind what all have come to."""
+        """Returns what stores that the shard has passed a DDL that all arrived at."""
         groups, structures = self.reading.groups, self.reading.structures
 
         def passed(connection: TargetConnection) -> None:
@@ -430,7 +430,7 @@ class ShardGate:
         return lambda connection: self.reading.claimed(connection, passed)
 
     def _beside(self, planned: DdlPlan) -> Act | None:
-        """Which shards come, go or get other names, and what the others are like."""
+        """Returns what stores which shards are created, dropped or renamed, and structures."""
         groups, structures = self.reading.groups, self.reading.structures
         made = self._made(planned) if self._enters else []
         gone, renamed = self._gone(planned), self._renamed(planned)
@@ -439,7 +439,7 @@ class ShardGate:
         self._ensure([shard.target for shard in (*made, *gone, *(shard for shard, _ in renamed))])
 
         def changed(connection: TargetConnection) -> None:
-            for shard in gone:  # another one may get its name
+            for shard in gone:  # first: another shard may get the name
                 groups.leave(connection, shard)
                 faults.hit("shard.left")
             for shard, name in renamed:
@@ -453,7 +453,7 @@ class ShardGate:
         return lambda connection: self.reading.claimed(connection, changed)
 
     def _gone(self, planned: DdlPlan) -> list[Shard]:
-        """Shards that an event drops; where it is only followed, those that go with a schema or out of their group."""
+        """Shards that an event drops, with a schema or alone, or renames out of their group."""
         gone = list[TableName]()
         for step in planned.steps:
             if isinstance(step, CutOver | Forget):
@@ -466,7 +466,9 @@ class ShardGate:
                 gone += [table for table in tables if table not in step.kept]
             elif isinstance(step, TrackOnly) and not step.piece.passes_through:
                 for old, new in step.piece.renames:
-                    if not self._inside(old, new) and self._rules.online.real(new) != old:  # else a tool's copy comes
+                    if (
+                        not self._inside(old, new) and self._rules.online.real(new) != old
+                    ):  # else a tool's copy replaces it
                         gone.append(old)
         return [
             Shard(table, self._rules.route(table))
@@ -475,7 +477,7 @@ class ShardGate:
         ]
 
     def _renamed(self, planned: DdlPlan) -> list[tuple[Shard, TableName]]:
-        """Shards that an event gives other names in their groups."""
+        """Shards that an event renames within their groups, with their new names."""
         return [
             (Shard(old, self._rules.route(old)), new)
             for step in planned.pieces
@@ -485,7 +487,7 @@ class ShardGate:
         ]
 
     def _made(self, planned: DdlPlan) -> list[Shard]:
-        """Shards that an event makes."""
+        """Shards that an event creates."""
         made = list[Shard]()
         for step in planned.steps:
             if isinstance(step, CutOver) or not isinstance(step.piece.operation, CreateTable):

@@ -1,16 +1,16 @@
-"""Optimistic shard merge: the statements that all shards have to come to before the target gets them.
+"""Optimistic shard merge: the statements that all shards have to arrive at before the target gets them.
 
-This depends on the statement, on the shard's own structure and on the target's keys, which change for all at once. It
-does not depend on how far other shards are. So the same statement waits in every shard, and none waits for what others
-have passed. What a gate is needed for:
+This depends on the statement, the shard's own structure and the target's keys, which change for all at once. It does
+not depend on how far other shards are. So the same statement waits in every shard, and no statement waits for one that
+others have passed. All shards have to arrive at:
 
 - Keys. The plans and the conflict detectors of other subtasks were made from the target's keys.
-- What changes values or names: rows of shards that have not altered yet would get values that their source did not.
+- Changes of values or names: rows of shards that have not altered yet would get values that their source did not.
 - DEFAULTs. Rows of shards that lack the column have the target's (`dm.mysql.schema.shard_column`).
-- Rows that the target has no key for. They are looked for by all values, and those of a shard that lacks a column would
-  match another shard's. So one structure holds for all.
-- Partitions, unless ADD PARTITION only adds some to a RANGE or LIST. The target places rows by its own partitions, and
-  more of them take the rows of every shard. Fewer or other ones refuse or remove rows of shards that have not altered.
+- Any change, if the target has no key for the rows. They are found by all values, and those of a shard that lacks a
+  column would match another shard's. So all have one structure.
+- Partitions, unless ADD PARTITION only adds some to a RANGE or LIST. The target places rows by its own partitions. More
+  of them take the rows of every shard. Fewer or other ones refuse or remove rows of shards that have not altered.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PASSING = AddColumn | DropColumn | ModifyColumn | ChangeColumn | AlterDefault |
 def gated(
     piece: Piece, before: TableSchema, after: TableSchema, target: TableSchema | None, extracted: frozenset[str]
 ) -> str:
-    """Why all shards have to come to a piece; empty where they need not.
+    """Why all shards have to arrive at a piece; empty if they need not.
 
     `extracted` are columns of the target that hold parts of names, in lower case.
     """
@@ -138,7 +138,7 @@ def _indexed(column: Column, indexes: tuple[Index, ...]) -> bool:
 
 
 def _judged(column: Column, schema: TableSchema) -> bool:
-    """Whether something in the table may compute with the column."""
+    """Whether a CHECK or a generated column may use the column."""
     others = (other for other in schema.columns if other.name != column.name)
     return bool(schema.checks) or any(other.generated is not None for other in others)
 

@@ -33,22 +33,22 @@ from dm.syncer.ddl.plan import CutOver, DdlPlan, Execute, Step, TrackOnly
 from dm.syncer.shards.gate import ShardGate, ShardReading
 from dm.syncer.shards.optimistic_policy import OtherShard, Surrounding, Verdict, admit, alone, decide, dismiss
 
-WAIT_SECONDS: Final = 5.0  # for a group about which nothing can be decided yet, before the table is held
+WAIT_SECONDS: Final = 5.0  # until something can be decided about the group, before the table is held
 _LOOK_SECONDS: Final = 0.2
 
 
 class NoAnnouncements:
-    """What passes may be executed twice: the next run decides anew."""
+    """For statements that pass: they may be executed twice, since the next run decides anew."""
 
     def write_intent(self, intent: Intent) -> None:
         """Nothing is announced."""
 
     def write_refusal(self) -> None:
-        """Nothing was."""
+        """Nothing was announced."""
 
 
 class OptimisticGate(ShardGate):
-    """A statement passes at once, unless all shards have to come to it."""
+    """A statement passes at once, unless all shards have to arrive at it."""
 
     _enters = True
 
@@ -59,20 +59,20 @@ class OptimisticGate(ShardGate):
         self._strict = strict  # nothing waits for other shards
 
     def _has_others(self, table: TableName) -> bool:
-        """The target need not be as they are."""
+        """The target's structure need not be theirs."""
         return False
 
     def _created(self, made: list[Shard]) -> None:
-        """The target takes each as it is."""
+        """The target accepts each as it is."""
 
     # -- A statement that alters a shard
 
     def _altered(self, ddl: GroupDdl, planned: DdlPlan) -> GateVerdict | None:
-        """The verdict; None where all shards have to come to the DDL. Where it passes, the turn is taken."""
+        """The verdict about a DDL that passes, with the turn taken; None if all shards have to arrive at it."""
         shard = ddl.shard
         before = self._before(planned, shard.table)
         if any(isinstance(step, Execute) and step.by_hand for step in planned.steps):
-            # A person's statements, as they are; what the shard itself lost stays at the target.
+            # A person's statements are executed as they are; columns that the shard dropped stay at the target.
             self._session.take_turn(shard.target)
             return self._passing(planned, self._following(planned))
         if before is None and self._alone(shard):
@@ -108,7 +108,7 @@ class OptimisticGate(ShardGate):
         )
 
     def _passing(self, planned: DdlPlan, beside: Act, done: Callable[[], None] = lambda: None) -> GateVerdict:
-        """What an event is for the target now, in its turn, which ends when all of it is stored."""
+        """The verdict to execute a plan in the turn of its table, which ends when everything is stored."""
         self._schemas.invalidate_all()
 
         def tell() -> None:
@@ -121,7 +121,7 @@ class OptimisticGate(ShardGate):
     def _decided(
         self, shard: Shard, ddl: GroupDdl, planned: DdlPlan, before: TableSchema
     ) -> tuple[GroupSurvey, Verdict | None]:
-        """One look at the group, in its turn, and the decision where there can be one."""
+        """Survey the group in its turn, and decide if that is possible."""
         self._session.take_turn(shard.target)
         target = self._schemas.read(shard.target)
         there = () if target is None else [column.name for column in target.columns]
@@ -145,12 +145,12 @@ class OptimisticGate(ShardGate):
         return found[0]
 
     def _loosen(self, connection: TargetConnection, shard: Shard, verdict: Verdict) -> None:
-        """Which columns have a default for shards that lack them only, before they get it."""
+        """Store which columns get a default only for shards that lack them, before they get it."""
         self._structures.loosen(connection, shard.target, verdict.loose_meanwhile)
         faults.hit("shard.loosened")
 
     def _surveyed(self, connection: TargetConnection, shard: Shard, form: str, there: Sequence[str]) -> GroupSurvey:
-        """The group, under the latch and in the turn: a turn that was lost before is another one's by now."""
+        """Survey the group under the latch, and check the turn: it may have been lost to another session."""
         survey = self._structures.survey(connection, shard, form, there)
         if not self._session.has_turn(connection):
             raise DMError("shard-ddl-out-of-turn", target=shard.target, number=survey.revision)
@@ -173,7 +173,7 @@ class OptimisticGate(ShardGate):
         return group.joined and all(each.table == shard.table for each in group.members) and len(group.members) <= 1
 
     def _demand_gate_allowed(self, ddl: GroupDdl, planned: DdlPlan, why: str, before: TableSchema) -> None:
-        """Raise DMError where a statement must not wait for the others, or where no wait makes it exact."""
+        """Raise DMError if a statement must not wait for the others, or if waiting can't make it exact."""
         statement = "; ".join(ddl.statements)
         if self._strict:
             raise DMError("shard-ddl-strict", why=why, statement=statement)
@@ -182,7 +182,7 @@ class OptimisticGate(ShardGate):
                 raise DMError("shard-ddl-unsupported", why=differing, statement=statement)
 
     def _unequal(self, piece: Piece, before: TableSchema) -> str:
-        """How shards differ in a new column, which has a value of the moment, the session or each row; or empty."""
+        """How shards differ in a new column whose value depends on the moment, the session or the row; or empty."""
         after = self._structure_after(before, [piece])
         for one in piece.operations:
             column = after.column(one.column) if after is not None and isinstance(one, AddColumn) else None
@@ -194,13 +194,13 @@ class OptimisticGate(ShardGate):
         return ""
 
     def _before(self, planned: DdlPlan, table: TableName) -> TableSchema | None:
-        """The shard's structure at a statement; None where it is not known."""
+        """The shard's structure at a statement; None if it is not known."""
         moved = next((step.old for step in planned.steps if isinstance(step, CutOver)), table)
         schema = self._tracker.get(moved)
         return None if schema is None else renamed(schema, table)
 
     def _arrival(self, planned: DdlPlan, shard: Shard) -> tuple[TableSchema | None, TableSchema | None]:
-        """The shard's structure after its statement, None where it is not known, and the target's with its keys."""
+        """The shard's structure after its statement, None if it is not known, and the target's with its keys."""
         before, target = self._before(planned, shard.table), self._schemas.read(shard.target)
         pieces = [step.piece for step in planned.steps if isinstance(step, Execute)]
         return (
@@ -223,7 +223,7 @@ class OptimisticGate(ShardGate):
 
     @staticmethod
     def _rewritten(planned: DdlPlan, verdict: Verdict) -> DdlPlan:
-        """The plan with the target's statements in place of the shard's, which are followed."""
+        """The plan with the target's statements in place of the shard's, which are only tracked."""
         steps, statements = list[Step](), iter(verdict.statements)
         last: Execute | None = None
         for step in planned.steps:
@@ -249,11 +249,11 @@ class OptimisticGate(ShardGate):
     # -- Other statements
 
     def _of_one(self, planned: DdlPlan, original: DdlPlan) -> GateVerdict | None:
-        """The verdict about a shard that is created or dropped; None for any other event. Takes the turn."""
+        """The verdict about a shard that is created or dropped, with the turn taken; None for any other event."""
         return self._creation(planned) or self._removal(planned, original)
 
     def _creation(self, planned: DdlPlan) -> GateVerdict | None:
-        """A table that becomes a shard of a target table that is there, or waits for others' statements."""
+        """A table that becomes a shard of an existing target table, or waits for others' statements."""
         made = [step for step in planned.steps if isinstance(step, Execute) and self._makes(step)]
         if len(made) != 1:
             return None
@@ -272,7 +272,7 @@ class OptimisticGate(ShardGate):
 
         def act(connection: TargetConnection) -> None:
             survey = self._surveyed(connection, shard, "", [column.name for column in target.columns])
-            if self._groups.between(connection, shard.target):  # whoever executed it is gone
+            if self._groups.between(connection, shard.target):  # a DDL is begun, and its executor has gone
                 self._groups.waits(connection, shard, self.reading.held)
                 self._structures.learn_early(connection, created)
                 return
@@ -310,8 +310,8 @@ class OptimisticGate(ShardGate):
     def _removal(self, planned: DdlPlan, original: DdlPlan) -> GateVerdict | None:
         """A shard that is dropped: the target need not accept its structure any more. None for any other event.
 
-        `original` has the statement, which the plan only follows. Where several are dropped at once, the next
-        statement of another shard sees it.
+        `original` has the statement, which the plan only tracks. If several shards are dropped at once, the next
+        statement of another shard narrows the target.
         """
         drops = (step for step in original.steps if isinstance(step, Execute) and step.piece.verb == "DROP TABLE")
         dropped = [step for step in drops if self._rules.wanted(step.piece.table)]
@@ -357,7 +357,7 @@ class OptimisticGate(ShardGate):
         )  # fmt: skip
 
     def _following(self, planned: DdlPlan) -> Act:
-        """What commits with the L after an event that changed structures of shards without a decision."""
+        """What commits with the L after an event that changed shards' structures without a decision."""
 
         def store(connection: TargetConnection) -> None:
             tables = [
@@ -373,7 +373,7 @@ class OptimisticGate(ShardGate):
         return store
 
     def _restore_kept(self, table: TableName, kept: frozenset[str]) -> None:
-        """What a statement dropped the target has dropped, or the group remembers: the tracker need not."""
+        """Reset the tracker's kept columns: the target has dropped the columns, or the group remembers them."""
         schema = self._tracker.get(table)
         if schema is not None:
             left = tuple(sorted(name for name in kept if schema.column(name) is None))

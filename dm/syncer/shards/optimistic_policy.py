@@ -9,15 +9,15 @@ joined structure):
     an index     that is no key is there where all have it
     a partition  of a RANGE or LIST is there once a shard has got it, if the target's table has partitions
 
-So a statement that makes the target accept more is executed when the first shard brings it, one that makes it accept
-less when the last one does, and in between it is passed over. `gated` says which wait for all. What no structure
-can be right for is a conflict, and pauses.
+So a statement that makes the target accept more is executed when the first shard brings it, and one that makes it
+accept less when the last shard does; for the shards in between it is passed over. `gated.py` says which statements wait
+for all shards. If no structure is right for all, that is a conflict, and the task pauses.
 
-A column is optional with the default that its definition has. One that is NOT NULL without a DEFAULT gets the value
-that servers fill it with as a default: it is then *loose*, until all shards have it.
+A column is optional with the default of its definition. A column that is NOT NULL without a DEFAULT gets the value with
+which servers fill it as a default: it is *loose* until all shards have it.
 
-A column that one shard has dropped and others have holds that shard's old values (*kept*). It can't come back for that
-shard before it is gone: nobody could tell which of its rows have old values.
+A column that one shard has dropped and others still have is *kept*: it holds that shard's old values. That shard can't
+add it again before it is gone from the target: it would be unknown which of its rows have old values.
 """
 
 from __future__ import annotations
@@ -56,35 +56,35 @@ class OtherShard:
     name: str  # for people
     schema: TableSchema
     kept: frozenset[str] = frozenset()
-    early: bool = False  # none of its rows has come yet, and the target may lack its columns
+    early: bool = False  # the target has no row of it yet, and may lack its columns
 
 
 @dataclass(frozen=True, slots=True)
 class Surrounding:
-    """All about a target table at one moment, but the shard at hand. Names of columns are in lower case."""
+    """A target table and its shards at one moment, except the shard at hand. Column names are in lower case."""
 
     target: TableSchema | None
     others: tuple[OtherShard, ...]
     loose: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()  # of the shard at hand
-    left: frozenset[str] = frozenset()  # of it, too: columns whose DROP a filter or a person kept from the target
+    left: frozenset[str] = frozenset()  # of it, too: columns whose DROP a filter or a person has left out
     extracted: frozenset[str] = frozenset()  # columns of the target that hold parts of names
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of one event."""
+    """What is done about one event."""
 
-    gate: str = ""  # why it waits for all shards; empty: it goes on
-    statements: tuple[tuple[str, ...], ...] = ()  # what the target gets for each piece, under the shard's name
-    narrowing: tuple[str, ...] = ()  # and after them
-    loose_meanwhile: frozenset[str] = frozenset()  # to be stored before
-    loose: frozenset[str] = frozenset()  # to be stored after
+    gate: str = ""  # why it waits for all shards; empty: it passes
+    statements: tuple[tuple[str, ...], ...] = ()  # the target's for each piece, under the shard's name
+    narrowing: tuple[str, ...] = ()  # the target's, after those
+    loose_meanwhile: frozenset[str] = frozenset()  # stored before them
+    loose: frozenset[str] = frozenset()  # stored after them
     kept: frozenset[str] = frozenset()
 
 
 def decide(pieces: Sequence[Piece], before: TableSchema, around: Surrounding, databases: Databases) -> Verdict:
-    """What becomes of the pieces of one shard's DDL; raises DMError where the structures can't be joined."""
+    """The verdict about one shard's DDL; raises DMError if the structures can't be joined."""
     states, parts = [before], list[tuple[Piece, ...]]()
     for piece in pieces:
         parts.append(_parts(piece, states[-1], databases))
@@ -101,7 +101,7 @@ def decide(pieces: Sequence[Piece], before: TableSchema, around: Surrounding, da
 
 
 def alone(pieces: Sequence[Piece], before: TableSchema, around: Surrounding, databases: Databases) -> Verdict | None:
-    """What becomes of a DDL that all shards had to come to, where all others are already as it leaves this one."""
+    """The verdict about a DDL that would wait for all shards, if all others already have its result; else None."""
     after = before
     for piece in pieces:
         after = _followed(piece, after, databases)
@@ -112,7 +112,7 @@ def alone(pieces: Sequence[Piece], before: TableSchema, around: Surrounding, dat
 
 
 def admit(created: TableSchema, around: Surrounding) -> Verdict:
-    """What becomes of a table that a source creates, and whose rows go to a target table that is there already."""
+    """The verdict about a new shard of a target table that exists already; raises DMError."""
     joining = _Joining(around, created, lambda _: Collated("", ""))
     return Verdict(
         statements=(tuple(joining.admit(created)),),
@@ -122,17 +122,17 @@ def admit(created: TableSchema, around: Surrounding) -> Verdict:
 
 
 def dismiss(leaving: TableSchema, around: Surrounding, context: SourceContext, databases: Databases) -> Verdict:
-    """What the target need not accept any more when a shard is dropped; nothing where no other is left."""
+    """What the target need not accept any more when a shard is dropped; nothing if it was the last."""
     if not around.others:
         return Verdict(loose=around.loose)
-    first, *others = around.others  # as if it had come to a statement that does nothing
+    first, *others = around.others  # as if it had arrived at a statement without any effect
     joining = _Joining(replace(around, others=tuple(others), kept=first.kept), leaving, databases)
     statements = [*joining.narrow(first.schema, context), *joining.indexes_of_all(first.schema)]
     return Verdict(narrowing=tuple(statements), loose_meanwhile=around.loose, loose=frozenset(joining.loose))
 
 
 def _parts(piece: Piece, schema: TableSchema, databases: Databases) -> tuple[Piece, ...]:
-    """The operations of a piece one by one, where that leads to the same structure."""
+    """The operations of a piece one by one, if that leads to the same structure."""
     if len(piece.operations) < 2:
         return (piece,)
     parts, state = tuple(separate(piece)), schema
@@ -145,7 +145,7 @@ def _parts(piece: Piece, schema: TableSchema, databases: Databases) -> tuple[Pie
 
 
 def _followed(piece: Piece, schema: TableSchema, databases: Databases) -> TableSchema:
-    """The shard after a piece; raises DMError where what is known of it does not allow the piece."""
+    """The shard after a piece; raises DMError if its known structure does not allow the piece."""
     try:
         return _interpreted(piece, schema, databases)
     except OperationRefused as refusal:
@@ -159,7 +159,7 @@ def _interpreted(piece: Piece, schema: TableSchema, databases: Databases, *, len
 
 @dataclass
 class _Joining:
-    """The target's table while the pieces of one event go by."""
+    """The target's table while the pieces of one event are decided."""
 
     around: Surrounding
     shard: TableSchema
@@ -185,18 +185,18 @@ class _Joining:
         return [(other, column) for other in self._others if (column := other.schema.column(name)) is not None]
 
     def _all_have(self, name: str, form: tuple[object, ...]) -> bool:
-        """Whether the others have an index; one that waits at its CREATE TABLE may be beyond the index's end."""
+        """Whether all others have an index; early shards don't count: they may be past its removal."""
         return all(_has_index(other.schema, name, form) for other in self._others if not other.early)
 
     def conflict(self, why: str, *shown: tuple[str, Column | None]) -> DMError:
-        """The pause for structures that can't be joined, with the definitions that show it."""
+        """The error for structures that can't be joined, with the definitions that show it."""
         texts = [f"{whose} has {'no such column' if one is None else column_text(one)}" for whose, one in shown]
         return DMError(
             "shard-structures-differ", shard=self.shard.name, why=why, structures="; ".join(texts) or "see above"
         )
 
     def _execute(self, text: str, context: SourceContext) -> None:
-        """The target after a statement."""
+        """Apply a statement to the target's structure."""
         try:
             self.target = _interpreted(Piece.of(text, context), self.target, self.databases, lenient=False)
         except OperationRefused as refusal:
@@ -236,7 +236,7 @@ class _Joining:
         return [_rewritten(_definition(piece), default=implicit_default(column) or "")]
 
     def _demand_same(self, column: Column, there: Column) -> None:
-        """Rows of the shard have the target's default in the column, and now get the source's."""
+        """Raise DMError unless the shard's rows, with the target's default there, get the same from the source."""
         shown = ((str(self.shard.name), column), ("the target", there))
         if there.generated is not None or not fits(column, there):
             raise self.conflict("the target's column does not hold all values of the new one", *shown)
@@ -254,7 +254,7 @@ class _Joining:
         return [] if there is None else self._optional(there)
 
     def _optional(self, there: Column) -> list[str]:
-        """A column of the target from here on has a default, since rows come that lack it."""
+        """Give a column of the target a default, since rows without it will come."""
         if not needs_value(there):
             return []
         literal = implicit_default(there)
@@ -268,7 +268,7 @@ class _Joining:
         if there is None:
             raise self.conflict("the target lacks a column", (str(self.shard.name), after), ("the target", None))
         if change.nothing:
-            # Comments are in no structure; said once more the definition does no harm where all agree.
+            # Structures have no comments. If all agree, repeating the definition is harmless.
             again = _is_about(piece, after.name) and same_column(there, after)
             return [piece.text] if again and not self._lacking(after.name) else []
         if change.to_not_null:
@@ -276,7 +276,7 @@ class _Joining:
         if fits(after, there) and (there.nullable or not after.nullable):
             return []
         for other, column in self._holders(after.name):
-            if not (other.early or fits(column, after)):  # its statements are those to come
+            if not (other.early or fits(column, after)):  # an early shard's statements are still to come
                 raise self.conflict(
                     "neither type holds the values of the other", (str(self.shard.name), after), (other.name, column)
                 )
@@ -307,7 +307,7 @@ class _Joining:
         return found
 
     def _partitions(self, piece: Piece, before: TableSchema, after: TableSchema) -> list[str]:
-        """The statement for the partitions that the target lacks; a table without any takes all rows as it is."""
+        """The statement for partitions that the target lacks; a table without partitions takes all rows."""
         added = added_by_values(piece)
         if added is None or not self.target.partitions or before.partitions == after.partitions:
             return []
@@ -317,10 +317,10 @@ class _Joining:
             return [piece.text]
         return [added.statement(lacking)] if lacking else []
 
-    # -- Behind the pieces
+    # -- After the pieces
 
     def narrow(self, own: TableSchema, context: SourceContext) -> Iterable[str]:
-        """What the target need not accept any more, though no piece of this shard says so."""
+        """Statements that narrow the target, beside those of this shard's pieces."""
         head = f"ALTER TABLE {self.shard.name.sql}"
         for name in sorted({*self.kept, *(name for other in self._others for name in other.kept)}):
             there = self.target.column(name)
@@ -342,7 +342,7 @@ class _Joining:
                     yield f"{head} ALTER COLUMN {Ident(there.name).sql} {end}"
 
     def indexes_of_all(self, own: TableSchema) -> Iterable[str]:
-        """Indexes that all others have, and that were not made since the shard that leaves lacks them."""
+        """Indexes that all others have, and that only the leaving shard lacked."""
         for index in own.indexes:
             name, form = index.name.lower(), index_form(index, own)
             lacking = not (_has_index(self.shard, name, form) or _has_index(self.target, name, form))
@@ -352,18 +352,18 @@ class _Joining:
     # -- A new table
 
     def admit(self, created: TableSchema) -> Iterable[str]:
-        """What lets the target take the rows of a new shard; raises DMError where nothing does."""
+        """Statements that let the target take the rows of a new shard; raises DMError if none can."""
         refused = list(untaken(created, self.target))
         for one in refused:
             if one.there is not None:
                 shown = ((str(created.name), one.column), ("the target", one.there))
                 raise self.conflict("the target's table does not take the rows of the new shard", *shown)
-        if refused:  # another source may bring them, whose stream has not come there
+        if refused:  # another source may still bring these columns
             columns = ", ".join(column_text(one.column) for one in refused)
             raise DMError("shard-target-behind", shard=created.name, columns=columns)
         if not finds_rows(created, self.target, self.around.extracted):
             self._demand_all_columns(created)
-        # Other keys may be those that a statement brings which all have to come to: it waits for that.
+        # A DDL that waits for all shards may bring other keys: the new shard waits for that.
         known = (other.schema for other in self._others if not other.early)
         like = map(_keys, (unfilled(self.target, self.around.extracted), *known))
         if created.unique_indexes and _keys(created) not in like:
@@ -372,7 +372,7 @@ class _Joining:
             yield from self._optional(there)
 
     def _demand_all_columns(self, created: TableSchema) -> None:
-        """Rows without a key are looked for by all values: with some missing, those of other shards would match."""
+        """Raise DMError if the shard lacks a column: rows without a key are found by all values, and others match."""
         for there in self.target.columns:
             column = created.column(there.name)
             if there.name.lower() not in self.around.extracted and (column is None or not same_column(column, there)):

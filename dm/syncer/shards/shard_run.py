@@ -49,7 +49,7 @@ from dm.unit import JSON
 
 @dataclass(frozen=True, slots=True)
 class Unresolved:
-    """A group that a held table waits for."""
+    """A group that holds a table back."""
 
     source_id: str
     table: TableName
@@ -61,7 +61,7 @@ class Unresolved:
     optimistic: bool
 
     def to_json(self) -> dict[str, JSON]:
-        """As DM shows it, with what the other sources lack beside."""
+        """As DM shows it, and what the other sources lack."""
         members = self.group.members
         number = next((each.ready for each in members if (each.source_id, each.table) == self._own), 0)
         missing = self.group.missing(number)
@@ -89,7 +89,7 @@ class Unresolved:
 
 
 class ShardRun(Beside):
-    """One reading; `main` is None for main, its claim for a second pass, which has an `end`."""
+    """One reading. For a second pass, `main` is main's claim, and `end` is its end; main has neither."""
 
     def __init__(self, subtask: SubtaskConfig, main: LaneClaim | None = None, end: PassEnd | None = None) -> None:
         super().__init__(subtask)
@@ -98,16 +98,16 @@ class ShardRun(Beside):
         self._end = end
         self._own = self.key
         self.key = self._own if main is None else self._own.second
-        self.optimistic = subtask.shard_mode == "optimistic"  # structures are stored
+        self.optimistic = subtask.shard_mode == "optimistic"  # then structures are stored
         self._groups = ShardGroups(self._own, optimistic=self.optimistic)
         self._structures = ShardStructures(self._own)
         self.held: dict[TableName, HeldTable] = {}
         self.rules: OwnedTables = OwnedTables(subtask)
         self.claim: LaneClaim | None = None
         self.prepared: PreparedTransactions | None = None  # of the unit
-        self.due = False  # of main: a second pass is stored
+        self.due = False  # of main: a second pass is due
         self.place: Position | None = None  # where main waits
-        self.returned = False  # of a second pass: its tables are main's again
+        self.returned = False  # of a second pass: main has its tables back
         self._watch: BesideWatch | None = None
         self._unresolved: tuple[Unresolved, ...] = ()
         self._finish: Callable[[], None] = lambda: None
@@ -120,11 +120,11 @@ class ShardRun(Beside):
 
     @property
     def main_key(self) -> SubtaskKey | None:
-        """Of main, in a second pass."""
+        """Main's key, in a second pass."""
         return self._own if self.second else None
 
     def attend(self, prepared: PreparedTransactions) -> None:
-        """Those of the unit."""
+        """Keep the unit's XA transactions."""
         self.prepared = prepared
 
     def create_tables(self, connection: TargetConnection) -> None:
@@ -132,7 +132,7 @@ class ShardRun(Beside):
         create_shard_tables(connection, self._own)
 
     def begin(self, control: TargetConnection, taken: Takeover) -> bool:
-        """Read what is held; False where main has to wait for a second pass. Raises DMError."""
+        """Read the held tables; False if main has to wait for a second pass. Raises DMError."""
         self.claim = taken.claims[CONTROL]
         if self._main is None:
             with claimed(control, self.claim):
@@ -150,7 +150,7 @@ class ShardRun(Beside):
         return True
 
     def join(self, control: TargetConnection, state: StateFound, origin: Origin, clock: Clock) -> None:
-        """Say which shards the source has, if that is not said, and what they are like; raises DMError."""
+        """Store which shards the source has, unless that is done, and their structures; raises DMError."""
         if self._main is not None:
             if self._end is not None:
                 self._end.settle(origin, state.start)
@@ -164,10 +164,10 @@ class ShardRun(Beside):
         structures: Callable[[TableName], TableSchema | None] = (
             (lambda _: None) if self.optimistic else state.tracker.get
         )
-        # One that the source has now, and that is not stored, may be created or get its name after L.
+        # A table that is at the source but not stored may be created, or renamed, after L.
         there = [each for each in shards if each.table in stored and each.table not in self.held]
         known = [each for each in there if stored[each.table].schema is not None]
-        # A structure that nobody knows would keep the optimistic mode from deciding anything.
+        # In the optimistic mode, an unknown structure would block every decision.
         unknown = [] if self.optimistic else [each for each in there if each not in known and each.table in present]
         self._groups.ensure(control, (shard.target for shard in shards))
         with claimed(control, state.claims[CONTROL]):
@@ -177,7 +177,7 @@ class ShardRun(Beside):
         faults.hit("shard.joined")
 
     def _learn(self, control: TargetConnection, state: StateFound) -> None:
-        """The structures at L: of a source that has just joined, or that a person has set."""
+        """Store the structures at L: the source may have just joined, or a person may have set one."""
         schemas = [
             point.schema
             for table, point in state.checkpoint.tables.items()
@@ -188,7 +188,7 @@ class ShardRun(Beside):
                 self._learned(control, schemas)
 
     def structure_found(self, progress: ProgressWriter, schema: TableSchema) -> None:
-        """It is stored for the others, under the claim of this reading."""
+        """Store it for the others, under the claim of this reading."""
         if self.optimistic:
             progress.beside(lambda connection: self._learned(connection, [schema]))
 
@@ -196,14 +196,14 @@ class ShardRun(Beside):
         self.reading().claimed(connection, lambda one: self._structures.learn(one, schemas))
 
     def others_have(self, progress: ProgressWriter, table: TableName, columns: tuple[str, ...]) -> tuple[str, ...]:
-        """In the pessimistic mode all have the same."""
+        """Ask the stored structures; in the pessimistic mode all shards have the same."""
         if not self.optimistic:
             return ()
         shard = Shard(table, self.rules.route(table))
         return progress.ask(lambda connection: self._structures.others_have(connection, shard, columns))
 
     def reading(self) -> ShardReading:
-        """For the gate."""
+        """This reading, for the gate."""
         structures = self._structures if self.optimistic else NoStructures()
         return ShardReading(self._groups, self.rules, self._main, self.held, self._holding, self._undecided, structures)
 
@@ -215,25 +215,25 @@ class ShardRun(Beside):
         return ShardGate(reading, sides)
 
     def bound(self, found: Position | None) -> Position | None:
-        """What runs may have done beyond the checkpoint: nothing after the end of a pass, which all of its had."""
+        """Every run of a pass ends at the pass's end, so nothing is done after it."""
         return found if found is None or self._end is None else self._end.bound(found)
 
     def _undecided(self, position: Position) -> tuple[str, ...]:
         return () if self.prepared is None else self.prepared.undecided_at(position)
 
     def floor(self, position: Position) -> Position:
-        """From where on the binlog is needed, with this checkpoint."""
+        """The earliest place of the checkpoint and the held tables."""
         return earliest([position, *(each.place for each in list(self.held.values()))])
 
     def _holding(self) -> None:
-        """A table is held from now on."""
+        """Called when a table is held."""
         if self._watch is not None:
             self._watch.wake()
         elif not self.rules.left:
             self._finish()  # the pass has nothing left to do
 
     def waiting(self) -> dict[str, JSON]:
-        """DM's fields of the status: which groups wait, for which statements of which tables."""
+        """DM's fields of the status: the groups that wait, their statements and tables."""
         groups = self._unresolved
         return {
             "unresolvedGroups": [group.to_json() for group in groups],
@@ -267,7 +267,7 @@ class ShardRun(Beside):
         control = state.writer.connection
         if self._main is not None:
             queue = parts.reader.queue
-            self._finish = queue.break_off  # nothing is left to be done up to its end, whatever runs may have done
+            self._finish = queue.break_off  # once no table is left, nothing remains to be done
             if not self.rules.left:
                 self._finish()
             run()
@@ -277,7 +277,7 @@ class ShardRun(Beside):
 
         if self._caught_up(state, parts.progress.stored) and self._going(control, self.held):
             self._begin(control, state.claims[CONTROL], parts.progress.stored)
-            return  # what main would come to may be what the last run has failed at
+            return  # before going on: main's next event may be the one at which the last run failed
 
         def look(connection: TargetConnection) -> bool:
             self._read_waiting(connection)
@@ -296,7 +296,7 @@ class ShardRun(Beside):
             self._begin(control, state.claims[CONTROL], parts.progress.stored)
 
     def _going(self, connection: TargetConnection, held: Mapping[TableName, HeldTable]) -> list[HeldTable]:
-        """The held tables whose group has come to their DDL, or comes to it no more; raises DMError."""
+        """The held tables that can go on: their group has arrived, or never will; raises DMError."""
 
         def standing(table: TableName) -> Standing:
             return self._groups.look(connection, Shard(table, self.rules.route(table)))
@@ -305,7 +305,7 @@ class ShardRun(Beside):
 
     @staticmethod
     def _caught_up(state: StateFound, position: Position) -> bool:
-        """Whether main is past all that any run did: what its lanes had done says nothing about held tables."""
+        """Whether main is past everything that any run did. (Lanes' rows say nothing about held tables.)"""
         done = (state.checkpoint.bound, state.done.keyless, state.ordered.reached, state.ordered.done)
         return all(other is None or position.covers(other) for other in done)
 

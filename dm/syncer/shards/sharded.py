@@ -22,7 +22,7 @@ Make = Callable[[Path, Until | None], SyncUnit]
 
 
 class ShardedSync:
-    """Runs one reading after the other; each is a sync unit of its own, which begins where the last one has stored."""
+    """Runs one reading after the other; each is a sync unit of its own, which begins where the last one ended."""
 
     name: UnitName = "Sync"
 
@@ -43,7 +43,7 @@ class ShardedSync:
         self._unit, self._run = self._reading(None)
 
     def _reading(self, main: ShardRun | None) -> tuple[SyncUnit, ShardRun]:
-        """Main, or the second pass that main waits for."""
+        """Main's reading, or the second pass that main waits for."""
         work, until = self._work_directory, self._until
         if main is None:
             run = ShardRun(self._subtask)
@@ -70,7 +70,7 @@ class ShardedSync:
         self._unit.refresh(timeout)
 
     def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
-        """What the present reading is asked, or the next one where it is just ending; raises DMError."""
+        """Pass the question to the present reading, or to the next one if it is just ending; raises DMError."""
         until = self._clock.monotonic() + ASK_SECONDS
         while True:
             try:
@@ -94,7 +94,7 @@ class ShardedSync:
             if stop.is_set() or not (run.due or run.returned):
                 return
             if run.returned:
-                # Its list of XA transactions says nothing about the next pass, whose tables are others.
+                # Its list of XA transactions is about its own tables; the next pass has others.
                 shutil.rmtree(self._work_directory / "second", ignore_errors=True)
             self._unit, self._run = self._reading(run if run.due else None)
 

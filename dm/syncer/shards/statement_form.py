@@ -1,9 +1,9 @@
-"""When shards' statements count as the same: they are written alike, but for what surely changes nothing.
+"""When shards' statements count as the same: they are written alike, except for what certainly changes nothing.
 
 Case, quotes and comments do not matter, nor do ALGORITHM and LOCK. FIRST and AFTER do not either: rows find their
-columns by name, and the target has the place that the shard which comes last asks for. Some things have two names: a
-type, an index, CREATE INDEX, CHANGE of a column to its own name. And a column may be NULL if nothing is said, unless
-it is a TIMESTAMP: there it depends on the server.
+columns by name, and the target uses the place from the last shard to arrive. Some things have two names: a type, an
+index, CREATE INDEX, CHANGE of a column to its own name. And without NOT NULL a column may be NULL, except a TIMESTAMP:
+there it depends on the server.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dm.mysql.sql.operation import AddColumn, AddIndex, ChangeColumn, ColumnPlac
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.token import Token, TokenKind
 
-# Each is the same word to the lexers of both servers (sql/lex.h), or to their rule for types (sql_yacc.yy). REAL is
-# not here, since it depends on the sql_mode.
+# Synonyms in the lexers of both servers (sql/lex.h), or in their rule for types (sql_yacc.yy). REAL is not here, since
+# it depends on the sql_mode.
 _TYPES: Final = {
     "INT1": "tinyint", "INT2": "smallint", "INT3": "mediumint", "MIDDLEINT": "mediumint", "INT4": "int",
     "INTEGER": "int", "INT8": "bigint", "DEC": "decimal", "NUMERIC": "decimal", "FIXED": "decimal", "FLOAT4": "float",
@@ -39,7 +39,7 @@ def form_of(pieces: Iterable[Piece]) -> str:
 
 
 def _in_one_way(operation: object) -> object:
-    """The operation as it looks in one of the ways to write it."""
+    """The operation in one of its spellings."""
     if isinstance(operation, ChangeColumn) and operation.name == operation.column:
         operation = ModifyColumn(operation.column, operation.definition, operation.place, operation.if_exists)
     if isinstance(operation, AddColumn | ModifyColumn | ChangeColumn):
@@ -79,7 +79,7 @@ def _named(word: Token, text: str) -> Token:
 
 
 def _group_end(tokens: list[Token], start: int) -> int:
-    """Behind the parenthesis that closes the one at `start`."""
+    """The index after the parenthesis that closes the one at `start`."""
     depth = 0
     for at in range(start, len(tokens)):
         depth += (tokens[at].upper == "(") - (tokens[at].upper == ")")
@@ -89,7 +89,7 @@ def _group_end(tokens: list[Token], start: int) -> int:
 
 
 def _index(operation: AddIndex) -> Clause:
-    """As ADD INDEX has it: the kind, INDEX if it is none, the name, the rest."""
+    """In the order of ADD INDEX: the kind, or INDEX; the name; the rest."""
     definition = operation.definition
     tokens, words = definition.tokens, definition.words
     head, rest = tokens[:1], tokens[1:]
@@ -122,12 +122,12 @@ def _fields(value: object) -> Iterator[str]:
 
 
 def _token(token: Token) -> str:
-    """Names in quotes and without are the same, and so are words in either case; literals are as they are."""
+    """Quotes of names and the case of words do not count; literals are compared as they are."""
     return token.text.lower() if token.kind in ("word", "name", "symbol") else repr(token.text)
 
 
 def _without_options(tokens: tuple[Token, ...]) -> tuple[Token, ...]:
-    """Without ALGORITHM and LOCK at the end of CREATE INDEX; ALTER TABLE has them apart from its operations."""
+    """Without ALGORITHM and LOCK at the end of a CREATE INDEX; in ALTER TABLE they are operations of their own."""
     while True:
         size = next((size for size in (2, 3) if _is_option(tokens[-size:], size)), 0)
         if not size:

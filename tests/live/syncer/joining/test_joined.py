@@ -16,7 +16,8 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.joining import Joining, Phase, ask, find_joining, in_transaction, move
+from dm.progress.joining import Joining, Phase, ask, find_joining, move
+from dm.progress.lane_rows import transaction
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.sourcelog.stream.until import UntilPosition
@@ -39,7 +40,8 @@ def moved(
     """The row, moved on as one of the streams would."""
     joining = find_joining(connection, key)
     assert joining is not None
-    assert in_transaction(connection, lambda: move(connection, key, joining, [before], phase, place))
+    with transaction(connection):
+        assert move(connection, key, joining, [before], phase, place)
     found = find_joining(connection, key)
     assert found is not None
     return found
