@@ -1,25 +1,23 @@
-"""A session without its strict modes, for one statement.
+"""One statement without the strict modes: for a row that the source holds and a strict session refuses.
 
-Only the strict modes go. The others may decide what the target computes of the row, such as those that the source's
-server has (`dm.changes.computing`), and the user's are the user's.
+A strict mode refuses more than values that do not fit. The source's session may have had no strict mode. Then the
+source may hold, and the target has to hold:
 
-In our usual mode MySQL takes a mode with the statement (SET_VAR), and so does MariaDB (SET STATEMENT). A TiDB does not
-heed such a hint of a statement that writes, and a MySQL warns of some modes each time that it takes them, where
-warnings are counted. So there the session changes for the statement, and is what it was after it, whatever came of it.
-
-A row that the source holds and a strict session refuses: written without the strict modes, then proved.
-
-A strict mode refuses more than values that do not fit. A source whose session had none may hold, and the target is to
-hold as well:
-
-- A FLOAT(M,D) beyond the largest number of so many digits. A FLOAT(10,0) stores 9999999999 as the nearest FLOAT, which
-  is 10000000000, and that number is out of range (1264).
+- A FLOAT(M,D) beyond the largest number with that many digits. A FLOAT(10,0) stores 9999999999 as the nearest FLOAT,
+  10000000000, and that number is out of range (1264).
 - A generated column whose expression warns: a zero date plus a month, a text cut short. It is NULL or cut, and the
-  columns that it is computed from hold what they held (1292, 1406, 1365).
+  columns from which it is computed keep their values (1292, 1406, 1365).
 
 So the statement is run again without the strict modes, which alone would be lossy. It counts only if the target then
-has exactly one more row that equals the source's in each column, byte by byte (`dm.changes.comparison`), and if nothing
-but such warnings came: a character that a conversion loses (1366) is lost in the comparison as well.
+has exactly one more row that equals the source's in each column, byte by byte (`dm.changes.comparison`), and if there
+were no other warnings: a character that a conversion loses (1366) is lost in the comparison as well.
+
+Only the strict modes are removed. Others may decide what the target computes for the row, such as those of the source's
+server (`dm.changes.computing`), and the user's stay.
+
+In our usual mode MySQL takes a mode with the statement (SET_VAR), and so does MariaDB (SET STATEMENT). TiDB ignores
+such a hint in a statement that writes, and MySQL warns about some modes each time, where warnings are counted. So there
+the session's mode is changed for the statement, and restored after it in any case.
 """
 
 from __future__ import annotations

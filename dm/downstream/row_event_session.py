@@ -1,23 +1,22 @@
-"""Having a session take row events, and what forbids it.
+"""Lets a session take row events (BINLOG), and finds out what forbids it.
 
-BINLOG needs a privilege: REPLICATION_APPLIER in MySQL, BINLOG REPLAY in MariaDB. It begins with a format description,
-once in each session; MySQL takes that as the start of another server's transactions, and goes on with its own only
-when it is told to (error 1782 otherwise).
+BINLOG needs a privilege: REPLICATION_APPLIER in MySQL, BINLOG REPLAY in MariaDB. Each session first sends a format
+description. MySQL takes that for the start of another server's transactions, and returns to its own only when told to
+(error 1782 otherwise).
 
-Some variables make a server apply row events in another way than it applies SQL (all measured on MySQL 9.7 and MariaDB
-10.11):
+Some variables make a server apply row events differently from SQL (all measured on MySQL 9.7 and MariaDB 10.11):
 
-- `slave_exec_mode` IDEMPOTENT of MariaDB, `rbr_exec_mode` of MySQL's session: what is missing, or there already, is
-  passed over. (MySQL's `replica_exec_mode` is for its replicas only.)
+- `slave_exec_mode` IDEMPOTENT of MariaDB, `rbr_exec_mode` of MySQL's session: missing and duplicate rows are ignored.
+  (MySQL's `replica_exec_mode` is for its replicas only.)
 - `slave_type_conversions`: values are made to fit without an error.
-- `slave_skip_errors`, which only a start of the server sets: after a row that fails with one of these errors the rest
-  of its event is passed over, too, and BINLOG is well.
-- `replicate_rewrite_db` of MariaDB: the rows go to another schema. (The other filters of replication, and all of
-  MySQL's, don't concern BINLOG.) A server that has no such variable, before 10.11, may have the option all the same,
-  and no session can see it.
+- `slave_skip_errors`, set only when a server starts: after a row fails with one of these errors, the rest of its event
+  is skipped as well, and BINLOG succeeds.
+- `replicate_rewrite_db` of MariaDB: the rows go to another schema. (The other replication filters, and all of MySQL's,
+  do not apply to BINLOG.) A server without this variable, before 10.11, may still have the option, and no session can
+  see it.
 
-Of two events in one statement MariaDB takes the second's time from the first's (`THD::set_time`), and the session's
-time stands still from then on: near 1970, as the events here have none. So `TargetConnection` sets it going before the
+If a statement has two events, MariaDB takes the second's time from the first's (`THD::set_time`), and the session's
+time stands still from then on: near 1970, as the events here have none. So `TargetConnection` restarts it before the
 next statement. With `secure_timestamp` beyond SUPER neither happens, and a session may not set its time.
 """
 
@@ -64,7 +63,7 @@ class Variables:
 
 
 def take_row_events(connection: TargetConnection, variables: Variables) -> str:
-    """Have the session take row events from now on; gives why it does not, empty where it does."""
+    """Have the session take row events from now on; returns why it can't, empty if it can."""
     if not connection.dialect.takes_row_events:
         return connection.dialect.no_row_events
     try:

@@ -1,14 +1,14 @@
-"""A bag's change carried out inside the open transaction: one reading of the table for a list of rows.
+"""Applies a table's changes inside the open transaction with one reading of the table for a list of rows.
 
-The target hashes the images (no table is read), then removes every row with one of these hashes and says which it
-removed: DELETE .. RETURNING, the only statement that reads the table. If of some row there were fewer than the changes
-take, one of them finds none, and it is for the changes one by one to say which. What was removed beyond that comes
-back, with what the changes put in. All of it is inside the transaction of the lane's row.
+The target hashes the images (no table is read), then deletes every row with one of these hashes and returns them:
+DELETE .. RETURNING, the only statement that reads the table. If fewer rows of an image are found than the changes
+remove, the changes are applied one by one, to tell which one fails. Rows deleted in excess are inserted again, with the
+new rows. All of it is inside the transaction of the lane's row.
 
-The rows are removed and written anew, so the table must have no more columns than the source fills. Each text is made
-for the type that its column had: a DECIMAL that has more digits by now would lose them, and two rows become one. The
-plan knows the table, but somebody may have altered it since, another source of a merged table for one. So the structure
-is read again after the DELETE, whose lock keeps the table as it is, and each column must be what it was.
+The rows are deleted and inserted again, so the table must have no more columns than the source fills. Each text is made
+for its column's type: a DECIMAL that has got more digits since would lose them, and two rows would become equal. The
+plan knows the table, but another session may have altered it since, for example another source of a merged table. So
+the structure is read again after the DELETE, whose lock keeps the table unchanged, and each column must be as planned.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _AS_A_LIST: Final = b"SET STATEMENT in_predicate_conversion_threshold=0 FOR "
 
 
 class Lacking(Exception):
-    """The target lacks a row that is looked for: the changes one by one tell which."""
+    """The target lacks a row; applying the changes one by one tells which."""
 
     why: Final = "the target lacks a row that is looked for"
 
 
 class NotByHash(Exception):
-    """The rows of this table have to be found otherwise."""
+    """Rows of this table can't be found by their hash."""
 
     def __init__(self, why: str) -> None:
         super().__init__(why)
@@ -70,7 +70,7 @@ def carry_out(connection: TargetConnection, bag: BagChange) -> int:
 
 
 def _listed_at_most(connection: TargetConnection, wanted: int) -> int:
-    """How many hashes one DELETE looks for: each further one reads the table again."""
+    """How many hashes one DELETE contains: each further DELETE reads the table again."""
     most = min(connection.data_bytes // 2, _LIST_BYTES) // _HASH_BYTES
     if most < min(wanted, LEAST):
         raise NotByHash("the target takes no list of so many hashes")

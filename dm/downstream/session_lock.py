@@ -1,23 +1,21 @@
-"""Locks with a name that a session holds until it ends, and who holds them.
+"""Named locks that a session holds until it ends, and their holders; DDL that a TiDB still executes.
 
-MySQL and MariaDB have them (GET_LOCK). TiDB has the functions, but they are no locks to rely on: a lock is a row that a
-transaction of the server's own has inserted, which the server gives up after an hour (`max-txn-ttl`), and
-IS_USED_LOCK does not tell whose it is. There a session says what it holds by its alias (`tidb_session_alias`, since
-7.4), which the list of sessions shows until the session has ended. Two that take a name at once both see the other, and
-neither has it. A session has one alias; one that has a name already and takes another only makes sure that nobody else
-holds it.
+MySQL and MariaDB have such locks (GET_LOCK). TiDB has the functions, but not reliable locks: a lock is a row inserted
+by a transaction of the server's own, which the server gives up after an hour (`max-txn-ttl`), and IS_USED_LOCK does not
+tell the holder. There a session shows what it holds in its alias (`tidb_session_alias`, since 7.4), which the list of
+sessions has until the session has ended. If two sessions take a name at the same time, each sees the other, and neither
+gets it. A session has one alias. A session that already has a name and takes another only makes sure that no other
+session holds that name.
 
 A TiDB asks each server of its cluster, itself included, through the status ports (`status-port`, closed with
-`report-status = false`). If one does not answer, there is a warning after 40 s, and the list lacks its sessions. Such a
-list proves nothing. So the list is asked for with a limit, and one with a warning is an error. The limit itself is two
-clocks: of the question to each server, whose end is a warning, and of the statement, whose end is an error (3024).
-Whichever is first, and whatever else says that parts of the cluster do not answer, it is the same to those who asked.
+`report-status = false`). If a server does not answer, there is a warning after 40 s, and the list lacks its sessions.
+Such a list proves nothing. So the query has a time limit, and a warning is an error. The limit has two clocks: that of
+the query to each server, whose end is a warning, and that of the statement, whose end is an error (3024). Either way,
+and for any other sign that parts of the cluster do not answer, the caller gets the same error.
 
-DDL statements that a TiDB still executes, though the session that sent them may be gone.
-
-TiDB stores a DDL statement as a job, and whichever of its servers owns the queue executes it. A server that is killed
-or shut down ends its sessions and not their jobs: they go on elsewhere, or after its start. So the end of the session
-that ran a piece does not say, there, that the structure is what it will be.
+TiDB stores a DDL statement as a job, and the server that owns the queue executes it. If a server is killed or shut
+down, its sessions end but its jobs do not: they continue elsewhere, or after its start. So on TiDB, the end of the
+session that ran a piece does not mean that the structure is final.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ _UNANSWERED: Final = ("transaction-aborted", "target-unavailable")  # the questi
 
 
 def take(connection: TargetConnection, name: str, seconds: int = 0) -> bool:
-    """Hold the name if nobody else does; waits so long for it."""
+    """Take the name unless another session holds it; waits at most this long."""
     if connection.dialect.locks_by_name:
         return bool(connection.query("SELECT GET_LOCK(%s, %s)", (name, seconds))[0][0] == 1)
     held = _alias(connection)
@@ -51,7 +49,7 @@ def take(connection: TargetConnection, name: str, seconds: int = 0) -> bool:
 
 
 def release(connection: TargetConnection, name: str) -> None:
-    """Hold the name no longer."""
+    """Release the name."""
     if connection.dialect.locks_by_name:
         connection.query("SELECT RELEASE_LOCK(%s)", (name,))
     elif _alias(connection) == name:
@@ -70,7 +68,7 @@ def holders(connection: TargetConnection, names: Sequence[str]) -> frozenset[int
 
 
 def runs_statement(connection: TargetConnection, session: int) -> bool:
-    """Whether a session of the target executes something at the moment."""
+    """Whether a session of the target is executing a statement."""
     if not connection.dialect.locks_by_name:  # whose SHOW PROCESSLIST tells of one server of several
         commands = _of_cluster(connection, "command", "id = %s", (session,))
         return any(str(command) == "Query" for (command,) in commands)
@@ -79,7 +77,7 @@ def runs_statement(connection: TargetConnection, session: int) -> bool:
 
 
 def asked(connection: TargetConnection) -> str:
-    """What a run that looks for the sessions of earlier ones may wait for; empty where one server knows all of them."""
+    """What a run waits for while it looks for earlier sessions; empty if one server knows all of them."""
     if connection.dialect.locks_by_name:
         return ""
     return (
@@ -89,7 +87,7 @@ def asked(connection: TargetConnection) -> str:
 
 
 def demand_all_seen(connection: TargetConnection) -> None:
-    """Raise DMError where a TiDB does not tell the sessions of all servers of its cluster."""
+    """Raise DMError if a TiDB does not show the sessions of all servers of its cluster."""
     if not connection.dialect.locks_by_name:
         _of_cluster(connection, "id", "id = 0", ())
 

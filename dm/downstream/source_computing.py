@@ -1,12 +1,12 @@
-"""The source's settings in the target's words: its time zone above all.
+"""The source's settings for sessions of the target: above all, its time zone.
 
-Two servers may call one zone by two names, and by one name (SYSTEM, EST) two zones. So a name counts if its offsets at
-the target are those of the source's zone: the source's own name, the task's `timezone`, the target's global zone, or
-the system's. A zone without changes needs no name.
+Two servers may have two names for one zone, and one name (SYSTEM, EST) for two zones. So a name is used only if its
+offsets at the target are those of the source's zone. The candidates are the source's own name, the task's `timezone`,
+the target's global zone, and the system's. A zone without changes needs no name.
 
 A source's applications may set a zone in all their sessions (frameworks do, to +00:00), while its server has another.
-Nothing at the source tells, so `application-time-zone` of the task file says it, in place of the server's zone. What
-is computed in it is compared with what the source has stored, as without it.
+Nothing at the source shows that, so `application-time-zone` of the task file replaces the server's zone. Values
+computed with it are compared with what the source has stored, as without it.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _literal(text: str) -> str:
 
 
 def _zone(target: TargetConnection, source: SourceSettings, timezone: str) -> str:
-    """The zone's name at the target; empty where it has none."""
+    """The zone's name at the target; empty if it has none."""
     if source.offsets == UTC:
         return "+00:00"
     if len(source.offsets) == 1:
@@ -79,7 +79,7 @@ def with_settings(target: Endpoint, source: SourceSettings) -> Endpoint:
     return target.model_copy(update={"session": session, "expression_values": values})
 
 
-# One session at the target, as the table of the moment needs it (`dm.changes.computing`).
+# A session of the target with the settings that the current table needs (`dm.changes.computing`).
 
 
 class TableSession:
@@ -90,9 +90,9 @@ class TableSession:
         self.now = PLAIN
 
     def take(self, settings: TableSettings) -> None:
-        """From here on the session has these."""
+        """Give the session these settings."""
         if settings != self.now:
-            # Before: where it fails, or the answer is lost, nobody knows what the session has.
+            # First: if the statement fails, or its answer is lost, the session's settings are unknown.
             own, self.now = self._own(), settings
             zone, mode = settings.zone or own["time_zone"], settings.mode(own["sql_mode"])
             self._connection.set({"time_zone": zone, "sql_mode": mode})

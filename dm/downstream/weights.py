@@ -1,7 +1,7 @@
-"""The target's opinion on texts: what `dm.changes.collation` asks, answered by a session of its own and remembered.
+"""The target's answers to the questions of `dm.changes.collation`, from a session of its own, and remembered.
 
-A TiDB weighs a text without the spaces at its end, and one of spaces only not at all, so that nothing could be proven
-of its collations. There a text is weighed with a letter after it, whose own weight is taken off again.
+TiDB's weights ignore trailing spaces, and a text of spaces has none, so nothing could be proved about its collations.
+There a letter is appended to each text, and its weight is removed again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Tables that are loaded beside a running stream, and join it: who has them at each step, and what a crash finds.
+"""Tables that are loaded beside a running stream and join it: their owner at each step, and what a crash leaves.
 
 Problem: a table's rows are to be loaded (again) while the task follows its source. No row of it may be lost or applied
 twice, the task's other tables may not wait for the load, and any process may die anywhere.
@@ -8,7 +8,7 @@ the task (`SubtaskKey.share`), in mode `all`, with its own progress tables, lane
 `load_parts.py` hold for it as they stand. At every moment each table belongs to one stream, and no target table gets
 rows of both. One row per source stores the phase:
 
-    asked      a person asked for it. The tables are main's; tables to be added are nobody's.
+    asked      a person asked for it. The tables are main's; tables to be added have no stream.
     out        main has given up the tables at a place P: it applied everything up to P and nothing after. P and the
                tables' structures are stored as the share's checkpoint.
     undo       a person cancelled the reload: the share begins at P with the rows that are there. No load.

@@ -1,16 +1,16 @@
 """The record of a replay: which parts of a backlog's net changes are in the target.
 
-Problem: many sessions at a time bring keyed tables from the checkpoint L to a fixed place E, not in the source's order.
-Each part is to count once, a session of a dead or frozen process must not write into what another run does, and a
-person may resume the task at any moment instead.
+Problem: many sessions bring keyed tables from the checkpoint L to a fixed place E, not in the source's order. Each part
+must count once, a session of a dead or frozen process must not disturb another run, and at any moment a person may
+resume the task instead.
 
-Two jobs apply it. *Removals* delete rows by their keys, *writes* put and change rows. Both are cut into parts.
+Two jobs apply it: *removals* delete rows by their keys, *writes* insert and change rows. Both are cut into parts.
 
 R1  Before the first part commits, one transaction under the control lane's claim stores the plan and makes E (joined
     with the old bound) the bound B. So I3 holds: nothing beyond B is committed. Whatever becomes of the replay, a
-    syncer that begins at L repeats everything up to E in safe mode. Each row that the replay may have touched is
-    touched there too, so it ends with its last image (I4). The record of what the last run did not do (I10) goes with
-    that transaction: it may be done from now on.
+    syncer that begins at L repeats everything up to E in safe mode. That touches each row that the replay may have
+    touched, so it ends with its last image (I4). The same transaction deletes the record of what the last run did not
+    do (I10): from now on it may be done.
 R2  A session that applies parts holds the lock of a lane (`replay-NN`), and each of its transactions first updates that
     lane's row, as I1 asks. So the next run, a replay or a syncer, ends it like any other session of an older run.
 R3  The last act of a part's transaction is to insert the part's row. A second transaction of the part fails at its
@@ -19,10 +19,10 @@ R4  Writes begin when all removals have committed.
 R5  At the end one transaction under the control lane's claim moves L to E and deletes the record, and the lanes' rows
     with it. Where tables were left to the syncer, L stays, and each replayed table gets the point E instead.
 
-A replay that finds the plan of the last run goes on with it: the same cuts give the same parts, and a part that is done
-with another number of changes shows that they were not the same. It may do so only where nobody has had the lanes
-meanwhile: the epoch that the plan was stored with tells. Otherwise it begins anew at L; then each key that the stretch
-touches is deleted first, whether its row was there at L or not.
+A replay that finds the plan of the last run continues it: the same cuts give the same parts. (If a part is done with
+another number of changes, they were not the same.) It may do so only if no other run has had the lanes meanwhile, which
+the plan's epoch tells. Otherwise it begins anew at L; then it first deletes each key in the stretch, whether its row
+existed at L or not.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ class SyncUnit:
             raise self._replaced(self._failure) or self._failure
 
     def _replaced(self, failure: BaseException) -> DMError | None:
-        """The error that is behind a lost connection: `fenced` if another run has taken over; None to keep the failure.
+        """The cause of a lost connection: `fenced` if another run has taken over; None to keep the failure.
 
         To this run, its end by another one looks like a lost connection, which is retried: two daemons with the same
         task would end each other's runs for ever. So the ended run pauses until a person decides.

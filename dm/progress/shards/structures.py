@@ -97,13 +97,13 @@ class ShardStructures:
         )
         columns, others = {name.lower() for name in there}, list[SurveyedShard]()
         mine, passed, waits = frozenset[str](), executed, False
-        for source_id, s_schema, s_table, behind, ready, structure, after, kept, early, waited_for in rows:
+        for source_id, s_schema, s_table, number, ready, structure, after, kept, early, waited_for in rows:
             name = TableName(str(s_schema), str(s_table))
             # An executed DDL that all had to arrive at counts for this shard, too, unless the shard was waived.
-            text = after if int(behind) < min(executed, int(ready)) else structure
+            text = after if int(number) < min(executed, int(ready)) else structure
             still = self._still_kept(connection, str(source_id), name, _names(kept), columns)
             if (str(source_id), name) == (self.key.source_id, shard.table):
-                mine, passed, waits = still, int(behind), int(ready) > int(behind)
+                mine, passed, waits = still, int(number), int(ready) > int(number)
             else:
                 schema = schema_from_json(str(text)) if text else None
                 waits_early = int(early) == WITH_THE_HELD or (int(early) == EARLY and bool(waited_for))

@@ -1,26 +1,24 @@
-"""Online DDL: what gh-ost and pt-online-schema-change did to a copy of a table, done to the table itself.
+"""Online DDL: what gh-ost and pt-online-schema-change did to a copy of a table is done to the table itself.
 
-Such a tool makes a ghost table, alters it, copies the rows and lets triggers or its own sessions follow, and then
-renames: the real table to a trash name, the ghost to the real one's. At the target none of that is needed. Rows and
-statements of ghost and trash tables are left out; the statements on a ghost are kept (`dm.progress.online`) and
-are executed on the real table where the source renames. The rows are right without the copy: every change to the real
-table was in the binlog under its own name, and at the RENAME the ghost has the same rows.
+Such a tool creates a ghost table, alters it, copies the rows, lets triggers or its own sessions follow, and then
+renames: the real table to a trash name, the ghost to the real name. The target needs none of that. Rows and statements
+of ghost and trash tables are left out. The statements on a ghost are kept (`dm.progress.online`), and executed on the
+real table when the source renames. The rows are right without the copy: every change of the real table was in the
+binlog under its own name, and at the RENAME the ghost has the same rows.
 
-That holds under conditions, and what can't be seen to hold pauses: all statements on the ghost must have been read,
-from its CREATE TABLE on; they must make the real table what the ghost is, which is proved on the structures that are
-tracked (`dm.syncer.ddl.barrier`; the ghost is tracked like any table, so the rows after the RENAME are read right in
-any case); and they must give the table's rows the values that the copy has (`dm.syncer.ddl.online_ddl`). A real
-table that got a trash name is still at the target, so until a ghost takes its place nothing else may.
-
-DM's rules for all combinations of names, and its codes, are in `_pair`.
-
-Where the statements of an online DDL tell that the copy holds other values than the table altered in place.
+That holds under conditions, and if they are not certain, the task pauses. All statements on the ghost must have been
+read, from its CREATE TABLE on. They must make the real table equal to the ghost, which is proved with the tracked
+structures (`prove` in `barrier.py`; the ghost is tracked like any table, so the rows after the RENAME are read right in
+any case). And they must give the table's rows the values of the copy. A real table that got a trash name is still at
+the target, so until a ghost replaces it, no other table may get its name.
 
 A tool copies, row by row, the columns that table and copy both have, by their names. Altered in place, the table keeps
-what its own columns hold. That is the same but for what is told here: a column that is dropped and added again keeps
-its values in a copy only; under a new name it may keep them (gh-ost's `--approve-renamed-columns`) or may not
-(`--skip-renamed-columns`), and no statement says which. What depends on the rows that there are is checked before a
-piece is executed (`dm.syncer.ddl.checks`).
+its columns' values. The result is the same, with two exceptions (`copied_otherwise`). A column that is dropped and
+added again keeps its values only in a copy. A renamed column may keep them (gh-ost's `--approve-renamed-columns`) or
+not (`--skip-renamed-columns`), and no statement tells which. What depends on the present rows is checked before a piece
+is executed (`checks.py`).
+
+DM's rules for all combinations of names, and its codes, are in `_pair`.
 """
 
 from __future__ import annotations
@@ -79,7 +77,7 @@ class OnlineDdl:
     # -- Pieces on real tables
 
     def guard(self, piece: Piece) -> None:
-        """Raise DMError for the end of a table that its ghost may be about to replace."""
+        """Raise DMError for a DROP of a table that its ghost may be about to replace."""
         operation = piece.operation
         if not isinstance(operation, DropTable):
             return
@@ -88,7 +86,7 @@ class OnlineDdl:
                 raise DMError("online-ddl-real-dropped", real=operation.table, ghost=ghost, statement=piece.text)
 
     def passed(self, piece: Piece) -> None:
-        """Forget what ends with a piece on real tables."""
+        """Remove the records that end with a piece on real tables."""
         operation, new = piece.operation, piece.made
         for name, record in list(self._draft.items()):
             of_schema = isinstance(operation, DropDatabase) and name.schema == operation.name.schema
@@ -96,14 +94,14 @@ class OnlineDdl:
                 del self._draft[name]
 
     def moved_away(self, piece: Piece) -> MovedAway | None:
-        """The table that had a name before which the piece gives to another, and is still at the target."""
+        """The table that is still at the target under a name which the piece gives to another table."""
         moved = {record.moved: name for name, record in self._records.items() if record.moved is not None}
         return next((MovedAway(table, moved[table]) for table in piece.made if table in moved), None)
 
     # -- Pieces on ghost and trash tables
 
     def dismiss(self, piece: Piece) -> None:
-        """Follow a piece that a person leaves out or replaces: what it ends is not remembered, nor what it begins."""
+        """Follow a piece that a person skips or replaces: remove the records of tables that it ends or begins."""
         for pair in piece.renames:
             for name in pair:
                 self._forget(name)
@@ -111,9 +109,9 @@ class OnlineDdl:
             self._forget(piece.operation.table)
 
     def steps(self, piece: Piece, query: Query, steps_of: StepsOf, dumped_after: frozenset[TableName]) -> list[Step]:
-        """What a piece comes to; raises DMError.
+        """The steps of a piece; raises DMError.
 
-        `steps_of` gives the steps of a piece on a real table; `dumped_after`: real tables that the dump read after it.
+        `steps_of` returns the steps of a piece on a real table; `dumped_after`: real tables that the dump read later.
         """
         operation = piece.operation
         if piece.renames:
@@ -134,7 +132,7 @@ class OnlineDdl:
         known = self._draft.get(ghost)
         if isinstance(operation, CreateTable):
             if operation.if_not_exists:
-                # Whether there was one already, the statement does not say; what was seen from its start is known.
+                # The statement does not tell whether the ghost existed; one that was read from its start is known.
                 return [] if known is not None else [Forget(piece)]
             self._draft[ghost] = OnlineRecord()
             return [Forget(piece) if ahead else TrackOnly(piece, "if possible")]
@@ -163,14 +161,14 @@ class OnlineDdl:
         for old, new in pairs:
             steps += self._pair(old, new, piece, steps_of, dumped_after)
             if self._kinds((old, new)) == ("ghost", "real") and self._structures.get(old) is None:
-                kept.add(new)  # what is known of it follows the statements that are executed on it
+                kept.add(new)  # its structure follows the statements executed on it
         return [*steps, TrackOnly(piece, "if possible", frozenset(kept))]
 
     def _kinds(self, pair: tuple[TableName, TableName]) -> tuple[str, str]:
         return self._tables.kind(pair[0]), self._tables.kind(pair[1])
 
     def _check_rules(self, piece: Piece, pairs: Sequence[tuple[TableName, TableName]]) -> None:
-        """RENAME t TO x, y TO t is a tool's: then x is trash and y a ghost, or the rules do not fit the tool."""
+        """RENAME t TO x, y TO t is a tool's: x must be trash and y a ghost, or the rules do not fit the tool."""
         if len(pairs) != 2 or pairs[0][0] != pairs[1][1]:
             return
         (_, aside), (successor, _) = pairs
@@ -238,13 +236,13 @@ _LITERALS = ("string", "number", "literal")
 
 
 def copied_otherwise(pieces: Sequence[Piece], before: TableSchema | None) -> str:
-    """Why the copy may hold other values than the table with these statements; empty where they tell nothing."""
+    """Why the copy may hold other values than the table altered in place; empty if it does not."""
     filled = next((column for piece in pieces if (column := _filled_by_row(piece))), None)
     if filled is not None:
         return f"each row of the copy has a value of its own in the new column {filled}"
     columns = _Columns(before)
     for piece in pieces:
-        # A server drops columns before it does anything else.
+        # A server drops columns first.
         for operation in sorted(piece.operations, key=lambda one: not isinstance(one, DropColumn)):
             why = columns.follow(operation)
             if why:
@@ -253,7 +251,7 @@ def copied_otherwise(pieces: Sequence[Piece], before: TableSchema | None) -> str
 
 
 class _Columns:
-    """Which of a copy's columns are new, and which of the table's it has lost, while its statements go by."""
+    """A copy's new and dropped columns, while its statements are followed."""
 
     def __init__(self, before: TableSchema | None) -> None:
         self._before = before
@@ -261,7 +259,7 @@ class _Columns:
         self._gone: set[str] = set()
 
     def follow(self, operation: Operation) -> str:
-        """Why the copy holds other values from here on; empty where it does not."""
+        """Why the copy holds other values after the operation; empty if it does not."""
         if isinstance(operation, DropColumn):
             self._drop(operation)
         elif isinstance(operation, AddColumn):
@@ -315,7 +313,7 @@ def _generated(definition: Clause) -> bool:
 
 
 def _filled_by_row(piece: Piece) -> str | None:
-    """A column that the piece adds and the server fills with other values in a copy than in the table itself."""
+    """A column that the piece adds and that the server fills differently in a copy and in place."""
     for operation in piece.operations:
         if isinstance(operation, AddColumn) and _varies(operation.definition, piece.context):
             return operation.column

@@ -1,13 +1,13 @@
-"""The one target session that executes DDL, in the state the source's session had.
+"""The one target session that executes DDL, in the state of the source's session.
 
-A statement's meaning depends on its session: sql_mode decides how it is read and which defaults are legal, timestamp
-and time zone decide what CURRENT_TIMESTAMP and the default of a TIMESTAMP column become, collations what a literal and
-a schema that names none have, the language what DAYNAME gives to a new column. All of it is in the query event (MySQL:
-Query_log_event's status variables) and is set here, each time all of it, so that nothing of the statement before stays.
+A statement's meaning depends on its session: sql_mode decides how it is read and which defaults are legal; timestamp
+and time zone decide CURRENT_TIMESTAMP and the default of a TIMESTAMP column; collations, those of literals and of a
+schema that names none; the language, what DAYNAME returns for a new column. All of it is in the query event (MySQL:
+Query_log_event's status variables). All of it is set for each statement, so that nothing of the last one remains.
 
-The strict modes only say whether a statement is allowed, and are off: the source has run it. The other modes decide
-what becomes of rows that it converts: zeros that AUTO_INCREMENT numbers anew, dates that there are not. Foreign keys
-are checked where the source checked them, but for a statement that the target refuses for them.
+The strict modes only decide whether a statement is allowed, and are off: the source has executed it. The other modes
+decide how rows are converted: zeros that AUTO_INCREMENT numbers, impossible dates. Foreign keys are checked if the
+source checked them, except for a statement that the target refuses because of them.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ LOCK_TRIES = 10
 LOCK_RETRY_SECONDS = 1.0
 _JOB_SECONDS: Final = 0.2
 
-# Modes that change what a definition means or a conversion gives; what quotes and backslashes mean is resolved in the
-# text already.
+# Modes that change a definition's meaning or a conversion. Quotes and backslashes are resolved in the text already.
 _MODES: Final = {
     1 << 0: "REAL_AS_FLOAT",
     1 << 1: "PIPES_AS_CONCAT",
@@ -85,19 +84,19 @@ class DdlSession:
         self._connection = connection
         self._announce: Callable[[TargetConnection], None] | None = announce  # before the first statement
         self._facts = facts  # of the source
-        self._pause = pause  # waits that many seconds; True when the run is told to stop
+        self._pause = pause  # waits this many seconds; True if the run has to stop
         found = connection.query(
             "SELECT @@collation_connection, @@collation_server, @@system_time_zone, @@explicit_defaults_for_timestamp"
         )[0]
         self._collation_connection, self._collation_server, self._system_zone = map(str, found[:3])
         self._explicit_timestamps = str(found[3])
         self._names = {} if connection.dialect.takes_collation_numbers else _collation_names(connection)
-        self._old_mode: str | None = None  # where there is one that decides what utf8 means
+        self._old_mode: str | None = None  # if the server's decides what utf8 means
         if connection.dialect.chooses_utf8:
             self._old_mode = str(connection.query("SELECT @@old_mode")[0][0])
-        self._has: dict[str, object] = {}  # what was set, and not by whom else
+        self._has: dict[str, object] = {}  # the variables set so far
         self._turn: TableName | None = None
-        self._collations: dict[int, str] = {}  # the names by number, where sessions have character_set_collations
+        self._collations: dict[int, str] = {}  # names by number, if sessions have character_set_collations
         if both_choose_collations(facts.flavor, connection.flavor, connection.version):
             rows = connection.query(
                 "SELECT id, full_collation_name FROM information_schema.collation_character_set_applicability"
@@ -133,33 +132,33 @@ class DdlSession:
         except DMError as error:
             if not error.cause.startswith(_FOREIGN_KEY_ERRORS):
                 raise
-            # The other table may not be migrated, or be in use by somebody else at the target.
+            # The other table may not be migrated, or the target may use it for something else.
             self._set({"foreign_key_checks": 0})
             self._run(statement)
         finally:
             if self._connection.alive and not _reads_ours(self._has["collation_connection"]):
-                # Under a collation of UCS-2 even the literals of the next SET would be read otherwise.
+                # With a collation of UCS-2, even the literals of the next SET would be misread.
                 self._connection.execute(f"SET SESSION collation_connection = {self._collation_connection}")
                 self._has["collation_connection"] = self._collation_connection
 
     def pause(self, seconds: float) -> bool:
-        """Wait so long; True where the unit is to stop."""
+        """Wait this long; True if the unit has to stop."""
         return self._pause(seconds)
 
     def await_end_of(self, statement: str) -> None:
-        """Wait until the target does not execute this statement of an earlier run any more; raises Stopped."""
+        """Wait until the target no longer executes this statement of an earlier run; raises Stopped."""
         while session_lock.executes(self._connection, statement):
             if self._pause(_JOB_SECONDS):
                 raise Stopped
 
     def take_turn(self, table: TableName) -> None:
-        """From now on no other subtask looks at this table of the target or alters it; the turn before ends.
+        """Take the turn: no other subtask looks at this table of the target or alters it. Ends the turn before.
 
-        Waits until those that came before are done, which takes as long as their statement; raises Stopped.
+        Waits for the subtasks that came first, as long as their statements take; raises Stopped.
         """
         if table == self._turn:
             return
-        # One turn at a time: whoever waited with another one in hand could wait for ever.
+        # One turn at a time: two sessions that wait while holding another turn could wait for ever.
         before, self._turn = self._turn, None
         asked, values = "SELECT GET_LOCK(%s, 1)", [_lock_name(table)]
         if before is not None:
@@ -173,7 +172,7 @@ class DdlSession:
     def has_turn(self, connection: TargetConnection) -> bool:
         """Whether this session still has the turn that it took, as another session sees it.
 
-        A TiDB tells others only that a lock is used (by 1, or 0); whose it is, its holder knows.
+        TiDB tells other sessions only that a lock is used (1 or 0); only the holder sees that it is its own.
         """
         if self._turn is None:
             return False
@@ -184,7 +183,7 @@ class DdlSession:
         return found is not None and int(found) == self.connection_id
 
     def end_turn(self) -> None:
-        """Let others come to the table that has the turn, if there is one; something else follows than a statement."""
+        """End the turn, if this session has one."""
         if self._turn is not None:
             if self._connection.alive:
                 self._connection.query("SELECT RELEASE_LOCK(%s)", (_lock_name(self._turn),))
@@ -196,12 +195,12 @@ class DdlSession:
                 self._connection.execute(statement.encode())
                 return
             except DMError as error:
-                # No lock was to be had and nothing was executed: DDL is atomic (MySQL 8.0, MariaDB 10.6).
+                # The lock was not available, and nothing was executed: DDL is atomic (MySQL 8.0, MariaDB 10.6).
                 if error.name != "transaction-aborted" or left == 0 or self._pause(LOCK_RETRY_SECONDS):
                     raise
 
     def _demand_utf8(self, statement: str, query: Query) -> None:
-        """What stands after an introducer is bytes of the client's character set; here the client's is UTF-8."""
+        """Raise DMError for a literal with an introducer: its bytes are the client's, and our client speaks UTF-8."""
         charset = None if query.charset is None else charset_of(query.charset[0])
         if charset in (None, "utf8mb3", "utf8mb4"):
             return
@@ -211,7 +210,7 @@ class DdlSession:
                 raise DMError("ddl-not-understood", statement=statement, why=why)
 
     def _refuse_utf8(self, statement: str) -> None:
-        """Here utf8 means utf8mb3, whatever it means at the source."""
+        """Raise DMError for utf8, which means utf8mb3 here, and something else at the source."""
         for token in tokenize(statement, self.context):
             if token.text.lower() in ("utf8", "_utf8") or token.text.lower().startswith("utf8_"):
                 why = f"{token.text} means utf8mb4 at the source (old_mode) and utf8mb3 at the target"
@@ -242,7 +241,7 @@ class DdlSession:
                     raise DMError("ddl-values-differ", what=what, statement=statement)
 
     def _set(self, values: Mapping[str, object]) -> None:
-        """Give the session's variables these values where it has other ones."""
+        """Set the session's variables that have other values."""
         changed = {name: value for name, value in values.items() if name not in self._has or self._has[name] != value}
         if changed:
             # A number of seconds and a collation's number are no strings to the server.
@@ -251,7 +250,7 @@ class DdlSession:
             self._has |= changed
 
     def _settings(self, statement: str, query: Query) -> dict[str, object]:
-        """All that the statement needs, by the names of the session's variables."""
+        """The session's variables for a statement."""
         bits, flavor = query.sql_mode or 0, self._connection.flavor
         modes = [mode for bit, mode in _MODES.items() if bits & bit]
         if same_server(flavor, self._facts.flavor):
@@ -268,7 +267,7 @@ class DdlSession:
             "lc_time_names": query.session.lc_time_names or 0,  # both servers number the languages alike
             "collation_connection": self._collation_connection,
             "collation_server": self._collation_server,
-            # InnoDB makes another constraint out of the same words without checks (NO ACTION for RESTRICT).
+            # Without checks, InnoDB makes another constraint of the same text (NO ACTION instead of RESTRICT).
             "foreign_key_checks": int(not (query.session.flags2 or 0) & _NO_FOREIGN_KEY_CHECKS),
         }
         if query.charset is not None:
@@ -279,7 +278,7 @@ class DdlSession:
         explicit = explicit_defaults_for_timestamp(self._facts, query)
         differs = explicit is not None and self._explicit_timestamps != str(int(explicit))
         if explicit is not None and differs and told_by_session(self.context):
-            # Only where it differs, since it may take a privilege.
+            # Only if it differs, since it may need a privilege.
             self._explicit_timestamps = str(int(explicit))
             values["explicit_defaults_for_timestamp"] = int(explicit)
         if not self._connection.dialect.takes_collation_numbers:
@@ -301,7 +300,7 @@ class DdlSession:
         return [there.fraction_mode] if there.has_fraction_mode and not bits & self._facts.dialect.fraction_bit else []
 
     def _charset_collations(self, statement: str, query: Query) -> str:
-        """What the source's session had; a source that does not say has not asked, or is too old to have other ones."""
+        """The source session's; an event without them had none, or is of an older server."""
         found = []
         for owner, number in query.session.charset_collations or ():
             charset, collation = charset_of(owner), self._collations.get(number)
@@ -312,22 +311,22 @@ class DdlSession:
         return ",".join(found)
 
     def _time_zone(self, name: str) -> str:
-        """The name that the source's zone has here; the target refuses one that it does not know, and says so."""
+        """The name of the source's zone at the target, which refuses an unknown one."""
         if name != "SYSTEM" or self._facts.system_time_zone == self._system_zone:
             return name
         if self._facts.system_time_zone in UTC:
             return "+00:00"
-        # Short names such as EST do not say when the clock is changed, so none is tried.
+        # Short names such as EST do not tell when clocks change, so none is tried.
         return f"SYSTEM, {self._facts.system_time_zone} at the source"
 
     @property
     def _default_of_utf8mb4(self) -> int:
-        """What utf8mb4 alone means at a source whose events do not say it: one before 8.0.11 has no choice."""
+        """The default collation of utf8mb4 at a source whose events do not tell it: before 8.0.11 there is one."""
         older = not self._connection.dialect.takes_collation_numbers and not self._facts.dialect.chooses_utf8mb4
         return _OF_OLDER_UTF8MB4 if older else _OF_UTF8MB4
 
     def _here(self, collation: int) -> int | str | None:
-        """How the target takes a collation that the source names by this number; None where it has none such."""
+        """The target's number or name of a collation of the source; None if it has no such collation."""
         if collation not in _SHARED_COLLATIONS and not same_family(self._facts.flavor, self._connection.flavor):
             return None
         numbers = self._connection.dialect.takes_collation_numbers
@@ -342,7 +341,7 @@ class DdlSession:
         return any(str(kind) != "VIEW" for (kind,) in rows)
 
     def has_rows(self, table: TableName, count: int, condition: str = "TRUE") -> bool:
-        """Whether the target's table has so many rows, or more, for which the condition is true."""
+        """Whether the target's table has at least this many rows for which the condition is true."""
         return len(self._connection.query(f"SELECT 1 FROM {table.sql} WHERE {condition} LIMIT {count}")) == count
 
     def number(self, expression: str) -> int | None:
@@ -351,7 +350,7 @@ class DdlSession:
         return value if isinstance(value, int) else None
 
     def unknown_charsets(self, names: Collection[str]) -> list[str]:
-        """Of these character sets, in lower case, those that the target has not."""
+        """Those of these character sets, in lower case, that the target lacks."""
         if not names:
             return []
         rows = self._connection.query("SELECT character_set_name FROM information_schema.character_sets")
@@ -359,7 +358,7 @@ class DdlSession:
         return sorted(set(names) - known)
 
     def column_checks(self, table: TableName) -> frozenset[str]:
-        """The columns, in lower case, with a CHECK in their definition, which MariaDB keeps apart from the table's."""
+        """The columns, in lower case, with a CHECK in their definition; MariaDB keeps these apart from the table's."""
         if not self._connection.dialect.tells_check_levels:
             return frozenset()
         rows = self._connection.query(
@@ -370,7 +369,7 @@ class DdlSession:
         return frozenset(str(name).lower() for (name,) in rows)
 
     def database(self, schema: str) -> TableSchema | None:
-        """The schema's defaults, in the form structures have; None when there is no such schema."""
+        """The schema's defaults, in the form of a structure; None if there is no such schema."""
         found = schema_defaults(self._connection, schema)
         return None if found is None else database_schema(TableName(schema, ""), found)
 
@@ -380,12 +379,12 @@ class DdlSession:
 
 
 def _lock_name(table: TableName) -> str:
-    # Locks know no schemas. Two names that differ in case only may wait for each other, which is no harm.
+    # Locks have no schemas. Two names that differ only by case may wait for each other, which is harmless.
     return f"dm:ddl:{hashlib.sha256(table.sql.lower().encode()).hexdigest()[:32]}"
 
 
 def _reads_ours(collation: object) -> bool:
-    """Whether statements of ours mean under this collation, given as a name or a source's number, what they say."""
+    """Whether this collation, given as a name or a source's number, leaves our statements' meaning unchanged."""
     charset = charset_of(collation) if isinstance(collation, int) else str(collation).partition("_")[0]
     return charset in ("utf8", "utf8mb3", "utf8mb4")
 

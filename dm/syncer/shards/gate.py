@@ -466,9 +466,8 @@ class ShardGate:
                 gone += [table for table in tables if table not in step.kept]
             elif isinstance(step, TrackOnly) and not step.piece.passes_through:
                 for old, new in step.piece.renames:
-                    if (
-                        not self._inside(old, new) and self._rules.online.real(new) != old
-                    ):  # else a tool's copy replaces it
+                    replaced = self._rules.online.real(new) == old  # by an online DDL tool's copy
+                    if not (replaced or self._inside(old, new)):
                         gone.append(old)
         return [
             Shard(table, self._rules.route(table))
@@ -488,14 +487,9 @@ class ShardGate:
 
     def _made(self, planned: DdlPlan) -> list[Shard]:
         """Shards that an event creates."""
-        made = list[Shard]()
-        for step in planned.steps:
-            if isinstance(step, CutOver) or not isinstance(step.piece.operation, CreateTable):
-                continue
-            table = step.piece.operation.table
-            if self._rules.wanted(table):
-                made.append(Shard(table, self._rules.route(table)))
-        return made
+        operations = (step.piece.operation for step in planned.pieces)
+        tables = [each.table for each in operations if isinstance(each, CreateTable)]
+        return [Shard(table, self._rules.route(table)) for table in tables if self._rules.wanted(table)]
 
 
 def _unsupported(step: Execute, why: str) -> DMError:
