@@ -133,16 +133,18 @@ def announce(connection: TargetConnection, key: SubtaskKey) -> None:
 
 def declare(connection: TargetConnection, key: SubtaskKey, opposite: Opposite | None) -> None:
     """Store which task is the opposite, or that none is; raises DMError."""
+    if opposite is None:  # as in nearly all starts: one statement, and no table is made for it
+        try:
+            connection.execute(f"DELETE FROM {key.opposite.sql} WHERE id = %s", (key.source_id,))
+        except DMError as error:
+            if error.server_errno not in _NO_TABLE:
+                raise
+        return
     connection.execute(_OPPOSITE.format(table=key.opposite.sql, charset=CHARSET))
-    connection.begin()
-    if opposite is None:
-        connection.execute(f"DELETE FROM {key.opposite.sql} WHERE id = %s", (key.source_id,))
-    else:
-        connection.execute(
-            f"REPLACE INTO {key.opposite.sql} (id, task, meta_schema) VALUES (%s, %s, %s)",
-            (key.source_id, opposite.task, opposite.meta_schema),
-        )
-    connection.commit()
+    connection.execute(
+        f"REPLACE INTO {key.opposite.sql} (id, task, meta_schema) VALUES (%s, %s, %s)",
+        (key.source_id, opposite.task, opposite.meta_schema),
+    )
 
 
 # At the source: what the opposite says of itself.
