@@ -23,10 +23,8 @@ rather than store another text. BINARY(n) pads and ENUM and SET have members, so
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass, field
 
-from dm.changes.members import label_of, renumbering
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.binlog.charset import decoder_of
@@ -35,10 +33,10 @@ from dm.mysql.binlog.value import Row, Value
 from dm.mysql.dialect import Flavor, dialect
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.json_expression import document_encoder
-from dm.mysql.sql.literal import Encoder, Usual, encoder_for, quoted, usual_of
+from dm.mysql.sql.literal import Encoder, Usual, quoted
+from dm.mysql.types.members import EXACT_BITS, after, label_of, renumbering
 from dm.rules.router import ExtractedColumn
 from dm.text import is_decimal
-from dm.type_family import BLOB_BYTES, CHARACTERS, MEMBERED, TEXTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +50,13 @@ class MappedColumn:
     encode: Encoder
     usual: tuple[Usual, bytes]  # for the compiled encoder
     moment: bool = False  # a TIMESTAMP that is written for sessions of any zone
+    # What rows ask of the target's type.
+    equals: Callable[[bytes, bytes], bytes] = field(init=False, repr=False, compare=False)
+    document: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "equals", self.target.type.equals)
+        object.__setattr__(self, "document", self.target.type.is_document)
 
     @property
     def written(self) -> bool:
@@ -63,7 +68,6 @@ class MappedColumn:
 _HIDDEN = "!hidden!"
 _CALLED = (Usual.CALL, b"")
 _UNICODE = frozenset({"utf8", "utf8mb3", "utf8mb4", "binary"})  # and bytes
-_EXACT_BITS = 53  # of a double
 
 
 def map_columns(
@@ -95,9 +99,9 @@ def map_columns(
                 if server.has_gb18030
                 else _as_text(column)
             )
-            zoned = moment is not None and place.base == "timestamp"
+            zoned = moment is not None and place.type.is_moment
             if moment is not None and zoned:
-                there = moment(encoder_for(column), column)
+                there = moment(column.encoder(), column)
             encoder = _encoder(column, place, json_types=json_types) if there is None else (there, _CALLED)
             mapped.append(MappedColumn(at, column, place, name, *encoder, zoned))
         elif not (column.generated and column.name.startswith(_HIDDEN)):
@@ -115,15 +119,11 @@ def map_columns(
 
 
 def _encoder(source: Column, target: Column, *, json_types: bool) -> tuple[Encoder, tuple[Usual, bytes]]:
-    if source.base == target.base == "json" and json_types:
-        return document_encoder(target.name), usual_of(source)
-    if source.base in MEMBERED and (target.base != source.base or source.members != target.members):
-        if target.base == source.base:
-            return _after(renumbering(source, target), encoder_for(source)), _CALLED
-        if target.base in TEXTS:
-            text = encoder_for(replace(source, base="varchar", charset="utf8mb4"))
-            return _after(label_of(source), text), _CALLED
-    return encoder_for(source), usual_of(source)
+    of = source.type
+    if json_types and of.is_document and target.type.is_document:
+        return document_encoder(target.name), of.usual(source.charset)
+    into = of.into(source, target)
+    return (source.encoder(), of.usual(source.charset)) if into is None else (into, _CALLED)
 
 
 def _as_text(source: Column) -> Encoder | None:
@@ -133,17 +133,21 @@ def _as_text(source: Column) -> Encoder | None:
 
 def _in_its_words(source: Column, target: Column) -> Encoder | None:
     """The encoder of a value that a TiDB wants in other words; None where that of every target is right."""
-    if target.base in TEXTS:
+    if target.type.is_text:
         return _in_utf8(source)
-    wide = len(target.members) > _EXACT_BITS
-    if source.base == target.base == "set" and (wide or any(is_decimal(label) for label in target.members)):
-        return _after(renumbering(source, target), _named(target, wide=wide))
+    wide = len(target.members) > EXACT_BITS
+    if (
+        source.type is target.type
+        and target.type.several_members
+        and (wide or any(is_decimal(label) for label in target.members))
+    ):
+        return after(renumbering(source, target), _named(target, wide=wide))
     return None
 
 
 def _named(target: Column, *, wide: bool) -> Encoder:
     """The encoder of a SET by the names of its members."""
-    named, numbered = label_of(target), encoder_for(target)
+    named, numbered = label_of(target), target.encoder()
 
     def encode(value: Value) -> bytes:
         if not isinstance(value, int):
@@ -162,7 +166,7 @@ def _named(target: Column, *, wide: bool) -> Encoder:
 def _in_utf8(source: Column) -> Encoder | None:
     """The encoder of a text of another character set; None where that of every target is right."""
     charset = source.charset
-    decode = None if charset is None or charset in _UNICODE or source.base not in TEXTS else decoder_of(charset)
+    decode = None if charset is None or charset in _UNICODE or not source.type.is_text else decoder_of(charset)
     if decode is None:
         return None
 
@@ -170,17 +174,7 @@ def _in_utf8(source: Column) -> Encoder | None:
         text = decode(value) if isinstance(value, bytes) else None
         return value if text is None else text.encode()  # bytes that are no text: the target judges them
 
-    return _after(decoded, encoder_for(replace(source, charset="utf8mb4")))
-
-
-def _after(change: Callable[[Value], Value], encode: Encoder) -> Encoder:
-    def changed(value: Value) -> bytes:
-        return encode(change(value))
-
-    return changed
-
-
-_VARIABLE_BYTES: Final = frozenset(BLOB_BYTES) | {"varbinary"}
+    return after(decoded, source.type.encoder("utf8mb4"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +198,8 @@ def _constant(source: TableName, names: set[str], target: TableSchema, extracted
     why = "the source has a column of that name" if extracted.column.lower() in names else _unfit(place, extracted)
     if why is not None or place is None:
         raise DMError("extract-column-unfit", table=source, column=extracted.column, target=target.name, why=why)
-    text = extracted.value.rstrip(" ") if place.base == "char" else extracted.value  # as CHAR itself does
-    if place.base in TEXTS:
+    text = extracted.value.rstrip(" ") if place.type.pads_with_spaces else extracted.value  # as CHAR itself does
+    if place.type.is_text:
         length = max(len(text), 1)
         column = Column(place.name, "varchar", length, charset="utf8mb4", collation="utf8mb4_bin")
     else:
@@ -218,11 +212,12 @@ def _unfit(place: Column | None, extracted: ExtractedColumn) -> str | None:
         return "there is no such column"
     if place.generated is not None:
         return "the target computes it"
-    if place.base not in TEXTS and place.base not in _VARIABLE_BYTES:
+    of = place.type
+    if not of.is_text and (not of.is_bytes or of.pads_with_zeros):
         return f"it is of type {place.base.upper()}"
-    length = len(extracted.value) if place.base in TEXTS else len(extracted.value.encode())
+    length = len(extracted.value) if of.is_text else len(extracted.value.encode())
     limit = 1 if place.length is None else place.length
-    if place.base in CHARACTERS | {"varbinary"} and length > limit:
+    if of.most_bytes is None and length > limit:
         return f"`{extracted.value}` is longer than {limit}"
     return None
 

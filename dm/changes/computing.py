@@ -43,7 +43,6 @@ UTC: Final[Offsets] = ((0, 0),)
 PADDING: Final = "PAD_CHAR_TO_FULL_LENGTH"
 # Modes that decide an expression's value and nothing else of a row.
 _VALUE_MODES: Final = ("NO_UNSIGNED_SUBTRACTION",)
-_WITH_TIME: Final = frozenset({"timestamp", "datetime"})
 # What sessions have that nobody has given another value.
 _USUAL: Final = {"div_precision_increment": "4", "lc_time_names": "en_US", "default_week_format": "0"}
 VARIABLES: Final = (*_USUAL, "sql_mode", "time_zone")
@@ -117,9 +116,9 @@ class Computing:
 
     def moment(self, encode: Encoder, source: Column) -> Encoder:
         """The encoder of a TIMESTAMP's value for any zone, made of that of its text in UTC."""
-        offsets = self.offset_literals and source.base in _WITH_TIME
+        offsets = self.offset_literals and source.type.is_timed
         parts = [None if part == TEXT else part.encode() for part in moment_parts(offsets=offsets)]
-        timed = source.base in _WITH_TIME
+        timed = source.type.is_timed
 
         def encoded(value: Value) -> bytes:
             literal = encode(value)

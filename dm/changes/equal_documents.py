@@ -58,7 +58,7 @@ def _in_array(value: Value) -> Value:
 
 def _changes(column: MappedColumn, before: Row, after: Row) -> bool:
     old, new = before[column.at], after[column.at]
-    return type(old) is not type(new) or old != new or (column.target.base == "json" and _tree(old) != _tree(new))
+    return type(old) is not type(new) or old != new or (column.document and _tree(old) != _tree(new))
 
 
 def _tree(value: Value) -> object:
@@ -66,7 +66,7 @@ def _tree(value: Value) -> object:
 
 
 def _may_be_equal(column: MappedColumn, old: Value, new: Value) -> bool:
-    if column.target.base != "json" or not isinstance(new, str | bytes):
+    if not column.document or not isinstance(new, str | bytes):
         return False
     if old is ABSENT:  # nobody knows
         return True

@@ -14,7 +14,7 @@ from typing import Any, Final
 from dm.changes.event_form import Applying, EventForm, Order
 from dm.changes.event_guard import guard
 from dm.changes.keys import table_key
-from dm.changes.plan import PlanOptions, TablePlan, value_size
+from dm.changes.plan import PlanOptions, TablePlan
 from dm.changes.row_keys import TargetTable
 from dm.mysql.binlog.charset import same_charset
 from dm.mysql.binlog.check import mismatch
@@ -28,10 +28,8 @@ from dm.mysql.binlog.wire_type import WireCode
 from dm.mysql.schema.charset import utf8mb3_name
 from dm.mysql.schema.expressions import computes_otherwise
 from dm.mysql.schema.table import Column, wire_columns
-from dm.type_family import BLOB_BYTES, GEOMETRIES, LONG_TEXT_BYTES
 
 # Types whose values MySQL holds outside its rows.
-_OUTSIDE: Final = frozenset({*LONG_TEXT_BYTES, *BLOB_BYTES, "json", "vector"}) | GEOMETRIES
 # MySQL's own primary key, while it is invisible: a server that has it on one side only takes it out of the event.
 _GENERATED_KEY: Final = "my_row_id"
 _OLD_TIMES: Final = frozenset({WireCode.TIMESTAMP, WireCode.DATETIME, WireCode.TIME})
@@ -95,7 +93,7 @@ def _lost_values(pair: RoutedTable) -> str:
     """
     if not pair.options.dialect.may_lose_long_values or pair.plan.keyed:
         return ""
-    long = [target.name for _, target in pair.columns if target.base in _OUTSIDE]
+    long = [target.name for _, target in pair.columns if target.type.outside]
     return f"without a key MySQL may lose a change of column {long[0]}" if long else ""
 
 
@@ -116,9 +114,9 @@ def differing(pair: RoutedTable) -> str:
 
 def _column(source: Column, target: Column) -> str:
     """In what the columns differ that the bytes depend on."""
-    if source.base != target.base:
+    if source.type is not target.type:
         return f"types {source.base} and {target.base}"
-    if value_size(source) != value_size(target):
+    if source.type.value_size(source) != target.type.value_size(target):
         return "length"
     if source.unsigned != target.unsigned:
         return "sign"

@@ -11,20 +11,15 @@ and so are 0.0 and -0.0, as in the server.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from decimal import Decimal
-from hashlib import blake2b
 from typing import Final
 
 from dm.changes.collation import ASCII_CHARSETS, UTF8_CHARSETS, Weights, coarser, fold_ascii, stripper
-from dm.changes.members import renumbering
 from dm.mysql.binlog.value import Value
 from dm.mysql.schema.table import Column
 from dm.mysql.schema.widening import faithful
-from dm.type_family import BYTES, FIXED_BYTES, INTEGERS, MEMBERED, MOMENTS, TEXTS
+from dm.mysql.types.bytes import short_part
+from dm.mysql.types.family import Fold
 
-Fold = Callable[[Value], Hashable]
-
-_LONG: Final = 64
 _MULTI_BYTE: Final = frozenset({"gbk", "gb2312", "gb18030", "big5", "euckr", "ujis", "eucjpms"})
 
 
@@ -32,55 +27,11 @@ def fold_for(source: Column, target: Column, prefix: int | None, weights: Weight
     """How values of a source column become parts of a target key; None if no fold can be promised."""
     if not faithful(source, target):
         return None
-    base = source.base
-    if base in TEXTS:
-        if source.charset == "binary" or target.charset == "binary":
-            return None
-        return _text_fold(source, target, prefix, weights)
-    if base == "decimal":
-        return _decimal
-    if base in INTEGERS or base in ("bit", "year", "float", "double"):
-        return itself
-    if base == "date" or base in FIXED_BYTES:
-        return itself
-    if base == "time" or base in MOMENTS:
-        return _moment
-    if base in BYTES:
-        return _bytes_fold(prefix)
-    if base in MEMBERED:
-        return renumbering(source, target)
-    return None
-
-
-def itself(value: Value) -> Hashable:
-    """The fold of values that are equal only if they are the same."""
-    return value
-
-
-def _decimal(value: Value) -> Hashable:
-    return Decimal(value) if isinstance(value, str) else value
-
-
-def _moment(value: Value) -> Hashable:
-    if not isinstance(value, str):
-        return value
-    if "." in value:
-        value = value.rstrip("0").rstrip(".")
-    return value.removeprefix("-") if value == "-00:00:00" else value
-
-
-def _short(part: bytes) -> bytes:
-    return part if len(part) <= _LONG else blake2b(part, digest_size=16).digest()
-
-
-def _bytes_fold(prefix: int | None) -> Fold:
-    # BINARY pads with zero bytes. They don't count, whether this source's column or another's is BINARY.
-    def fold(value: Value) -> Hashable:
-        if not isinstance(value, bytes):
-            return value
-        return _short(value[:prefix].rstrip(b"\0"))
-
-    return fold
+    if not source.type.is_text:
+        return source.type.fold(source, target, prefix)
+    if source.charset == "binary" or target.charset == "binary":
+        return None
+    return _text_fold(source, target, prefix, weights)
 
 
 def _text_fold(source: Column, target: Column, prefix: int | None, weights: Weights | None) -> Fold | None:
@@ -105,7 +56,7 @@ def _text_fold(source: Column, target: Column, prefix: int | None, weights: Weig
         part = fold_ascii(value, prefix)
         if part is None:
             part = read(ask.weigh(value, of, collation, prefix) or b"")
-        return _short(part)
+        return short_part(part)
 
     return fold
 
@@ -114,7 +65,7 @@ def _weighed(of: str, collation: str, prefix: int | None, weights: Weights, stri
     def fold(value: Value) -> Hashable:
         if not isinstance(value, bytes):
             return value
-        return _short(strip(weights.weigh(value, of, collation, prefix) or b""))
+        return short_part(strip(weights.weigh(value, of, collation, prefix) or b""))
 
     return fold
 
@@ -142,6 +93,6 @@ def _binary_text_fold(of: str, to: str, prefix: int | None, weights: Weights | N
         else:
             assert ask is not None
             part = ask.convert(value, of, to, prefix) or b""
-        return _short(part.rstrip(b" "))
+        return short_part(part.rstrip(b" "))
 
     return fold

@@ -30,9 +30,9 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
 from dm.accelerator.structures import shared
-from dm.changes.fold import Fold, itself
 from dm.ident import TableName
 from dm.mysql.binlog.value import ABSENT, Row, Value
+from dm.mysql.types.family import Fold, itself
 
 Key = tuple[Hashable, ...]
 

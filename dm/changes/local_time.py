@@ -67,7 +67,7 @@ class LocalTime:
             return ()
         found = []
         for column in target.columns:
-            if column.name.lower() not in filled and column.generated is None and column.base != "timestamp":
+            if column.name.lower() not in filled and column.generated is None and not column.type.is_moment:
                 inserted, updated = self._local(column.default), self._local(column.on_update)
                 if inserted or updated:
                     found.append(OwnColumn(column, inserted, updated))

@@ -42,7 +42,7 @@ def exchanges(plan: TablePlan, before: Row, after: Row) -> Iterable[MappedColumn
     """The columns that change from one such value to the other, as far as it is known."""
     for column in plan.namesakes:
         empty = column.source.members.index("")
-        both = (0, empty + 1 if column.source.base == "enum" else 1 << empty)
+        both = (0, 1 << empty if column.source.type.several_members else empty + 1)
         old, new = before[column.at], after[column.at]
         if new in both and old != new and (old in both or old is ABSENT):  # of an absent one nobody knows
             yield column

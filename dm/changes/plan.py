@@ -44,7 +44,7 @@ from typing import Final
 
 from dm.changes.collation import Weights
 from dm.changes.column_map import ConstantColumn, MappedColumn, map_columns
-from dm.changes.comparison import Comparison, exact
+from dm.changes.comparison import exact
 from dm.changes.computing import NEUTRAL, PLAIN, Computing, TableSettings
 from dm.changes.event_form import EventForm
 from dm.changes.keys import Key, KeyFunction, SharedKeys, table_key
@@ -65,13 +65,12 @@ from dm.mysql.schema.expressions import (
     words_of,
 )
 from dm.mysql.schema.table import Column, Index, TableSchema
+from dm.mysql.types.family import Comparison
 from dm.session.state import USUAL_MODE
-from dm.type_family import BLOB_BYTES, FLOATS, INTEGERS, LONG_TEXT_BYTES
 
 # Beyond this the optimizer may drop the ranges of an IN list; INSERTs gain nothing more either.
 STATEMENT_ROWS: Final = 500
 _SEVEN_BYTES: Final = 56
-_LONG_TYPES: Final = (frozenset(LONG_TEXT_BYTES) | frozenset(BLOB_BYTES) | {"json"}) - {"tinytext", "tinyblob"}
 # The first character of a number or a string; functions and expressions begin with a word or a parenthesis.
 _LITERAL: Final = re.compile(r"[-+]?\.?\d|'|\"|_\w+\s*['\"]|[bxn]'|(?:true|false)$", re.IGNORECASE)
 
@@ -221,7 +220,9 @@ def build_plan(
         order_key=table_key(schema.name) if shared.keyless else None,
         key_columns=keys.columns,
         unique_indexes=len(schema.unique_indexes),
-        zero_enums=tuple(column.at for column in written if column.source.base == column.target.base == "enum"),
+        zero_enums=tuple(
+            column.at for column in written if column.source.type is column.target.type and column.target.type.is_enum
+        ),
         insert_replaces=options.insert_mode == "replace" and keyed,
         counts_missing=options.missing_row == "count" and keyed,
         upsert=extra or (checked and bool(target.referenced)) or _untold(schema, computed, keys.row_key),
@@ -233,8 +234,8 @@ def build_plan(
         statement_rows=STATEMENT_ROWS if options.multiple_rows else 1,
         compacts=compacts,
         forgets_rows=compacts and len(schema.unique_indexes) == 1 and not (schema.partitions or keys.identity),
-        long_columns=tuple(column.at for column in written if column.source.base in _LONG_TYPES),
-        documents=any(column.target.base == "json" for column in written),
+        long_columns=tuple(column.at for column in written if column.source.type.long),
+        documents=any(column.target.type.is_document for column in written),
         defaults_agree=frozenset(column.at for column in written if _same_default(column)),
         constants=tuple(constant.value for constant in constants),
         own=own,
@@ -311,9 +312,7 @@ def _computed_of(
 ) -> tuple[tuple[int, Comparison], ...]:
     """The conditions for rows of these values: of all columns but long ones that no expression reads."""
     words = frozenset[str]().union(*(words_of(column.expression or "") for column in schema.columns))
-    left_out = {
-        column.at for column in written if column.source.base in _LONG_TYPES and column.target.name.lower() not in words
-    }
+    left_out = {column.at for column in written if column.source.type.long and column.target.name.lower() not in words}
     return tuple((at, compare) for at, compare in comparisons if at not in left_out)
 
 
@@ -355,7 +354,7 @@ def _lost_by_values(column: MappedColumn, there: Dialect) -> bool:
     time, which may stand for two moments.
     """
     target = column.target
-    reversed_bytes = there.reverses_bits_of_values and target.base == "bit" and (target.length or 1) > _SEVEN_BYTES
+    reversed_bytes = there.reverses_bits_of_values and target.type.is_bits and (target.length or 1) > _SEVEN_BYTES
     return column.moment or "" in target.members or reversed_bytes
 
 
@@ -379,19 +378,10 @@ def _same_type(source: Column, target: Column) -> bool:
     if (source.nullable and not target.nullable) or (target.json_checked and not source.json_checked):
         return False
     one, other = (
-        (column.base, value_size(column), column.unsigned, column.charset, column.members)
+        (column.type, column.type.value_size(column), column.unsigned, column.charset, column.members)
         for column in (source, target)
     )
     return one == other
-
-
-def value_size(column: Column) -> tuple[int | None, int | None]:
-    """What limits the column's values; a display width does not."""
-    if column.base in INTEGERS or column.base == "year" or column.base in _LONG_TYPES:
-        return None, None
-    if column.base in FLOATS:
-        return column.length, column.decimals
-    return column.length or (10 if column.base == "decimal" else 1), column.decimals or 0
 
 
 def _constant(column: Column) -> bool:

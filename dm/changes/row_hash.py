@@ -32,11 +32,6 @@ from dm.changes.column_map import MappedColumn
 from dm.mysql.binlog.value import Row
 from dm.mysql.schema.table import Column
 from dm.mysql.sql.literal import LiteralStep
-from dm.type_family import BYTES, CHARACTERS, FLOATS, INTEGERS, LONG_TEXT_BYTES, TEMPORAL, TEXTS
-
-_NUMBERED: Final = frozenset({"enum", "set", "bit"})
-_SHORT: Final = CHARACTERS | {"binary", "varbinary", "tinytext", "tinyblob"}
-_DIGITS: Final = 10  # of a DECIMAL that says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +73,7 @@ class RowHash:
 
 def hashable(column: Column) -> bool:
     """Whether the column's values can be told apart by a text."""
-    return _around(column) is not None
+    return column.type.hashed(column) is not None
 
 
 def _hashed(texts: Sequence[bytes]) -> bytes:
@@ -86,32 +81,18 @@ def _hashed(texts: Sequence[bytes]) -> bytes:
 
 
 def _told(column: MappedColumn) -> _Told:
-    around = _around(column.target)
+    around = column.target.type.hashed(column.target)
     assert around is not None, "a rule says that there is a text"
     before, after = around
     stored = before + column.sql + after
-    if column.target.base in _NUMBERED:
+    if column.target.type.numbered:
         stored = b"HEX(" + column.sql + b"|0)"
     if column.target.nullable:
         stored = b"IF(" + column.sql + b" IS NULL,'N'," + stored + b")"
-    if column.target.base in TEXTS and column.target.charset != "binary":
+    if column.target.type.is_text and column.target.charset != "binary":
         charset = (column.target.charset or "utf8mb4").encode()
         before, after = before + b"CONVERT(", b" USING " + charset + b")" + after
     return _Told(column.at, column.encode, stored, before, after)
-
-
-def _around(column: Column) -> tuple[bytes, bytes] | None:
-    """What makes a text of the column's value, before and after it; None where nothing is known to."""
-    base = column.base
-    if base in INTEGERS or base == "year" or base in _NUMBERED or base in _SHORT:
-        return b"HEX(", b")"
-    if base in LONG_TEXT_BYTES or base in BYTES:
-        return b"SHA2(CAST(", b" AS BINARY),256)"
-    if base in FLOATS:
-        return b"(", b"+0e0)"
-    if base == "decimal":
-        return b"CAST(", b" AS DECIMAL(%d,%d))" % (column.length or _DIGITS, column.decimals or 0)
-    return (b"", b"") if base in TEMPORAL else None
 
 
 # The values of a row as text, for all rows of a table: one function made once per list of columns.

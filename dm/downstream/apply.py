@@ -221,7 +221,7 @@ def _of_the_row(error: DMError, change: RowChange) -> DMError | None:
         return None
     for column in change.plan.columns:
         value = change.after[column.at]
-        if column.source.base != "json" or not column.target.json_checked or not isinstance(value, str | bytes):
+        if not column.source.type.is_document or not column.target.json_checked or not isinstance(value, str | bytes):
             continue
         depth = depth_of(value.encode() if isinstance(value, str) else value)
         if depth > DEEPEST_AT_MARIADB:

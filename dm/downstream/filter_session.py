@@ -34,7 +34,7 @@ from dm.mysql.dialect import Flavor, dialect
 from dm.mysql.dialect.pair import loses_documents
 from dm.mysql.schema.show import column_text
 from dm.mysql.schema.table import Column
-from dm.mysql.sql.literal import Encoder, encoder_for, statements
+from dm.mysql.sql.literal import Encoder, statements
 from dm.rules.server_condition import ServerCondition
 
 _TABLES_KEPT: Final = 32
@@ -88,7 +88,7 @@ class _RowTable:
         number = "n"
         while number in taken:
             number += "n"
-        return cls(name, Ident(number), columns, [encoder_for(column) for _, column in columns])
+        return cls(name, Ident(number), columns, [column.encoder() for _, column in columns])
 
     def creation(self) -> str:
         columns = [column_text(_plain(column)) for _, column in self.columns]
@@ -196,7 +196,7 @@ class FilterSession:
     def _demand_types(self, condition: ServerCondition, connection: TargetConnection) -> None:
         if loses_documents(self._source.flavor, connection.flavor):
             for _, column in condition.columns:
-                if column.base == "json":
+                if column.type.is_document:
                     why = f"column `{column.name}` is of type JSON, which MariaDB keeps as a text: results would differ"
                     raise _failed(condition, why, 0, connection.address)
 

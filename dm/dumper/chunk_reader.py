@@ -113,7 +113,7 @@ class ChunkResult:
 def selected_columns(schema: TableSchema, *, json_types: bool = False) -> tuple[str, ...]:
     """The columns whose values are stored: all but the generated ones, which the target computes itself."""
     stored = [column for column in schema.columns if column.generated is None]
-    types = [types_column(column.name) for column in stored if json_types and column.base == "json"]
+    types = [types_column(column.name) for column in stored if json_types and column.type.is_document]
     # A file without columns would not know how many rows it has.
     return (*(column.name for column in stored), *types) or (ROWS_ONLY,)
 
@@ -124,9 +124,9 @@ def select_text(schema: TableSchema, index: str | None, *, json_types: bool = Fa
     for column in schema.columns:
         if column.generated is None:
             # A BIT's own bytes are what an INSERT takes; only as a bound it must be a number.
-            expressions.append(Ident(column.name).sql if column.base == "bit" else value_expression(column))
+            expressions.append(Ident(column.name).sql if column.type.is_bits else value_expression(column))
     if json_types:
-        documents = [column for column in schema.columns if column.base == "json" and column.generated is None]
+        documents = [column for column in schema.columns if column.type.is_document and column.generated is None]
         expressions += [types_expression(schema.name, column.name) for column in documents]
     hint = f" FORCE INDEX ({Ident(index).sql})" if index else ""
     # A table may have generated columns only; then the rows are counted by a constant.

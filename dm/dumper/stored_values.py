@@ -32,7 +32,6 @@ from dm.mysql.schema.expressions import column_depends_on_zone, text_depends_on_
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.literal import quoted
 from dm.sourcelog.upstream.connection import Connection, fetch
-from dm.type_family import FLOATS, INTEGERS, TEXTS
 
 # Of a FLOAT, to which no cast of all versions leads: what its 24 bits leave of a value, half a bit.
 _FLOAT_ERROR = "6e-8"
@@ -112,34 +111,12 @@ def _bytes(value: object) -> bytes:
 def _same(column: Column, flavor: Flavor) -> str:
     """The condition that the column has what its expression gives."""
     name, value = Ident(column.name).sql, f"({column.expression})"
-    if column.base in TEXTS:
+    if column.type.is_text:
         stored, computed = (f"CONVERT({text} USING {column.charset})" for text in (name, value))
-        if column.base == "char":
+        if column.type.pads_with_spaces:
             stored, computed = (f"TRIM(TRAILING ' ' FROM {text})" for text in (stored, computed))
         return f"CAST({stored} AS BINARY) <=> CAST({computed} AS BINARY)"
-    made = _computed(column, value, flavor)
-    if column.base == "float":
+    made = column.type.computed(column, value, dialect(flavor))
+    if column.type.is_single:
         return f"{name} <=> {made} OR ABS({name} - {made}) <= ABS({made}) * {_FLOAT_ERROR}"
     return f"{name} <=> {made}"
-
-
-def _computed(column: Column, value: str, flavor: Flavor) -> str:
-    """What the column makes of the value."""
-    base, length = column.base, column.length
-    if base in INTEGERS or base == "bit":
-        # A MariaDB cuts the fraction of a time.
-        cut = f"IF(CONCAT{value} LIKE '%:%', TRUNCATE({value}, 0), ROUND({value}))"
-        return f"ROUND({value})" if dialect(flavor).rounds_fractions else cut
-    if base in FLOATS:
-        double = f"({value} + 0e0)"
-        return double if column.decimals is None else f"ROUND({double}, {column.decimals})"
-    if base == "decimal":
-        return f"CAST({value} AS DECIMAL({length or 10}, {column.decimals or 0}))"
-    if base in ("datetime", "timestamp", "time"):
-        digits = column.decimals or column.length or 0
-        return f"CAST({value} AS {'TIME' if base == 'time' else 'DATETIME'}({digits}))"
-    if base == "date":
-        return f"CAST({value} AS DATE)"
-    if base == "binary":
-        return f"CAST({value} AS BINARY({length or 1}))"
-    return value

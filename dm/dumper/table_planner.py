@@ -191,7 +191,7 @@ class TablePlanner:
     def _asks_json_types(self, schema: TableSchema) -> bool:
         """Whether the types inside the table's JSON documents are read; MariaDB's documents are texts."""
         run = self.run
-        documents = [column for column in schema.columns if column.base == "json" and column.generated is None]
+        documents = [column for column in schema.columns if column.type.is_document and column.generated is None]
         if not documents or run.facts.dialect.json_is_text or run.subtask.spark.json_types == "text":
             return False
         if not run.facts.dialect.tells_json_types:

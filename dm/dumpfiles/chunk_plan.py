@@ -21,7 +21,6 @@ A table without a key to walk (none, or only keys of types whose order can't be 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -30,16 +29,12 @@ from dm.dumpfiles.text_rows import read_all
 from dm.ident import Ident, TableName
 from dm.mysql.schema.table import Column, Index, TableSchema
 from dm.sourcelog.upstream.connection import Connection
-from dm.type_family import BYTES, FIXED_BYTES, FLOATS, INTEGERS, MEMBERED, TEMPORAL, TEXTS
 
 _SPARSEST = 2  # numbers per row
 
 Bound = tuple[str, ...]  # one SQL literal per key column
 
-_NUMBER = re.compile(rb"-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?")
-_EXACT = INTEGERS | {"year", "decimal", "bit"}
 _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32"})  # no character has one byte
-_ORDERED = _EXACT | FLOATS | TEMPORAL | frozenset(FIXED_BYTES) | TEXTS | BYTES
 
 
 def _columns_of(schema: TableSchema, index: Index) -> tuple[Column, ...] | None:
@@ -77,7 +72,7 @@ class WalkedKey:
     @property
     def whole_numbers(self) -> bool:
         """Whether the key is one column of them."""
-        return len(self.columns) == 1 and self.columns[0].base in INTEGERS
+        return len(self.columns) == 1 and self.columns[0].type.is_integer
 
     @property
     def values(self) -> str:
@@ -99,13 +94,13 @@ def _has_one_order(column: Column, engine: str | None) -> bool:
     character has two bytes or more (seen on 10.11), MEMORY in MySQL's UCA 9.0.0 collations, which do not pad (seen on
     9.7).
     """
-    if column.base not in _ORDERED:
+    if not column.type.ordered:
         return False
-    if column.base not in TEXTS:
+    if not column.type.is_text:
         return True
     if column.charset is None:
         return False
-    if column.base != "char":
+    if not column.type.pads_with_spaces:
         return True
     doubtful = ("_nopad_",) if in_innodb(engine) else ("_nopad_", "uca1400", "_0900_", "_w2")
     collation = column.collation or ""
@@ -133,7 +128,7 @@ def counted(column: Column) -> bool:
     column's collation, which a lenient session once let pass, all read back as the first of them; whether letters
     beyond ASCII are equal only the server knows.
     """
-    if column.base not in MEMBERED:
+    if not column.type.has_members:
         return False
     plain = all(member.isascii() and member.isprintable() for member in column.members)
     distinct = {member.casefold().rstrip(" ") for member in column.members}
@@ -143,32 +138,14 @@ def counted(column: Column) -> bool:
 def value_expression(column: Column) -> str:
     """How a column is selected so that its text is exact."""
     name = Ident(column.name).sql
-    if column.base in FLOATS:
-        # The text of a FLOAT has six digits, that of DOUBLE(M,D) has D decimals, and ZEROFILL puts zeros before a sign;
-        # a product has all digits and no more (seen on MySQL 9.7, MariaDB 10.11). `+ 0e0` would lose the sign of -0.
-        return f"{name} * 1e0"
-    if column.base == "bit":
-        return f"{name} + 0"
     if counted(column):
         return f"{name} | 0"  # `+ 0` makes a double of a SET
-    return name
+    return column.type.selected(name)
 
 
 def bound_literal(column: Column, value: bytes) -> str:
     """A key value as the text that compares with the column exactly."""
-    if column.base in _EXACT or column.base in FLOATS:
-        if not _NUMBER.fullmatch(value):
-            raise ValueError(f"column {column.name}: {value!r} is not a number")
-        text = value.decode("ascii")
-        return text if column.base in _EXACT or "e" in text.lower() else f"{text}e0"
-    if column.base in TEMPORAL or column.base in FIXED_BYTES:
-        text = value.decode("ascii")
-        if "'" in text or "\\" in text:
-            raise ValueError(f"column {column.name}: {value!r} is not a {column.base}")
-        return f"'{text}'"
-    if column.base in BYTES or column.charset == "binary":
-        return f"x'{value.hex()}'"
-    return f"_{column.charset} x'{value.hex()}'"
+    return column.type.bound(column, value)
 
 
 def make_bound(key: WalkedKey, row: Sequence[bytes | None]) -> Bound:

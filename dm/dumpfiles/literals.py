@@ -45,14 +45,10 @@ from dm.mysql.binlog.charset import decoder_of
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.json_expression import json_expression
 from dm.text import is_decimal
-from dm.type_family import FIXED_BYTES, NUMBERS, TEMPORAL, TEXTS, WITH_CHARSET
 
 _QUOTE: Final = ("'", "'")
 _BYTES: Final = ("_binary'", "'")
 _JSON: Final = ("CONVERT('", "' USING utf8mb4)")
-_ASCII: Final = ("_latin1'", "'")
-
-_UNESCAPED = NUMBERS | TEMPORAL | frozenset(FIXED_BYTES)
 
 # A row may be 1 GiB, an Arrow array of bytes must stay below 2 GiB also when it is escaped.
 _LARGEST_SLICE = 1 << 27
@@ -63,11 +59,11 @@ _TEXT_ESCAPES = ((b"\0", b"\\0"), (b"\n", b"\\n"), (b"\r", b"\\r"), (b"\x1a", b"
 
 
 def _wrapping(column: Column, text: bool, introduced: bool) -> tuple[str, str]:
-    if column.base == "json":
+    if column.type.is_document:
         return _JSON
-    if column.base in FIXED_BYTES:
-        return _ASCII
-    if text or column.base in _UNESCAPED or (column.base in WITH_CHARSET and not introduced):
+    if column.type.text_charset is not None:
+        return f"_{column.type.text_charset}'", "'"
+    if text or column.type.plain_text or (column.type.has_charset and not introduced):
         return _QUOTE
     return _BYTES
 
@@ -85,7 +81,7 @@ def _moments(values: pyarrow.Array, parts: Sequence[str]) -> pyarrow.Array:
 def _literals(values: pyarrow.Array, column: Column, text: bool, introduced: bool) -> pyarrow.Array:
     if counted(column):  # a number, which in quotes would be the text of a member
         return compute.fill_null(values, pyarrow.scalar(b"NULL", pyarrow.binary()))
-    if column.base not in _UNESCAPED:
+    if not column.type.plain_text:
         values = compute.replace_substring(values, pattern=b"\\", replacement=b"\\\\")
         values = compute.replace_substring(values, pattern=b"'", replacement=b"\\'")
         for pattern, replacement in _TEXT_ESCAPES if text else ():
@@ -96,7 +92,7 @@ def _literals(values: pyarrow.Array, column: Column, text: bool, introduced: boo
 
 
 def _recoded(values: pyarrow.Array, column: Column, in_utf8: Collection[str]) -> pyarrow.Array:
-    if column.charset not in in_utf8 or column.base not in TEXTS:
+    if column.charset not in in_utf8 or not column.type.is_text:
         return values
     decode = decoder_of(column.charset)
     assert decode is not None
@@ -108,7 +104,7 @@ def error_values(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> int:
     """How many values are an ENUM's error value, which only a lenient session takes back."""
     found = 0
     for at, column in enumerate(columns):
-        if column.base == "enum":
+        if column.type.is_enum:
             error = pyarrow.scalar(b"0" if counted(column) else b"", pyarrow.binary())
             found += compute.sum(compute.equal(batch.column(at), error)).as_py() or 0
     return found
@@ -213,9 +209,9 @@ def row_literals(
         given = (_recoded(piece.column(at), column, in_utf8) for at, column in enumerate(columns))
         texts = [_literals(each, column, text, typed is not None) for each, column in zip(given, columns, strict=True)]
         for at, column in enumerate(columns):
-            if typed is not None and column.base == "json":
+            if typed is not None and column.type.is_document:
                 texts[at] = _documents(texts[at], piece, column, typed)
-            elif moments and column.base == "timestamp":
+            elif moments and column.type.is_moment:
                 texts[at] = _moments(piece.column(at), moments)
         comma = pyarrow.scalar(b",", pyarrow.binary())
         joined = compute.binary_join_element_wise(*texts, comma)

@@ -202,6 +202,16 @@ KINDS: tuple[ErrorKind, ...] = (
         _IGNORE_TEXT,
     ),
     ErrorKind(
+        "column-type-unknown",
+        36969,
+        "sync-unit",
+        "internal",
+        "high",
+        "column {column} of table {table} is of type {type}, which is not known",
+        "leave the table out by `block-allow-list`; or give the column another type at the source and, where a running "
+        "task has come to the statement, " + _IGNORE_TEXT,
+    ),
+    ErrorKind(
         "ddl-splice-mismatch",
         36930,
         "sync-unit",

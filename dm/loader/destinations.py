@@ -152,7 +152,7 @@ class Destinations:
 
     def _settings(self, target: TableSchema) -> TableSettings:
         targets = self._targets
-        unread = targets.context.dialect.skips_checks and any(column.base == "timestamp" for column in target.columns)
+        unread = targets.context.dialect.skips_checks and any(column.type.is_moment for column in target.columns)
         if unread:
             unread = has_checks(targets.structure(target.name), target, targets.context)
         return self._computing.settings(target, unread_checks=unread)

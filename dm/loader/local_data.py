@@ -34,10 +34,8 @@ from dm.dumpfiles.chunk_plan import counted
 from dm.dumpfiles.literals import sliced
 from dm.ident import Ident, TableName
 from dm.mysql.schema.table import Column, TableSchema
-from dm.type_family import FIXED_BYTES, NUMBERS, TEMPORAL
 
 _ESCAPES = ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"))
-_NEVER_ESCAPED = NUMBERS | TEMPORAL | frozenset(FIXED_BYTES)
 _PACKET = 1 << 20
 
 
@@ -85,10 +83,8 @@ def load_statement(
 
 def _converted(column: Column, variable: str) -> str | None:
     """The expression that makes the value of what was read; None where the column takes it as it is."""
-    if column.base == "json":
-        return f"CONVERT({variable} USING utf8mb4)"
-    if column.base in FIXED_BYTES:
-        return f"CONVERT({variable} USING latin1)"
+    if column.type.text_charset is not None:
+        return f"CONVERT({variable} USING {column.type.text_charset})"
     if counted(column):
         return f"CAST({variable} AS UNSIGNED)"
     return None
@@ -161,7 +157,7 @@ def _joined(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> Iterator[b
 
 
 def _fields(values: pyarrow.Array, column: Column) -> pyarrow.Array:
-    if column.base not in _NEVER_ESCAPED:
+    if not column.type.plain_text:
         for character, escape in _ESCAPES:
             values = compute.replace_substring(values, pattern=character, replacement=escape)
     return compute.fill_null(values, pyarrow.scalar(b"\\N", pyarrow.binary()))

@@ -115,7 +115,7 @@ class PartWriter:
 
     def _write(self, rows: Rows, *, typed: bool) -> Tally:
         connection, destination = self.connection, self.destination
-        enums = tuple(column for column in destination.columns if column.base == "enum")
+        enums = tuple(column for column in destination.columns if column.type.is_enum)
         names = tuple(column.name for column in enums)
         errors = sum(error_values(batch, enums) for batch in rows(names)) if enums else 0
         # Where documents are texts (MariaDB), their text is all there is.
@@ -157,7 +157,7 @@ class PartWriter:
         """The row with a JSON document that a MariaDB's check refuses; None if it refused another thing."""
         if error.server_errno != CHECK_FAILED_AT_MARIADB:
             return None
-        documents = [column.name for column in self.destination.columns if column.base == "json"]
+        documents = [column.name for column in self.destination.columns if column.type.is_document]
         named = list(self.destination.key)
         for batch in rows([*documents, *named]) if documents else ():
             for column, values in zip(documents, batch.columns, strict=False):
@@ -230,7 +230,7 @@ class PartWriter:
         return any(column.null_count < len(column) for batch in rows(self._types_columns()) for column in batch.columns)
 
     def _types_columns(self) -> list[str]:
-        return [types_column(column.name) for column in self.destination.columns if column.base == "json"]
+        return [types_column(column.name) for column in self.destination.columns if column.type.is_document]
 
 
 def _together(batches: Iterable[pyarrow.RecordBatch], most: int | None) -> Iterator[Iterable[pyarrow.RecordBatch]]:

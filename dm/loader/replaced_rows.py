@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 import pyarrow
 
@@ -36,13 +36,8 @@ from dm.mysql.schema.expressions import columns_under, is_computed
 from dm.mysql.schema.table import Column, Index, TableSchema
 from dm.progress.load_parts import LoadRun, tables_loaded_into
 from dm.sourcelog.upstream.connection import connect, fetch
-from dm.type_family import BYTES, FIXED_BYTES, MEMBERED, NUMBERS, TEMPORAL, TEXTS
 
 Rows = Callable[[Sequence[str]], Iterable[pyarrow.RecordBatch]]
-
-# Types whose values both servers compare with what the other one reads (`value_expression`). All that a key may be made
-# of are among them: a row is known by the whole of its key, or another one is taken for it.
-_ASKED: Final = NUMBERS | TEMPORAL | BYTES | TEXTS | MEMBERED | frozenset(FIXED_BYTES) | {"bit"}
 
 
 def own_keys(source: TableSchema, target: TableSchema) -> tuple[OwnKey, ...]:
@@ -77,7 +72,13 @@ def _own(index: Index, source: TableSchema, target: TableSchema, identities: Seq
         index.name,
         parts,
         tuple(column for column in columns if column.name.lower() in names),
-        tuple(column for column in columns if column.name.lower() in names | read and column.base in _ASKED),
+        # Of these types both servers compare values with what the other one reads (`value_expression`). All that a key
+        # may be made of are among them: a row is known by the whole of its key, or another one is taken for it.
+        tuple(
+            column
+            for column in columns
+            if column.name.lower() in names | read and (column.type.ordered or column.type.has_members)
+        ),
     )
 
 
@@ -178,7 +179,7 @@ class ReplacedRows:
 
 def _asked(column: Column) -> str:
     """The column for both servers, whatever zone their sessions are in."""
-    return f"UNIX_TIMESTAMP({Ident(column.name).sql})" if column.base == "timestamp" else value_expression(column)
+    return f"UNIX_TIMESTAMP({Ident(column.name).sql})" if column.type.is_moment else value_expression(column)
 
 
 def _conditions(batch: pyarrow.RecordBatch, key: Sequence[Column], moments: Sequence[str]) -> Iterator[bytes]:
@@ -188,7 +189,7 @@ def _conditions(batch: pyarrow.RecordBatch, key: Sequence[Column], moments: Sequ
         return
     parts = []
     for column in key:
-        if column.base == "bit":  # whose bytes in quotes are a text to a comparison
+        if column.type.is_bits:  # whose bytes in quotes are a text to a comparison
             values = batch.column(column.name).to_pylist()
             literals: Iterable[bytes] = (b"%d" % int.from_bytes(value, "big") for value in values)
         else:

@@ -60,7 +60,6 @@ from dm.progress.load_parts import (
     take_slot,
 )
 from dm.session.state import lenient as lenient_mode
-from dm.type_family import WITH_CHARSET
 
 FILE_END: Final = (1 << 32) - 1  # the number of the part that stands for the end of a file
 
@@ -149,7 +148,7 @@ class FileLoader:
     def _load(self, connection: TargetConnection, task: FileTask, trailer: SqlTrailer | None) -> Tally:
         largest = int(connection.query("SELECT @@max_allowed_packet")[0][0]) - _PACKET_MARGIN
         errors = 0 if trailer is None else trailer.error_values
-        enums = tuple(column.name for column in task.destination.columns if column.base == "enum")
+        enums = tuple(column.name for column in task.destination.columns if column.type.is_enum)
         into = task.destination
         loaded = (*(column.name for column in into.columns), *(column.name for column, _ in into.same))
         tally = Tally(
@@ -332,8 +331,8 @@ def latin1_columns(columns: Sequence[Column], names: Sequence[str], *, all_texts
     found = {
         column.name.lower()
         for column in columns
-        if (column.base in WITH_CHARSET and (all_texts or column.charset == CHARSET))
-        or (column.base == "json" and all_texts)
+        if (column.type.has_charset and (all_texts or column.charset == CHARSET))
+        or (column.type.is_document and all_texts)
     }
     return frozenset(at for at, name in enumerate(names) if name.lower() in found)
 

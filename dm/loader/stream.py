@@ -156,7 +156,7 @@ class ChunkWriter:
 
 def _rows(batch: ColumnBatch, destination: Destination) -> _BatchRows:
     names = [column.name for column in destination.columns]
-    types = [types_column(column.name) for column in destination.columns if column.base == "json"]
+    types = [types_column(column.name) for column in destination.columns if column.type.is_document]
     # The types of documents come after the columns, if they were asked for.
     names += types[: len(batch.columns) - len(names)]
     return _BatchRows(pyarrow.RecordBatch.from_arrays(batch.columns, names=names))

@@ -19,14 +19,15 @@ from dm.mysql.dialect import flavor_of
 from dm.mysql.dialect.tidb import escaped_table
 from dm.mysql.schema.charset import collations_query, utf8mb3_name
 from dm.mysql.schema.parse import parse_create_table
+from dm.mysql.schema.show import described
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.schema.translation import Translation, with_collations
 from dm.mysql.schema.visibility import with_visibility
 from dm.mysql.schema.widening import widens
 from dm.mysql.sql.context import SourceContext, version_number
 from dm.mysql.sql.piece import Piece
+from dm.mysql.types.documents import may_hold_documents
 from dm.rules.router import ExtractedColumn, table_missing
-from dm.type_family import FLOATS, INTEGERS
 
 Route = Callable[[TableName], TableName]
 
@@ -168,7 +169,7 @@ class TargetTables:
 
         Servers with `explicit_defaults_for_timestamp=OFF` would give them one, and ON UPDATE besides.
         """
-        stored = (each for each in source.columns if each.base == "timestamp" and each.generated is None)
+        stored = (each for each in source.columns if each.type.is_moment and each.generated is None)
         bare = next((each.name for each in stored if not each.nullable and each.default is None), None)
         name = "explicit_defaults_for_timestamp"
         # Without SESSION: MariaDB before 10.8 has a global one only.
@@ -229,13 +230,10 @@ def schema_default(charset: str, collation: str, known: Iterable[str]) -> str:
 
 def _kind(column: Column) -> tuple[object, ...]:
     """What decides whether each value of one column is the same value in another one."""
-    length = None if column.base in _DISPLAY_WIDTH else column.length
+    length = None if column.type.display_width else column.length
     return (column.base, length, column.decimals or None, column.unsigned, column.charset, column.members)
 
 
-# The length of these is a display width, which servers print or leave out.
-_DISPLAY_WIDTH = INTEGERS | FLOATS | {"year"}
-_JSON_TEXT = ("longtext", "json")
 # Where MariaDB's JSON is to come back into MySQL's.
 _JSON_ADVICE = "JSON rounds numbers of many digits, LONGTEXT with CHECK (json_valid(..)) keeps such a text as it is"
 
@@ -246,7 +244,7 @@ def _same_kind(source: Column, target: Column, *, wider: bool) -> bool:
     if wider and widens(source, target):  # between character sets that have the same bytes for a character
         return True
     # MariaDB's JSON is LONGTEXT with a check.
-    return source.base == "json" and target.base in _JSON_TEXT
+    return source.type.is_document and may_hold_documents(target.type)
 
 
 def misfit(
@@ -267,8 +265,8 @@ def misfit(
         if there.generated is not None:
             return f"column {column.name} is generated there"
         if not _same_kind(column, there, wider=wider):
-            advice = f"; {_JSON_ADVICE}" if column.base == "longtext" and there.base == "json" else ""
-            return f"column {column.name} is {describe(there)} there and {describe(column)} at the source{advice}"
+            advice = f"; {_JSON_ADVICE}" if may_hold_documents(column.type) and there.type.is_document else ""
+            return f"column {column.name} is {described(there)} there and {described(column)} at the source{advice}"
         if column.nullable and not there.nullable:
             return f"column {column.name} is NOT NULL there"
     for column in target.columns:
@@ -278,16 +276,3 @@ def misfit(
         if demands and source.column(column.name) is None and column.name.lower() not in extracted:
             return f"its column {column.name} demands a value"
     return None
-
-
-def describe(column: Column) -> str:
-    """A column's type for a person."""
-    size = "" if column.length is None else f"({column.length})"
-    if column.base in ("decimal",) and column.length is not None:
-        size = f"({column.length},{column.decimals or 0})"
-    elif column.members:
-        size = "(" + ",".join(f"'{member}'" for member in column.members) + ")"
-    elif column.decimals and column.length is None:
-        size = f"({column.decimals})"
-    charset = f" character set {column.charset}" if column.charset else ""
-    return f"{column.base}{size}{' unsigned' if column.unsigned else ''}{charset}"

@@ -267,7 +267,7 @@ class LoadUnit:
         # A statement without a list of columns means those that `SELECT *` gives and that can be written.
         stored = [column for column in schema.columns if column.generated is None]
         visible = [column for column in stored if not column.invisible]
-        recoded = any(column.base == "json" or column.charset not in _SAME_IN_UTF8 for column in stored)
+        recoded = any(column.type.is_document or column.charset not in _SAME_IN_UTF8 for column in stored)
         for chunk, name in enumerate(names):
             footer = None if foreign is not None else finished_chunk(self._storage, plan, table, chunk)
             if foreign is None and footer is None:

@@ -19,6 +19,7 @@ from dm.ident import TableName
 from dm.mysql.schema.effect import same_structure
 from dm.mysql.schema.serial import schema_from_json, schema_to_json
 from dm.mysql.schema.table import TableSchema
+from dm.mysql.types.strings import LONGTEXT
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
 from dm.progress.tables import SubtaskKey, reads
@@ -87,11 +88,10 @@ def _outlines(structures: Structures, json_as_text: bool) -> dict[TableName, obj
 
 def _outline(schema: TableSchema, json_as_text: bool) -> object:
     """Columns with their kinds, and what is indexed; a schema's defaults for a schema."""
-    kinds = {"json": "longtext"} if json_as_text else {}
     columns = [
         (
             column.name.lower(),
-            kinds.get(column.base, column.base),
+            LONGTEXT.name if json_as_text and column.type.is_document else column.base,
             column.decimals or 0,
             column.unsigned,
             column.nullable,

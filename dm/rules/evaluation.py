@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from typing import Final
 
 from dm.config.expression import (
     ColumnRef,
@@ -34,8 +35,15 @@ from dm.rules.arithmetic import as_float, computed, connected, constant, is_trut
 from dm.rules.compiled import NUMBERS, Compiled, Function, InexactError, Result, UnknownColumnError
 from dm.rules.moments import full_datetime, microseconds, temporal_constant
 from dm.rules.texts import COMPARISONS, TextOracle, like_judge, text_judge
-from dm.type_family import BYTES, FLOATS, INTEGERS, TEMPORAL, TEXTS
 
+_TEMPORAL: Final = ("date", "time", "datetime", "timestamp")
+# What is made of a column's value, where that is not yet what is compared.
+_MADE: Final[dict[str, Callable[[Result], Result]]] = {
+    "decimal": lambda value: None if value is None else Decimal(str(value)),
+    "datetime": full_datetime,
+    "timestamp": full_datetime,
+    "time": microseconds,
+}
 _YEARS = range(1901, 2156)  # what a YEAR holds besides 0; a smaller constant would be read as a year of two digits
 _MIRRORED: dict[Comparison, Comparison] = {
     "=": "=",
@@ -103,29 +111,8 @@ class _Compiler:
                 raise InexactError(f"the row image lacks column `{column.name}`")
             return found
 
-        def decimal(row: Row) -> Result:
-            found = plain(row)
-            return None if found is None else Decimal(str(found))
-
-        if column.base in INTEGERS:
-            return Compiled("integer", plain, column, unsigned=column.unsigned)
-        if column.base == "bit":
-            return Compiled("integer", plain, column, unsigned=True)
-        if column.base == "year":
-            return Compiled("year", plain, column)
-        if column.base == "decimal":
-            return Compiled("decimal", decimal, column)
-        if column.base in FLOATS:
-            return Compiled("float", plain, column)
-        if column.base == "date":
-            return Compiled("date", plain, column)
-        if column.base == "datetime":
-            return Compiled("datetime", lambda row: full_datetime(plain(row)), column)
-        if column.base == "timestamp":
-            return Compiled("timestamp", lambda row: full_datetime(plain(row)), column)
-        if column.base == "time":
-            return Compiled("time", lambda row: microseconds(plain(row)), column)
-        if column.base == "enum":
+        of = column.type
+        if of.operand == "text" and of.is_enum:
             members = ["", *column.members]
 
             def member(row: Row) -> Result:
@@ -133,9 +120,10 @@ class _Compiler:
                 return members[found].encode() if isinstance(found, int) else None
 
             return Compiled("text", member, column)
-        if column.base in TEXTS | BYTES:
-            return Compiled("text", plain, column)
-        return Compiled("other", plain, column)
+        made = _MADE.get(of.operand)
+        function = plain if made is None else lambda row: made(plain(row))
+        unsigned = of.operand == "integer" and (column.unsigned or of.is_bits)
+        return Compiled(of.operand, function, column, unsigned=unsigned)
 
     def _compared(self, operator: Comparison, left: Compiled, right: Compiled) -> Compiled:
         if left.kind == "constant text" and right.kind not in ("constant text", "null"):
@@ -172,13 +160,13 @@ class _Compiler:
             return left.function, right.function
         if kinds <= set(NUMBERS):
             return as_float(left), as_float(right)
-        if left.kind in TEMPORAL and right.kind == "constant text":
+        if left.kind in _TEMPORAL and right.kind == "constant text":
             text = str(right.constant)
             value = temporal_constant(left.kind, text, self._zone)
             if left.kind == "date" and isinstance(value, str) and len(value) > 10:
                 return (lambda row: full_datetime(left.function(row))), lambda row: value
             return left.function, lambda row: value
-        if left.kind == right.kind and left.kind in (*TEMPORAL, "year"):
+        if left.kind == right.kind and left.kind in (*_TEMPORAL, "year"):
             return left.function, right.function
         if kinds == {"year", "integer"}:
             number = right if left.kind == "year" else left
@@ -225,7 +213,7 @@ def _bits_mislead(one: Compiled, other: Compiled) -> bool:
         return False
     signed, unsigned = (other, one) if one.unsigned else (one, other)
     negative = not isinstance(signed.constant, int) or signed.constant < 0
-    narrow = unsigned.column is not None and unsigned.column.base not in ("bigint", "bit")
+    narrow = unsigned.column is not None and not unsigned.column.type.fills_64_bits
     return negative and not narrow
 
 

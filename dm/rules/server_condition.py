@@ -44,7 +44,7 @@ def server_condition(rule: str, expression: ServerExpression, columns: Sequence[
     """The condition on a table of these columns; raises InexactError where only a time zone could tell the result."""
     names = expression.columns | expression.perhaps
     used = tuple((at, column) for at, column in enumerate(columns) if column.name.lower() in names)
-    moments = [column for _, column in used if column.base == "timestamp"]
+    moments = [column for _, column in used if column.type.is_moment]
     if not zone and (expression.zoned or moments):
         what = f"column `{moments[0].name}` (timestamp)" if moments else "a function that tells the time"
         raise InexactError(f"{what} depends on a time zone: set `timezone` in the task")

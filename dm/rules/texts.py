@@ -74,7 +74,7 @@ def text_judge(operator: Comparison, left: Compiled, right: Compiled, oracle: Te
 def like_judge(operand: Compiled, pattern: str, oracle: TextOracle | None) -> Callable[[bytes], bool]:
     """How texts of a column are compared with a pattern of LIKE, which has no backslash."""
     column = operand.column
-    if operand.kind != "text" or column is None or column.base == "enum" or column.charset in (None, "binary"):
+    if operand.kind != "text" or column is None or column.type.is_enum or column.charset in (None, "binary"):
         raise InexactError(f"{operand.shown} LIKE a text")
     collation, charset = column.collation or "", _charset(column)
     _demand_convertible(column, pattern)
@@ -138,11 +138,11 @@ def _asked(
 
 def _charset(column: Column) -> str:
     """The character set of a value as it is given here: labels of an ENUM are UTF-8."""
-    return "utf8mb4" if column.base == "enum" else (column.charset or "")
+    return "utf8mb4" if column.type.is_enum else (column.charset or "")
 
 
 def _kind(column: Column) -> tuple[object, ...]:
-    return column.charset, column.collation, column.base == "enum"
+    return column.charset, column.collation, column.type.is_enum
 
 
 def _demand_convertible(column: Column, text: str) -> None:

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -52,22 +52,13 @@ from dm.mysql.schema.table import Column as Field
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
 from dm.position import Position
-from dm.type_family import FIXED_BYTES, MEMBERED, WITH_CHARSET
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 INVALID = "__invalid"  # the end of the name of a flag column
 
-_SIGNED = {"tinyint": "tinyint", "smallint": "smallint", "mediumint": "int", "int": "int", "bigint": "bigint"}
-_UNSIGNED = {
-    "tinyint": "smallint", "smallint": "int", "mediumint": "int", "int": "bigint", "bigint": "decimal(20,0)",
-}  # fmt: skip
-_NUMBERS = {"float": "float", "double": "double", "year": "smallint"}
-_MOMENTS = {"date": "date", "datetime": "timestamp_ntz", "timestamp": "timestamp"}
-_ASCII = frozenset(FIXED_BYTES) | {"json"}  # or UTF-8, which Spark's strings are
 _COMPLETE = frozenset({"utf8mb4", "utf8mb3", "utf8", "latin1", "binary"})  # whose stored bytes are all texts, or stay
-_MOST_DIGITS = 38
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
 _WHOLE = {
     "parquet.page.verify-checksum.enabled": "true",  # parquet-java's name (ParquetInputFormat)
@@ -163,16 +154,16 @@ def _structure(plan: DumpPlan, dumped: DumpedTable) -> TableSchema:
     return parse_create_table(dumped.structure, context)
 
 
-def columns(fields: Sequence[Field], raw_of: Callable[[Field], Column], numbered: Collection[str] = ()) -> list[Column]:
+def columns(fields: Sequence[Field], raw_of: Callable[[Field], Column], *, numbered: bool = False) -> list[Column]:
     """The typed columns, and their flags, from those that have the bytes of a dump.
 
-    Of types that are `numbered`, members are always numbers.
+    With `numbered`, members are always numbers.
     """
     taken = {field.name.lower() for field in fields}
     found: list[Column] = []
     for field in fields:
         raw = raw_of(field)
-        value = _member(field, raw.cast("string")) if field.base in numbered else _typed(field, raw)
+        value = _member(field, raw.cast("string")) if numbered and field.type.has_members else _typed(field, raw)
         found.append(value.alias(field.name))
         if _may_be_invalid(field):
             flag = field.name + INVALID
@@ -190,36 +181,34 @@ def _of_file(field: Field) -> Column:
 
 
 def _may_be_invalid(field: Field) -> bool:
-    if field.base in _MOMENTS:
+    if field.type.spark == "moment":
         return True
     charset = field.charset or "utf8mb4"
-    if field.base not in WITH_CHARSET or field.base in MEMBERED:  # whose members are texts
+    if not field.type.is_text:
         return False
     return charset not in _COMPLETE and decoder_of(charset) is not None
 
 
 def _typed(field: Field, raw: Column) -> Column:
     text = raw.cast("string")
-    if field.base in _SIGNED:
-        return text.cast((_UNSIGNED if field.unsigned else _SIGNED)[field.base])
-    if field.base in _NUMBERS:
-        return text.cast(_NUMBERS[field.base])
-    if field.base == "decimal":
-        digits, scale = field.length or 10, field.decimals or 0
-        return text.cast(f"decimal({digits},{scale})") if digits <= _MOST_DIGITS else text
-    if field.base == "bit":
-        return _bits(raw).cast("decimal(20,0)" if field.length == 64 else "bigint")
-    if field.base in _MOMENTS:
-        return _moment(field, raw)
-    if field.base == "time":
-        return _duration(text)
     if counted(field):
         return _member(field, text)
-    if field.base in _ASCII:
-        return text
-    if field.base in WITH_CHARSET:
-        return _decoded(field, raw)
-    return raw
+    to = field.type.spark_type(field)
+    match field.type.spark:
+        case "cast":
+            return text.cast(to) if to else text
+        case "bits":
+            return _bits(raw).cast(to)
+        case "moment":
+            return _moment(field, text, to)
+        case "duration":
+            return _duration(text)
+        case "text":
+            return text
+        case "decoded":
+            return _decoded(field, raw)
+        case "bytes":
+            return raw
 
 
 def _bits(raw: Column) -> Column:
@@ -229,14 +218,13 @@ def _bits(raw: Column) -> Column:
     return functions.conv(functions.hex(raw), 16, 10)
 
 
-def _moment(field: Field, raw: Column) -> Column:
+def _moment(field: Field, text: Column, to: str) -> Column:
     """A date or time of day on one; null for what no calendar has."""
     from pyspark.sql import functions
 
-    text = raw.cast("string")
-    if field.base == "timestamp":
+    if field.type.is_moment:
         text = functions.concat(text, functions.lit("+00:00"))  # the dump's sessions speak UTC
-    return text.try_cast(_MOMENTS[field.base])
+    return text.try_cast(to)
 
 
 def _duration(text: Column) -> Column:
@@ -258,7 +246,7 @@ def _member(field: Field, number: Column) -> Column:
     """An ENUM's or SET's text from the number that is stored where some member's text is empty."""
     from pyspark.sql import functions
 
-    if field.base == "enum":
+    if field.type.is_enum:
         members = functions.array(*map(functions.lit, ("", *field.members)))  # 0 is the error value, which reads ''
         # Of a null position Spark gives some member.
         return functions.when(number.isNotNull(), functions.element_at(members, number.cast("int") + 1))

@@ -127,9 +127,9 @@ def charset_of(collation: int) -> str | None:
     return known if known is not None or not 1024 <= collation < 2048 else _BY_ID.get(collation - 1024)
 
 
-def max_bytes(charset: str) -> int:
-    """How many bytes a character takes at most."""
-    return _MAX_BYTES.get(_SYNONYMS.get(charset, charset), 1)
+def max_bytes(charset: str | None) -> int:
+    """How many bytes a character takes at most; None: bytes."""
+    return _MAX_BYTES.get(_SYNONYMS.get(charset or "", charset or ""), 1)
 
 
 def same_charset(one: str, other: str) -> bool:

@@ -8,14 +8,32 @@ and ENUM members are there under binlog_row_metadata=FULL.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
 
 from dm.errors import DMError
-from dm.mysql.binlog.charset import charset_of, decode_text, max_bytes, same_charset
+from dm.mysql.binlog.charset import charset_of, decode_text, same_charset
 from dm.mysql.binlog.table_map import TableMap
 from dm.mysql.binlog.wire_type import NUMERIC, WireCode, WireType
-from dm.type_family import BYTES, FIXED_BYTES, GEOMETRIES, MEMBERED, TEXTS
+
+
+def _same_size(wire: WireType, column: WireColumn) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class WireForm:
+    """What a column's type says of its values in row events."""
+
+    codes: tuple[int, ...]  # which a table map may have for it
+    mismatch: Callable[[WireType, WireColumn], str | None] = _same_size
+    """The difference in sizes that affect the layout of the bytes, as a clause; None where there is none."""
+    content: Literal["text", "bytes", "members", "other"] = "other"  # what its character set tells
+    counts_characters: bool = False  # the length is a number of characters
+    provable: bool = False  # a server stores any bytes of such a length
+    padded: Callable[[int], int] = lambda size: 0  # the bytes of each value of a column of so many; 0: not padded
+    document: bool = False  # its BLOBs are documents in UTF-8 (MariaDB's JSON)
 
 
 class WireColumn(Protocol):
@@ -27,7 +45,11 @@ class WireColumn(Protocol):
 
     @property
     def base(self) -> str:
-        """The type's name in its normal form."""
+        """The type's name in its normal form, for people."""
+
+    @property
+    def wire(self) -> WireForm:
+        """What its type says of row events."""
 
     @property
     def length(self) -> int | None:
@@ -50,104 +72,10 @@ class WireColumn(Protocol):
         """Members of ENUM and SET."""
 
 
-_PLAIN = {
-    "tinyint": (WireCode.TINY,),
-    "smallint": (WireCode.SHORT,),
-    "mediumint": (WireCode.INT24,),
-    "int": (WireCode.LONG,),
-    "bigint": (WireCode.LONGLONG,),
-    "float": (WireCode.FLOAT,),
-    "double": (WireCode.DOUBLE,),
-    "year": (WireCode.YEAR,),
-    "date": (WireCode.DATE, WireCode.NEWDATE),
-}
-_TIMES = {
-    "time": (WireCode.TIME2, WireCode.TIME),
-    "datetime": (WireCode.DATETIME2, WireCode.DATETIME),
-    "timestamp": (WireCode.TIMESTAMP2, WireCode.TIMESTAMP),
-}
-_BLOB_SIZES = {
-    "tinytext": 1, "text": 2, "mediumtext": 3, "longtext": 4, "tinyblob": 1, "blob": 2, "mediumblob": 3, "longblob": 4,
-}  # fmt: skip
-_STRINGS = (WireCode.STRING, WireCode.VARCHAR, WireCode.VARCHAR_COMPRESSED)
-
-
-def _set_size(members: int) -> int:
-    size = (members + 7) // 8
-    return 8 if size > 4 else size
-
-
-def _byte_length(column: WireColumn) -> int | None:
-    """The greatest byte length of a CHAR, VARCHAR, BINARY or VARBINARY; None when it can't be known."""
-    if column.length is None:
-        return None
-    if column.base in BYTES:
-        return column.length
-    return None if column.charset is None else column.length * max_bytes(column.charset)
-
-
-def _expected_codes(base: str) -> tuple[int, ...] | None:
-    if base in _PLAIN:
-        return _PLAIN[base]
-    if base in _TIMES:
-        return _TIMES[base]
-    if base in _BLOB_SIZES:
-        return (WireCode.BLOB, WireCode.BLOB_COMPRESSED)
-    if base in GEOMETRIES:
-        return (WireCode.GEOMETRY,)
-    if base in FIXED_BYTES or base in ("char", "binary"):
-        return (WireCode.STRING,)
-    return {
-        "varchar": (WireCode.VARCHAR, WireCode.VARCHAR_COMPRESSED),
-        "varbinary": (WireCode.VARCHAR, WireCode.VARCHAR_COMPRESSED),
-        "decimal": (WireCode.NEWDECIMAL,),
-        "bit": (WireCode.BIT,),
-        "enum": (WireCode.ENUM,),
-        "set": (WireCode.SET,),
-        "json": (WireCode.JSON, WireCode.BLOB),  # MariaDB's JSON is LONGTEXT
-        "vector": (WireCode.VECTOR, WireCode.VARCHAR, WireCode.BLOB),  # MariaDB's is a binary string
-    }.get(base)
-
-
-def _size_mismatch(wire: WireType, column: WireColumn) -> str | None:
-    """The difference in sizes that affect the layout of the bytes."""
-    base = column.base
-    if base == "decimal":
-        tracked = (column.length if column.length is not None else 10, column.decimals or 0)
-        if tracked != (wire.size, wire.scale):
-            return f"it is DECIMAL{tracked} and the binlog has DECIMAL{(wire.size, wire.scale)}"
-    elif base in _TIMES and wire.code in (WireCode.TIME2, WireCode.DATETIME2, WireCode.TIMESTAMP2):
-        if (column.decimals or 0) != wire.size:
-            return f"it has {column.decimals or 0} fractional digits and the binlog has {wire.size}"
-    elif base == "bit":
-        if (column.length or 1) != wire.size:
-            return f"it has {column.length or 1} bits and the binlog has {wire.size}"
-    elif base in _BLOB_SIZES:
-        if wire.code == WireCode.BLOB and wire.size != _BLOB_SIZES[base]:
-            return f"its lengths take {_BLOB_SIZES[base]} bytes and the binlog's take {wire.size}"
-    elif base == "enum":
-        if wire.size != (1 if len(column.members) <= 255 else 2):
-            return f"its {len(column.members)} members do not fit numbers of {wire.size} bytes"
-    elif base == "set":
-        if wire.size != _set_size(len(column.members)):
-            return f"its {len(column.members)} members do not fit a mask of {wire.size} bytes"
-    elif base in FIXED_BYTES:
-        if wire.size != FIXED_BYTES[base]:
-            return f"it takes {FIXED_BYTES[base]} bytes and the binlog has {wire.size}"
-    elif wire.code in _STRINGS and base != "vector":
-        tracked_length = _byte_length(column)
-        if tracked_length is not None and wire.code != WireCode.VARCHAR_COMPRESSED and tracked_length != wire.size:
-            return f"it takes up to {tracked_length} bytes and the binlog has {wire.size}"
-    return None
-
-
 def _type_mismatch(wire: WireType, column: WireColumn) -> str | None:
-    codes = _expected_codes(column.base)
-    if codes is None:
-        return f"nothing is known of type {column.base}"
-    if wire.code not in codes:
+    if wire.code not in column.wire.codes:
         return f"it is {column.base} and the binlog has {WireCode(wire.code).name}"
-    return _size_mismatch(wire, column)
+    return column.wire.mismatch(wire, column)
 
 
 def _metadata_mismatch(table_map: TableMap, index: int, column: WireColumn) -> str | None:
@@ -163,12 +91,12 @@ def _metadata_mismatch(table_map: TableMap, index: int, column: WireColumn) -> s
             return f"it is {'un' if column.unsigned else ''}signed and the binlog's is not"
     if optional.collations is not None and (collation := optional.collations[index]) is not None:
         charset = charset_of(collation)
-        if column.base in TEXTS and charset is not None and column.charset is not None:
+        if column.wire.content == "text" and charset is not None and column.charset is not None:
             if not same_charset(charset, column.charset):
                 return f"its character set is {column.charset} and the binlog's is {charset}"
-        elif column.base in BYTES and charset not in (None, "binary"):
+        elif column.wire.content == "bytes" and charset not in (None, "binary"):
             return f"it is binary and the binlog has text in {charset}"
-    if column.base in MEMBERED:
+    if column.wire.content == "members":
         return _members_mismatch(table_map, index, column)
     return None
 

@@ -22,7 +22,6 @@ from dm.mysql.binlog.decimal_text import decimal_decoder, decimal_size
 from dm.mysql.binlog.json_tree import json_value
 from dm.mysql.binlog.value import ABSENT, Row, Value
 from dm.mysql.binlog.wire_type import WireCode, WireType
-from dm.type_family import FIXED_BYTES
 
 Append = Callable[[Value], None]
 Reader = Callable[[bytes, int, Append], int]
@@ -176,7 +175,7 @@ def step_of(wire: WireType, column: WireColumn) -> Step:
     if code == WireCode.STRING:
         # Trailing pad characters are not sent; for binary strings these are zero bytes (MySQL source,
         # Field_string::pack).
-        padded = size if column.base == "binary" else FIXED_BYTES.get(column.base)
+        padded = column.wire.padded(size)
         return SizedColumn(1 if size <= 255 else 2, _padded(padded) if padded else None)
     if code == WireCode.VARCHAR:
         return SizedColumn(1 if size <= 255 else 2)
@@ -186,7 +185,7 @@ def step_of(wire: WireType, column: WireColumn) -> Step:
         return SizedColumn(size, decompress_column)
     if code == WireCode.JSON:
         return SizedColumn(size, json_value)
-    if code == WireCode.BLOB and column.base == "json":
+    if code == WireCode.BLOB and column.wire.document:
         return SizedColumn(size, _mariadb_json)
     if code in (WireCode.BLOB, WireCode.GEOMETRY, WireCode.VECTOR):
         return SizedColumn(size)

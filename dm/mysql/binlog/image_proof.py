@@ -31,7 +31,6 @@ from dm.mysql.binlog.json_tree import json_value
 from dm.mysql.binlog.rows import Rows
 from dm.mysql.binlog.table_map import TableMap
 from dm.mysql.binlog.wire_type import WireCode, WireType
-from dm.type_family import BYTES, CHARACTERS, TEXTS
 
 RawPair = tuple[bytes | None, bytes | None]
 """The images of a change, before and after, as the source wrote them."""
@@ -94,16 +93,16 @@ def proof_of(wire: WireType, column: WireColumn, *, nullable: bool) -> ProofStep
         return ProofStep((1 << len(column.members)) - 1, 0, TextBytes.ANY_BYTES, nullable)
     if code == WireCode.JSON:
         return ProofStep(_ANY_NUMBER, 0, TextBytes.ANY_BYTES, nullable)
-    if code == WireCode.BLOB and column.base == "json":  # MariaDB's, a LONGTEXT
+    if code == WireCode.BLOB and column.wire.document:  # MariaDB's, a LONGTEXT
         return ProofStep(_ANY_NUMBER, 0, TextBytes.UTF8MB4, nullable)
     if code not in _STRINGS and code != WireCode.BLOB:
         return None
     most = wire.size if code in _STRINGS else (1 << 8 * wire.size) - 1
-    if column.base in BYTES or column.base in ("inet4", "inet6"):
+    if column.wire.provable:
         return ProofStep(most, 0, TextBytes.ANY_BYTES, nullable)
-    if column.base not in TEXTS or column.charset is None:
+    if column.wire.content != "text" or column.charset is None:
         return None
-    characters = column.length or 1 if column.base in CHARACTERS else 0
+    characters = column.length or 1 if column.wire.counts_characters else 0
     text = _text_bytes(column.charset)
     return None if text is None else ProofStep(most, characters, text, nullable)
 

@@ -98,7 +98,7 @@ def native_step(wire: WireType, column: WireColumn) -> RowStep:
         return RowStep(RowStepKind.UNSIGNED, size=size)
     if code == WireCode.JSON:
         return RowStep(RowStepKind.JSON, width=size, function=json_value)
-    if code == WireCode.BLOB and column.base == "json":
+    if code == WireCode.BLOB and column.wire.document:
         return RowStep(RowStepKind.UTF8, width=size)
     step = step_of(wire, column)
     if isinstance(step, SizedColumn):

@@ -45,8 +45,12 @@ from dm.ident import Ident, TableName
 from dm.mysql.dialect import Dialect, Flavor, dialect
 from dm.mysql.equality.structure import ColumnFacts
 from dm.mysql.sql.json_expression import types_expression
-from dm.mysql.sql.literal import EXACT_BITS
-from dm.type_family import BYTES, FLOATS, GEOMETRIES, INTEGERS, MEMBERED, MOMENTS, TEXTS
+from dm.mysql.types import ColumnType, column_type
+from dm.mysql.types.bytes import VARBINARY
+from dm.mysql.types.documents import JSON
+from dm.mysql.types.members import EXACT_BITS
+from dm.mysql.types.numbers import DOUBLE, as_sum
+from dm.mysql.types.strings import VARCHAR
 
 Canonical = Callable[[bytes], bytes]
 Form = Literal["plain", "whole", "framed", "hashed"]
@@ -54,10 +58,8 @@ Form = Literal["plain", "whole", "framed", "hashed"]
 they have no byte FF, and stand as they are. Other bytes stand after their length (`framed`). What may be large is
 `hashed`, since servers limit what CONCAT makes. NULL is N, or FE where the text is whole."""
 
-_EXACT: Final = INTEGERS | {"decimal", "year", "bit"}
 _WELL_FORMED: Final = frozenset({"utf8", "utf8mb3", "utf8mb4"})  # no statement stores other bytes there
 _UTF8: Final = frozenset({"ascii"}) | _WELL_FORMED  # each a part of the next
-_LONG: Final = GEOMETRIES | {"mediumtext", "longtext", "mediumblob", "longblob", "json", "vector"}
 _TEXT_BYTES: Final = 8  # at most, of a JSON document for each byte that it takes
 BETWEEN: Final = b"\xff"  # the texts of a row's values
 _NO_TEXT: Final = b"\xfe"  # instead of one in UTF-8, which has neither byte
@@ -80,9 +82,9 @@ class Side:
         return dialect(self.flavor)
 
     @property
-    def base(self) -> str:
-        """The bare type, in its normal form."""
-        return {"geomcollection": "geometrycollection"}.get(self.column.data_type, self.column.data_type)
+    def type(self) -> ColumnType:
+        """What is known of the column's type."""
+        return column_type(self.column.data_type)
 
     @property
     def name(self) -> str:
@@ -103,7 +105,8 @@ class Side:
     @property
     def scale(self) -> int:
         """Digits after the point."""
-        return self.lengths[1] if self.base == "decimal" else 0 if self.base in _EXACT else self.lengths[0]
+        place = self.type.scale_place
+        return 0 if place is None else self.lengths[place]
 
     @property
     def members(self) -> str:
@@ -120,7 +123,7 @@ class ComparedValue:
     text: str | None  # SQL of the canonical bytes; None where only a client can compute them
     of: Canonical  # from what `read` gives to the canonical bytes
     form: Form = "framed"
-    base: str = "varchar"  # as what the encoder of literals takes it; "" for a part that is no value of its own
+    type: ColumnType | None = VARCHAR  # of its literal; None for a part that is no value of its own
     charset: str | None = "utf8mb4"
     null: str = ""  # SQL that is NULL where the value is; `text` is NULL also where it is too long for the server
     beside: str = ""  # SQL that gives the bytes of `text` inside a CONCAT that makes bytes, and costs less
@@ -139,27 +142,30 @@ def parts(sides: Sequence[Side], *, json_types: bool = False) -> list[list[Compa
 
     With `json_types` the types inside MySQL's JSON documents count.
     """
-    bases = {side.base for side in sides}
-    if bases <= _EXACT:
+    types = {side.type for side in sides}
+    ways = {each.compared for each in types}
+    if ways == {"number"}:
         scale = max(side.scale for side in sides)
         return [[_exact(side, scale)] for side in sides]
-    if bases <= FLOATS:
+    if ways == {"float"}:
         signed = all(side.dialect.keeps_negative_zero for side in sides)
         return [[_floating(side, signed=signed)] for side in sides]
-    if bases == {"time"} or bases <= MOMENTS | {"date"}:
+    if ways in ({"time"}, {"moment"}):
         scale = max(side.scale for side in sides)
-        return [[_temporal(side, scale, plain=bases == {"date"})] for side in sides]
-    if len(bases) == 1 and bases <= MEMBERED:
+        plain = not any(each.is_timed for each in types)
+        return [[_temporal(side, scale, plain=plain)] for side in sides]
+    if len(types) == 1 and ways == {"member"}:
         same = len({side.members for side in sides}) == 1
         numbered = not any(_wide_without_number(side) for side in sides)
         return [_members(side, same=same, numbered=numbered) for side in sides]
-    if "json" in bases:
+    if "document" in ways:
         return _documents(sides, json_types=json_types)
-    hashed = bool(bases & _LONG)
-    if bases <= TEXTS:
+    hashed = any(each.large for each in types)
+    if ways == {"text"}:
         return [[_characters(side, sides, hashed=hashed)] for side in sides]
-    if bases <= BYTES:
-        padded = "binary" in bases and (len(bases) > 1 or len({side.lengths for side in sides}) > 1)
+    if ways == {"bytes"}:
+        differ = len(types) > 1 or len({side.lengths for side in sides}) > 1
+        padded = differ and any(each.pads_with_zeros for each in types)
         return [[_bytes(side, hashed=hashed, padded=padded)] for side in sides]
     return [[_other(side, hashed=hashed)] for side in sides]
 
@@ -182,11 +188,10 @@ def _ended(read: str, end: str) -> tuple[str, Canonical]:
 
 
 def _exact(side: Side, scale: int) -> ComparedValue:
-    plain = side.base in {"bit", "year"} or "zerofill" in side.column.type
+    plain = side.type.reads_as_number or "zerofill" in side.column.type
     read = f"{side.name} + 0" if plain else side.name
     text, of = _ended(read, _suffix(side, scale))
-    base = "decimal" if side.base == "decimal" else "bigint"
-    return ComparedValue(side.column.name, read, text, of, "plain", base, nullable=side.nullable)
+    return ComparedValue(side.column.name, read, text, of, "plain", side.type, nullable=side.nullable)
 
 
 def _floating(side: Side, *, signed: bool) -> ComparedValue:
@@ -196,44 +201,46 @@ def _floating(side: Side, *, signed: bool) -> ComparedValue:
 
     number = side.name if signed else f"{side.name} + 0e0"
     text = f"SUBSTR(HEX(POINT({number}, 0)), 19, 16)" if side.dialect.tells_bits_of_doubles else None
-    return ComparedValue(side.column.name, f"{side.name} * 1e0", text, bits, "plain", "double", nullable=side.nullable)
+    return ComparedValue(side.column.name, f"{side.name} * 1e0", text, bits, "plain", DOUBLE, nullable=side.nullable)
 
 
 def _temporal(side: Side, scale: int, *, plain: bool) -> ComparedValue:
-    midnight = " 00:00:00" if side.base == "date" and not plain else ""
+    midnight = "" if plain or side.type.is_timed or side.type.compared == "time" else " 00:00:00"
     text, of = _ended(side.name, midnight + _suffix(side, scale))
-    return ComparedValue(side.column.name, side.name, text, of, "plain", side.base, nullable=side.nullable)
+    return ComparedValue(side.column.name, side.name, text, of, "plain", side.type, nullable=side.nullable)
 
 
 def _wide_without_number(side: Side) -> bool:
-    return side.base == "set" and not side.dialect.numbers_wide_sets and side.members.count("','") >= EXACT_BITS
+    return side.type.several_members and not side.dialect.numbers_wide_sets and side.members.count("','") >= EXACT_BITS
 
 
 def _members(side: Side, *, same: bool, numbered: bool) -> list[ComparedValue]:
     name = side.column.name
     word = f"CONVERT({side.name} USING utf8mb4)"
     label, beside, nullable = f"CAST({word} AS BINARY)", "" if side.dialect.casts_cut_texts else word, side.nullable
-    base = "" if same and numbered else "varchar"
-    found = [ComparedValue(name, label, label, _same, base=base, null=side.name, beside=beside, nullable=nullable)]
+    of_label = None if same and numbered else VARCHAR
+    found = [ComparedValue(name, label, label, _same, type=of_label, null=side.name, beside=beside, nullable=nullable)]
     number = f"{side.name} | 0"  # `+ 0` makes a double of a SET
     if same and numbered:
-        found.append(ComparedValue(f"{name} (number)", number, number, _same, "plain", side.base, nullable=nullable))
-    elif side.base == "enum":
+        found.append(ComparedValue(f"{name} (number)", number, number, _same, "plain", side.type, nullable=nullable))
+    elif side.type.is_enum:
         found.append(
-            ComparedValue(f"{name} (a member)", f"{number} > 0", f"{number} > 0", _same, "plain", "", nullable=nullable)
+            ComparedValue(
+                f"{name} (a member)", f"{number} > 0", f"{number} > 0", _same, "plain", None, nullable=nullable
+            )
         )
     return found
 
 
 def _documents(sides: Sequence[Side], *, json_types: bool) -> list[list[ComparedValue]]:
-    if all(side.base == "json" and side.dialect.orders_documents for side in sides):
+    if all(side.type.is_document and side.dialect.orders_documents for side in sides):
         return [_typed_documents(side) if json_types else [_document(side)] for side in sides]
     found = []
     for side in sides:
-        read = f"CAST({side.name} AS CHAR)" if side.base == "json" else f"CONVERT({side.name} USING utf8mb4)"
+        read = f"CAST({side.name} AS CHAR)" if side.type.is_document else f"CONVERT({side.name} USING utf8mb4)"
         name = side.column.name
-        of = partial(_whole, name, canonical_document) if side.base == "json" else canonical_document
-        found.append([ComparedValue(name, read, None, of, "hashed", "json", null=side.name)])
+        of = partial(_whole, name, canonical_document) if side.type.is_document else canonical_document
+        found.append([ComparedValue(name, read, None, of, "hashed", JSON, null=side.name)])
     return found
 
 
@@ -245,13 +252,13 @@ def _document(side: Side) -> ComparedValue:
     small = f"/*!50722 JSON_STORAGE_SIZE({side.name}) < @@max_allowed_packet DIV {_TEXT_BYTES} OR */ FALSE"
     whole = f"IF({small}, {text}, NULLIF({text}, ''))"
     return ComparedValue(
-        side.column.name, text, whole, partial(_whole, side.column.name, _same), "hashed", "json", null=side.name
+        side.column.name, text, whole, partial(_whole, side.column.name, _same), "hashed", JSON, null=side.name
     )
 
 
 def _typed_documents(side: Side) -> list[ComparedValue]:
     types, label = f"CAST({types_expression(side.table, side.column.name)} AS CHAR)", f"{side.column.name} (types)"
-    return [_document(side), ComparedValue(label, types, types, _same, "hashed", "", nullable=False)]
+    return [_document(side), ComparedValue(label, types, types, _same, "hashed", None, nullable=False)]
 
 
 def _whole(column: str, canonical: Canonical, text: bytes) -> bytes:
@@ -263,7 +270,7 @@ def _whole(column: str, canonical: Canonical, text: bytes) -> bytes:
 
 def _characters(side: Side, sides: Sequence[Side], *, hashed: bool) -> ComparedValue:
     charsets = {each.column.charset for each in sides}
-    padded = len({each.base == "char" for each in sides}) > 1
+    padded = len({each.type.pads_with_spaces for each in sides}) > 1
     # A TiDB keeps texts of all character sets in UTF-8.
     in_utf8 = any(each.dialect.stores_texts_in_utf8 for each in sides)
     as_stored = charsets <= _UTF8 or (len(charsets) == 1 and not in_utf8)
@@ -277,17 +284,17 @@ def _characters(side: Side, sides: Sequence[Side], *, hashed: bool) -> ComparedV
     if padded:
         text = f"TRIM(TRAILING ' ' FROM {text})"
     # A CHAR is without them by itself.
-    part = _of_bytes(side, text, "varchar", charset, hashed=hashed, trimmed=padded and side.base != "char")
+    part = _of_bytes(side, text, VARCHAR, charset, hashed=hashed, trimmed=padded and not side.type.pads_with_spaces)
     return replace(part, form="whole") if whole and not hashed else part
 
 
 def _bytes(side: Side, *, hashed: bool, padded: bool) -> ComparedValue:
     text = f"TRIM(TRAILING x'00' FROM {side.name})" if padded else side.name
-    return _of_bytes(side, text, "blob", None, hashed=hashed, trimmed=padded)
+    return _of_bytes(side, text, VARBINARY, None, hashed=hashed, trimmed=padded)
 
 
 def _of_bytes(
-    side: Side, text: str, base: str, charset: str | None, *, hashed: bool, trimmed: bool = False
+    side: Side, text: str, of: ColumnType, charset: str | None, *, hashed: bool, trimmed: bool = False
 ) -> ComparedValue:
     """Bytes of any kind. A hash is of the bytes as they are; CONCAT would convert texts of other character sets."""
     # A TiDB casts a text to as many bytes as it has characters at most.
@@ -301,23 +308,15 @@ def _of_bytes(
     beside = "" if hashed or side.dialect.casts_cut_texts else text
     form: Form = "hashed" if hashed else "framed"
     name, nullable = side.column.name, side.nullable
-    return ComparedValue(name, text, computed, _same, form, base, charset, side.name, beside, nullable, trimmed)
+    return ComparedValue(name, text, computed, _same, form, of, charset, side.name, beside, nullable, trimmed)
 
 
 def _other(side: Side, *, hashed: bool) -> ComparedValue:
     """Types of different kinds, and those that are bytes: the text that a client would see, in utf8mb4."""
-    base, charset = "varchar", "utf8mb4"
-    if side.base in TEXTS or side.base in MEMBERED:
-        text = f"CONVERT({side.name} USING utf8mb4)"
-    elif side.base in BYTES or side.base in GEOMETRIES or side.base == "vector":
-        text, base = (side.name, "blob") if side.base in BYTES else (f"CAST({side.name} AS BINARY)", "blob")
-    elif side.base in FLOATS:
-        text = f"CAST({side.name} * 1e0 AS CHAR)"
-    elif side.base in {"bit", "year"} or "zerofill" in side.column.type:
-        text = f"CAST({side.name} + 0 AS CHAR)"
-    else:
-        text = f"CAST({side.name} AS CHAR)"
-    return _of_bytes(side, text, base, charset, hashed=hashed)
+    of = VARCHAR if side.type.shown_as_text else VARBINARY
+    zerofill = "zerofill" in side.column.type and not side.type.is_float
+    text = as_sum(side.name) if zerofill else side.type.shown(side.name)
+    return _of_bytes(side, text, of, "utf8mb4", hashed=hashed)
 
 
 def row_text(row: Sequence[ComparedValue], before: str = "") -> str | None:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from dm.mysql.schema.charset import Collated, bytes_per_character
+from dm.mysql.binlog.charset import max_bytes
+from dm.mysql.schema.charset import Collated
 from dm.mysql.schema.column_definition import Definition, read_default, read_definition, with_implicit_timestamps
-from dm.mysql.schema.column_type import sized
 from dm.mysql.schema.draft import OperationRefused, TableDraft
 from dm.mysql.schema.index_definition import IndexDefinition, read_foreign_key, read_index
 from dm.mysql.schema.parse import charset_options, check_name, engine_name, options_of, words_of
@@ -45,7 +45,6 @@ from dm.mysql.sql.operation import (
     RenameTable,
     TableOptions,
 )
-from dm.type_family import LONG_TEXT_BYTES, WITH_CHARSET
 
 
 def _column(draft: TableDraft, name: str) -> Column:
@@ -112,7 +111,7 @@ def _redefine(draft: TableDraft, operation: Operation, cursor: Cursor, added: se
     name = operation.name if isinstance(operation, ChangeColumn) else operation.column
     if name.lower() in added or (operation.if_exists and draft.position(name) is None):
         return None
-    definition = read_definition(name, operation.definition, draft.collated, cursor)
+    definition = read_definition(name, operation.definition, draft.collated, cursor, draft.name)
     draft.replace_column(definition.column)
     return definition
 
@@ -126,7 +125,7 @@ def _place(draft: TableDraft, operation: Operation, cursor: Cursor, added: set[s
     if isinstance(operation, AddColumn):
         if operation.if_not_exists and draft.position(operation.column) is not None:
             return None
-        definition = read_definition(operation.column, operation.definition, draft.collated, cursor)
+        definition = read_definition(operation.column, operation.definition, draft.collated, cursor, draft.name)
         draft.insert_column(definition.column, operation.place)
         return definition
     if isinstance(operation, ModifyColumn | ChangeColumn):
@@ -135,7 +134,7 @@ def _place(draft: TableDraft, operation: Operation, cursor: Cursor, added: set[s
         if new and operation.if_exists:
             return None
         if new and draft.position(name) is not None:
-            definition = read_definition(name, operation.definition, draft.collated, cursor)
+            definition = read_definition(name, operation.definition, draft.collated, cursor, draft.name)
             draft.replace_column(definition.column)
             last = draft.columns[-1].name
             to_end = not place.first and place.after is None and last.lower() != name.lower()
@@ -189,19 +188,16 @@ def _add(draft: TableDraft, operation: Operation, cursor: Cursor) -> None:
 
 def recoded(column: Column, text: Collated) -> Column:
     """A character column in another character set."""
-    if column.base not in WITH_CHARSET:
+    if not column.type.has_charset:
         return column
     return replace(column, charset=text.charset, collation=text.collation)
 
 
 def converted(column: Column, text: Collated) -> Column:
     """A column after CONVERT TO CHARACTER SET: TEXT types grow so that no character is lost."""
-    if column.base not in WITH_CHARSET:
+    if not column.type.has_charset:
         return column
-    base = column.base
-    before, after = bytes_per_character(column.charset), bytes_per_character(text.charset)
-    if base.endswith("text") and after > before:
-        base = sized("text", LONG_TEXT_BYTES[base] * after // before)
+    base = column.type.renamed(column, max_bytes(column.charset), max_bytes(text.charset))
     return recoded(replace(column, base=base), text)
 
 

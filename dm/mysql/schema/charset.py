@@ -27,10 +27,6 @@ _DEFAULTS: Final = {
     "ujis": "ujis_japanese_ci",
 }
 _UNICODE: Final = frozenset({"ucs2", "utf16", "utf32", "utf8mb3", "utf8mb4"})
-_BYTES_PER_CHARACTER: Final = {
-    "big5": 2, "cp932": 2, "eucjpms": 3, "euckr": 2, "gb18030": 4, "gb2312": 2, "gbk": 2, "sjis": 2, "ucs2": 2,
-    "ujis": 3, "utf16": 4, "utf16le": 4, "utf32": 4, "utf8mb3": 3, "utf8mb4": 4,
-}  # fmt: skip
 
 
 class Collated(NamedTuple):
@@ -98,8 +94,3 @@ def collated(charset: str | None, collation: str | None, inherited: Collated, co
 def binary_collation(charset: str) -> str:
     """The collation that the attribute BINARY means for a character column."""
     return "binary" if charset == "binary" else f"{charset}_bin"
-
-
-def bytes_per_character(charset: str | None) -> int:
-    """The most bytes that one character takes."""
-    return _BYTES_PER_CHARACTER.get(charset or "", 1)

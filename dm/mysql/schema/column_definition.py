@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
-from dm.mysql.binlog.charset import decoder_of
-from dm.mysql.schema.charset import Collated, binary_collation, bytes_per_character, collated
-from dm.mysql.schema.column_type import DataType, read_type, sized
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.mysql.binlog.charset import decoder_of, max_bytes
+from dm.mysql.schema.charset import Collated, binary_collation, collated
 from dm.mysql.schema.index_definition import IndexDefinition, read_references
 from dm.mysql.schema.table import Column, ForeignKey, IndexKind, IndexPart
 from dm.mysql.schema.written_timestamps import NAMES as CURRENT_TIMESTAMP
 from dm.mysql.schema.written_timestamps import with_its_digits, with_its_zone
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.cursor import Clause, Cursor, NameRef
-from dm.type_family import MEMBERED, WITH_CHARSET
+from dm.mysql.types import DataType, column_type, is_known, read_type
 
 _WITH_VALUE = (
     "COMMENT", "COLUMN_FORMAT", "STORAGE", "SRID", "REF_SYSTEM_ID", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE",
 )  # fmt: skip
 
 
-_LARGEST_VARCHAR = 65535
 _CHECKS_SINCE: Final = 100201  # MariaDB; before, it reads CHECK and forgets it
 _JSON_IS_CHECKED_SINCE: Final = 100403  # MariaDB's alias (MDEV-13916)
 
@@ -208,32 +208,18 @@ def _text_of(
     data_type: DataType, found: _Attributes, inherited: Collated, cursor: Cursor
 ) -> tuple[str | None, str | None]:
     """The character set and collation of the column; makes character types of bytes into binary types."""
-    if data_type.base == "json":
-        if not cursor.context.dialect.json_is_text:
-            return None, None
-        data_type.base = "longtext"  # an alias in MariaDB
+    of = column_type(data_type.base)
+    if data_type.document and of.is_text:  # MariaDB's alias
         return "utf8mb4", "utf8mb4_bin"
-    if data_type.base not in WITH_CHARSET:
+    if not of.has_charset:
         return None, None
     text = collated(data_type.charset, found.collation or data_type.collation, inherited, cursor.context)
     if data_type.binary:
         text = Collated(text.charset, binary_collation(text.charset))
-    if text.charset == "binary" and data_type.base not in MEMBERED:
-        data_type.to_binary()
+    if text.charset == "binary" and of.is_text:  # Reference Manual, "The CHAR and VARCHAR Types"
+        data_type.base, data_type.charset, data_type.collation, data_type.binary = of.binary, None, None, False
         return None, None
     return text.charset, text.collation
-
-
-def _sized(data_type: DataType, charset: str | None) -> None:
-    """TEXT(n) and BLOB(n) are the smallest type that holds n characters."""
-    if data_type.base in ("text", "blob") and data_type.length is not None:
-        data_type.base = sized(data_type.base, data_type.length * bytes_per_character(charset))
-        data_type.length = None
-    elif data_type.base in ("varchar", "varbinary") and data_type.length is not None:
-        size = data_type.length * bytes_per_character(charset)
-        if size > _LARGEST_VARCHAR:  # no error without strict mode (prepare_blob_field in sql/sql_table.cc of both)
-            data_type.base = sized("text" if data_type.base == "varchar" else "blob", size)
-            data_type.length = None
 
 
 # The shortest character of sets whose characters all take several bytes.
@@ -255,20 +241,22 @@ def _member(member: str | bytes, charset: str | None) -> str:
     return value.decode("utf-8", "surrogateescape") if text is None else text
 
 
-def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Cursor) -> Definition:
-    """Read the definition of a column; the clause starts with its type."""
+def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Cursor, table: TableName) -> Definition:
+    """Read the definition of a table's column; the clause starts with its type."""
     inner = cursor.within(clause)
+    if (word := inner.word()) and not is_known(word):
+        raise DMError("column-type-unknown", table=table, column=name, type=word.lower())
     data_type = read_type(inner)
     found = _Attributes()
     definition = Definition(Column(name, data_type.base))
     while not inner.done:
         _attribute(inner, found, definition)
-    alias = data_type.base == "json"
+    alias = data_type.document
     charset, collation = _text_of(data_type, found, inherited, inner)
     members = tuple(_member(member, charset) for member in data_type.members)
     if charset != "binary":  # servers strip a label's trailing spaces, but not in bytes
         members = tuple(member.rstrip(" ") for member in members)
-    _sized(data_type, charset)
+    column_type(data_type.base).settled(data_type, max_bytes(charset))
     nullable = found.nullable is not False
     if data_type.serial:
         nullable, found.auto_increment, found.unique = False, True, True
@@ -277,7 +265,7 @@ def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Curs
     default = None if found.default is not None and found.default.upper() == "NULL" else found.default
     definition.primary, definition.unique = found.primary, found.unique
     if (
-        data_type.base == "timestamp"
+        column_type(data_type.base).is_moment
         and not inner.context.explicit_defaults_for_timestamp
         and found.generated is None
         and found.nullable is None
@@ -315,7 +303,7 @@ def with_implicit_timestamps(columns: Sequence[Column], cursor: Cursor) -> list[
         return list(columns)
     found, first = [], True
     for column in columns:
-        if column.base == "timestamp":
+        if column.type.is_moment:
             if not column.nullable and column.default is None and column.generated is None:
                 now = f"CURRENT_TIMESTAMP({column.decimals or 0})"
                 if first and column.on_update is None:

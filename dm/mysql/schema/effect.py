@@ -225,7 +225,7 @@ def _shown(schema: TableSchema, operation: Operation, cursor: Cursor, source: Ta
         renamed = isinstance(operation, ChangeColumn) and operation.column.lower() != operation.name.lower()
         if renamed and schema.column(operation.column) is not None:
             return False
-        definition = read_definition(name, operation.definition, _collated(schema), cursor)
+        definition = read_definition(name, operation.definition, _collated(schema), cursor, schema.name)
         new = isinstance(operation, AddColumn)
         return _shown_column(schema, told(definition.column)) and _shown_attached(
             schema, definition, cursor, source, new=new

@@ -18,14 +18,12 @@ from dm.mysql.schema.widening import widens
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.token import Token, tokenize
 from dm.text import is_decimal
-from dm.type_family import INTEGERS, TEXTS
 
 _PLAIN: Final = SourceContext("mysql", 0, "")
 _TIMES: Final = frozenset(
     {"CURDATE", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURTIME", "LOCALTIME", "LOCALTIMESTAMP", "NOW",
      "UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"}
 )  # fmt: skip
-_SECONDS: Final = frozenset({"datetime", "timestamp", "time"})
 _EXACT: Final = frozenset("+-*()")
 
 
@@ -43,7 +41,7 @@ def exact_default(column: Column, table: TableSchema) -> bool:
     there = table.column(first.text) if first is not None and len(tokens) == 1 and _names(first) else None
     if there is not None:
         return widens(there, column)
-    return column.base in INTEGERS and all(_whole(token, table) for token in tokens)
+    return column.type.is_integer and all(_whole(token, table) for token in tokens)
 
 
 def loses_digits(column: Column, default: Sequence[Token]) -> bool:
@@ -56,7 +54,7 @@ def loses_digits(column: Column, default: Sequence[Token]) -> bool:
     if len(tokens) < 2 or tokens[0].upper not in _TIMES or not is_decimal(tokens[1].text):
         return False
     given = int(tokens[1].text)
-    kept = column.base in TEXTS or (column.base in _SECONDS and given <= (column.decimals or 0))
+    kept = column.type.is_text or (column.type.is_temporal and given <= (column.decimals or 0))
     return given > 0 and not kept
 
 
@@ -68,5 +66,5 @@ def _whole(token: Token, table: TableSchema) -> bool:
     """Whether it is a whole number, a column of such, or what adds, subtracts and multiplies them."""
     named = table.column(token.text) if _names(token) else None
     if named is not None:
-        return named.base in INTEGERS
+        return named.type.is_integer
     return token.text in _EXACT or (token.kind == "number" and is_decimal(token.text))

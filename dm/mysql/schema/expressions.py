@@ -89,12 +89,12 @@ def is_computed(index: Index, table: TableSchema) -> bool:
 
 def column_depends_on_zone(column: Column, table: TableSchema) -> bool:
     """Whether a generated column may have another value in another time zone, as a TIMESTAMP does of any local time."""
-    return column.base == "timestamp" or text_depends_on_zone(column.expression or "", table)
+    return column.type.is_moment or text_depends_on_zone(column.expression or "", table)
 
 
 def text_depends_on_zone(text: str, table: TableSchema) -> bool:
     """The same of one expression."""
-    moments = {each.name.lower() for each in table.columns if each.base == "timestamp"}
+    moments = {each.name.lower() for each in table.columns if each.type.is_moment}
     words = words_of(text)
     below = (each for each in table.columns if each.generated is not None and each.name.lower() in words)
     return bool(words & moments) or _asks_zone(text) or any(column_depends_on_zone(each, table) for each in below)
@@ -105,17 +105,17 @@ def depends_on_zone(table: TableSchema, *, unread_checks: bool = False) -> bool:
 
     `unread_checks`: the table has CHECKs whose words are not known (MariaDB's of single columns).
     """
-    moments = {column.name.lower() for column in table.columns if column.base == "timestamp"}
+    moments = {column.name.lower() for column in table.columns if column.type.is_moment}
     if unread_checks and moments:
         return True
-    made = any(column.base == "timestamp" and column.generated is not None for column in table.columns)
+    made = any(column.type.is_moment and column.generated is not None for column in table.columns)
     asks = any(map(_asks_zone, _texts(table))) or any(not _ZONED.isdisjoint(words) for words in table.check_words)
     return made or asks or any(words & moments for words in expressions_of(table))
 
 
 def reads_padded(table: TableSchema, *, unread_checks: bool = False) -> bool:
     """Whether some expression may have another value where CHAR columns keep their length (PAD_CHAR_TO_FULL_LENGTH)."""
-    padded = {column.name.lower() for column in table.columns if column.base == "char"}
+    padded = {column.name.lower() for column in table.columns if column.type.pads_with_spaces}
     return bool(padded) and (unread_checks or any(words & padded for words in expressions_of(table)))
 
 

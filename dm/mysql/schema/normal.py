@@ -6,29 +6,21 @@ are generated; each server prints expressions in its own form. An unknown charac
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
-from ipaddress import ip_address
 from typing import Final
 
 from dm.errors import DMError
-from dm.mysql.schema.charset import bytes_per_character
+from dm.mysql.binlog.charset import max_bytes
 from dm.mysql.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.mysql.schema.written_timestamps import NAMES, digits_of
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.token import Token, tokenize
-from dm.type_family import FIXED_BYTES, FLOATS, INTEGERS, NUMBERS, TEMPORAL
+from dm.mysql.types.temporal import INSTANT
 
 _PLAIN: Final = SourceContext("mysql", 90700, "")
-_NUMBERS: Final = NUMBERS | {"bit"}
-_WITHOUT_LENGTH: Final = INTEGERS | {"year"}
 # The longest part of an index: InnoDB by row format, MyISAM, Aria (handler::max_key_part_length of both servers).
 _PART_BYTES: Final = (3072, 767, 1000, 2000, 2300)
-_TINY: Final = 255
-_POINT_BYTES: Final = 25  # MAX_LEN_GEOM_POINT_FIELD of MariaDB's sql_const.h
 _EXPRESSION: Final = "(expression)"
-_INSTANT: Final = "(instant)"
 _ODBC: Final = ("D", "T", "TS")
 _OF_THE_MOMENT: Final = frozenset(
     {
@@ -88,28 +80,6 @@ def _literal(tokens: list[Token]) -> str | None:
     return words.get(token.upper)
 
 
-def _number(column: Column, text: str) -> str:
-    try:
-        value = Decimal(text)
-        if column.base == "decimal":
-            value = value.quantize(Decimal(1).scaleb(-(column.decimals or 0)), ROUND_HALF_UP)
-        elif column.base in FLOATS:
-            value = Decimal(repr(float(value)))
-        elif column.base != "bit":
-            value = value.quantize(Decimal(1), ROUND_HALF_UP)
-        return format(value.normalize() + 0, "f")
-    except (InvalidOperation, ValueError):
-        return text
-
-
-def _address(text: str) -> str:
-    """An address or UUID as its type stores it, however it is spelled."""
-    try:
-        return str(ip_address(text))
-    except ValueError:
-        return text.replace("-", "").lower()
-
-
 def _default(column: Column) -> str | None:
     if column.default is None:
         return None
@@ -122,30 +92,17 @@ def _default(column: Column) -> str | None:
         return _EXPRESSION
     bits = _bits(tokens[-1]) if len(tokens) in (1, 2) else None
     if bits is not None:
-        if column.base in _NUMBERS:
+        if column.type.default_is_number:
             return str(bits)
         size = (bits.bit_length() + 7) // 8
         literal = bits.to_bytes(size, "big").decode("utf-8", "surrogateescape")
-    if column.base in _NUMBERS:
-        return _number(column, literal)
-    if column.base in TEMPORAL:
-        parts = [int(part) for part in re.findall(r"\d+", literal)]
-        while parts and parts[-1] == 0:
-            parts.pop()
-        if column.base == "timestamp" and parts:
-            return _INSTANT  # written and printed in the session's time zone
-        return ("-" if literal.startswith("-") else "") + ":".join(map(str, parts))
-    if column.base in FIXED_BYTES:
-        return _address(literal)
-    if column.base == "binary":
-        return literal.rstrip("\0")
-    return literal
+    return column.type.default_text(column, literal)
 
 
 def constant_default(column: Column) -> str | None:
     """The column's DEFAULT where every server stores the same value for it at any time; None for any other, or none."""
     form = _default(column)
-    if form is None or form in (_EXPRESSION, _INSTANT) or form.startswith("current_timestamp("):
+    if form is None or form in (_EXPRESSION, INSTANT) or form.startswith("current_timestamp("):
         return None
     return form
 
@@ -173,8 +130,8 @@ def same_column(one: Column, other: Column) -> bool:
     """Whether two columns are the same."""
     return (
         one.name.lower() == other.name.lower()
-        and one.base == other.base
-        and (one.base in _WITHOUT_LENGTH or one.length == other.length)
+        and one.type is other.type
+        and (one.type.is_integer or one.length == other.length)
         and (one.decimals or 0) == (other.decimals or 0)
         and one.unsigned == other.unsigned
         and _same_if_known(one.charset, other.charset)
@@ -197,13 +154,11 @@ def _longest(index: Index, column: Column, prefix: int | None) -> bool:
     """Whether the server shortened an index part to this length: in a plain index, excess length is no error."""
     if prefix is None:
         return False
-    if column.base == "point":
-        return prefix == _POINT_BYTES
-    if column.base in ("tinyblob", "tinytext"):
-        return prefix >= _TINY // bytes_per_character(column.charset)
+    if column.type.whole_prefix(column, prefix):
+        return True
     if index.kind != "index":
         return False
-    return any(prefix == limit // bytes_per_character(column.charset) for limit in _PART_BYTES)
+    return any(prefix == limit // max_bytes(column.charset) for limit in _PART_BYTES)
 
 
 def _parts(index: Index, schema: TableSchema) -> tuple[tuple[str | None, int | None, bool], ...]:

@@ -109,7 +109,7 @@ def _fill(draft: TableDraft, body: Clause, cursor: Cursor) -> None:
         kind = definition_kind(inner)
         if kind == "column":
             name = inner.name()
-            definition = read_definition(name, inner.rest(), draft.collated, cursor)
+            definition = read_definition(name, inner.rest(), draft.collated, cursor, draft.name)
             draft.columns.append(definition.column)
             indexes += definition.indexes()
             if definition.parent is not None:
@@ -160,7 +160,10 @@ def read_create(operation: CreateTable, inherited: Collated, cursor: Cursor) -> 
 
 
 def parse_create_table(sql: str, context: SourceContext, database: Collated | None = None) -> TableSchema:
-    """The structure that a CREATE TABLE statement makes; raises DMError `structure-not-understood`."""
+    """The structure that a CREATE TABLE statement makes; raises DMError.
+
+    Its kind is `structure-not-understood`, or `column-type-unknown`.
+    """
     try:
         parsed = parse(sql, context)
         operation = parsed.operations[0] if parsed.operations else None
@@ -169,6 +172,6 @@ def parse_create_table(sql: str, context: SourceContext, database: Collated | No
             cursor.fail("it is no CREATE TABLE with columns")
         return read_create(operation, database or server_collation(context), cursor)
     except DMError as error:
-        if error.name == "structure-not-understood":
+        if error.name in ("structure-not-understood", "column-type-unknown"):
             raise
         raise DMError("structure-not-understood", statement=sql, why=error.details["why"]) from error

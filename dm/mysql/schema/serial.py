@@ -9,6 +9,7 @@ from typing import Any, Final
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.table import Column, ForeignKey, Index, IndexPart, TableSchema
+from dm.mysql.types import has_type
 
 _VERSION: Final = 1
 
@@ -51,7 +52,9 @@ def schema_to_json(schema: TableSchema) -> str:
     )
 
 
-def _column(item: dict[str, Any]) -> Column:
+def _column(item: dict[str, Any], table: TableName) -> Column:
+    if not has_type(item["base"]):
+        raise DMError("column-type-unknown", table=table, column=item["name"], type=item["base"])
     return Column(**{**item, "members": tuple(item.get("members", ()))})
 
 
@@ -76,14 +79,15 @@ def _foreign_key(item: dict[str, Any]) -> ForeignKey:
 
 
 def schema_from_json(text: str) -> TableSchema:
-    """The structure that `schema_to_json` wrote."""
+    """The structure that `schema_to_json` wrote; raises DMError."""
     try:
         data = json.loads(text)
         if data["v"] != _VERSION:
             raise DMError("structure-not-understood", statement=text, why=f"it has version {data['v']}")
+        name = TableName(*data["name"])
         return TableSchema(
-            TableName(*data["name"]),
-            tuple(_column(item) for item in data["columns"]),
+            name,
+            tuple(_column(item, name) for item in data["columns"]),
             tuple(_index(item) for item in data["indexes"]),
             tuple(_foreign_key(item) for item in data["foreign_keys"]),
             data["charset"],

@@ -7,18 +7,12 @@ time: `filling` says which it is.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
-from typing import Final
 
 from dm.mysql.schema.normal import constant_default, of_the_moment, same_column, same_default
 from dm.mysql.schema.table import Column
 from dm.mysql.schema.widening import widens
-from dm.type_family import CHARACTERS, NUMBERS
-
-_EMPTY: Final = CHARACTERS | {"binary", "varbinary", "set"}
-_PLAIN: Final = re.compile(r"[\w .:-]*", re.ASCII)  # reads the same in every mode
-_JSON: Final = frozenset({("json", "longtext"), ("longtext", "json")})  # one type in MariaDB
+from dm.mysql.types.documents import may_hold_documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +27,7 @@ def implicit_default(column: Column) -> str | None:
 
     A date of zeros is refused by strict servers, and columns of long types take no literal as their default in MySQL.
     """
-    if column.base in NUMBERS:
-        return "0"
-    if column.base in _EMPTY:
-        return "''"
-    if column.base == "bit":
-        return "b'0'"
-    if column.base == "enum" and column.members and _PLAIN.fullmatch(column.members[0]):
-        return f"'{column.members[0]}'"
-    return None
+    return column.type.implicit_default(column)
 
 
 def filling(column: Column) -> Filling | None:
@@ -62,7 +48,7 @@ def differing_values(column: Column) -> str:
         return ""
     if of_the_moment(column):
         return other_values(column.name)
-    if column.base == "timestamp" and constant_default(column) is None:
+    if column.type.is_moment and constant_default(column) is None:
         return (
             f"each shard's rows may have another value in the new column {column.name}, since each session reads its"
             " DEFAULT in a time zone of its own"
@@ -82,7 +68,7 @@ def needs_value(column: Column) -> bool:
 
 def fits(column: Column, there: Column) -> bool:
     """Whether each value of a column is the same value in the other one; NULL aside."""
-    if (column.base, there.base) in _JSON:
+    if column.type is not there.type and may_hold_documents(column.type) and may_hold_documents(there.type):
         return True
     return (column.generated is None) == (there.generated is None) and (
         same_column(_type_alone(column), _type_alone(there)) or widens(column, there)

@@ -19,9 +19,7 @@ from typing import Final
 
 from dm.ident import Ident
 from dm.mysql.schema.table import Column, ForeignKey, Index, IndexPart, TableSchema
-from dm.type_family import CHARACTERS, FLOATS, FRACTIONAL, INTEGERS
 
-_WITH_LENGTH: Final = INTEGERS | CHARACTERS | {"bit", "binary", "varbinary", "vector"}
 _KINDS: Final = {"unique": "UNIQUE KEY", "index": "KEY", "fulltext": "FULLTEXT KEY", "spatial": "SPATIAL KEY"}
 
 
@@ -36,14 +34,12 @@ def create_table(schema: TableSchema) -> str:
 
 def type_text(column: Column) -> str:
     """A column's type as a statement writes it, without its character set."""
-    base = column.base
-    if column.members:
-        base += f"({','.join(_member(member) for member in column.members)})"
-    elif (base == "decimal" or base in FLOATS) and column.length is not None:
-        base += f"({column.length},{column.decimals or 0})"
-    elif (base in _WITH_LENGTH and column.length is not None) or (base in FRACTIONAL and column.decimals):
-        base += f"({column.length if base in _WITH_LENGTH else column.decimals})"
-    return base + (" unsigned" if column.unsigned else "")
+    return column.base + column.type.parameters(column) + (" unsigned" if column.unsigned else "")
+
+
+def described(column: Column) -> str:
+    """A column's type with its character set, for people."""
+    return type_text(column) + (f" character set {column.charset}" if column.charset else "")
 
 
 def _options(schema: TableSchema) -> str:
@@ -62,7 +58,7 @@ def column_text(column: Column) -> str:
         words.append(f"GENERATED ALWAYS AS ({column.expression}) {(column.generated or 'virtual').upper()}")
     if not column.nullable:
         words.append("NOT NULL")
-    elif column.base == "timestamp":
+    elif column.type.is_moment:
         words.append("NULL")  # the default depends on the server
     if column.default is not None:
         words.append(f"DEFAULT {column.default}")
@@ -73,14 +69,6 @@ def column_text(column: Column) -> str:
     if column.invisible:
         words.append("INVISIBLE")
     return " ".join(words)
-
-
-def _member(member: str) -> str:
-    try:
-        member.encode()
-    except UnicodeEncodeError:  # bytes that are no text, as SHOW CREATE TABLE prints them
-        return f"x'{member.encode('utf-8', 'surrogateescape').hex()}'"
-    return "'" + member.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def index_text(index: Index) -> str:

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from dm.ident import TableName
+from dm.mysql.binlog.charset import max_bytes
+from dm.mysql.binlog.check import WireForm
 from dm.mysql.dialect import Flavor, dialect
-from dm.mysql.schema.charset import bytes_per_character
-from dm.type_family import BLOB_BYTES, GEOMETRIES, LONG_TEXT_BYTES, MEMBERED
+from dm.mysql.sql.literal import Encoder
+from dm.mysql.types import ColumnType, column_type
 
 IndexKind = Literal["primary", "unique", "index", "fulltext", "spatial"]
 Placing = tuple[tuple[str, ...], ...]
@@ -27,9 +29,7 @@ class Column:
     """One column, its type in the normal form (synonyms resolved, lower case)."""
 
     name: str
-    base: str  # tinyint smallint mediumint int bigint decimal float double bit year date time datetime timestamp
-    #            char varchar binary varbinary tinytext text mediumtext longtext tinyblob blob mediumblob longblob
-    #            enum set json geometry(and its subtypes: point linestring ...) vector uuid inet6 inet4
+    base: str  # the type's name; `type` is what it means
     length: int | None = None  # display/char/byte length, decimal precision, or None where the type has none
     decimals: int | None = None  # decimal scale or fractional seconds
     unsigned: bool = False
@@ -45,6 +45,20 @@ class Column:
     invisible: bool = False
     # MariaDB: its own CHECK is JSON_VALID of it. Not compared, as no CHECK of a column is: they have no names.
     json_checked: bool = field(default=False, compare=False)
+
+    @property
+    def type(self) -> ColumnType:
+        """What is known of its type; asked once per plan, never per row."""
+        return column_type(self.base)
+
+    def encoder(self) -> Encoder:
+        """What writes its values as literals; made once, called per row."""
+        return self.type.encoder(self.charset)
+
+    @property
+    def wire(self) -> WireForm:
+        """What the type says of row events."""
+        return self.type.wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +158,6 @@ class TableSchema:
 # A name that no target column has: for the column map it means that there is nothing to copy.
 _HIDDEN: Final = "!hidden!DB_ROW_HASH_"
 _LARGEST_KEY: Final = 3072  # bytes of an InnoDB index entry (row formats DYNAMIC and COMPRESSED)
-# A POINT has a key length: its 25 bytes.
-_WITHOUT_LIMIT: Final = (frozenset(LONG_TEXT_BYTES) | frozenset(BLOB_BYTES) | GEOMETRIES) - {"point"}
 _HASH_ENGINES: Final = frozenset({"memory", "heap"})
 
 
@@ -155,13 +167,11 @@ def _too_long(index: Index, schema: TableSchema) -> bool:
         column = schema.column(part.column or "")
         if column is None:
             continue
-        if part.prefix is None and column.base in _WITHOUT_LIMIT:
+        if part.prefix is None and column.type.needs_prefix:
             return True
         characters = part.prefix or column.length or 0
-        if column.charset is not None and column.base not in MEMBERED:
-            size += characters * bytes_per_character(column.charset)
-        elif column.base in ("binary", "varbinary"):
-            size += characters
+        if column.type.is_text or (column.type.is_bytes and column.type.most_bytes is None):
+            size += characters * max_bytes(column.charset)
     return size > _LARGEST_KEY
 
 

@@ -27,7 +27,6 @@ from itertools import pairwise
 from typing import Final
 
 from dm.errors import DMError
-from dm.mysql.schema.column_type import read_type
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.alter import definition_kind
 from dm.mysql.sql.context import SourceContext
@@ -35,8 +34,8 @@ from dm.mysql.sql.cursor import Clause, Cursor, outside_parentheses, split_at_co
 from dm.mysql.sql.operation import AddColumn, ChangeColumn, CreateTable, ModifyColumn, Operation
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.token import Token, tokenize
+from dm.mysql.types import column_type, read_type
 from dm.text import is_decimal
-from dm.type_family import MOMENTS
 
 _NO_DIGITS: Final = "(0)"
 
@@ -74,7 +73,7 @@ def _timestamps(operation: Operation, context: SourceContext) -> Iterator[tuple[
     """Their names, their definitions, and where the type ends."""
     for name, definition in _definitions(operation, context):
         cursor = Cursor(definition, context)
-        if read_type(cursor).base == "timestamp":
+        if column_type(read_type(cursor).base).is_moment:
             yield name, definition, definition.tokens[cursor.at - 1].end
 
 
@@ -149,7 +148,7 @@ def _filled_in(text: str | None, decimals: int, context: SourceContext) -> str |
 
 def with_its_digits(column: Column, context: SourceContext) -> Column:
     """The column with the digits that its server uses for the function."""
-    if not context.dialect.fills_in_digits or column.base not in MOMENTS:
+    if not context.dialect.fills_in_digits or not column.type.is_timed:
         return column
     decimals = column.decimals or 0
     return replace(
@@ -165,6 +164,6 @@ _ZERO = "'0000-00-00"  # is no moment
 def with_its_zone(column: Column, context: SourceContext) -> Column:
     """The column, with its default marked unless it was written in UTC."""
     text = column.default
-    if context.in_utc or column.base != "timestamp" or text is None or text[:1] not in "'\"" or text.startswith(_ZERO):
+    if context.in_utc or not column.type.is_moment or text is None or text[:1] not in "'\"" or text.startswith(_ZERO):
         return column
     return replace(column, default=f"TIMESTAMP{text}")

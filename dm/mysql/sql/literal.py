@@ -1,4 +1,4 @@
-"""Values into SQL text: the only place that does it.
+"""Values into SQL text: how bytes, texts and numbers are written.
 
 A literal must reproduce the very bytes that were read, whatever they are. It relies on these facts:
 
@@ -13,44 +13,22 @@ A literal must reproduce the very bytes that were read, whatever they are. It re
   compared as a double (Reference Manual, "Type Conversion in Expression Evaluation") and would match neighbours.
 - ENUM, SET and BIT are numbers: an ENUM's error value has no text, and members may be renamed.
 
-Members of an ENUM or a SET compared by their number, with the column itself, so that an index may be used.
-
-The 64th member of a SET is the sign of its number: it equals no positive one. And from the 54th member on, numbers are
-compared as doubles unless an index is used: `set | 0` is the number as an integer.
+Which of these a column's values take its type says (`dm.mysql.types`).
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
-from ipaddress import IPv4Address, IPv6Address
-from typing import Final, NamedTuple, Protocol
-from uuid import UUID
+from typing import Final, NamedTuple
 
 from dm.accelerator.structures import shared
 from dm.mysql.binlog.value import Value
-from dm.type_family import FLOATS, INTEGERS, MEMBERED, TEMPORAL, TEXTS
-
-
-class LiteralColumn(Protocol):
-    """What the encoder needs to know of a column."""
-
-    @property
-    def base(self) -> str:
-        """The type in its normal form."""
-
-    @property
-    def charset(self) -> str | None:
-        """The character set of a character column."""
-
 
 Encoder = Callable[[Value], bytes]
 
-_UTF8_CHARSETS: Final = frozenset({"utf8mb4", "utf8mb3", "utf8", "ascii"})
-_AS_INTEGERS: Final = INTEGERS | MEMBERED | {"bit", "year"}
-_DECIMAL: Final = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)")
+UTF8_CHARSETS: Final = frozenset({"utf8mb4", "utf8mb3", "utf8", "ascii"})
 
 
 def quoted(raw: bytes) -> bytes:
@@ -72,40 +50,7 @@ def wrong_type(value: object, base: str) -> TypeError:
     return TypeError(f"a {type(value).__name__} is not a value of a column of type {base}")
 
 
-def _integer(base: str) -> Encoder:
-    def encode(value: Value) -> bytes:
-        if value is None:
-            return b"NULL"
-        if not isinstance(value, int):
-            raise wrong_type(value, base)
-        return b"%d" % value
-
-    return encode
-
-
-def _decimal(base: str) -> Encoder:
-    def encode(value: Value) -> bytes:
-        if value is None:
-            return b"NULL"
-        if not isinstance(value, str) or not _DECIMAL.fullmatch(value):
-            raise wrong_type(value, base)
-        return value.encode()
-
-    return encode
-
-
-def _floating(base: str) -> Encoder:
-    def encode(value: Value) -> bytes:
-        if value is None:
-            return b"NULL"
-        if not isinstance(value, float):
-            raise wrong_type(value, base)
-        return b"'" + repr(value).encode() + b"'"
-
-    return encode
-
-
-def _printed(base: str) -> Encoder:
+def printed(base: str, charset: str | None = None) -> Encoder:
     """Temporal values and JSON: text as the server prints it."""
 
     def encode(value: Value) -> bytes:
@@ -118,7 +63,9 @@ def _printed(base: str) -> Encoder:
     return encode
 
 
-def _utf8_text(base: str) -> Encoder:
+def utf8_text(base: str) -> Encoder:
+    """Texts in UTF-8."""
+
     def encode(value: Value) -> bytes:
         if value is None:
             return b"NULL"
@@ -134,7 +81,9 @@ def _utf8_text(base: str) -> Encoder:
     return encode
 
 
-def _introduced(base: str, prefix: bytes) -> Encoder:
+def introduced(base: str, prefix: bytes) -> Encoder:
+    """Bytes as hexadecimal digits after a prefix."""
+
     def encode(value: Value) -> bytes:
         if value is None:
             return b"NULL"
@@ -145,50 +94,9 @@ def _introduced(base: str, prefix: bytes) -> Encoder:
     return encode
 
 
-def _introducer(charset: str) -> bytes:
+def introducer(charset: str) -> bytes:
+    """What stands before the digits of a text in this character set."""
     return b"0x" if charset == "binary" else b"_" + charset.encode() + b" 0x"
-
-
-def _address(base: str, size: int, text: Callable[[bytes], str]) -> Encoder:
-    """MariaDB's UUID, INET6 and INET4, which accept their text form from any client.
-
-    Row events hold them as fixed byte strings in the order of the text, without trailing zeros.
-    """
-
-    def encode(value: Value) -> bytes:
-        if value is None:
-            return b"NULL"
-        if not isinstance(value, bytes):
-            raise wrong_type(value, base)
-        return b"'" + text(value.ljust(size, b"\0")).encode() + b"'"
-
-    return encode
-
-
-_ADDRESSES: Final[dict[str, Encoder]] = {
-    "uuid": _address("uuid", 16, lambda raw: str(UUID(bytes=raw))),
-    "inet6": _address("inet6", 16, lambda raw: str(IPv6Address(raw))),
-    "inet4": _address("inet4", 4, lambda raw: str(IPv4Address(raw))),
-}
-
-
-def encoder_for(column: LiteralColumn) -> Encoder:
-    """The encoder of the values of one column; create it once, call it per row."""
-    base = column.base
-    if base in _AS_INTEGERS:
-        return _integer(base)
-    if base in TEXTS:
-        charset = column.charset or "utf8mb4"
-        if charset in _UTF8_CHARSETS:
-            return _utf8_text(base)
-        return _introduced(base, _introducer(charset))
-    if base in TEMPORAL or base == "json":
-        return _printed(base)
-    if base == "decimal":
-        return _decimal(base)
-    if base in FLOATS:
-        return _floating(base)
-    return _ADDRESSES.get(base) or _introduced(base, b"0x")
 
 
 @shared
@@ -212,44 +120,6 @@ class LiteralStep(NamedTuple):
     usual: Usual
     prefix: bytes  # before hexadecimal digits
     encoder: Encoder  # for unusual values
-
-
-def usual_of(column: LiteralColumn) -> tuple[Usual, bytes]:
-    """How the compiled encoder writes the column's usual values, and the text before hexadecimal digits.
-
-    Only for columns with the encoder of `encoder_for`, which handles everything else.
-    """
-    base = column.base
-    if base in _AS_INTEGERS:
-        return Usual.INTEGER, b""
-    if base in TEXTS:
-        charset = column.charset or "utf8mb4"
-        return (Usual.UTF8, b"") if charset in _UTF8_CHARSETS else (Usual.DIGITS, _introducer(charset))
-    if base in TEMPORAL or base == "json":
-        return Usual.PRINTED, b""
-    if base == "decimal":
-        return Usual.DECIMAL, b""
-    if base in FLOATS:
-        return Usual.FLOATING, b""
-    return (Usual.CALL, b"") if base in _ADDRESSES else (Usual.DIGITS, b"0x")
-
-
-def encode(value: Value, column: LiteralColumn) -> bytes:
-    """One value of one column as an SQL literal."""
-    return encoder_for(column)(value)
-
-
-EXACT_BITS: Final = 53  # of a double
-_LONG_DIGITS: Final = len(str(1 << EXACT_BITS))
-
-
-def equal_members(column: bytes, literal: bytes) -> bytes:
-    """The condition that the column has the members of the number."""
-    if len(literal) < _LONG_DIGITS or not literal.isdigit():
-        return column + b"=" + literal
-    number = int(literal)
-    signed = number - (1 << 64) if number >> 63 else number
-    return b"%b=%d AND %b|0=%b" % (column, signed, column, literal)
 
 
 # Statements that end with a list of rows, as few of them as their limits allow.

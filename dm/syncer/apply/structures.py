@@ -21,6 +21,7 @@ from dm.mysql.schema.table import TableSchema, wire_columns
 from dm.mysql.schema.tracker import SchemaTracker
 from dm.mysql.sql.operation import RenameTable
 from dm.mysql.sql.piece import Piece
+from dm.mysql.types.documents import may_hold_documents
 from dm.position import Position
 from dm.rules.folded_names import FoldedNames, folded, refuse_alike
 from dm.rules.table_rules import TableRules
@@ -112,9 +113,9 @@ def _same_names(source: TableSchema, target: TableSchema) -> bool:
 def alike(source: TableSchema, target: TableSchema) -> bool:
     """Whether rows of the source's table, read with the target's columns, are the same rows."""
     return _same_names(source, target) and all(
-        one.base in ("json", "longtext")  # one type in MariaDB
-        or (one.base, one.unsigned, one.charset, one.members)
-        == (other.base, other.unsigned, other.charset, other.members)
+        may_hold_documents(one.type)
+        or (one.type, one.unsigned, one.charset, one.members)
+        == (other.type, other.unsigned, other.charset, other.members)
         for one in source.columns
         if (other := target.column(one.name)) is not None
     )

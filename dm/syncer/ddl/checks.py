@@ -70,7 +70,6 @@ from dm.rules.router import table_missing
 from dm.rules.table_rules import RowEvent, TableRules
 from dm.syncer.ddl.plan import Check, CheckedStep
 from dm.syncer.ddl.session import DdlSession
-from dm.type_family import INTEGERS
 
 _TAKING: Final = ("TRUNCATE", "DROP")
 _KINDS: tuple[RowEvent, ...] = ("insert", "update", "delete")
@@ -273,7 +272,7 @@ def _stands_in(index: Index, schema: TableSchema) -> bool:
 
 
 def _compared(column: Column) -> tuple[object, ...]:
-    kind = "integer" if column.base in INTEGERS else column.base
+    kind = "integer" if column.type.is_integer else column.base
     return kind, column.collation, column.members
 
 

@@ -49,7 +49,7 @@ from dm.syncer.ddl.plan import (
 from dm.syncer.ddl.server_written import SourceNow, settled
 from dm.syncer.ddl.temporary_tables import Share
 
-_NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
+_NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch", "column-type-unknown")
 # 1051: some tables of a DROP TABLE were not there; those that were are gone, and pieces say IF EXISTS.
 _HARMLESS = (0, 1051)
 _WITH_TEMPORARY: Mapping[Share, str] = {

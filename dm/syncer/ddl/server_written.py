@@ -150,6 +150,6 @@ def _unproven(operation: CreateTable, default: Collated | None, cursor: Cursor) 
         read_create(operation, Collated(charset, default_collation(charset, cursor.context)), cursor).columns
         for charset in ("latin1", "utf8mb4")
     )
-    inherits = {second.base for first, second in zip(one, other, strict=True) if first.charset != second.charset}
-    told = default is not None and default.charset == "utf8mb4" and not inherits.isdisjoint(("char", "varchar"))
+    inherits = {second.type for first, second in zip(one, other, strict=True) if first.charset != second.charset}
+    told = default is not None and default.charset == "utf8mb4" and any(each.limits_characters for each in inherits)
     return bool(inherits) and not told

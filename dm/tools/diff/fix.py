@@ -37,15 +37,13 @@ from dm.changes.statement import lenient_script
 from dm.dumpfiles.json_types import typed_tree
 from dm.errors import DMError
 from dm.ident import Ident, TableName
-from dm.mysql.binlog.value import Value
 from dm.mysql.dialect import dialect
 from dm.mysql.equality.checksum import has_text
 from dm.mysql.equality.values import ComparedValue
 from dm.mysql.sql.json_expression import NOTHING, json_expression
-from dm.mysql.sql.literal import encode, equal_members
+from dm.mysql.types.members import equal_members
 from dm.session.state import CLIENT_HEAD
 from dm.tools.diff.table import ComparedTable, TableAt, quoted_columns
-from dm.type_family import FLOATS, INTEGERS, MEMBERED
 
 Values = tuple[bytes | None, ...]
 
@@ -136,7 +134,7 @@ def _changed(table: ComparedTable, side: TableAt, ours: Values, theirs: Values) 
     names = _columns(table.target)
     differing = [at for at in range(len(names)) if not _same(table, side, at, ours, theirs)]
     if dialect(table.flavor).compares_members_by_name and any(
-        side.row[at].base == "enum" and b"0" in (ours[at], theirs[at]) for at in differing
+        _is_enum(side.row[at]) and b"0" in (ours[at], theirs[at]) for at in differing
     ):
         # It compares such values by their names, and would leave the column as it is.
         if not table.whole:
@@ -153,8 +151,8 @@ def _changed(table: ComparedTable, side: TableAt, ours: Values, theirs: Values) 
     ]
     update = _update(table, theirs, [*assignments, *own])
     sql = update if written.strict else lenient_script(table.flavor, update)
-    values = [at for at, name in enumerate(names) if side.row[at].base and name in written.columns]
-    if all(side.row[at].base == "json" and _may_be_equal(ours[at], theirs[at]) for at in values):
+    values = [at for at, name in enumerate(names) if side.row[at].type and name in written.columns]
+    if all(_is_document(side.row[at]) and _may_be_equal(ours[at], theirs[at]) for at in values):
         # A server that compares documents by value would leave the row as it is (`dm.changes.equal_documents`).
         quoted = [Ident(name).sql for name in written.columns]
         others = [f"{name} = JSON_ARRAY({name})".encode() for name in quoted]
@@ -198,11 +196,11 @@ class _Written:
 def _written(table: ComparedTable, side: TableAt, values: Values, wanted: frozenset[str]) -> _Written:
     columns, literals, strict = [], [], True
     for at, (part, column) in enumerate(zip(side.row, _columns(table.target), strict=True)):
-        if not part.base or column not in wanted or column in table.generated:
+        if part.type is None or column not in wanted or column in table.generated:
             continue
         columns.append(column)
-        strict = strict and not (part.base == "enum" and values[at] == b"0")
-        literals.append(_document(side, at, values) if part.base == "json" else _literal(part, values[at]))
+        strict = strict and not (_is_enum(part) and values[at] == b"0")
+        literals.append(_document(side, at, values) if part.type.is_document else _literal(part, values[at]))
     return _Written(tuple(columns), tuple(literals), strict)
 
 
@@ -228,34 +226,29 @@ def _by_key(table: ComparedTable, values: Values) -> bytes:
     target, names, conditions = table.target, _columns(table.target), []
     for at in target.key:
         part = target.row[at]
-        if not part.base:
+        if part.type is None:
             continue
         name, literal = Ident(names[at]).sql.encode(), _literal(part, values[at])
         if not part.trimmed:
-            conditions.append(equal_members(name, literal) if part.base in MEMBERED else name + b" = " + literal)
-        if (part.trimmed or part.base == "varchar") and part.text is not None:
+            conditions.append(equal_members(name, literal) if part.type.has_members else name + b" = " + literal)
+        if (part.trimmed or part.type.is_text) and part.text is not None:
             # Another spelling is another row, which an earlier statement may have put into this one's place.
             conditions.append(part.text.encode() + b" = " + literal)
     return b" AND ".join(conditions)
 
 
-@dataclass(frozen=True, slots=True)
-class _LiteralColumn:
-    base: str
-    charset: str | None
+def _is_enum(part: ComparedValue) -> bool:
+    return part.type is not None and part.type.is_enum
+
+
+def _is_document(part: ComparedValue) -> bool:
+    return part.type is not None and part.type.is_document
 
 
 def _literal(part: ComparedValue, value: bytes | None) -> bytes:
     """What was read as a literal."""
-    return encode(None if value is None else _value(part.base, value), _LiteralColumn(part.base, part.charset))
-
-
-def _value(base: str, value: bytes) -> Value:
-    if base in INTEGERS or base in MEMBERED:
-        return int(value)
-    if base in FLOATS:
-        return float(value)
-    return value if base in ("varchar", "blob") else value.decode()
+    assert part.type is not None, "a part that is no value of its own has no literal"
+    return part.type.encoder(part.charset)(None if value is None else part.type.value_of(value))
 
 
 def _document(side: TableAt, at: int, values: Values) -> bytes:

@@ -20,7 +20,6 @@ from dm.mysql.equality.structure import Structure
 from dm.mysql.equality.values import ComparedValue, Side, parts, row_text, text_of
 from dm.mysql.schema.table import TableSchema
 from dm.sourcelog.upstream.connection import Connection, fetch
-from dm.type_family import BYTES, INTEGERS, TEMPORAL, TEXTS
 
 TARGET = -1  # the place of the target among the servers; those of the sources begin with 0
 
@@ -28,9 +27,6 @@ TARGET = -1  # the place of the target among the servers; those of the sources b
 def role_at(place: int) -> str:
     """How messages call the server at a place."""
     return "target" if place == TARGET else "upstream"
-
-
-_SORTED_ALIKE = INTEGERS | TEMPORAL | BYTES | {"decimal", "year", "bit"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +194,12 @@ def sorted_alike(schemas: Sequence[TableSchema], names: Sequence[str], *, one_fl
         columns = [schema.column(name) for schema in schemas]
         if any(column is None for column in columns):
             return False
-        bases = {column.base for column in columns if column is not None}
-        if bases <= _SORTED_ALIKE and (len(bases) == 1 or bases <= INTEGERS):
+        types = {column.type for column in columns if column is not None}
+        alike = all(each.sorted_alike for each in types)
+        if alike and (len(types) == 1 or all(each.is_integer for each in types)):
             continue
         collations = {(column.charset, column.collation) for column in columns if column is not None}
-        if not (one_flavor and bases <= TEXTS and len(collations) == 1):
+        if not (one_flavor and all(each.is_text for each in types) and len(collations) == 1):
             return False
     return True
 

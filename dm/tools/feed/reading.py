@@ -14,13 +14,11 @@ says so. It may be a statement that changes the table's columns, a row image tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Final, NoReturn
-from uuid import UUID
 
 from dm.errors import DMError
 from dm.gtid import GtidSet
@@ -39,6 +37,7 @@ from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.operation import CreateTable
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.rows_before import Effect, effect_of
+from dm.mysql.types.addresses import address_text
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
@@ -182,13 +181,6 @@ def _sorts_after(place: Position, before: Position) -> bool:
     return place.server_uuid == before.server_uuid and place.file >= before.file
 
 
-_ADDRESSES: Final[dict[str, Callable[[bytes], str]]] = {
-    "uuid": lambda raw: str(UUID(bytes=raw.ljust(16, b"\0"))),
-    "inet6": lambda raw: str(IPv6Address(raw.ljust(16, b"\0"))),
-    "inet4": lambda raw: str(IPv4Address(raw.ljust(4, b"\0"))),
-}
-
-
 def image_of(schema: TableSchema, columns: Sequence[Column], row: Row) -> dict[str, bytes | None]:
     """A row by the names of its columns; generated ones are left out, as in a dump. Raises DMError.
 
@@ -210,9 +202,9 @@ def _bytes(column: Column, value: Value) -> bytes | None:
     if value is None:
         return None
     if isinstance(value, bytes):
-        address = _ADDRESSES.get(column.base)
-        return value if address is None else address(value).encode()
-    if column.base == "bit":
+        inside = column.type.bytes_inside
+        return value if inside is None else address_text(column.type.name, value).encode()
+    if column.type.is_bits:
         assert isinstance(value, int)
         return value.to_bytes(((column.length or 1) + 7) // 8, "big")
     return (repr(value) if isinstance(value, float) else str(value)).encode()

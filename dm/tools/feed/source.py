@@ -21,7 +21,6 @@ from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.tools import lake
 from dm.tools.feed.options import FeedOptions, offset_of, position_of
 from dm.tools.feed.reading import Change, FeedBatch, FeedReading
-from dm.type_family import MEMBERED
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -152,5 +151,5 @@ def _image(name: str, fields: list[Field]) -> Column:
     def raw(field: Field) -> Column:
         return functions.element_at(functions.col(name), functions.lit(field.name))
 
-    image = functions.struct(*lake.columns(fields, raw, numbered=MEMBERED))
+    image = functions.struct(*lake.columns(fields, raw, numbered=True))
     return functions.when(functions.col(name).isNotNull(), image)

@@ -25,7 +25,6 @@ from dm.mysql.schema.table import TableSchema, wire_columns
 from dm.position import Position
 from dm.rules.table_rules import TableRules
 from dm.syncer.apply.source_table import KINDS, SourceTable
-from dm.type_family import FLOATS, INTEGERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ class ReplayTables:
         table = SourceTable(table_map, wire, decoder, plan, dict.fromkeys(KINDS, True), None, None)
         updates = _rows_have_keys(plan, target.schema)
         # Two values of such a type are the same key only if they are the same.
-        plain = all({column.source.base, column.target.base} <= INTEGERS for column in plan.row_key)
+        plain = all(column.source.type.is_integer and column.target.type.is_integer for column in plan.row_key)
         alone = updates and plan.unique_indexes == 1 and plain
         return ReplayedTable(table, updates, self.again or not alone, image_reader(pair))
 
@@ -147,7 +146,7 @@ def _unsuited(plan: TablePlan, target: TargetTable) -> str:
         return "the target checks its foreign keys"
     if target.triggers:
         return "the target's table has triggers"
-    if any(column.source.base in FLOATS for column in plan.row_key):
+    if any(column.source.type.is_float for column in plan.row_key):
         return "a column of its key has floating points"
     return ""
 

@@ -41,7 +41,6 @@ from dm.sourcelog.upstream.row_session import row_session
 from dm.tools.diff.fix import Fix, fix_of
 from dm.tools.diff.table import TARGET, ComparedTable, TableAt
 from dm.tools.validator.pending import PendingRow, Shape
-from dm.type_family import INTEGERS
 
 Mode = Literal["full", "fast"]
 Values = tuple[bytes | None, ...]
@@ -302,7 +301,7 @@ class Judge:
         return Wrong(
             row,
             kind,
-            ", ".join(f"{sides[at].label}={shown(ours[at])}" for at in pairing.ours.key if sides[at].base),
+            ", ".join(f"{sides[at].label}={shown(ours[at])}" for at in pairing.ours.key if sides[at].type),
             None if gone else _words(pairing.ours.row, ours),
             None if kind == "missing" else _words(pairing.theirs.row, theirs),
             tuple(dict.fromkeys(sides[at].label for at in differing)) if kind == "different" else (),
@@ -335,7 +334,7 @@ def _plain(column: Column) -> Column:
 
 def _facts(column: Column) -> ColumnFacts:
     # ZEROFILL is not told by a structure: with it, numbers are read as numbers.
-    zerofill = " zerofill" if column.base in INTEGERS or column.base == "decimal" else ""
+    zerofill = " zerofill" if column.type.compared == "number" else ""
     return ColumnFacts(
         column.name, type_text(column) + zerofill, column.nullable, None, column.charset, column.collation, "", "", ""
     )

@@ -202,6 +202,6 @@ def _changed(was: TableSchema, now: TableSchema) -> list[str]:
 def _values(column: Column) -> tuple[object, ...]:
     """What decides a column's values."""
     return (
-        column.base, column.length, column.decimals, column.unsigned, column.charset, column.collation, column.members,
+        column.type, column.length, column.decimals, column.unsigned, column.charset, column.collation, column.members,
         column.nullable, column.generated, column.expression,
     )  # fmt: skip

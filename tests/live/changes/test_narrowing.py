@@ -25,8 +25,7 @@ from dm.ident import TableName
 from dm.mysql.binlog.value import Value
 from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import Column, TableSchema
-from dm.mysql.sql.literal import encode
-from dm.type_family import BYTES, INTEGERS, TEXTS
+from dm.mysql.types.registry import KNOWN
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 
@@ -183,7 +182,10 @@ def _places(
     return made
 
 
-_NUMBERS: Final = INTEGERS | {"decimal", "float", "double", "bit", "year"}
+_INTEGERS: Final = frozenset(name for name, of in KNOWN.types.items() if of.is_integer)
+_TEXTS: Final = frozenset(name for name, of in KNOWN.types.items() if of.is_text)
+_BYTES: Final = frozenset(name for name, of in KNOWN.types.items() if of.is_bytes)
+_NUMBERS: Final = _INTEGERS | {"decimal", "float", "double", "bit", "year"}
 _TIMES: Final = frozenset({"date", "time", "datetime", "timestamp"})
 _SHAPES: Final = frozenset({"geometry", "point", "linestring", "vector"})
 
@@ -195,7 +197,7 @@ def _read(connection: TargetConnection, place: Place, source: Column, *, raw: bo
         return Decimal(connection.query(f"SELECT v * 1e0 FROM {place.table.sql}")[0][0])
     if base == "bit":
         return Decimal(connection.query(f"SELECT v + 0 FROM {place.table.sql}")[0][0])
-    as_bytes = base in BYTES | _SHAPES or (raw and base in TEXTS)
+    as_bytes = base in _BYTES | _SHAPES or (raw and base in _TEXTS)
     read = "v" if as_bytes else "CONVERT(CONCAT(v) USING utf8mb4)"
     found = bytes.fromhex(str(connection.query(f"SELECT HEX({read}) FROM {place.table.sql}")[0][0]))
     if source.base in _NUMBERS:
@@ -213,9 +215,9 @@ def _read(connection: TargetConnection, place: Place, source: Column, *, raw: bo
 
 # What a pair is of, for the list below.
 KINDS: Final = {
-    **dict.fromkeys(INTEGERS, "integer"),
-    **dict.fromkeys(TEXTS, "text"),
-    **dict.fromkeys(BYTES, "bytes"),
+    **dict.fromkeys(_INTEGERS, "integer"),
+    **dict.fromkeys(_TEXTS, "text"),
+    **dict.fromkeys(_BYTES, "bytes"),
     **dict.fromkeys(_SHAPES, "shape"),
     **dict.fromkeys(("float", "double"), "floating"),
     **dict.fromkeys(("date", "time", "datetime"), "clock"),
@@ -244,7 +246,7 @@ def _outcomes(
         plans[place.table] = build_plan(wire, wire.columns, found, options)
     for value in values:
         connection.begin()
-        literal = encode(value, column)
+        literal = column.encoder()(value)
         connection.run(b"INSERT INTO " + source.table.sql.encode() + b" VALUES (" + literal + b")")
         for place in targets:
             connection.execute("SAVEPOINT before_it")
@@ -254,7 +256,7 @@ def _outcomes(
             except DMError:
                 connection.execute("ROLLBACK TO before_it")
                 continue
-            raw = column.base in BYTES | _SHAPES or (column.base in TEXTS and place.column.base in BYTES)
+            raw = column.base in _BYTES | _SHAPES or (column.base in _TEXTS and place.column.base in _BYTES)
             before, after = (_read(connection, at, column, raw=raw) for at in (source, place))
             yield place, "" if before == after else f"{value!r} is {after!r}"
         connection.rollback()

@@ -9,7 +9,6 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
 from dm.mysql.binlog.value import Value
-from dm.mysql.sql.literal import encode
 from tests.live.schema.session import session
 from tests.testbed.fixtures import SchemaFactory
 
@@ -54,7 +53,7 @@ def test_what_is_written_stands_there(upstream: ThrowawayServer, schema: SchemaF
         for definition, value, expected in _BOTH:
             server.run(name, "DROP TABLE IF EXISTS t", f"CREATE TABLE t (c {definition})")
             column = server.structure(table).columns[0]
-            literal = encode(value, column).decode()
+            literal = column.encoder()(value).decode()
             server.run(name, f"INSERT INTO t VALUES ({literal})")
             function = "HEX(c)" if not definition.startswith("YEAR") else "HEX(c + 0)"
             assert isinstance(value, bytes) or expected is not None
@@ -63,7 +62,7 @@ def test_what_is_written_stands_there(upstream: ThrowawayServer, schema: SchemaF
             assert server.rows(f"SELECT COUNT(*) FROM t WHERE c = {literal}") == [(1,)], definition
         for definition, value, _ in _TEXT_FORM:
             server.run(name, "DROP TABLE IF EXISTS t", f"CREATE TABLE t (c {definition})")
-            literal = encode(value, server.structure(table).columns[0]).decode()
+            literal = server.structure(table).columns[0].encoder()(value).decode()
             server.run(name, f"INSERT INTO t VALUES ({literal})")
             assert server.rows("SELECT CONCAT(c) FROM t") == [(value,)], definition
             assert server.rows(f"SELECT COUNT(*) FROM t WHERE c = {literal}") == [(1,)], definition
@@ -77,7 +76,7 @@ def test_floating_point_comes_back_bit_by_bit(upstream: ThrowawayServer, schema:
         server.run(name, _SESSION, "CREATE TABLE t (id INT PRIMARY KEY, d DOUBLE)")
         column = server.structure(TableName(name, "t")).columns[1]
         for number, value in enumerate(values):
-            literal = encode(value, column).decode()
+            literal = column.encoder()(value).decode()
             server.run(name, f"INSERT INTO t VALUES ({number}, {literal})")
             assert server.rows(f"SELECT COUNT(*) FROM t WHERE id = {number} AND d = {literal}") == [(1,)]
         found = [float(str(row[0])) for row in server.rows("SELECT d FROM t ORDER BY id")]
@@ -92,7 +91,7 @@ def test_mariadb_s_own_types(mariadb: ThrowawayServer, schema: SchemaFactory) ->
         server.run(name, "CREATE TABLE t (u UUID, s INET6, f INET4)")
         columns = server.structure(TableName(name, "t")).columns
         raw = (bytes.fromhex("123e4567e89b12d3a456426655440000"), b"\0" * 15 + b"\1", b"\1\2\3\4")
-        literals = [encode(value, column).decode() for value, column in zip(raw, columns, strict=True)]
+        literals = [column.encoder()(value).decode() for value, column in zip(raw, columns, strict=True)]
         server.run(name, f"INSERT INTO t VALUES ({', '.join(literals)})")
         row = server.rows("SELECT CAST(u AS CHAR), CAST(s AS CHAR), CAST(f AS CHAR) FROM t")
         assert row == [("123e4567-e89b-12d3-a456-426655440000", "::1", "1.2.3.4")]

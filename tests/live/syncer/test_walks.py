@@ -26,7 +26,7 @@ BESIDE: Final = ("time-shares", "source-monitor", "progress", "MainThread")
 OF_MARIADB: Final = {"dm/mysql/binlog/cursor.py"}
 TIMES: Final = 3
 """The target has a change before the dispatcher has told everybody; the next one finds that out."""
-VOCABULARY: Final = ("errors", "session", "config", "accelerator", "mysql/dialect")
+VOCABULARY: Final = ("errors", "session", "config", "accelerator", "mysql/dialect", "mysql/types")
 
 
 class Passed:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import cast
 
-from dm.changes.fold import Fold, itself
 from dm.changes.keys import KeyFunction, KeyPart, key_function, keys_of
 from dm.changes.native_changes import change_maker, direct_table
 from dm.changes.plan import TablePlan
@@ -17,6 +16,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.value import Value
+from dm.mysql.types.family import Fold, itself
 from dm.sourcelog.stream.transaction import RowsItem
 from dm.syncer.apply.source_table import KINDS, SourceTable
 from tests.testbed.decoders import running

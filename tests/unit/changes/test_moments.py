@@ -16,13 +16,13 @@ from dm.changes.computing import Computing
 from dm.ident import TableName
 from dm.mysql.binlog.value import Value
 from dm.mysql.schema.table import Column
-from dm.mysql.sql.literal import Usual, encoder_for
+from dm.mysql.sql.literal import Usual
 
 TABLE = TableName("d", "t")
 
 
 def mapped(source: Column, *, offsets: bool) -> MappedColumn:
-    encode = Computing(zone="dm/Summer", offset_literals=offsets).moment(encoder_for(source), source)
+    encode = Computing(zone="dm/Summer", offset_literals=offsets).moment(source.encoder(), source)
     return MappedColumn(0, source, Column("ts", "timestamp", 6), b"`ts`", encode, (Usual.CALL, b""), True)
 
 

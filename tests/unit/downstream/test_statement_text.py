@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from dm.downstream.failure import shape
 from dm.mysql.binlog.value import Value
 from dm.mysql.schema.table import Column
-from dm.mysql.sql.literal import encode
 
 
 def test_rows_become_question_marks() -> None:
@@ -31,5 +30,5 @@ _BYTES = Column("c", "varbinary", length=200)
 def test_no_value_shines_through(noise: str) -> None:
     value: Value = (noise + "canary" + noise).encode()
     for column in (_TEXT, _BYTES):
-        sql = b"UPDATE `d`.`t` SET `c`=" + encode(value, column) + b" WHERE `id`=77"
+        sql = b"UPDATE `d`.`t` SET `c`=" + column.encoder()(value) + b" WHERE `id`=77"
         assert re.fullmatch(r"UPDATE `d`\.`t` SET `c`=\? WHERE `id`=\?", shape(sql))

@@ -92,7 +92,7 @@ def test_serial_is_a_whole_definition() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "SELECT 1", "CREATE TABLE t (a FROB)", "CREATE TABLE t (a INT FROB)", "CREATE TABLE t (a INT, a INT",
+    ["", "SELECT 1", "CREATE TABLE t (a INT FROB)", "CREATE TABLE t (a INT, a INT",
      "CREATE TABLE t LIKE u", "CREATE TABLE t (KEY (a))", "CREATE TABLE t (a INT, PERIOD FOR p (a, b))",
      "DROP TABLE a, b"],
 )  # fmt: skip

@@ -10,6 +10,7 @@ from dm.mysql.dialect import Flavor
 from dm.mysql.equality.structure import ColumnFacts, Structure
 from dm.mysql.equality.values import text_of
 from dm.mysql.sql.json_expression import NOTHING
+from dm.mysql.types.members import ENUM
 from dm.tools.diff.fix import Fix, fix_of, in_order
 from dm.tools.diff.table import ComparedTable, DiffSource, compared_table
 
@@ -215,7 +216,7 @@ def test_values_are_freed_before_they_are_taken() -> None:
 
 def test_an_error_value_of_an_enum_is_written_in_a_lenient_session() -> None:
     keyed = table(("id",))
-    row = tuple(b"0" if part.base == "enum" else value for part, value in zip(keyed.origins[0].row, ROW, strict=True))
+    row = tuple(b"0" if part.type is ENUM else value for part, value in zip(keyed.origins[0].row, ROW, strict=True))
     (insertion,) = fix_of(keyed, (keyed.origins[0], row), None, Counter([b"x"]), NONE).insertions
     assert insertion.startswith(b"INSERT /*+ SET_VAR(sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES') */ INTO `t`")
 
@@ -223,7 +224,7 @@ def test_an_error_value_of_an_enum_is_written_in_a_lenient_session() -> None:
 def test_for_a_tidb_the_session_is_lenient_for_one_statement() -> None:
     keyed = table(("id",), tidb=True)
     side = keyed.origins[0]
-    row = tuple(b"0" if part.base == "enum" else b"7" for part in side.row)
+    row = tuple(b"0" if part.type is ENUM else b"7" for part in side.row)
     (insertion,) = fix_of(keyed, (side, row), None, Counter([b"x"]), NONE).insertions
     before, statement, after = insertion.split(b";\n")
     assert before.startswith(b"SET @dm_mode = @@SESSION.sql_mode, SESSION sql_mode = 'NO_AUTO_VALUE_ON_ZERO")
