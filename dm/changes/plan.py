@@ -220,9 +220,7 @@ def build_plan(
         order_key=table_key(schema.name) if shared.keyless else None,
         key_columns=keys.columns,
         unique_indexes=len(schema.unique_indexes),
-        zero_enums=tuple(
-            column.at for column in written if column.source.type is column.target.type and column.target.type.is_enum
-        ),
+        zero_enums=tuple(c.at for c in written if c.source.type.is_enum and c.target.type.is_enum),
         insert_replaces=options.insert_mode == "replace" and keyed,
         counts_missing=options.missing_row == "count" and keyed,
         upsert=extra or (checked and bool(target.referenced)) or _untold(schema, computed, keys.row_key),
