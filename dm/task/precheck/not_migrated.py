@@ -14,6 +14,8 @@ from dm.sourcelog.upstream.facts import ServerFacts
 from dm.sourcelog.upstream.privilege import Grants
 from dm.task.precheck.context import Answers, CheckResult, Context, Server, some
 from dm.text import counted
+from dm.tools.objects.reading import StoredObjectReader
+from dm.tools.objects.survey import lacking
 
 _OWN_ACCOUNTS = ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys")  # every server has them
 _OF_SCHEMAS = {
@@ -36,6 +38,7 @@ def not_migrated(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """A list of it, of what can't be seen, and of tables that an earlier start has left out."""
     yield from _not_loaded(context, answers)
     yield from _hidden(context, answers)
+    yield from _lacking(context, answers)
     source = context.source
     found = {kind: _names(source, query, column, context.schemas) for kind, (query, column) in _OF_SCHEMAS.items()}
     accounts = [str(row[0]) for row in source.query(_USERS)]
@@ -44,6 +47,20 @@ def not_migrated(context: Context, answers: Answers) -> Iterator[CheckResult]:
         f"{counted(len(names), kind.removesuffix('s'))}: {some(names)}" for kind, names in found.items() if names
     )
     yield answers.success(f"not migrated: {listed}" if listed else "nothing but tables there")
+
+
+def _lacking(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """Views, routines, triggers and events that are not at the target yet."""
+    source, target = (
+        StoredObjectReader(server.connection, server.role, server.facts) for server in (context.source, context.target)
+    )
+    names = lacking(source, target, context.rules)
+    if names:
+        yield answers.warning(
+            f"the target lacks, or hides from {context.target.account}, {some(names)}",
+            f"dmctl objects {context.config.task} shows them, and creates them with --apply: triggers and events at the"
+            " cut-over",
+        )
 
 
 def _hidden(context: Context, answers: Answers) -> Iterator[CheckResult]:

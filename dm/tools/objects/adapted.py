@@ -113,17 +113,14 @@ class Adaptation:
 
     def adapted(self, stored: StoredObject) -> AdaptedObject:
         """The object for the target."""
-        kind, schema, name = stored.name
-        moved = TableName(self.places.schemas.get(schema, schema), "")
-        if kind == "trigger":
-            moved = self.places.tables.get(TableName(schema, stored.table), moved)
+        table = self.places.tables.get(TableName(stored.name.schema, stored.table))
         found = AdaptedObject(
             stored,
-            ObjectName(kind, moved.schema, name),
+            moved(stored, self.places),
             stored.statement or b"",
             self._settings(stored.settings),
             self.definers.definer(stored.definer),
-            table=moved.table,
+            table="" if table is None else table.table,
         )
         if stored.statement is None:
             return replace(found, obstacle="the account may not read its text")
@@ -217,6 +214,13 @@ class Adaptation:
                 schemas = statement.names(at - 2)
             found |= {ObjectName("view", schema, name) for schema in schemas for name in statement.names(at)}
         return {name for name in found if name in self.views and name != stored.name}
+
+
+def moved(stored: StoredObject, places: RoutedNames) -> ObjectName:
+    """The object's name at the target: in the schema that its own goes to, a trigger's in that of its table."""
+    kind, schema, name = stored.name
+    table = places.tables.get(TableName(schema, stored.table)) if kind == "trigger" else None
+    return ObjectName(kind, places.schemas.get(schema, schema) if table is None else table.schema, name)
 
 
 def account_in_sql(account: Account) -> str:

@@ -24,7 +24,7 @@ from dm.rules.block_allow import SYSTEM_SCHEMAS
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.upstream.facts import ServerFacts
 from dm.text import counted
-from dm.tools.objects.adapted import Adaptation, AdaptedObject, Definers, RoutedNames
+from dm.tools.objects.adapted import Adaptation, AdaptedObject, Definers, RoutedNames, moved
 from dm.tools.objects.at_target import TargetSession, Trial, trials
 from dm.tools.objects.reading import StoredObjectReader, reader_at
 from dm.tools.objects.statement import ObjectStatement, context_of
@@ -124,11 +124,8 @@ class ObjectSurvey:
         return found
 
     def key(self, name: ObjectName) -> ObjectName:
-        """What two names of one object have in common at the target: routines and events are never told by case."""
-        folds = self.target.facts.lower_case_table_names != 0
-        schema = name.schema.lower() if folds else name.schema
-        by_case = name.kind in ("view", "trigger") and not folds
-        return ObjectName(name.kind, schema, name.name if by_case else name.name.lower())
+        """What two names of one object have in common at the target."""
+        return _key(self.target.facts, name)
 
     def _of_source(self, subtask: SubtaskConfig) -> _OfSource:
         rules = TableRules(subtask)
@@ -228,6 +225,26 @@ class ObjectSurvey:
         )
         differing = ([] if same else ["text"]) + list(_differing(each.wanted, each.there))
         return replace(each, state="different", why=tuple(differing)) if differing else each
+
+
+def lacking(source: StoredObjectReader, target: StoredObjectReader, rules: TableRules) -> list[ObjectName]:
+    """The objects of one source that the target lacks or hides, by their names there; nothing is read of them."""
+    names = schemas_of(source, rules)
+    wanted = [
+        moved(each, names)
+        for each in source.listed(list(names.schemas))
+        if each.name.kind != "trigger" or TableName(each.name.schema, each.table) in names.tables
+    ]
+    there = {_key(target.facts, each.name) for each in target.listed(sorted({name.schema for name in wanted}))}
+    return [name for name in wanted if _key(target.facts, name) not in there]
+
+
+def _key(target: ServerFacts, name: ObjectName) -> ObjectName:
+    """A name as the target tells it from others: those of routines and events are never told by case."""
+    folds = target.lower_case_table_names != 0
+    schema = name.schema.lower() if folds else name.schema
+    by_case = name.kind in ("view", "trigger") and not folds
+    return ObjectName(name.kind, schema, name.name if by_case else name.name.lower())
 
 
 def plain_context(facts: ServerFacts) -> SourceContext:

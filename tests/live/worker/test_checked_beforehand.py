@@ -181,5 +181,6 @@ def test_what_the_account_does_not_see_is_said(migration: Migration) -> None:
     assert f"whether there are triggers of {name}; events of {name}; routines of {name};" in warning.message
     assert "trg" not in listed.message
     put_right(upstream, warning.instruction)
-    finding = migration.only("not_migrated")
+    lacking, finding = migration.check()["not_migrated"]
+    assert f"procedure {name}.proc" in lacking.message
     assert all(f"{name}.{what}" in finding.message for what in ("trg", "proc", "evt")), finding.message
