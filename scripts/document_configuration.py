@@ -245,7 +245,7 @@ CHAPTERS: Final = (
             "source-id": "the source",
             "meta": "where to start, see [meta](#meta)",
             "opposite": "the task that follows this task's target into this source: what it writes here is left out,"
-            " see [two directions](cut-over.md#two-directions-at-once)",
+            " see [two directions](two-directions.md)",
             "opposite-meta-schema": "the schema of that task's progress, at this source",
             "application-time-zone": "the time zone that all applications of this source set in their sessions (Django:"
             " `+00:00`), where it is not the server's global `time_zone`. [Generated columns, keys over expressions and"

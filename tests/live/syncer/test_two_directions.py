@@ -148,3 +148,23 @@ def checked(subtask: SubtaskConfig) -> CheckResult:
     with open_server(subtask.source.endpoint, "source") as source, open_server(subtask.target, "target") as target:
         [result] = named_each_other(Context(subtask, source, target), Answers("opposite", "source"))
         return result
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_in_a_ring_of_three_a_change_goes_round(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, name: str
+) -> None:
+    ring = (*upstreams, target)
+    target.execute(f"CREATE DATABASE {name}", f"CREATE TABLE {name}.keyless (v INT)")
+    tasks = [
+        subtask_for(one, other, name, task=f"{name}_{at}", meta=end_of(one), workers=1)
+        for at, (one, other) in enumerate(zip(ring, (*ring[1:], ring[0]), strict=True))
+    ]
+    try:
+        with running_sync(tasks[0]), running_sync(tasks[1]), running_sync(tasks[2]):
+            ring[0].execute(f"INSERT INTO {name}.keyless VALUES (1)")
+            wait_until(lambda: len(ring[0].query(f"SELECT v FROM {name}.keyless")) > 2, "the row has come round twice")
+    finally:
+        for server in ring:
+            server.execute(*(f"DROP DATABASE IF EXISTS meta_{name}_{at}" for at in range(3)))
+        target.execute(f"DROP DATABASE IF EXISTS {name}")
