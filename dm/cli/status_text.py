@@ -45,6 +45,9 @@ def remarks_of(answer: Answer) -> list[str]:
                 remarks += _reads_standby(subject, subtask.get("sync"))
         if relay is not None:
             remarks += relay_remarks(name, relay)
+    if cut_over := answer.get("cutOver"):
+        why = cut_over["why"] or cut_over["problem"]
+        remarks.append(f"cut-over: {cut_over['state']}{f': {why}' if why else ''}")
     return remarks
 
 

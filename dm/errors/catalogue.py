@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dm.errors import (
     binlog,
     config,
+    cutover,
     ddl,
     full,
     general,
@@ -42,6 +43,7 @@ CATALOGUE = _collect(
     relay.KINDS,
     shard.KINDS,
     joining.KINDS,
+    cutover.KINDS,
     ddl.KINDS,
     rows.KINDS,
     target.KINDS,

@@ -124,6 +124,11 @@ class SubtaskKey:
         return self.table("syncer_opposite")
 
     @property
+    def cut_over(self) -> TableName:
+        """How far a cut-over of the task is: one row, of no source (`dm/tools/cutover/record.py`)."""
+        return self.table("cut_over")
+
+    @property
     def share(self) -> SubtaskKey:
         """Whose progress the load of such tables has; no task's name has this character."""
         return SubtaskKey(self.meta_schema, share_name(self.task), self.source_id)
@@ -307,7 +312,7 @@ def own_tables(key: SubtaskKey) -> list[TableName]:
     """The tables that have rows of each subtask, whether they exist or not."""
     own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.ordered, key.online]
     more = [key.joining, key.replay, key.table("loader_checkpoint"), key.deferral, key.made, key.order]
-    return [*own, *more, key.opposite, *key.shards]
+    return [*own, *more, key.opposite, key.cut_over, *key.shards]
 
 
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:

@@ -7,6 +7,7 @@ from typing import Final
 from dm.verbs import (
     binlog,
     config,
+    cutover,
     errands,
     objects,
     program,
@@ -16,13 +17,13 @@ from dm.verbs import (
 )
 from dm.verbs.declaration import Verb, VerbGroup
 
-_SUBJECTS: Final = (program, errands, objects, tasks, sources, binlog, config, validation)
+_SUBJECTS: Final = (program, errands, cutover, objects, tasks, sources, binlog, config, validation)
 
 # As `dmctl --help` shows them; a verb that is not among them comes after these.
 _LISTED: Final = (
-    "encrypt", "diff", "flashback", "reload-table", "replay", "update-task", "objects", "start-relay", "stop-relay",
-    "pause-relay", "resume-relay", "purge-relay", "check-task", "start-task", "stop-task", "pause-task", "resume-task",
-    "query-status", "wait", "shutdown", "demo", "logs", "completion",
+    "encrypt", "cut-over", "diff", "flashback", "reload-table", "replay", "update-task", "objects", "start-relay",
+    "stop-relay", "pause-relay", "resume-relay", "purge-relay", "check-task", "start-task", "stop-task", "pause-task",
+    "resume-task", "query-status", "wait", "shutdown", "demo", "logs", "completion",
 )  # fmt: skip
 
 

@@ -83,6 +83,7 @@ def serve(
         operations = Operations(loop, supervisor, parts.servers, stop.set)
         if settings:
             operations.config.change(settings)
+        stack.callback(operations.end)
         operations.take_up()
         with _listening(home, operations, Metrics(loop, supervisor), ports):
             stop.wait()

@@ -14,6 +14,7 @@ from dm.sourcelog.relaylog.hold import Hold, forget_others
 from dm.task.payload import validator_hold
 from dm.verbs.declaration import ConfigFile, Verb
 from dm.worker.configuration import ConfigReader, syncs
+from dm.worker.cutovers import CutOvers
 from dm.worker.errands import Errands
 from dm.worker.inventory import Source, Task
 from dm.worker.loop import Loop
@@ -21,6 +22,7 @@ from dm.worker.registry import SubtaskRecord
 from dm.worker.supervisor import Supervisor
 from dm.worker.verbs.binlog import BinlogVerbs
 from dm.worker.verbs.config import ConfigVerbs
+from dm.worker.verbs.cutover import CutOverVerbs
 from dm.worker.verbs.errands import ErrandVerbs, ReplayVerbs
 from dm.worker.verbs.forgotten import ForgottenVerbs
 from dm.worker.verbs.objects import ObjectVerbs
@@ -46,10 +48,12 @@ class Operations:
         self._loop = loop
         self._supervisor = supervisor
         self._read = ConfigReader(supervisor.home.secret_key)
-        means = Means(loop, supervisor, servers, self._read, Errands(loop, supervisor.home.log_of), shutdown)
+        errands, self._cut_overs = Errands(loop, supervisor.home.log_of), CutOvers(supervisor.home.work)
+        means = Means(loop, supervisor, servers, self._read, errands, self._cut_overs, shutdown)
         tasks, self.config = TaskVerbs(means), ConfigVerbs(means)
+        self._cut_over = CutOverVerbs(means, tasks)
         self.work: Mapping[type[Verb], Work] = work_of(
-            tasks, UpdateVerbs(means, tasks), self.config, *(kind(means) for kind in _OTHERS)
+            tasks, UpdateVerbs(means, tasks), self.config, self._cut_over, *(kind(means) for kind in _OTHERS)
         )
 
     def take_up(self) -> None:
@@ -79,6 +83,11 @@ class Operations:
                 supervisor.add_task(name, task, {one: seen for (of, one), seen in records.items() if of == name})
 
         self._loop.call(add)
+        self._cut_overs.take_up(self._cut_over.driver)
+
+    def end(self) -> None:
+        """Leave cut-overs to the next daemon."""
+        self._cut_overs.end()
 
     def _restore_holds(
         self,

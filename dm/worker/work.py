@@ -27,6 +27,7 @@ from dm.tools.objects.task_objects import TaskObjects
 from dm.unit import JSON
 from dm.verbs.declaration import ConfigFile, Verb
 from dm.worker.configuration import ConfigReader
+from dm.worker.cutovers import CutOvers
 from dm.worker.errands import Errands
 from dm.worker.loop import Loop
 from dm.worker.supervisor import Supervisor
@@ -92,6 +93,7 @@ class Means:
     servers: Servers
     reader: ConfigReader
     errands: Errands
+    cut_overs: CutOvers
     shutdown: Callable[[], None]  # asks the daemon to end
     exclusion: Exclusion = field(default_factory=Exclusion)
 

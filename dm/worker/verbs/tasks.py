@@ -264,9 +264,11 @@ class TaskVerbs(VerbWork):
         # In time or not: a source that does not answer must not keep the status of everything else from being shown.
         self._loop.wait_until(lambda: all(job.fresh(request) for job, request in runs), FRESH_SECONDS)
         requests = {job.source: request for job, request in runs if job.task is not None}
-        return ReplayVerbs(self._means).told(
+        answer = ReplayVerbs(self._means).told(
             name, self._loop.call(lambda: task_status(self._supervisor, name, list(sources), requests))
         )
+        cut_over = self._means.cut_overs.told(name)
+        return {**answer, "cutOver": dict(cut_over)} if cut_over else answer
 
     def _asked_for_status(self, name: str, sources: Sequence[str]) -> list[tuple[Job, int]]:
         """The runs of a task, and the relays that they read from: an outage that is over is not to be shown."""

@@ -32,7 +32,7 @@ def alike(text: str) -> list[str]:
         (r"GTID set [\w:,-]+", "GTID set SET"),
         (r"127\.0\.0\.1:\d+", "ADDRESS"),
         (r"[\d.]+ s behind", "S s behind"),
-        (r"in [\d.]+ s$", "in S s"),
+        (r"(in|writes for) [\d.]+ s$", r"\1 S s"),
         (r" {2,}", "  "),
     ):
         text = re.sub(pattern, word, text, flags=re.MULTILINE)

@@ -1,0 +1,120 @@
+"""The text of `cut-over`: findings, a question, then each state as it comes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from dm.cli import output as printer
+from dm.cli.caller import Answer, Caller, runs
+from dm.cli.invocation import FAILED, OK
+from dm.text import counted
+from dm.verbs.cutover import AbortCutOver, BeginCutOver, CheckCutOver, CompleteCutOver, CutOverStatus, CutOverTask
+
+_SECONDS: Final = 0.2
+_MEANING: Final = {
+    "none": "no cut-over was begun",
+    "fencing": "the sources are being closed to writes",
+    "fenced": "the sources take no writes",
+    "drained": "the target has everything that the sources have",
+    "proved": "ready for the switch",
+    "switching": "the switch has begun, so the sources stay closed",
+    "switched": "applications belong to the target now",
+    "complete": "the task is stopped, the cut-over is over",
+    "aborting": "the sources are being opened again",
+    "aborted": "the sources take writes as before, the task runs",
+}
+
+
+@runs(CutOverTask)
+def cut_over(asked: CutOverTask, caller: Caller) -> int:
+    """One of its four questions, or the cut-over itself."""
+    asked = caller.read(asked)
+    hook = str(Path(asked.hook).absolute()) if asked.hook else ""
+    if asked.status:
+        return _told(caller.ask(CutOverStatus(task=asked.task)), caller)
+    if asked.abort:
+        return _told(caller.ask(AbortCutOver(task=asked.task)), caller, OK)
+    if asked.complete:
+        return _told(caller.ask(CompleteCutOver(task=asked.task)), caller)
+    known = caller.ask(CutOverStatus(task=asked.task))
+    if known["state"] != "switching" or asked.dry_run:
+        checked = caller.ask(CheckCutOver(task=asked.task, max_lag=asked.max_lag, hook=hook))
+        if asked.dry_run:
+            caller.show(checked, lambda answer: _print(finding_lines(answer)))
+            return OK if checked["ready"] else FAILED
+        if not caller.json:
+            for line in finding_lines(checked):
+                printer.say(line)
+    if not asked.yes and (caller.json or not typer.confirm("stop the writes at the sources now?", err=True)):
+        return FAILED
+    begun = caller.ask(
+        BeginCutOver(task=asked.task, prove=asked.prove, max_lag=asked.max_lag, timeout=asked.timeout, hook=hook)
+    )
+    return _told(_follow(begun, caller), caller)
+
+
+def _follow(answer: Answer, caller: Caller) -> Answer:
+    """Tell each state until nobody drives it any more; Ctrl-C leaves it to the daemon."""
+    state, asked = "", CutOverStatus(task=answer["task"])
+    try:
+        while answer["driven"]:
+            if not caller.json and answer["state"] != state:
+                state = answer["state"]
+                printer.say(f"{answer['task']}: {state}: {_MEANING[state]}")
+            time.sleep(_SECONDS)
+            answer = caller.ask(asked)
+    except KeyboardInterrupt:
+        printer.say(f"the cut-over goes on; `dmctl cut-over {answer['task']} --abort` undoes it before the switch")
+    return answer
+
+
+def _told(answer: Answer, caller: Caller, aborted: int = FAILED) -> int:
+    """The last word, with the exit status."""
+    caller.show(answer, lambda answer: _print(state_lines(answer)))
+    if answer["state"] == "aborted":
+        return aborted
+    return FAILED if answer["state"] == "switching" and not answer["driven"] else OK
+
+
+def finding_lines(answer: Answer) -> list[str]:
+    """What is in the way, each with what mends it."""
+    found = []
+    for each in answer["findings"]:
+        found.append(f"{each['where']}: {each['says']}{'' if each['stops'] else ' (does not stop a cut-over)'}")
+        found.append(f"  {each['mend']}")
+    if answer["ready"]:
+        return [*found, f"{answer['task']}: ready for a cut-over"]
+    return [*found, f"{answer['task']}: not ready for a cut-over"]
+
+
+def state_lines(answer: Answer) -> list[str]:
+    """The state for people."""
+    task, state, row = answer["task"], answer["state"], answer["cutOver"]
+    lines = [f"{task}: {state}: {_MEANING[state]}"]
+    if row.get("why"):
+        lines.append(f"  aborted because: {row['why']}")
+    if answer["problem"] and state not in ("aborted", "complete", "switched"):
+        lines.append(f"  {answer['problem']}")
+    lines += [f"  {name}: its binlog ends at {place}" for name, place in row.get("ends", {}).items()]
+    if row.get("proof"):
+        lines.append(f"  {_proof(row['proof'])}")
+    if row.get("target_end") and state in ("switching", "switched", "complete"):
+        lines.append(f"  target: its binlog ends at {row['target_end']}")
+    times = row.get("times", {})
+    if "switched" in times:
+        lines.append(f"  without writes for {times['switched'] - times['fencing']:.1f} s")
+    return lines + [f"  {line}" for line in answer["left"]]
+
+
+def _proof(proof: dict[str, Any]) -> str:
+    rows = sum(int(number) for number in proof["rows"].values())
+    return f"equal: {counted(len(proof['rows']), 'table')}, {counted(rows, 'row')}"
+
+
+def _print(lines: list[str]) -> None:
+    for line in lines:
+        printer.print_line(line)

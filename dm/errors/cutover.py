@@ -1,0 +1,78 @@
+"""Errors of `dmctl cut-over`."""
+
+from dm.errors.kind import ErrorKind
+
+KINDS: tuple[ErrorKind, ...] = (
+    ErrorKind(
+        "cut-over-not-ready",
+        44070,
+        "dmctl",
+        "internal",
+        "medium",
+        "task {task} is not ready for a cut-over: {findings}",
+        "`dmctl cut-over {task} --dry-run` lists each finding with what mends it; nothing was changed",
+    ),
+    ErrorKind(
+        "cut-over-under-way",
+        44071,
+        "dmctl",
+        "internal",
+        "medium",
+        "a cut-over of task {task} is under way: it is {state}",
+        "`dmctl cut-over {task} --status` tells more; before the switch `--abort` ends it, after it `--complete`",
+    ),
+    ErrorKind(
+        "cut-over-none",
+        44072,
+        "dmctl",
+        "internal",
+        "medium",
+        "{what} a cut-over that is {wanted}, and task {task} has {found}",
+        "`dmctl cut-over {task} --status` tells how far it is",
+    ),
+    ErrorKind(
+        "cut-over-fence-lost",
+        44073,
+        "dmctl",
+        "upstream",
+        "high",
+        "writes can reach a source of the cut-over: {how}",
+        "nothing was switched; find out which server was started again or which account wrote, and begin anew",
+    ),
+    ErrorKind(
+        "cut-over-prepared-xa",
+        44074,
+        "dmctl",
+        "upstream",
+        "medium",
+        "source {source} has {number} prepared XA transactions, which could still be committed",
+        "XA RECOVER lists them: commit or roll back each one, and begin anew",
+    ),
+    ErrorKind(
+        "cut-over-unequal",
+        44075,
+        "dmctl",
+        "downstream",
+        "high",
+        "the target is not equal to its sources: {what}",
+        "nothing was switched; `dmctl diff {task}` shows the rows",
+    ),
+    ErrorKind(
+        "cut-over-hook",
+        44076,
+        "dmctl",
+        "internal",
+        "medium",
+        "the hook {hook} failed at `{word}`: {how}",
+        "mend the hook, and call `dmctl cut-over` again: a switch that was begun goes on with the hook",
+    ),
+    ErrorKind(
+        "cut-over-taken",
+        44077,
+        "dmctl",
+        "internal",
+        "medium",
+        "another run of the daemon has taken over the cut-over of task {task}",
+        "`dmctl cut-over {task} --status` tells how far it is",
+    ),
+)

@@ -1,0 +1,134 @@
+"""Drives a cut-over from state to state, until nothing is left to do or its daemon ends.
+
+What fails before the switch and can't be helped by waiting is an abort: the sources take writes again. After the switch
+was begun nothing is undone by itself, since a hook that failed may have moved some applications: the cut-over rests
+with the reason, until a person calls it again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, Protocol
+
+import structlog
+
+from dm.clock import Clock
+from dm.errors import DMError
+from dm.tools.cutover.machine import RESTING, UNDOABLE, CutOverServers, CutOverState, NotYet, advance
+
+_AGAIN_SECONDS: Final = 0.5
+
+
+class Row(Protocol):
+    """Where the state is stored (`record.py`)."""
+
+    def take_over(self) -> int | None:
+        """Be the one who drives it."""
+
+    def owned(self, epoch: int) -> CutOverState:
+        """The state of one's own."""
+
+    def write(self, epoch: int, state: CutOverState) -> None:
+        """Store a state."""
+
+
+class Driver:
+    """One cut-over; `run` is for a thread of its own, all else for any thread."""
+
+    def __init__(self, task: str, row: Callable[[], Row], on: CutOverServers, clock: Clock) -> None:
+        self.task = task
+        self._make_row = row
+        self._on = on
+        self._clock = clock
+        self._row: Row | None = None
+        self._epoch: int | None = None
+        self._stop = threading.Event()
+        self._abort = threading.Event()
+        self._log = structlog.get_logger().bind(task=task)
+        self.found: CutOverState | None = None  # as stored last
+        self.problem = ""  # why it does not get on
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a long step is to end early."""
+        return self._stop.is_set() or self._abort.is_set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it ends for its daemon's sake."""
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        """Leave it as it is: the next daemon goes on from the row."""
+        self._stop.set()
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass, unless the daemon ends."""
+        self._clock.wait(self._stop, seconds)
+
+    def abort(self) -> None:
+        """Undo it, if it is not too late for that."""
+        self._abort.set()
+
+    def run(self) -> None:
+        """Go on until it rests."""
+        while not self._stop.is_set():
+            try:
+                if self._go_on():
+                    return
+            except DMError as error:
+                self.problem = error.message
+                if error.name == "cut-over-taken":
+                    return
+                self._log.warning("cut-over", error=str(error))
+            self._clock.wait(self._stop, _AGAIN_SECONDS)
+
+    def _go_on(self) -> bool:
+        """One step, and its end stored; whether it rests now."""
+        if self._row is None or self._epoch is None:
+            self._row = self._make_row()
+            self._epoch = self._row.take_over()
+            if self._epoch is None:
+                return True
+        self.found = found = self._row.owned(self._epoch)
+        if found.state in RESTING:
+            self.problem = ""
+            return True
+        following = self._next(found)
+        if following is None:
+            return found.state == "switching"  # its hook failed
+        self.problem = ""
+        following = replace(following, times={**following.times, following.state: self._clock.time()})
+        self._row.write(self._epoch, following)
+        self.found = following
+        self._log.info("cut-over", state=following.state, why=following.why)
+        return following.state in RESTING
+
+    def _next(self, found: CutOverState) -> CutOverState | None:
+        """The next state; None where this one stays."""
+        undoable = found.state in UNDOABLE
+        if undoable and self._abort.is_set():
+            return replace(found, state="aborting", why="asked for")
+        late = undoable and self._clock.time() > found.deadline
+        try:
+            if not late:
+                return advance(found, self._on)
+            self.problem = self.problem or "the time was over before anything was tried"
+        except NotYet as wait:
+            self.problem = str(wait)
+            self._clock.wait(self._stop, _AGAIN_SECONDS)
+            return None if self._clock.time() <= found.deadline or not undoable else self._too_late(found)
+        except DMError as error:
+            self.problem = error.message
+            self._log.warning("cut-over", state=found.state, error=str(error))
+            if undoable and not error.retryable:
+                return replace(found, state="aborting", why=error.message)
+            if found.state != "switching":
+                self._clock.wait(self._stop, _AGAIN_SECONDS)
+            return None
+        return self._too_late(found)
+
+    def _too_late(self, found: CutOverState) -> CutOverState:
+        return replace(found, state="aborting", why=f"the time is over: {self.problem}")

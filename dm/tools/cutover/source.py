@@ -1,0 +1,177 @@
+"""What a cut-over does at a source and asks of it: the read-only mode, the end of its binlog, who could still write.
+
+MySQL's super_read_only binds every account. MariaDB's read_only does not bind those with READ_ONLY ADMIN (SUPER before
+10.11), so these are named. An open transaction can't commit once the mode is on: both servers refuse its COMMIT. A
+prepared XA transaction may be committed after all, so none may be there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Final
+
+from dm.config import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.progress.checkpoint import has_checkpoint, read_checkpoint
+from dm.progress.tables import SubtaskKey
+from dm.sourcelog.stream.source_monitor import SourceEnd
+from dm.sourcelog.upstream.connection import Connection, connect, fetch, grantee
+from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, read_facts
+from dm.sourcelog.upstream.snapshot import prepared_xids
+from dm.tools.cutover.machine import NotYet
+
+_MODES: Final = ("super_read_only", "read_only")  # in the order in which they are taken off
+LOCK_SECONDS: Final = 5
+LOCK_WAIT_TIMEOUT: Final = 1205
+LONG_SECONDS: Final = 10  # a transaction that has been open for so long
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What stands in the way of a cut-over, or is to be known before one."""
+
+    where: str
+    says: str
+    mend: str
+    stops: bool = True
+
+
+def modes(config: SubtaskConfig) -> dict[str, str]:
+    """The read-only variables of a source."""
+    with closing(connect(config.source.endpoint)) as connection:
+        return _modes(connection)
+
+
+def _modes(connection: Connection) -> dict[str, str]:
+    names = ", ".join(f"'{name}'" for name in _MODES)
+    rows = fetch(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
+    return {str(name).lower(): str(value) for name, value in rows}
+
+
+def close(config: SubtaskConfig) -> None:
+    """Set the strictest read-only mode of the server; waits for statements under way for some seconds."""
+    with closing(connect(config.source.endpoint)) as connection:
+        found = _modes(connection)
+        name = next(each for each in _MODES if each in found)
+        if found[name] == "OFF":
+            fetch(connection, f"SET SESSION lock_wait_timeout = {LOCK_SECONDS}")
+            try:
+                fetch(connection, f"SET GLOBAL {name} = ON")
+            except DMError as error:
+                if error.server_errno != LOCK_WAIT_TIMEOUT:
+                    raise
+                raise NotYet(f"a statement or lock at source {config.source_id} keeps {name} off") from None
+
+
+def demand_none_prepared(config: SubtaskConfig) -> None:
+    """Raise DMError where an XA transaction could still be committed."""
+    with closing(connect(config.source.endpoint)) as connection:
+        xids = prepared_xids(connection, read_facts(connection).flavor)
+    if xids:
+        raise DMError("cut-over-prepared-xa", source=config.source_id, number=len(xids))
+
+
+def closed(config: SubtaskConfig) -> bool:
+    """Whether it is in that mode."""
+    found = modes(config)
+    return found[next(each for each in _MODES if each in found)] != "OFF"
+
+
+def reopen(config: SubtaskConfig, before: Mapping[str, str]) -> None:
+    """Give the server the mode that it had."""
+    with closing(connect(config.source.endpoint)) as connection:
+        fetch(connection, f"SET SESSION lock_wait_timeout = {LOCK_SECONDS}")
+        found = _modes(connection)
+        for name in _MODES:
+            if name in before and found.get(name) != before[name]:
+                fetch(connection, f"SET GLOBAL {name} = %s", (before[name],))
+
+
+def end(config: SubtaskConfig) -> str:
+    """Where its binlog ends, as text."""
+    with closing(connect(config.source.endpoint)) as connection:
+        found = binlog_end(connection)
+    return f"{found}, GTID set {found.gtid_set}" if found.gtid_set else str(found)
+
+
+def demand_applied(config: SubtaskConfig) -> None:
+    """Raise NotYet unless the stored checkpoint covers what the source has now."""
+    with closing(connect(config.source.endpoint)) as connection:
+        position = binlog_end(connection)
+    key = SubtaskKey(config.meta_schema, config.task, config.source_id)
+    with closing(TargetConnection(config.target)) as target:
+        stored = read_checkpoint(target, key) if has_checkpoint(target, key) else None
+    if stored is None or not SourceEnd(position, 0.0, 0.0).is_covered_by(stored.position):
+        place = "nowhere" if stored is None else stored.position
+        raise NotYet(f"the checkpoint of source {config.source_id} is at {place}, its binlog ends at {position}")
+
+
+def findings(config: SubtaskConfig, *, fences: bool) -> list[Finding]:
+    """What a source has against a cut-over; `fences` if dm sets the read-only mode. Changes nothing."""
+    where = f"source {config.source_id}"
+    with closing(connect(config.source.endpoint)) as connection:
+        facts = read_facts(connection)
+        found = [*_open_transactions(connection, where), *_prepared(connection, facts, where)]
+        if fences:
+            found += _may_fence(connection, facts, where)
+            found += _not_bound(connection, where)
+    return found
+
+
+def _may_fence(connection: Connection, facts: ServerFacts, where: str) -> list[Finding]:
+    found = _modes(connection)
+    name = next(each for each in _MODES if each in found)
+    needed = "SYSTEM_VARIABLES_ADMIN, CONNECTION_ADMIN" if name == "super_read_only" else "READ_ONLY ADMIN"
+    if not facts.dialect.gtids_have_domains and facts.version < 80000:
+        needed = "SUPER"
+    if facts.dialect.gtids_have_domains and facts.version < 101100:
+        needed = "SUPER"
+    try:
+        fetch(connection, f"SET GLOBAL {name} = @@global.{name}")  # as it is: this asks for the privilege only
+    except DMError as error:
+        mend = f"GRANT {needed} ON *.* TO {grantee(connection).account} (at the source), or a hook for stop-writes"
+        return [Finding(where, f"dm may not set {name}: {error.message}", mend)]
+    return []
+
+
+def _not_bound(connection: Connection, where: str) -> list[Finding]:
+    """The accounts that write in spite of MariaDB's read-only mode."""
+    if "super_read_only" in _modes(connection):
+        return []
+    rows = fetch(
+        connection,
+        "SELECT DISTINCT grantee FROM information_schema.user_privileges"
+        " WHERE privilege_type IN ('READ_ONLY ADMIN', 'READ ONLY ADMIN', 'SUPER') ORDER BY grantee",
+    )
+    return [
+        Finding(where, f"{account} can write in read-only mode", f"ALTER USER {account} ACCOUNT LOCK", stops=False)
+        for (account,) in rows
+    ]
+
+
+def _open_transactions(connection: Connection, where: str) -> list[Finding]:
+    try:
+        rows = fetch(
+            connection,
+            "SELECT t.trx_mysql_thread_id, TIMESTAMPDIFF(SECOND, t.trx_started, NOW()), p.user, p.host"
+            " FROM information_schema.innodb_trx t"
+            " JOIN information_schema.processlist p ON p.id = t.trx_mysql_thread_id"
+            f" WHERE t.trx_started < NOW() - INTERVAL {LONG_SECONDS} SECOND AND t.trx_rows_modified > 0",
+        )
+    except DMError as error:
+        says = f"open transactions could not be looked for: {error.message}"
+        return [Finding(where, says, "GRANT PROCESS ON *.* (at the source)", stops=False)]
+    return [
+        Finding(where, f"a transaction of {user} from {host} has been open for {seconds} s", f"KILL {thread}")
+        for thread, seconds, user, host in rows
+    ]
+
+
+def _prepared(connection: Connection, facts: ServerFacts, where: str) -> list[Finding]:
+    return [
+        Finding(where, f"XA transaction {xid} is prepared", f"XA COMMIT {xid}, or XA ROLLBACK {xid}")
+        for xid in sorted(prepared_xids(connection, facts.flavor))
+    ]

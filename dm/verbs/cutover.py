@@ -1,0 +1,89 @@
+"""Verbs of a cut-over: applications move from the sources of a task to its target."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from dm.errors import DMError
+from dm.verbs import answers
+from dm.verbs.declaration import CHANGES, OPERATES, READS, Task, Verb, argument, option
+
+PROVES = ("full", "none")
+TIMEOUT = 600.0
+MAX_LAG = 10.0
+
+Prove = Annotated[str, option("--prove", "full: all rows are compared while nobody writes; none: not compared")]
+MaxLag = Annotated[float, option("--max-lag", "seconds that the task may be behind when it begins", least=0)]
+Timeout = Annotated[float, option("--timeout", "seconds without writes; after them it is aborted", least=1)]
+Hook = Annotated[str, option("--hook", "a program that stops the writes and moves the applications")]
+
+
+class CutOverTask(Verb, name="cut-over", permission=CHANGES):
+    """Move applications from the sources to the target. Asks before it begins.
+
+    Exit status 1 if the task is not ready, or the cut-over was aborted, or its hook failed.
+    """
+
+    task: Task
+    dry_run: Annotated[bool, option("--dry-run", "only tell what is in the way; changes nothing")] = False
+    prove: Prove = "full"
+    max_lag: MaxLag = MAX_LAG
+    timeout: Timeout = TIMEOUT
+    hook: Hook = ""
+    yes: Annotated[bool, option("--yes -y", "do it without asking")] = False
+    status: Annotated[bool, option("--status", "tell how far it is")] = False
+    abort: Annotated[bool, option("--abort", "before the switch: undo it, the sources take writes again")] = False
+    complete: Annotated[bool, option("--complete", "after the switch: stop the task, and end the cut-over")] = False
+
+    def demand_consistent(self) -> None:
+        """Raise DMError unless one thing is asked for."""
+        if sum((self.dry_run, self.status, self.abort, self.complete)) > 1:
+            hint = "dmctl cut-over <task> --status"
+            problem = "--dry-run, --status, --abort and --complete are four different things"
+            raise DMError("usage", problem=problem, hint=hint)
+        demand_prove(self.prove)
+
+
+def demand_prove(prove: str) -> None:
+    """Raise DMError for a word that says nothing."""
+    if prove not in PROVES:
+        hint = "dmctl cut-over <task> --prove full"
+        raise DMError("usage", problem=f"--prove {prove!r} is not one of {', '.join(PROVES)}", hint=hint)
+
+
+class CheckCutOver(
+    Verb, route="POST tasks/{task}/cut-over/check", permission=OPERATES, answer=answers.CUT_OVER_CHECKED
+):
+    """Tell what is in the way of a cut-over; changes nothing."""
+
+    task: Annotated[str, argument("the task's name")]
+    max_lag: float = MAX_LAG
+    hook: str = ""
+
+
+class BeginCutOver(Verb, route="POST tasks/{task}/cut-over", permission=CHANGES, answer=answers.CUT_OVER):
+    """Begin a cut-over, or go on with one whose hook failed at the switch."""
+
+    task: Annotated[str, argument("the task's name")]
+    prove: str = "full"
+    max_lag: float = MAX_LAG
+    timeout: float = TIMEOUT
+    hook: str = ""
+
+
+class CutOverStatus(Verb, route="GET tasks/{task}/cut-over", permission=READS, answer=answers.CUT_OVER):
+    """Tell how far a cut-over is."""
+
+    task: Annotated[str, argument("the task's name")]
+
+
+class AbortCutOver(Verb, route="POST tasks/{task}/cut-over/abort", permission=CHANGES, answer=answers.CUT_OVER):
+    """Undo a cut-over before its switch."""
+
+    task: Annotated[str, argument("the task's name")]
+
+
+class CompleteCutOver(Verb, route="POST tasks/{task}/cut-over/complete", permission=CHANGES, answer=answers.CUT_OVER):
+    """End a cut-over after its switch: the task is stopped."""
+
+    task: Annotated[str, argument("the task's name")]

@@ -1,0 +1,172 @@
+"""What the steps of a cut-over do: at the sources by their accounts, with the task by the daemon's own means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from dm.config import SubtaskConfig
+from dm.errors import DMError
+from dm.task.payload import DiffPayload
+from dm.tools.cutover import source as at_source
+from dm.tools.cutover.driver import Driver
+from dm.tools.cutover.hook import call
+from dm.tools.cutover.machine import NotYet
+from dm.tools.diff.options import DiffOptions
+from dm.unit import JSON
+from dm.worker.job import Job
+from dm.worker.work import Means
+
+FRESH_SECONDS: Final = 5.0
+_REST_SECONDS: Final = 20.0
+_MOMENT: Final = 0.3  # between two looks at the end of a binlog
+_LOOK: Final = 0.2
+
+
+class TaskServers:
+    """The servers of one task; `driver` is who does the steps. Raises DMError."""
+
+    driver: Driver
+
+    def __init__(self, means: Means, task: str) -> None:
+        self._means = means
+        self._task = task
+
+    def subtasks(self) -> list[SubtaskConfig]:
+        """The task on each of its sources."""
+
+        def configured() -> list[SubtaskConfig]:
+            config = self._means.supervisor.task(self._task).config
+            if isinstance(config, DMError):
+                raise config
+            known = self._means.supervisor.source_configs()
+            return [config.subtask(source, known) for source in config.source_ids]
+
+        return self._means.loop.call(configured)
+
+    def fresh_jobs(self) -> list[Job]:
+        """With a status as of now, as far as that comes in time."""
+        loop = self._means.loop
+        asked = loop.call(lambda: [(job, job.refresh()) for job in self._jobs()])
+        loop.wait_until(lambda: all(job.fresh(request) for job, request in asked), FRESH_SECONDS)
+        return [job for job, _ in asked]
+
+    def _jobs(self) -> list[Job]:
+        return list(self._means.supervisor.task(self._task).jobs.values())
+
+    def _hook(self, word: str) -> bool:
+        found, subtasks = self.driver.found, self.subtasks()
+        if found is None or not found.hook:
+            return False
+        told = {
+            "DM_TASK": self._task, "DM_STATE": found.state, "DM_TARGET_END": found.target_end,
+            "DM_SOURCE_ENDS": json.dumps(dict(found.ends)), "DM_TARGET": subtasks[0].target.address,
+            "DM_SOURCES": json.dumps({one.source_id: one.source.endpoint.address for one in subtasks}),
+        }  # fmt: skip
+        return call(found.hook, word, told)
+
+    def close(self) -> bool:
+        """The hook stops the writes, or the servers' read-only mode does."""
+        by_hook = self._hook("stop-writes")
+        for one in self.subtasks():
+            if not by_hook:
+                at_source.close(one)
+            at_source.demand_none_prepared(one)
+        return by_hook
+
+    def closed(self) -> bool:
+        """By the servers' own word."""
+        return all(at_source.closed(one) for one in self.subtasks())
+
+    def ends(self) -> Mapping[str, str]:
+        """By source."""
+        return {one.source_id: at_source.end(one) for one in self.subtasks()}
+
+    def pause(self) -> None:
+        """Between two looks."""
+        self.driver.wait(_MOMENT)
+
+    def demand_applied(self) -> None:
+        """By what the syncers answer now: a checkpoint may be written later."""
+        for job in self.fresh_jobs():
+            if job.subtask.errors:
+                raise DMError("cut-over-not-ready", task=self._task, findings=job.subtask.errors[0]["Message"])
+            if job.subtask.stage == "Running" and job.status.get("synced") is not True:
+                raise NotYet(f"{self._task} on {job.source} has not applied everything")
+        if any(job.subtask.stage != "Running" for job in self.fresh_jobs()):  # a person has paused it: L tells
+            self._demand_stored()
+
+    def _demand_stored(self) -> None:
+        for one in self.subtasks():
+            at_source.demand_applied(one)
+
+    def prove(self) -> Mapping[str, JSON]:
+        """A comparison as `dmctl diff` makes it."""
+        means, subtasks = self._means, self.subtasks()
+        number, work = means.errands.number(), means.supervisor.home.work / self._task
+        follows = tuple(job.source for job in means.loop.call(self._jobs) if job.subtask.stage == "Running")
+        payload = DiffPayload(
+            tuple(subtasks), DiffOptions(follows=follows), work / f".diff-{number}", work / ".diff"
+        )  # fmt: skip
+        means.errands.begin(number, self._task, "Diff", payload.to_wire())
+        while not (status := means.errands.status(number)).get("ended"):
+            if status.get("result") is False:
+                raise DMError("cut-over-unequal", task=self._task, what=status.get("msg", ""))
+            if self.driver.interrupted:
+                means.errands.stop(number)
+                raise NotYet("the comparison was ended")
+            self.driver.wait(_LOOK)
+        report = status.get("report")
+        tables = [each for each in report if isinstance(each, dict)] if isinstance(report, list) else []
+        if status.get("verdict") != "equal":
+            unequal = ", ".join(
+                f"{each['table']} is {each['verdict']}" for each in tables if each["verdict"] != "equal"
+            )
+            raise DMError("cut-over-unequal", task=self._task, what=unequal or str(status.get("verdict")))
+        rows: dict[str, JSON] = {str(each["table"]): each["targetRows"] for each in tables}
+        return {"verdict": "equal", "rows": rows, "seconds": status.get("seconds")}
+
+    def rest(self) -> None:
+        """The checkpoints of a task at rest are those of its last row."""
+        loop = self._means.loop
+
+        def pause() -> list[Job]:
+            jobs = self._jobs()
+            for job in jobs:
+                if job.subtask.stage == "Running":
+                    job.subtask.pause()
+            return jobs
+
+        jobs = loop.call(pause)
+        if not loop.wait_until(lambda: all(job.subtask.stage == "Paused" for job in jobs), _REST_SECONDS):
+            raise NotYet(f"{self._task} has not come to rest")
+        self._demand_stored()
+
+    def target_end(self) -> str:
+        """Of its binlog, where it has one that the account may see."""
+        one = self.subtasks()[0]
+        found = self._means.servers.final_place(one).target_end
+        if found is None:
+            return ""
+        return f"{found}, GTID set {found.gtid_set}" if found.gtid_set else str(found)
+
+    def switch(self) -> None:
+        """Without a hook, a person does it."""
+        self._hook("switch")
+
+    def reopen(self, before: Mapping[str, Mapping[str, str]]) -> None:
+        """The servers first: applications that come back find them open."""
+        for one in self.subtasks():
+            at_source.reopen(one, before.get(one.source_id, {}))
+        self._hook("start-writes")
+
+    def go_on(self) -> None:
+        """What rests without an error runs again; what a person has stopped stays so."""
+
+        def resume() -> None:
+            for job in self._jobs():
+                if job.subtask.stage == "Paused" and not job.subtask.errors:
+                    job.subtask.resume()
+
+        self._means.loop.call(resume)

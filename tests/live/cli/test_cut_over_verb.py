@@ -1,0 +1,203 @@
+"""`dmctl cut-over` on real servers: what it does, what undoes it, and daemons that are killed in each state."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dm.cli.client import Client
+from dm.demo.servers import ThrowawayServer
+from dm.mysql.dialect import Flavor
+from dm.verbs.cutover import BeginCutOver
+from tests.live.cli.test_cut_over import PAGE, alike
+from tests.testbed.cases import APPLIER_GRANTS, SOURCE_GRANTS, TARGET_GRANTS, TEMPORARY_GRANT
+from tests.testbed.daemon import Daemon
+from tests.testbed.fixtures import ServerFactory
+from tests.testbed.sync import wait_until
+from tests.unit.docs.document import blocks
+
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
+
+PASSWORD = "canary-5c07"
+FENCING: dict[Flavor, str] = {"mysql": "SYSTEM_VARIABLES_ADMIN, CONNECTION_ADMIN, PROCESS ON *.*",
+                              "mariadb": "READ_ONLY ADMIN, PROCESS ON *.*"}  # fmt: skip
+HOOK = """#!/bin/sh
+echo "$1 $DM_TASK $DM_STATE $DM_TARGET_END" >> {log}
+[ "$1" = switch ] && exit {status}
+exit 3
+"""
+
+
+@dataclass
+class Move:
+    """A source, a target, a task between them."""
+
+    source: ThrowawayServer
+    target: ThrowawayServer
+    daemon: Daemon
+
+    def state(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.daemon.said("cut-over", "move", "--status", "-o", "json").json()
+        return found
+
+    def begin(self, **options: Any) -> None:
+        environment = {**os.environ, "DM_HOME": str(self.daemon.home)}
+        Client(None, environment, lambda _: None).ask(BeginCutOver(task="move", **options))
+
+    def read_only(self) -> bool:
+        return bool(self.source.query("SELECT @@global.read_only")[0][0])
+
+    def open(self) -> None:
+        for name in ("super_read_only", "read_only"):
+            if self.source.query(f"SHOW GLOBAL VARIABLES LIKE '{name}'"):
+                self.source.execute(f"SET GLOBAL {name} = OFF")
+
+    def hook(self, status: int = 0) -> tuple[str, Path]:
+        log, program = self.daemon.directory / "hook.log", self.daemon.directory / "hook"
+        program.write_text(HOOK.format(log=log, status=status))
+        program.chmod(0o700)
+        return str(program), log
+
+    def rows(self, server: ThrowawayServer) -> list[tuple[Any, ...]]:
+        return sorted(server.query("SELECT id FROM move.t"))
+
+
+@pytest.fixture(params=["mysql", "mariadb"])
+def move(request: pytest.FixtureRequest, server: ServerFactory, tmp_path: Path) -> Iterator[Move]:
+    flavor: Flavor = request.param
+    source, target = server(flavor), server(flavor)
+    for each in (source, target):
+        each.execute("CREATE DATABASE move", "CREATE TABLE move.t (id INT PRIMARY KEY)")
+    source.create_user("dm", PASSWORD, SOURCE_GRANTS[flavor])
+    target.create_user("dm", PASSWORD, TARGET_GRANTS, TEMPORARY_GRANT, APPLIER_GRANTS[flavor])
+    head = f"host: 127.0.0.1, user: dm, password: {PASSWORD}"
+    (tmp_path / "source.yaml").write_text(f"source-id: old\nfrom: {{{head}, port: {source.port}}}\n")
+    (tmp_path / "move.yaml").write_text(
+        f"name: move\ntask-mode: incremental\ntarget-database: {{{head}, port: {target.port}}}\n"
+        "mysql-instances: [{source-id: old, block-allow-list: move}]\nblock-allow-list: {move: {do-dbs: [move]}}\n"
+    )
+    with Daemon(tmp_path) as daemon:
+        daemon.must("operate-source", "create", "source.yaml")
+        daemon.must("start-task", "move.yaml")
+        daemon.wait("move", lambda status: status["old"].get("sync", {}).get("synced") is True, "follows")
+        source.execute("INSERT INTO move.t VALUES (1), (2)")
+        yield Move(source, target, daemon)
+
+
+def refused_until_ready(move: Move) -> None:
+    said = move.daemon.said("cut-over", "move", "--dry-run")
+    assert said.status == 1, str(said)
+    assert "dm may not set" in said.out
+    assert "GRANT " in said.out
+    assert not move.read_only()
+    refused = move.daemon.said("cut-over", "move", "--yes")
+    assert refused.status == 1
+    assert "44070" in refused.err
+    assert move.state()["state"] == "none"
+    assert "44072" in move.daemon.said("cut-over", "move", "--abort").err
+
+
+def grant(move: Move) -> None:
+    flavor: Flavor = "mysql" if move.source.query("SHOW GLOBAL VARIABLES LIKE 'super_read_only'") else "mariadb"
+    account = move.source.query("SELECT user, host FROM mysql.user WHERE user = 'dm'")
+    for user, host in account:
+        move.source.execute(f"GRANT {FENCING[flavor]} TO '{user}'@'{host}'")
+
+
+@pytest.mark.spark
+def test_from_fence_to_complete_with_a_hook_that_fails_first(move: Move) -> None:
+    refused_until_ready(move)
+    grant(move)
+    ready = move.daemon.said("cut-over", "move", "--dry-run")
+    assert ready.status == 0, str(ready)
+    hook, log = move.hook(status=7)
+    failed = move.daemon.said("cut-over", "move", "--yes", "--hook", hook)
+    assert failed.status == 1, str(failed)
+    assert "it ended with 7" in failed.out
+    assert move.read_only()
+    assert "44072" in move.daemon.said("cut-over", "move", "--abort").err, "some applications may have moved"
+    move.hook(status=0)
+    done = move.daemon.said("cut-over", "move", "--yes", "--hook", hook)
+    assert done.status == 0, str(done)
+    assert "move: switched" in done.out
+    (shown,) = [block for block in blocks(PAGE.read_text(encoding="utf-8")) if block.text.startswith("shop: switched")]
+    said = re.sub(r"^move", "shop", re.sub(r"^  old", "  mysql-01", done.out, flags=re.MULTILINE))
+    assert alike(said) == alike(shown.text)
+    words = [line.split() for line in log.read_text().splitlines()]
+    assert [(word, state) for word, _, state, *_ in words] == [
+        ("stop-writes", "fencing"), ("switch", "switching"), ("switch", "switching")
+    ]  # fmt: skip
+    assert len(words[-1]) > 3, "the end of the target's binlog"
+    assert move.daemon.said("query-status", "move", "-o", "json").json()["cutOver"]["state"] == "switched"
+    complete = move.daemon.said("cut-over", "move", "--complete")
+    assert complete.status == 0, str(complete)
+    assert "closed to writes" in complete.out
+    assert move.read_only()
+    assert move.rows(move.source) == move.rows(move.target) == [(1,), (2,)]
+    move.open()
+
+
+@pytest.mark.chaos  # the model has it in every order
+@pytest.mark.parametrize("late", [False, True])
+def test_what_can_not_be_applied_is_aborted(move: Move, late: bool) -> None:
+    grant(move)
+    with move.target.connect(autocommit=False) as holder:
+        with holder.cursor() as cursor:
+            cursor.execute("INSERT INTO move.t VALUES (9)")
+            move.source.execute("INSERT INTO move.t VALUES (9)")  # waits for the holder
+            if late:
+                words = ("--prove", "none", "--max-lag", "1000", "--timeout", "2")
+                said = move.daemon.said("cut-over", "move", "--yes", *words)
+                assert said.status == 1, str(said)
+                assert "the time is over" in said.out
+            else:
+                move.begin(prove="none", max_lag=1000.0)
+                wait_until(lambda: move.state()["state"] == "fenced", "the source is closed")
+                assert move.read_only()
+                said = move.daemon.said("cut-over", "move", "--abort")
+                assert said.status == 0, str(said)
+            assert "move: aborted" in said.out
+            assert not move.read_only()
+        holder.rollback()
+    move.source.execute("INSERT INTO move.t VALUES (10)")
+    wait_until(lambda: move.rows(move.target) == [(1,), (2,), (9,), (10,)], "the task goes on")
+
+
+@pytest.mark.parametrize("kill_in", [
+    "fencing",
+    *(pytest.param(state, marks=pytest.mark.chaos) for state in ("fenced", "drained", "proved", "switching")),
+])  # fmt: skip
+def test_a_daemon_that_is_killed_goes_on_from_the_row(move: Move, kill_in: str) -> None:
+    grant(move)
+    program = move.daemon.directory / "slow"
+    program.write_text(f"#!/bin/sh\n[ $DM_STATE = {kill_in} ] && sleep 2\n[ $1 = switch ] || exit 3\n")
+    program.chmod(0o700)
+    move.begin(prove="none", hook=str(program))
+    place = "SELECT JSON_UNQUOTE(JSON_EXTRACT(state, '$.state')) FROM dm_meta.move_cut_over"
+    order = ["fencing", "fenced", "drained", "proved", "switching", "switched"]
+
+    def come() -> bool:
+        there = move.target.query("SHOW TABLES FROM dm_meta LIKE 'move_cut_over'")
+        rows = move.target.query(place) if there else []
+        return bool(rows) and order.index(str(rows[0][0])) >= order.index(kill_in)
+
+    while not come():
+        time.sleep(0.005)
+    move.daemon.kill()
+    move.daemon.start()
+    wait_until(lambda: move.state()["state"] == "switched", "it goes on")
+    assert move.read_only()
+    assert move.rows(move.source) == move.rows(move.target)
+    assert (
+        json.loads(move.target.query("SELECT state FROM dm_meta.move_cut_over")[0][0])["before"]["old"]["read_only"]
+        == "OFF"
+    )
+    move.open()

@@ -1,0 +1,215 @@
+"""Every way that a cut-over can go: the real steps, with a kill at each call, aborts, restarts of a source, writes.
+
+The state of the model is the stored row and the world around it. A driver does one step by calling the world; it may
+be killed before any of the calls, and before the next state is stored. Meanwhile a source may be started again, which
+ends its read-only mode, applications write where they can, and a person aborts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pytest
+
+from dm.errors import DMError
+from dm.tools.cutover import machine
+from dm.tools.cutover.machine import RESTING, UNDOABLE, CutOverState, NotYet, advance
+from dm.unit import JSON
+from tests.testbed.exploration import Violation, Wrong, explore
+
+_WRITES: Final = 3
+_LIMIT: Final = 200_000
+_BEFORE: Final = {"one": {"read_only": "OFF"}}
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A source, a target, and a task between them."""
+
+    row: str
+    written: int = 0  # transactions at the source
+    applied: int = 0
+    closed: bool = False
+    open_transaction: bool = False  # it commits if the source is not closed
+    rests: bool = False  # the task
+    moved: bool = False  # applications write at the target
+    reopened: bool = False  # by an abort
+    restarts: int = 0
+    privileged: bool = False  # an account that the mode does not bind has written
+    compared: int = -1  # what the source had then
+    asked_abort: bool = False
+
+
+class Killed(Exception):
+    """The driver is gone."""
+
+
+class Calls:
+    """The servers as a driver meets them, until it is killed at a call."""
+
+    def __init__(self, world: World, calls: int, removed: str) -> None:
+        self.world = world
+        self._left = calls
+        self._removed = removed
+
+    def _call(self) -> None:
+        if self._left == 0:
+            raise Killed
+        self._left -= 1
+
+    def close(self) -> bool:
+        self._call()
+        self.world = replace(self.world, closed=True, open_transaction=False)  # its COMMIT is refused
+        return False
+
+    def closed(self) -> bool:
+        self._call()
+        return self.world.closed or self._removed == "look at the mode"
+
+    def ends(self) -> Mapping[str, str]:
+        self._call()
+        return {"one": "?" if self._removed == "look at the end" else str(self.world.written)}
+
+    def pause(self) -> None:
+        self._call()
+
+    def demand_applied(self) -> None:
+        self._call()
+        if self.world.applied < self.world.written and self._removed != "drain":
+            raise NotYet("behind")
+
+    def prove(self) -> Mapping[str, JSON]:
+        self._call()
+        if self.world.applied < self.world.written and self._removed != "drain":
+            raise DMError("cut-over-unequal", task="t", what="rows")
+        self.world = replace(self.world, compared=self.world.written)
+        return {}
+
+    def rest(self) -> None:
+        self._call()
+        self.world = replace(self.world, rests=True)
+        if self.world.applied < self.world.written and self._removed not in ("drain", "look at the end"):
+            raise NotYet("behind")
+
+    def target_end(self) -> str:
+        self._call()
+        return "R"
+
+    def switch(self) -> None:
+        self._call()
+        if self.world.reopened:
+            raise Wrong("applications move to the target after the source was opened again")
+        self.world = replace(self.world, moved=True)
+
+    def reopen(self, before: Mapping[str, Mapping[str, str]]) -> None:
+        self._call()
+        if self.world.moved:
+            raise Wrong("both sides are writable")
+        self.world = replace(self.world, closed=before["one"]["read_only"] == "ON", reopened=True)
+
+    def go_on(self) -> None:
+        self._call()
+        self.world = replace(self.world, rests=False)
+
+
+def by_driver(world: World, removed: str) -> Iterator[World]:
+    """One step, killed at each of its calls and before the store, and whole."""
+    found = CutOverState.from_json(world.row)
+    if found.state in RESTING:
+        return
+    undoable = found.state in UNDOABLE or (removed == "no way back from the switch" and found.state == "switching")
+    if world.asked_abort and undoable:
+        yield replace(world, row=stored(found, "aborting"))
+        return
+    for calls in range(12):
+        on = Calls(world, calls, removed)
+        try:
+            following = advance(found, on)
+        except Killed:
+            yield on.world
+            continue
+        except NotYet:
+            yield on.world
+        except DMError as error:
+            yield on.world
+            if not error.retryable and found.state in UNDOABLE:
+                yield replace(on.world, row=stored(found, "aborting"))
+        else:
+            if following.state == "switching":
+                demand_whole(on.world, following)
+            yield on.world
+            yield replace(on.world, row=following.to_json())
+        return
+
+
+def demand_whole(world: World, following: CutOverState) -> None:
+    """From here on applications may move."""
+    if not world.closed:
+        raise Wrong("a source takes writes at the switch")
+    if world.applied < world.written:
+        raise Wrong("the target lacks rows at the switch")
+    if world.written != world.compared:
+        raise Wrong("what was compared is not what the source has")
+    if following.target_end != "R":
+        raise Wrong("nobody knows where the way back begins")
+
+
+def stored(found: CutOverState, state: machine.State) -> str:
+    return replace(found, state=state).to_json()
+
+
+def steps(world: World, removed: str) -> Iterator[World]:
+    yield from by_driver(world, removed)
+    if not world.closed and world.written < _WRITES and not world.moved:
+        yield replace(world, written=world.written + 1)
+    if world.open_transaction and not world.closed:
+        yield replace(world, written=world.written + 1, open_transaction=False)
+    if world.applied < world.written and not world.rests:
+        yield replace(world, applied=world.applied + 1)
+    if world.closed and not world.restarts:
+        yield replace(world, closed=False, restarts=1)
+    if world.closed and not world.privileged:
+        yield replace(world, written=world.written + 1, privileged=True)
+    if not world.asked_abort:
+        yield replace(world, asked_abort=True)
+
+
+def judge(world: World, stuck: bool) -> None:
+    found = CutOverState.from_json(world.row)
+    if found.state == "aborted" and (world.rests or not world.reopened or world.moved):
+        raise Wrong("an abort leaves something behind")
+    if found.state == "aborted" and not world.restarts and world.closed:
+        raise Wrong("a source stays closed after an abort")
+    if found.state == "switched" and not world.moved:
+        raise Wrong("nobody has moved")
+    if stuck and found.state not in RESTING:
+        raise Wrong("it does not get on")
+
+
+def begin() -> World:
+    first = CutOverState("fencing", "full", "", 0.0, _BEFORE)
+    return World(first.to_json(), written=1, open_transaction=True)
+
+
+def explored(removed: str = "") -> tuple[int, Violation[World] | None]:
+    return explore(begin(), lambda world: steps(world, removed), judge, _LIMIT)
+
+
+def test_nothing_goes_wrong_in_any_order() -> None:
+    states, violation = explored()
+    assert violation is None, violation
+    assert states > 500
+
+
+@pytest.mark.parametrize("removed", ["no way back from the switch", "drain", "look at the mode", "look at the end"])
+def test_each_safeguard_is_needed(removed: str) -> None:
+    _, violation = explored(removed)
+    assert violation is not None, removed
+
+
+def test_the_last_look_at_the_fence_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "demand_fence", lambda found, on: None)
+    _, violation = explored()
+    assert violation is not None
