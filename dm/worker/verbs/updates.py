@@ -53,8 +53,13 @@ class Update:
             "keys": [*self.taken],
             "tables": {source: [table.sql for table in added.tables] for source, added in self.added.items()},
             "filledTables": [*sorted({table.sql for added in self.added.values() for table in added.filled})],
-            "changes": bool(self.sources or self.taken or self.added or self.file.text != self.known.file.text),
+            "changes": not self.is_known,
         }  # fmt: skip
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all of it is done, or under way."""
+        return not (self.sources or self.taken or self.added) and self.file.text == self.known.file.text
 
 
 class UpdateVerbs(VerbWork):
@@ -69,7 +74,7 @@ class UpdateVerbs(VerbWork):
     def update(self, asked: UpdateTask) -> Answer:
         """Tell what the file changes, and do it unless only that is asked; raises DMError where it can't be taken."""
         update = self._update(asked.file)
-        if asked.look:
+        if asked.look or update.is_known:
             return update.to_json()
         demand_unvalidated(self._loop, self._supervisor, update.config.name, update.added)
         # Tables that are added need what a full load needs.
@@ -102,7 +107,10 @@ class UpdateVerbs(VerbWork):
 
     def _update(self, file: ConfigFile) -> Update:
         config = self.parse_task(file)[0]
-        known, before = follows_at_source(self._loop, self._supervisor, config.name)
+        known, before = _known_task(self._loop, self._supervisor, config.name)
+        sources = tuple(source for source in config.source_ids if source not in before)
+        if sources or file.text != known.file.text:  # else it is the same update once more
+            _demand_following(self._loop, self._supervisor, config.name)
         there = self._loop.call(self._supervisor.source_configs)
         keys = sorted({key for source in before for key in differences(known, file, config, source, there)})
         refused = [key for key in keys if key not in _TAKEN | _LISTS | {"`syncers`"}]
@@ -119,7 +127,6 @@ class UpdateVerbs(VerbWork):
                 older = before[source].block_allow_list  # without one all tables are there
                 if older not in (None, one.block_allow_list):
                     added[source] = found
-        sources = tuple(source for source in config.source_ids if source not in before)
         taken = tuple(key for key in keys if key != "`block-allow-list`")
         return Update(known, file, config, before, after, sources, taken, added)
 
@@ -164,21 +171,31 @@ REST_SECONDS: Final = 20.0  # longer than a host that does not come to rest is l
 
 def follows_at_source(loop: Loop, supervisor: Supervisor, name: str) -> tuple[Task, Mapping[str, SubtaskConfig]]:
     """A task and its subtasks by source, all of which follow their source; raises DMError where one does not."""
+    _demand_following(loop, supervisor, name)
+    return _known_task(loop, supervisor, name)
 
+
+def _known_task(loop: Loop, supervisor: Supervisor, name: str) -> tuple[Task, Mapping[str, SubtaskConfig]]:
     def read() -> tuple[Task, Mapping[str, SubtaskConfig]]:
         task = supervisor.task(name)
         if isinstance(task.config, DMError):
             raise task.config
-        for source, job in task.jobs.items():
+        sources = supervisor.source_configs()
+        return task, {source: task.config.subtask(source, sources) for source in task.jobs}
+
+    return loop.call(read)
+
+
+def _demand_following(loop: Loop, supervisor: Supervisor, name: str) -> None:
+    def look() -> None:
+        for source, job in supervisor.task(name).jobs.items():
             subtask = job.subtask
             ends = "" if job.until is None else f"it is to end at {job.until}"
             if subtask.unit != "Sync" or subtask.stage == "Finished" or ends:
                 state = ends or f"{subtask.stage}, unit {subtask.unit}"
                 raise DMError("joining-without-sync", task=name, source=source, state=state)
-        sources = supervisor.source_configs()
-        return task, {source: task.config.subtask(source, sources) for source in task.jobs}
 
-    return loop.call(read)
+    loop.call(look)
 
 
 def demand_unvalidated(loop: Loop, supervisor: Supervisor, task: str, sources: Iterable[str]) -> None:
