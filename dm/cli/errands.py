@@ -82,6 +82,8 @@ def diff_lines(answer: Answer) -> list[str]:
         found += [f"  no statement for some rows: {why}" for why in table["withoutFix"]]
         if table["fixSql"]:
             found.append(f"  fix: {table['fixSql']}")
+    if answer.get("notRecorded"):
+        found.append(f"warning: not stored at the target, for query-status: {answer['notRecorded']}")
     return [*found, f"{answer['verdict']}: {_tables(answer)} in {answer['seconds']:.1f} s"]
 
 

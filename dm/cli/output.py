@@ -14,7 +14,7 @@ from enum import StrEnum
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from dm.cli.status_text import Answer, load_lines, progress_cells, relay_remarks, remarks_of, stage_text
+from dm.cli.status_text import Answer, compared_of, load_lines, progress_cells, relay_remarks, remarks_of, stage_text
 from dm.errors import ErrorReport
 from dm.text import counted, visible, visible_json
 
@@ -125,7 +125,7 @@ def status_table(answer: Answer) -> None:
             )  # fmt: skip
     columns, kept, moved = _narrowed(rows)
     table("", columns, kept)
-    for line in (*moved, *load_lines(answer), *remarks_of(answer)):
+    for line in (*moved, *load_lines(answer), *remarks_of(answer), *compared_of(answer)):
         print_line(line)
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Final
 
 from dm.text import counted
+
+_NAMED: Final = 5  # tables that differ
 
 Answer = Mapping[str, Any]
 
@@ -327,6 +330,28 @@ def _undecided(subject: str, sync: Answer | None) -> list[str]:
         f" {entry['bytes']} bytes held since {entry['position']}: {entry['message']}"
         for entry in (sync or {}).get("undecidedXa", [])
     ]
+
+
+def compared_of(answer: Answer) -> list[str]:
+    """What `dmctl diff` has found last, a line per subtask."""
+    found: list[str] = []
+    for source in answer["sources"]:
+        for subtask in source["subTaskStatus"]:
+            found += _compared(f"{subtask['name']} on {source['sourceStatus']['source']}", subtask.get("sync"))
+    return found
+
+
+def _compared(subject: str, sync: Answer | None) -> list[str]:
+    """Of whole tables; with the age of the oldest word of it."""
+    whole = [each for each in (sync or {}).get("compared", []) if not each["partly"]]
+    if not whole:
+        return []
+    different = [each["table"] for each in whole if each["verdict"] == "different"]
+    oldest = datetime.fromtimestamp(min(each["began"] for each in whole), UTC)
+    found = f"{subject}: last compared: {counted(len(whole) - len(different), 'table')} equal"
+    if different:
+        found += f", different: {', '.join(different[:_NAMED])}{', ..' if len(different) > _NAMED else ''}"
+    return [f"{found}; since {oldest:%Y-%m-%d %H:%M:%S} UTC or later"]
 
 
 def _list_entries(subject: str, sync: Answer | None) -> list[str]:

@@ -129,6 +129,11 @@ class SubtaskKey:
         return self.table("cut_over")
 
     @property
+    def compared(self) -> TableName:
+        """What the last comparisons have found (`compared.py`)."""
+        return self.table("compared")
+
+    @property
     def share(self) -> SubtaskKey:
         """Whose progress the load of such tables has; no task's name has this character."""
         return SubtaskKey(self.meta_schema, share_name(self.task), self.source_id)
@@ -311,7 +316,7 @@ def _place_of_dm(connection: TargetConnection, key: SubtaskKey) -> str:
 def own_tables(key: SubtaskKey) -> list[TableName]:
     """The tables that have rows of each subtask, whether they exist or not."""
     own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.ordered, key.online]
-    more = [key.joining, key.replay, key.table("loader_checkpoint"), key.deferral, key.made, key.order]
+    more = [key.joining, key.replay, key.table("loader_checkpoint"), key.deferral, key.made, key.order, key.compared]
     return [*own, *more, key.opposite, key.cut_over, *key.shards]
 
 

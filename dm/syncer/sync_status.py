@@ -175,6 +175,7 @@ class SyncStatus:
             "spooledBytes": parts.spool.bytes,
             "spooledTransactions": parts.spool.transactions,
             "undecidedXa": parts.prepared.report,
+            "compared": list[JSON](parts.progress.compared),
             "listEntriesWithoutTables": list[JSON](parts.lists.report),
             "ddlExecuted": parts.ddl.execution.executed,
             "ddlAlreadyEffective": parts.ddl.execution.already_effective,

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from dm.config.route import TableExtraction
 from dm.config.subtask import SubtaskConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.progress.compared import read_compared
+from dm.progress.tables import SubtaskKey, remove_progress
 from dm.spark.session import SparkProvider
-from dm.tools.diff.done_chunks import DoneChunks
+from dm.tools.diff.done_chunks import DoneChunks, EqualChunk
 from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.report import TableReport
 from dm.tools.diff.unit import DiffUnit
@@ -275,6 +280,63 @@ def test_a_target_that_lags_for_long_leaves_rows_undecided_and_says_why(
     assert clock.now - FakeClock().now == 2 * 180, "structures are waited for, and rows"
 
 
+def test_what_was_found_is_recorded_at_the_target(
+    full_load: LoadFactory, spark: SparkProvider, upstream: ThrowawayServer, target: ThrowawayServer
+) -> None:
+    load = full_load(upstream, target, *TABLES)
+    load.dump()
+    load.load()
+    subtask = load.subtask()
+    key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
+
+    def recorded() -> dict[tuple[str, bool], dict[str, Any]]:
+        with closing(TargetConnection(subtask.target)) as connection:
+            found: list[dict[str, Any]] = read_compared(connection, key)
+        return {(each["table"].partition(".")[2], bool(each["partly"])): each for each in found}
+
+    assert recorded() == {}
+    before = end_of(upstream)
+    assert compared(spark, [subtask])[0] == "equal"
+    first = recorded()
+    assert {name for name, _ in first} == {"one", "two", "keyless"}
+    one = first["one", False]
+    assert (one["verdict"], one["sourceRows"], one["targetRows"]) == ("equal", 900, 900)
+    assert len(one["digest"]) == 64, "every chunk had a sum"
+    assert one["since"]["binlog"] == f"({before[0]}, {before[1]})", "nothing has been written since"
+    assert one["began"] <= one["ended"]
+
+    target.execute(f"UPDATE `{load.target_schema}`.one SET s = 'other' WHERE id = 7")
+    assert compared(spark, [subtask], where="id > 10", tables=(f"{load.target_schema}.one",))[0] == "equal"
+    partly = recorded()
+    assert partly["one", True]["partly"] == "where id > 10"
+    assert partly["one", False] == one, "another question takes no record's place"
+    assert compared(spark, [subtask])[0] == "different"
+    last = recorded()
+    assert (last["one", False]["verdict"], last["one", False]["digest"]) == ("different", "")
+    assert last["two", False]["digest"] == first["two", False]["digest"], "its rows are the same"
+
+    with closing(TargetConnection(subtask.target)) as connection:
+        remove_progress(connection, key)
+    assert recorded() == {}
+
+
+def test_an_account_that_may_not_store_is_told_so(
+    full_load: LoadFactory, spark: SparkProvider, upstream: ThrowawayServer, target: ThrowawayServer
+) -> None:
+    load = full_load(upstream, target, *TABLES[:2])
+    load.dump()
+    load.load()
+    subtask, user = load.subtask(), f"reads{load.target_schema[-8:]}"
+    target.execute(f"CREATE USER '{user}' IDENTIFIED BY 'p'", f"GRANT SELECT ON *.* TO '{user}'")
+    reading = subtask.model_copy(
+        update={"target": subtask.target.model_copy(update={"user": user, "password": SecretStr("p")})}
+    )
+    unit = DiffUnit([reading], DiffOptions(rows=100), spark)
+    unit.run(threading.Event())
+    assert unit.report.verdict == "equal"
+    assert "denied" in str(unit.status()["notRecorded"])
+
+
 def test_an_interrupted_comparison_is_gone_on_with(
     full_load: LoadFactory, spark: SparkProvider, upstream: ThrowawayServer, target: ThrowawayServer, tmp_path: Path
 ) -> None:
@@ -286,8 +348,8 @@ def test_an_interrupted_comparison_is_gone_on_with(
     unit = DiffUnit([load.subtask()], DiffOptions(rows=10, threads=1), spark, directory=tmp_path / "diff")
     add = DoneChunks.add
 
-    def stopping(self: DoneChunks, chunk: str, source_rows: int, target_rows: int) -> None:
-        add(self, chunk, source_rows, target_rows)
+    def stopping(self: DoneChunks, chunk: str, found: EqualChunk) -> None:
+        add(self, chunk, found)
         stop.set()
 
     with pytest.MonkeyPatch.context() as patch:
@@ -295,7 +357,7 @@ def test_an_interrupted_comparison_is_gone_on_with(
         unit.run(stop)
     assert not unit.report.over
     (record,) = (tmp_path / "diff").iterdir()
-    lines = record.read_text().splitlines()
+    lines = record.read_text().splitlines()[1:]
     assert 0 < len(lines) < unit.report.tables[0].chunks
     target.execute(f"UPDATE `{load.target_schema}`.one SET s = 'later'")
     resumed = DiffUnit([load.subtask()], DiffOptions(rows=10, resume=True), spark, directory=tmp_path / "diff")

@@ -45,6 +45,11 @@ class Checksum:
     total: int = 0  # of 64 bits of each hash, modulo 2**64
     mixed: int = 0  # exclusive or of 64 others
 
+    @property
+    def digest(self) -> str:
+        """All of it, as a text."""
+        return f"{self.rows}:{self.total:016x}{self.mixed:016x}"
+
     def __add__(self, other: Checksum) -> Checksum:
         return Checksum(self.rows + other.rows, (self.total + other.total) & _MASK, self.mixed ^ other.mixed)
 

@@ -27,6 +27,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import CheckpointWriter, TablePoint
+from dm.progress.compared import read_compared
 from dm.progress.intent import Intent, write_intent, write_refusal
 from dm.progress.lane_rows import claimed
 from dm.progress.online import OnlineRecord
@@ -39,6 +40,7 @@ from dm.syncer.apply.completion import CommittedPoint, CompletionTracker
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.table_counters import TableCounters
 from dm.syncer.operators import Change, Operators, Request
+from dm.unit import JSON
 
 T = TypeVar("T")
 INTERVAL_SECONDS = 1.0
@@ -120,6 +122,7 @@ class ProgressWriter:
         self._announced: tuple[TableName, ...] = ()  # the tables that the announced piece changes
         self._held: StatementEnd | None = None  # the last DDL statement's, not stored yet
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+        self.compared: list[dict[str, JSON]] = []  # what the last comparisons have found, as of the last question
         self.tables = TableCounters()
         self.writes = 0
 
@@ -183,6 +186,8 @@ class ProgressWriter:
                 self._wake.clear()
                 if self._held is not None or self._worth(self._stored) or self._stored_long_ago():
                     self.write()
+                if self._heard_at < self._wanted_at:
+                    self._read_compared()
                 if self.silent_seconds >= ASK_SECONDS or self._heard_at < self._wanted_at:
                     self.verify()
                 self._regularly(self._stored)
@@ -319,6 +324,13 @@ class ProgressWriter:
                 raise DMError("unit-not-there", question="binlog")
             self._write_held()
             return self._operators.change(request, store)
+
+    def _read_compared(self) -> None:
+        """Somebody wants to know how the task stands; raises DMError."""
+        with self._lock:
+            self._began = self._clock.monotonic()
+            self.compared = read_compared(self._writer.connection, self._writer.claim.key)
+            self._began = None
 
     def verify(self) -> None:
         """Raises DMError if a newer run has taken over, or has ended the control session to do so."""

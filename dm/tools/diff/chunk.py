@@ -65,6 +65,7 @@ class ChunkOutcome:
     slices: tuple[Slice, ...] = ()  # which differ, and are yet to be read
     changed: str = ""  # what a server said of a table that has changed meanwhile
     kept: int = 0  # the most rows that were kept at a time
+    digest: str = ""  # of the rows, where they are the same
 
     @property
     def equal(self) -> bool:
@@ -144,6 +145,7 @@ class _ServerVerdict:
     equal: bool
     source_rows: int
     target_rows: int
+    digest: str
 
 
 @dataclass
@@ -158,7 +160,7 @@ class _Comparison:
             return self._read(self.chunk.slice, 0, 0)
         asked = (self._in_order() or self._in_sum()) if self.table.computed_by_servers else None
         if asked is not None and asked.equal:
-            return ChunkOutcome(self.chunk, asked.source_rows, asked.target_rows)
+            return ChunkOutcome(self.chunk, asked.source_rows, asked.target_rows, digest=asked.digest)
         by_servers = None if asked is None else self._bucket_sums()
         ours_by, theirs_by = self._client_sums() if by_servers is None else by_servers
         if asked is None:
@@ -171,7 +173,8 @@ class _Comparison:
         slices = tuple(cut(rows, max(1, self.options.kept_bytes // row_bytes)))
         if len(slices) == 1:
             return self._read(slices[0], source_rows, target_rows)
-        return ChunkOutcome(self.chunk, source_rows, target_rows, slices=slices)
+        digest = "" if slices else theirs_by.whole.digest
+        return ChunkOutcome(self.chunk, source_rows, target_rows, slices=slices, digest=digest)
 
     def altered(self) -> str:
         """Which table has not the columns any more that this was planned with; "" where all have. Raises DMError."""
@@ -198,7 +201,7 @@ class _Comparison:
                 return None
             found.append(answer)
         target, source = found
-        return _ServerVerdict(source == target, source.rows, target.rows)
+        return _ServerVerdict(source == target, source.rows, target.rows, target.digest)
 
     def _in_sum(self) -> _ServerVerdict | None:
         """What they say of the rows in any order; None where one can't."""
@@ -212,7 +215,7 @@ class _Comparison:
                 target = answer
             else:
                 source += answer
-        return _ServerVerdict(source == target, source.rows, target.rows)
+        return _ServerVerdict(source == target, source.rows, target.rows, target.digest)
 
     def _bucket_sums(self) -> tuple[_Sums, _Sums] | None:
         """The checksums of the buckets of sources and target; None where a server can't say."""
@@ -286,8 +289,12 @@ class _Sums(dict[int, Checksum]):
         self[bucket] += checksum
 
     @property
+    def whole(self) -> Checksum:
+        return sum(self.values(), Checksum())
+
+    @property
     def rows(self) -> int:
-        return sum(each.rows for each in self.values())
+        return self.whole.rows
 
 
 Compare = Callable[[tuple[Chunk, ...]], tuple[ChunkOutcome, ...]]

@@ -34,6 +34,17 @@ class DiffOptions:
         what = [sorted(self.tables), self.where, sorted(self.ignore_columns), self.rows, sorted(self.snapshots)]
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
+    @property
+    def part(self) -> tuple[str, str]:
+        """Which part of a table is compared: a name for it and words, both empty for all of it."""
+        words = []
+        if self.where:
+            words.append(f"where {self.where}")
+        if self.ignore_columns:
+            words.append(f"without {', '.join(sorted(self.ignore_columns))}")
+        said = "; ".join(words)
+        return (hashlib.sha256(said.encode()).hexdigest()[:16] if said else "", said)
+
     def to_wire(self) -> dict[str, JSON]:
         """As JSON."""
         return cast(

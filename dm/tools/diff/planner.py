@@ -50,6 +50,7 @@ class PlannedTable:
     compared: ComparedTable | None = None
     conditions: list[str] = field(default_factory=list)  # of its chunks
     estimated_rows: int = 0
+    places: frozenset[int] = frozenset()  # of the sources that have rows for it
 
     def chunks(self, number: int) -> list[Chunk]:
         """Its chunks, in the order of the key."""
@@ -129,7 +130,7 @@ class DiffPlanner:
         origins: list[tuple[int, TableName]],
         present: PresentNames,
     ) -> PlannedTable:
-        planned = PlannedTable(name)
+        planned = PlannedTable(name, places=frozenset(place for place, _ in origins))
         if name not in present:
             planned.structure.append("the target has no such table")
             return planned

@@ -79,6 +79,7 @@ class DiffReport:
     tables: list[TableReport] = field(default_factory=list)
     seconds: float = 0.0
     over: bool = False
+    not_recorded: str = ""  # why what was found is not stored at the target
 
     @property
     def verdict(self) -> Verdict:
@@ -97,6 +98,7 @@ class DiffReport:
             "rows": sum(table.target_rows for table in self.tables), "seconds": round(self.seconds, 1),
             "secondsLeft": None if left is None else round(left, 1), "over": self.over,
             "verdict": self.verdict if self.over else "",
+            "notRecorded": self.not_recorded,
             "report": [table.to_json() for table in self.tables] if self.over else [],
         }  # fmt: skip
 

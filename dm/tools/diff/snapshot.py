@@ -186,3 +186,17 @@ def _end(subtask: SubtaskConfig) -> Position:
         return upper_bound(session, read_facts(session))
     finally:
         session.close()
+
+
+def end_of(subtask: SubtaskConfig) -> Position | None:
+    """The end of the source's binlog; None where it has none, or where the account may not know it. Raises DMError."""
+    session = question_session(subtask.source.endpoint)
+    try:
+        facts = read_facts(session)
+        return upper_bound(session, facts) if facts.log_bin else None
+    except DMError as error:
+        if error.retryable:
+            raise
+        return None
+    finally:
+        session.close()

@@ -1,4 +1,4 @@
-"""The comparison of a task's sources with its target. It locks nothing and writes to no server.
+"""The comparison of a task's sources with its target. It locks nothing, and writes only its record at the target.
 
 Chunks are compared as Spark jobs. While a syncer applies changes, rows also differ because they are on their way. So
 each difference is looked at again once the target is past the source's position of the first look;
@@ -12,6 +12,7 @@ then, and its slices begin with a first look.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing, nullcontext
@@ -21,16 +22,20 @@ from pathlib import Path
 
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
 from dm.ident import TableName
+from dm.progress.compared import ComparedRecord, store_compared
+from dm.progress.tables import SubtaskKey
 from dm.spark.job import MOST_WEIGHT, grouped, run_tasks
 from dm.spark.session import SparkProvider
 from dm.tools.diff.chunk import WORDED, Chunk, ChunkComparer, ChunkOutcome
-from dm.tools.diff.done_chunks import DoneChunks, chunk_name
+from dm.tools.diff.done_chunks import Beginning, DoneChunks, EqualChunk, chunk_name
 from dm.tools.diff.fix import FixFiles
 from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.planner import DiffPlanner, PlannedTable
 from dm.tools.diff.report import DiffReport, Found, Suspects, TableReport
-from dm.tools.diff.snapshot import Lag, TargetProgress
+from dm.tools.diff.snapshot import Lag, TargetProgress, end_of
 from dm.tools.diff.versions import Difference
 from dm.unit import JSON, UnitName
 
@@ -88,7 +93,8 @@ class DiffUnit:
         self.report = DiffReport()
         self._began = 0.0
         self._directory = directory
-        self._done = DoneChunks(None, options.asked, resume=False)
+        self._done = DoneChunks(None, options.asked, Beginning(), resume=False)
+        self._digests: dict[TableName, dict[int, str]] = {}  # of chunks that are equal, by their number
         self._fixes = FixFiles(Path(options.fix_sql)) if options.fix_sql else None
         self.most_kept = (0, 0)  # rows that a task kept at a time, and bytes of differences that were kept here
 
@@ -100,7 +106,8 @@ class DiffUnit:
         """Compare everything, or until stopped."""
         self._began = self._clock.monotonic()
         with nullcontext() if self._fixes is None else self._fixes.held():
-            self._done = DoneChunks(self._directory, self._options.asked, resume=self._options.resume)
+            beginning = Beginning(round(self._clock.time()), {each.source_id: end_of(each) for each in self._subtasks})
+            self._done = DoneChunks(self._directory, self._options.asked, beginning, resume=self._options.resume)
             try:
                 self._run(stop)
             finally:
@@ -127,8 +134,40 @@ class DiffUnit:
             gone = changed.keys() - left  # from the sources, by now
             self.report.tables = [each for each in self.report.tables if each.name not in gone]
         self.report.seconds = self._clock.monotonic() - self._began
+        if not stop.is_set() and not planner.snapshots.past:
+            self.report.phase = "storing what was found"
+            self._record(tables)
         self.report.over = not stop.is_set()
         self.report.phase = "finished"
+
+    def _record(self, tables: Mapping[TableName, PlannedTable]) -> None:
+        """Store what was found of each table at the target; an account that may not is told of."""
+        part, words = self._options.part
+        now = round(self._clock.time())
+        found: dict[int, list[ComparedRecord]] = {}
+        for report in self.report.tables:
+            verdict = report.verdict
+            if verdict == "not compared":
+                continue
+            sums = self._digests.get(report.name, {})
+            digest = ""
+            if verdict == "equal" and len(sums) == report.chunks:
+                digest = hashlib.sha256("".join(f"{sums[at]}\n" for at in sorted(sums)).encode()).hexdigest()
+            record = ComparedRecord(
+                report.name, verdict, report.source_rows, report.target_rows, report.chunks, digest,
+                self._done.beginning.at, now, part, words,
+            )  # fmt: skip
+            for place in tables[report.name].places:
+                found.setdefault(place, []).append(record)
+        try:
+            with closing(TargetConnection(self._subtasks[0].target)) as connection:
+                for place, records in found.items():
+                    subtask = self._subtasks[place]
+                    key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
+                    since = self._done.beginning.places.get(subtask.source_id)
+                    store_compared(connection, key, records, since)
+        except DMError as error:
+            self.report.not_recorded = error.message if not error.cause else f"{error.message}: {error.cause}"
 
     def _settled(self, planner: DiffPlanner, planned: list[PlannedTable], stop: threading.Event) -> list[PlannedTable]:
         """The same tables; structures differ only if several looks say so, as rows do.
@@ -194,14 +233,17 @@ class DiffUnit:
             report.source_rows += outcome.source_rows
             report.target_rows += outcome.target_rows
             if outcome.equal and outcome.chunk.slice is None:
-                self._done.add(chunk_names[outcome.chunk], outcome.source_rows, outcome.target_rows)
+                known = EqualChunk(outcome.source_rows, outcome.target_rows, outcome.digest)
+                self._done.add(chunk_names[outcome.chunk], known)
             self.report.seconds = self._clock.monotonic() - self._began
 
         asked = self._options.snapshots if planner.snapshots.past else ()
         chunk_names = {
             chunk: chunk_name(planner.endpoints, tables[chunk.table], chunk.condition, where, asked) for chunk in chunks
         }
-        chunks = [chunk for chunk in chunks if not self._is_done(reports[names[chunk.table]], chunk_names[chunk])]
+        chunks = [
+            chunk for chunk in chunks if not self._is_done(reports[names[chunk.table]], chunk, chunk_names[chunk])
+        ]
         changed = dict[int, str]()
         left: Sequence[Chunk] = chunks
         while left and not stop.is_set():
@@ -224,17 +266,19 @@ class DiffUnit:
         """What was told of these tables was told of another structure."""
         for name in names:
             reports[name].forget()
+            self._digests.pop(name, None)
         if self._fixes is not None:
             self._fixes.begin(names)
 
-    def _is_done(self, report: TableReport, chunk: str) -> bool:
+    def _is_done(self, report: TableReport, chunk: Chunk, name: str) -> bool:
         """Whether an unfinished comparison has found the chunk equal; then it counts as done."""
-        known = self._done.known(chunk)
+        known = self._done.known(name)
         if known is None:
             return False
         report.done += 1
-        report.source_rows += known[0]
-        report.target_rows += known[1]
+        report.source_rows += known.source_rows
+        report.target_rows += known.target_rows
+        self._digests.setdefault(report.name, {})[chunk.number] = known.digest
         return True
 
     def _look(
@@ -255,6 +299,9 @@ class DiffUnit:
                     return  # these are compared again; what is kept stays bounded
                 del left[outcome.chunk]
                 found.hear(outcome)
+                if outcome.digest:
+                    name = planned[outcome.chunk.table].name
+                    self._digests.setdefault(name, {})[outcome.chunk.number] = outcome.digest
                 count(outcome)
                 enough.reached = found.size >= self._options.kept_bytes
 

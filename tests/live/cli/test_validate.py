@@ -83,6 +83,8 @@ def test_a_comparison_goes_as_the_page_says(server: ServerFactory, tmp_path: Pat
         )
         (command, _, expected), (again, _, equal), *joining, (undo, _, undone) = shown
         said = daemon.said(*command.replace("fixes", str(tmp_path / "fixes")).split())
+        stood = daemon.said("query-status", "shop")
+        assert "shop on mysql-01: last compared: 1 table equal, different: shop.orders; since " in stood.out, str(stood)
         assert (said.status, alike(said.out, tmp_path)) == (1, alike(expected, tmp_path)), str(said)
         text = (tmp_path / "fixes" / "shop.orders.sql").read_text(encoding="utf-8")
         target.execute(*filter(None, text.split(";\n")))

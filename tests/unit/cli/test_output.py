@@ -117,6 +117,17 @@ def test_an_entry_of_the_list_that_matches_nothing_is_named(capsys: pytest.Captu
     ]
 
 
+def test_the_last_comparison_of_whole_tables_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    def record(table: str, verdict: str, began: int, partly: str = "") -> dict[str, Any]:
+        return {"table": table, "verdict": verdict, "began": began, "partly": partly}
+
+    records = [record("s.a", "equal", 120), record("s.b", "different", 60), record("s.b", "equal", 1, "where id > 1")]
+    assert _status(capsys, sync=SYNC | {"compared": records})[1] == [
+        "shop on one: last compared: 1 table equal, different: s.b; since 1970-01-01 00:01:00 UTC or later"
+    ]
+    assert _status(capsys, sync=SYNC | {"compared": records[2:]})[1] == []
+
+
 def test_what_sources_did_to_each_others_rows_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
     order = {"lateTransactions": 2, "withoutSources": ["two"]}
     keys = {"keysOfTwoSources": 1, "lastKeyOfTwoSources": "`shop`.`t`, written by two before"}

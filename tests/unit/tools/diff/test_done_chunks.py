@@ -5,15 +5,22 @@ from pathlib import Path
 import pytest
 
 from dm.errors import DMError
-from dm.tools.diff.done_chunks import DoneChunks
+from dm.position import Position
+from dm.tools.diff.done_chunks import Beginning, DoneChunks, EqualChunk
 from dm.tools.diff.options import DiffOptions
+
+
+def opened(directory: Path, asked: str, *, resume: bool, at: int = 5) -> DoneChunks:
+    """A comparison that begins at this second."""
+    place = Position("uuid", "binlog.000001", 100 * at)
+    return DoneChunks(directory, asked, Beginning(at, {"one": place, "two": None}), resume=resume)
 
 
 def unfinished(directory: Path, asked: str, *chunks: str) -> None:
     """A comparison that was ended."""
-    done = DoneChunks(directory, asked, resume=False)
+    done = opened(directory, asked, resume=False)
     for chunk in chunks:
-        done.add(chunk, 1, 2)
+        done.add(chunk, EqualChunk(1, 2, "sum"))
     done.close(over=False)
 
 
@@ -22,52 +29,75 @@ def test_a_run_that_is_not_over_can_be_gone_on_with(tmp_path: Path) -> None:
     unfinished(directory, "all", "a", "b")
     (path,) = directory.iterdir()
     path.write_text(path.read_text() + '["c", 5')  # where a process was killed
-    again = DoneChunks(directory, "all", resume=True)
-    assert [again.known(chunk) for chunk in ("a", "b", "c")] == [(1, 2), (1, 2), None]
-    again.add("d", 5, 6)
+    again = opened(directory, "all", resume=True)
+    assert [again.known(chunk) for chunk in ("a", "b", "c")] == [(1, 2, "sum"), (1, 2, "sum"), None]
+    again.add("d", EqualChunk(5, 6, "sum"))
     again.close(over=False)
-    third = DoneChunks(directory, "all", resume=True)
-    assert [third.known(chunk) for chunk in ("a", "b", "d")] == [(1, 2), (1, 2), (5, 6)]
+    third = opened(directory, "all", resume=True)
+    assert [third.known(chunk) for chunk in ("a", "b", "d")] == [(1, 2, "sum"), (1, 2, "sum"), (5, 6, "sum")]
     third.close(over=True)
     assert not list(directory.iterdir())
 
 
 def test_nothing_is_gone_on_with_unasked(tmp_path: Path) -> None:
     unfinished(tmp_path, "all", "a")
-    anew = DoneChunks(tmp_path, "all", resume=False)
+    anew = opened(tmp_path, "all", resume=False)
     assert anew.known("a") is None
     anew.close(over=False)
     assert not list(tmp_path.iterdir())
 
 
+def test_what_goes_on_has_begun_where_its_oldest_chunk_was_compared(tmp_path: Path) -> None:
+    first = opened(tmp_path, "all", resume=False, at=3)
+    first.add("a", EqualChunk(1, 1, "sum"))
+    first.close(over=False)
+    second = opened(tmp_path, "all", resume=True, at=7)
+    assert second.beginning == Beginning(3, {"one": Position("uuid", "binlog.000001", 300), "two": None})
+    second.close(over=False)
+    third = opened(tmp_path, "all", resume=True, at=9)
+    assert third.beginning.at == 3
+    third.close(over=False)
+    anew = opened(tmp_path, "all", resume=False, at=11)
+    assert anew.beginning.at == 11
+    anew.close(over=True)
+
+
+def test_a_file_of_an_older_release_is_not_gone_on_with(tmp_path: Path) -> None:
+    (tmp_path / "all-1234").write_text('["a", 1, 2]\n')
+    again = opened(tmp_path, "all", resume=True)
+    assert again.known("a") is None
+    assert again.beginning.at == 5
+    again.close(over=True)
+
+
 def test_two_at_once_leave_each_other_alone(tmp_path: Path) -> None:
-    first, second = (DoneChunks(tmp_path, "all", resume=False) for _ in range(2))
-    first.add("a", 1, 1)
-    second.add("b", 2, 2)
-    third = DoneChunks(tmp_path, "all", resume=True)
+    first, second = (opened(tmp_path, "all", resume=False) for _ in range(2))
+    first.add("a", EqualChunk(1, 1, "sum"))
+    second.add("b", EqualChunk(2, 2, "sum"))
+    third = opened(tmp_path, "all", resume=True)
     assert (third.known("a"), third.known("b")) == (None, None), "they still run"
     third.close(over=True)
     second.close(over=True)
-    first.add("c", 3, 3)
+    first.add("c", EqualChunk(3, 3, "sum"))
     first.close(over=False)
-    again = DoneChunks(tmp_path, "all", resume=True)
-    assert [again.known(chunk) for chunk in ("a", "b", "c")] == [(1, 1), None, (3, 3)]
+    again = opened(tmp_path, "all", resume=True)
+    assert [again.known(chunk) for chunk in ("a", "b", "c")] == [(1, 1, "sum"), None, (3, 3, "sum")]
     again.close(over=True)
 
 
 def test_what_was_asked_otherwise_stays(tmp_path: Path) -> None:
     unfinished(tmp_path, "all", "a")
-    other = DoneChunks(tmp_path, "one", resume=True)
+    other = opened(tmp_path, "one", resume=True)
     assert other.known("a") is None
     other.close(over=True)
-    again = DoneChunks(tmp_path, "all", resume=True)
-    assert again.known("a") == (1, 2)
+    again = opened(tmp_path, "all", resume=True)
+    assert again.known("a") == (1, 2, "sum")
     again.close(over=True)
 
 
 def test_old_files_go_and_running_ones_stay(tmp_path: Path) -> None:
-    running = DoneChunks(tmp_path, "first", resume=False)
-    running.add("a", 1, 2)
+    running = opened(tmp_path, "first", resume=False)
+    running.add("a", EqualChunk(1, 2, "sum"))
     for number in range(30):
         unfinished(tmp_path, f"asked{number}", "a")
     names = {path.name.partition("-")[0] for path in tmp_path.iterdir()}
@@ -93,5 +123,5 @@ def test_the_same_is_asked_by_the_same_rows_and_chunks() -> None:
 def test_a_place_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DMError) as caught:
-        DoneChunks(tmp_path / "file" / "done", "all", resume=False)
+        opened(tmp_path / "file" / "done", "all", resume=False)
     assert caught.value.name == "diff-progress-unwritable"

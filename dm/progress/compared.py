@@ -1,0 +1,111 @@
+"""The record of equality: what the last comparisons of a task's tables have found, and as of when.
+
+A comparison under way reads a chunk of the target first and of its sources after it, again and again where they differ.
+So a table that is found equal has been so, chunk by chunk, at places of the sources' binlogs after those where the
+comparison began. The record keeps these beginnings: what a source has written since then is all that may have made the
+table different, as far as the source is concerned.
+
+There is one row for each target table and source. A comparison of some rows or some columns takes no other's place:
+both records stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from dm.downstream.connection import TargetConnection
+from dm.ident import Ident, TableName
+from dm.position import Position
+from dm.progress.tables import CHARSET, SubtaskKey, existing_tables, reads
+from dm.unit import JSON
+
+_DEFINITION: Final = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    target_schema VARCHAR(128) NOT NULL,
+    target_table VARCHAR(128) NOT NULL,
+    part VARCHAR(16) NOT NULL DEFAULT '',
+    asked LONGTEXT NOT NULL,
+    verdict VARCHAR(16) NOT NULL,
+    source_rows BIGINT UNSIGNED NOT NULL,
+    target_rows BIGINT UNSIGNED NOT NULL,
+    chunks BIGINT UNSIGNED NOT NULL,
+    digest VARCHAR(64) NOT NULL,
+    server_uuid VARCHAR(64) NOT NULL,
+    binlog_name VARCHAR(128) NOT NULL,
+    binlog_pos BIGINT UNSIGNED NOT NULL,
+    binlog_gtid MEDIUMTEXT NOT NULL,
+    began BIGINT UNSIGNED NOT NULL,
+    ended BIGINT UNSIGNED NOT NULL,
+    PRIMARY KEY (id, target_schema, target_table, part)
+) ENGINE=InnoDB {charset}"""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRecord:
+    """One target table, as one comparison has found it."""
+
+    table: TableName
+    verdict: Literal["equal", "different"]
+    source_rows: int  # of all sources
+    target_rows: int
+    chunks: int
+    digest: str  # SHA-256 of the sums of all chunks in their order; "" where a chunk differs
+    began: int  # seconds since the epoch
+    ended: int
+    part: str = ""  # which part of the table: a name for what was asked; "" for all of it
+    asked: str = ""  # the same in words
+
+    def to_json(self, places: dict[str, JSON]) -> dict[str, JSON]:
+        """As `query-status` shows it; `places` of the sources where the comparison began."""
+        return {
+            "table": str(self.table), "verdict": self.verdict, "partly": self.asked, "sourceRows": self.source_rows,
+            "targetRows": self.target_rows, "chunks": self.chunks, "digest": self.digest, "began": self.began,
+            "ended": self.ended, "since": places,
+        }  # fmt: skip
+
+
+def store_compared(
+    connection: TargetConnection, key: SubtaskKey, records: Sequence[ComparedRecord], since: Position | None
+) -> None:
+    """Put records in the place of earlier ones; `since` is the source's place, None where it does not tell it."""
+    connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
+    connection.execute(_DEFINITION.format(table=key.compared.sql, charset=CHARSET))
+    place = since or Position("", "", 0)
+    connection.begin()
+    for each in records:
+        connection.execute(
+            f"REPLACE INTO {key.compared.sql} (id, target_schema, target_table, part, asked, verdict, source_rows,"
+            " target_rows, chunks, digest, server_uuid, binlog_name, binlog_pos, binlog_gtid, began, ended)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            (
+                key.source_id, *each.table, each.part, each.asked, each.verdict, each.source_rows, each.target_rows,
+                each.chunks, each.digest, place.server_uuid, place.file, place.offset, str(place.gtid_set),
+                each.began, each.ended,
+            ),
+        )  # fmt: skip
+    connection.commit()
+
+
+@reads(lambda key: key.compared)
+def read_compared(connection: TargetConnection, key: SubtaskKey) -> list[dict[str, JSON]]:
+    """The last of each table of the subtask, as JSON, by name. Safe before the table exists."""
+    if key.compared not in existing_tables(connection, key):
+        return []
+    rows = connection.query(
+        "SELECT target_schema, target_table, verdict, source_rows, target_rows, chunks, digest, began, ended, part,"
+        f" asked, binlog_name, binlog_pos, binlog_gtid FROM {key.compared.sql} WHERE id = %s"
+        " ORDER BY target_schema, target_table, part",
+        (key.source_id,),
+    )
+    found = []
+    for schema, table, verdict, *numbers, part, asked, file, offset, gtids in rows:
+        sources, targets, chunks, digest, began, ended = numbers
+        record = ComparedRecord(
+            TableName(str(schema), str(table)), "equal" if str(verdict) == "equal" else "different", int(sources),
+            int(targets), int(chunks), str(digest), int(began), int(ended), str(part), str(asked),
+        )  # fmt: skip
+        place: dict[str, JSON] = {"binlog": f"({file}, {int(offset)})" if file else "", "gtidSet": str(gtids)}
+        found.append(record.to_json(place))
+    return found
