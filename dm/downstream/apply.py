@@ -39,10 +39,11 @@ from dm.changes.row_bag import BagChange, Planned, planned
 from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of, row_of
-from dm.downstream.connection import BEGIN, ROW_EVENTS, StatementResult, TargetConnection
+from dm.downstream.connection import BEGIN, ROW_EVENTS, TargetConnection
 from dm.downstream.lenient import as_it_asks, run_exactly
 from dm.downstream.rows_by_hash import Lacking, NotByHash, carry_out
 from dm.downstream.source_computing import TableSession
+from dm.downstream.statements import StatementResult
 from dm.errors import DMError
 from dm.mysql.sql.json_expression import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
 

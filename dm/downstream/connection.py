@@ -1,9 +1,5 @@
 """One session at the target, in a fixed state, with errors that say whether trying again can help.
 
-Affected counts are the server's own (CLIENT_FOUND_ROWS is off): an UPDATE counts what it changed. What it *matched*
-stands in the text of its answer ("Rows matched: 1  Changed: 0  Warnings: 0", translated by lc_messages, the numbers
-always in this order), which is how a row that is missing is told from one that was so already.
-
 LOAD DATA LOCAL makes the server ask for a file by name, and a server that is not what it seems asks for any file, at
 any time. So nothing here ever opens one: the driver's own answer stays switched off, and `send_data` answers with
 bytes that it was given, whatever the name. Only a session that is made for it (`local_data`) offers it to the server
@@ -18,11 +14,6 @@ the middle of it, mostly before its reason can be read, and a session that is lo
 
 A connection that broke stays broken: nobody reconnects behind the caller's back, since the session's transaction, locks
 and settings would silently be gone.
-
-A statement of ours with values in it, for sessions that take several statements in one packet.
-
-There a literal that ended too early would be more than a wrong value: what follows it could be a statement. So these
-sessions are given the literals of `dm.mysql.sql.literal`, like the rows, and not the driver's.
 """
 
 from __future__ import annotations
@@ -32,7 +23,6 @@ import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -42,10 +32,11 @@ from pymysql.protocol import OKPacketWrapper
 
 from dm.config.endpoint import Endpoint
 from dm.downstream.failure import ERROR_DURING_COMMIT, connect_failure, failure, is_lost, number_of, packet_too_large
+from dm.downstream.statements import DataOutcome, StatementResult, composed, data_outcome, outcome
 from dm.errors import WHO, DMError, Grantee, nobody
 from dm.mysql.dialect import Dialect, Flavor, dialect, flavor_of
-from dm.mysql.sql.literal import quoted
 from dm.session import state
+from dm.session.answers import AnswerRows, Row, reads_answers
 from dm.session.login import UNSOUND, garbled, is_garbled, login_error, open_connection
 
 CONNECT_TIMEOUT: Final = 10
@@ -57,52 +48,10 @@ BEGIN: Final = b"START TRANSACTION"
 ROW_EVENTS: Final = b"BINLOG "
 _TIME_GOES: Final = b"SET SESSION timestamp = DEFAULT"
 
-_NUMBER: Final = re.compile(rb"\d+")
-_DATA_COUNTS: Final = ("Records", "Deleted", "Skipped", "Warnings")  # in the words of some language, in this order
 _STATEMENT_SHARE: Final = 1 << 20
 _PACKET_MARGIN: Final = 4096
 _UNTOLD: Final = ("connection-lost", "server-answer-garbled")  # what became of a COMMIT
 _PACKET_ENDS: Final = 2  # a packet begins with the command's byte, and must be shorter than its limit
-
-Row = tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class StatementResult:
-    """What the server reported of one statement."""
-
-    affected: int
-    told: int | None  # rows an UPDATE found, or that an INSERT of several has; None where the server says nothing
-    warnings: int
-
-    @property
-    def matched(self) -> int:
-        """Rows an UPDATE found; for other statements the affected ones."""
-        return self.affected if self.told is None else self.told
-
-
-@dataclass(frozen=True, slots=True)
-class DataOutcome:
-    """What the server reported of the rows it was sent."""
-
-    records: int
-    deleted: int  # rows that had to go
-    skipped: int  # rows that were not taken
-    warnings: int
-
-
-class _AnswerRows(list[Row]):
-    """The rows of an answer; a question that must have one is answered wrongly where there is none."""
-
-    def __init__(self, address: str, rows: Iterable[Row]) -> None:
-        super().__init__(rows)
-        self._address = address
-
-    def __getitem__(self, at: Any) -> Any:
-        try:
-            return super().__getitem__(at)
-        except IndexError as error:
-            raise garbled(error, self._address) from None
 
 
 class TargetConnection:
@@ -172,6 +121,7 @@ class TargetConnection:
             raise state.refused_variable(error, endpoint, self._role) or error from None
         return dict(opening.values)
 
+    @reads_answers
     def _learn(self) -> None:
         """Ask for what the server decides, and have changed what the account may change."""
         # Without SESSION: MariaDB before 10.8 has explicit_defaults_for_timestamp for the whole server only.
@@ -200,6 +150,7 @@ class TargetConnection:
                 if error.name != "privilege-missing":
                     raise
 
+    @reads_answers
     def _settle(self) -> None:
         found = {str(name).lower(): str(value) for name, value in self.query(state.question(self.dialect))}
         # Not what the session has been given already, such as the source's values for expressions.
@@ -235,7 +186,7 @@ class TargetConnection:
         data = self.rendered(sql, params)
         self._have_time_go(data)
         self._send(data)
-        return _outcome(self._connection)
+        return outcome(self._connection._result)
 
     def run_all(self, statements: Sequence[bytes], outcomes: list[StatementResult]) -> None:
         """Run statements, in as few round trips as the session allows; the first that fails is the last that is run.
@@ -262,7 +213,7 @@ class TargetConnection:
         self._send(b";".join(sent), sent[0])
         for at in range(len(sent)):
             if at >= len(ahead):
-                outcomes.append(_outcome(connection))
+                outcomes.append(outcome(connection._result))
             if not connection._result.has_next:
                 return
             self._attempt(connection.next_result, sent[at + 1])
@@ -284,7 +235,7 @@ class TargetConnection:
         self._have_time_go(data)
         self._send(data)
         result = self._connection._result
-        return _AnswerRows(self.address, (result.rows or ()) if result is not None else ())
+        return AnswerRows((result.rows or ()) if result is not None else ())
 
     def query_patiently(self, sql: bytes) -> list[Row]:
         """The rows of a statement that may compute for long before it has one to give."""
@@ -313,12 +264,10 @@ class TargetConnection:
             # The server still waits for the rest of the file.
             connection._force_close()
             raise
-        # The last ones: the byte before the text is its length, which may look like a digit.
-        numbers = [int(number) for number in _NUMBER.findall(answer.message or b"")][-len(_DATA_COUNTS) :]
-        if len(numbers) < len(_DATA_COUNTS):
+        told = data_outcome(answer)
+        if told is None:
             raise self._failed(pymysql.err.InternalError("the answer to LOAD DATA has no counts"), statement)
-        records, deleted, skipped, _ = numbers
-        return DataOutcome(records, deleted, skipped, int(answer.warning_count or 0))
+        return told
 
     def has(self, name: str) -> str:
         """The value that a variable of `dm.session.state` has in this session, as `set` has last set it."""
@@ -353,6 +302,7 @@ class TargetConnection:
             self.execute(f"SET SESSION foreign_key_checks = {int(on)}")
             self._checking = on
 
+    @reads_answers
     def settings(self) -> dict[str, str]:
         """What the exactness of rows rests on, as the server has it for this session."""
         names = ",".join(f"'{name}'" for name in state.RECORDED)
@@ -463,50 +413,3 @@ class TargetConnection:
         except UNSOUND:
             self._connection._force_close()
             return nobody()
-
-
-def _outcome(connection: Any) -> StatementResult:
-    result = connection._result
-    assert result is not None
-    affected = int(result.affected_rows or 0)
-    message = result.message
-    told: int | None = None
-    if message:
-        text = message if isinstance(message, bytes) else message.encode()
-        # The text's length stands before it, and 48 to 57 look like a digit.
-        number = _NUMBER.search(text, int(text[0] == len(text) - 1))
-        if number is not None:
-            told = int(number[0])
-    return StatementResult(affected, told, int(result.warning_count or 0))
-
-
-_PLACE: Final = re.compile(rb"%[%s]")
-
-
-def composed(sql: str, values: Sequence[object] | Mapping[str, object]) -> bytes:
-    """The statement with each `%s` replaced by a value: a text, a number or NULL; raises ValueError or TypeError."""
-    if isinstance(values, Mapping):
-        raise TypeError("values with names have no places in a statement of ours")
-    left = iter(values)
-
-    def put(place: re.Match[bytes]) -> bytes:
-        if place[0] == b"%%":
-            return b"%"
-        for value in left:
-            return _literal(value)
-        raise ValueError("a statement has more places than values")
-
-    text = _PLACE.sub(put, sql.encode())
-    if any(True for _ in left):
-        raise ValueError("a statement has fewer places than values")
-    return text
-
-
-def _literal(value: object) -> bytes:
-    if value is None:
-        return b"NULL"
-    if isinstance(value, int):
-        return str(int(value)).encode()
-    if isinstance(value, str):
-        return quoted(value.encode("utf-8", "surrogateescape"))
-    raise TypeError(f"a {type(value).__name__} has no literal in a statement of ours")

@@ -15,6 +15,7 @@ import pymysql
 from pymysql.constants import CR
 
 from dm.errors import PRIVILEGE_ERRORS, REFUSED_STATEMENT, DMError, Grantee, nobody, privilege_missing
+from dm.session.answers import shape
 from dm.session.login import LONGEST_WORDS, AnswerTooLongError, garbled, is_garbled, words_of
 
 # The transaction is gone, the session lives: the same transaction may simply be sent again.
@@ -200,26 +201,3 @@ def connect_failure(error: Exception, address: str, user: str, *, role: str = "t
         failed = DMError("connection-failed", role=role, address=address, user=user, cause=cause)
         return failed.numbered(number_of(error))
     return failure(error, address, user=user, role=role)
-
-
-# A statement as messages may show it: its shape without the rows in it.
-
-_LENGTH: Final = 200
-_SCANNED: Final = 4096
-_VALUES: Final = re.compile(
-    r"`(?:[^`]|``)*`"  # a name: kept
-    r"|(?:_[a-z0-9]+ ?)?(?:'(?:[^'\\]|\\.|'')*(?:'|\Z)|0x[0-9A-Fa-f]*)"
-    r'|"(?:[^"\\]|\\.|"")*(?:"|\Z)'
-    r"|(?<![\w`])-?\d[\w.]*(?:(?<=[eE])[+-]\d+)?",
-    re.DOTALL,
-)
-_ROW: Final = r"\((?:\?|NULL)(?:, ?(?:\?|NULL))*\)"
-_REPEATED: Final = re.compile(f"({_ROW})(?:, ?{_ROW})+")
-
-
-def shape(sql: bytes) -> str:
-    """The statement with every literal as `?`, cut to a readable length."""
-    text = sql[:_SCANNED].decode("utf-8", "replace")
-    text = _VALUES.sub(lambda match: match[0] if match[0].startswith("`") else "?", text)
-    text = _REPEATED.sub(r"\1,...", text)
-    return text if len(text) <= _LENGTH else text[: _LENGTH - 3] + "..."

@@ -36,6 +36,7 @@ from dm.mysql.schema.show import column_text
 from dm.mysql.schema.table import Column
 from dm.mysql.sql.literal import Encoder, statements
 from dm.rules.server_condition import ServerCondition
+from dm.session.answers import reads_answers
 
 _TABLES_KEPT: Final = 32
 _ROWS_OF_A_PART: Final = 5000
@@ -151,6 +152,7 @@ class FilterSession:
         self._connection = None
         self._tables.clear()
 
+    @reads_answers
     def _asked(self, condition: ServerCondition, rows: Sequence[Row], moment: int) -> list[bool]:
         connection = self._connection
         if connection is None or len(self._tables) >= _TABLES_KEPT:

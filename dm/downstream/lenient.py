@@ -28,10 +28,12 @@ from typing import Final
 from dm.changes.keys import completed
 from dm.changes.row_change import RowChange
 from dm.changes.statement import ApplyStatement, find
-from dm.downstream.connection import StatementResult, TargetConnection
+from dm.downstream.connection import TargetConnection
+from dm.downstream.statements import StatementResult
 from dm.errors import DMError
 from dm.mysql.binlog.value import ABSENT, Row
 from dm.session import state
+from dm.session.answers import reads_answers
 
 
 def lenient(connection: TargetConnection) -> AbstractContextManager[None]:
@@ -64,6 +66,7 @@ def run_exactly(connection: TargetConnection, statement: ApplyStatement) -> Stat
         return outcome
 
 
+@reads_answers
 def _leniently(connection: TargetConnection, statement: ApplyStatement) -> tuple[StatementResult, list[int]]:
     """Run a statement without the strict modes; gives the numbers of its warnings as well."""
     with lenient(connection):
@@ -71,6 +74,7 @@ def _leniently(connection: TargetConnection, statement: ApplyStatement) -> tuple
         return outcome, [int(row[1]) for row in connection.query("SHOW WARNINGS") if row[0] != "Note"]
 
 
+@reads_answers
 def _count(connection: TargetConnection, change: RowChange, after: Row) -> int:
     """How many rows the target has that are the change's."""
     plan = change.plan

@@ -29,6 +29,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.mysql.binlog.row_events import binlog_statement, format_description
 from dm.mysql.dialect import Dialect
+from dm.session.answers import reads_answers
 
 _ACCESS_DENIED: Final = 1227
 _REWRITTEN: Final = "replicate_rewrite_db"
@@ -45,6 +46,7 @@ class Variables:
     def __init__(self) -> None:
         self._names: tuple[str, ...] | None = None
 
+    @reads_answers
     def of(self, connection: TargetConnection) -> dict[str, str]:
         """Their values in this session; any thread may ask."""
         names = self._names
@@ -77,7 +79,7 @@ def take_row_events(connection: TargetConnection, variables: Variables) -> str:
         if connection.dialect.has_gtid_next:
             connection.execute("SET SESSION gtid_next = 'AUTOMATIC'")
     except DMError as error:
-        if error.retryable:
+        if error.retryable or error.name == "server-answer-garbled":
             raise
         if error.server_errno == _ACCESS_DENIED:
             return f"the account lacks {connection.dialect.applier} at the target"

@@ -20,9 +20,11 @@ from typing import Final
 from dm.changes.plan import STATEMENT_ROWS
 from dm.changes.row_bag import LEAST, BagChange
 from dm.changes.statement import insert_head
-from dm.downstream.connection import StatementResult, TargetConnection
+from dm.downstream.connection import TargetConnection
+from dm.downstream.statements import StatementResult
 from dm.downstream.target_schema import has_triggers, read_schema
 from dm.mysql.sql.literal import statements
+from dm.session.answers import reads_answers
 
 _HASH_BYTES: Final = 67  # of one in a list: 0x, the digits, a comma
 _LIST_BYTES: Final = 8 << 20  # the server holds some times as much of a list
@@ -77,6 +79,7 @@ def _listed_at_most(connection: TargetConnection, wanted: int) -> int:
     return most
 
 
+@reads_answers
 def _texts_by_hash(connection: TargetConnection, bag: BagChange) -> dict[bytes, list[bytes]]:
     """The rows that have to go, by their hash; several may be one to the target."""
     found: dict[bytes, list[bytes]] = {}
@@ -92,6 +95,7 @@ def _texts_by_hash(connection: TargetConnection, bag: BagChange) -> dict[bytes, 
     return found
 
 
+@reads_answers
 def _removed(connection: TargetConnection, bag: BagChange, wanted: Mapping[bytes, int]) -> Counter[bytes]:
     """Remove all rows with these hashes; gives how many had each."""
     most = _REMOVED_AT_MOST * sum(wanted.values()) + _REMOVED_ANYWAY

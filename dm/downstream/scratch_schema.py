@@ -19,6 +19,7 @@ from typing import Final
 from dm.downstream.connection import TargetConnection
 from dm.ident import Ident
 from dm.rules.table_rules import SCRATCH
+from dm.session.answers import reads_answers
 
 _LONGEST_BEGINNING: Final = 64 - len(SCRATCH) - 20  # digits of a session's number
 _LOCK_SECONDS: Final = 60
@@ -48,6 +49,7 @@ def scratch_schema(connection: TargetConnection, meta_schema: str) -> Iterator[s
             connection.query("SELECT RELEASE_LOCK(%s)", (_lock(number),))
 
 
+@reads_answers
 def _drop_left_behind(connection: TargetConnection, beginning: str) -> None:
     form = re.compile(re.escape(beginning) + r"(\d+)", re.IGNORECASE)
     for (schema,) in connection.query("SELECT schema_name FROM information_schema.schemata"):

@@ -23,14 +23,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from dm.downstream.connection import Row, TargetConnection
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.session.answers import Row, reads_answers
 
 _CLUSTER_SECONDS: Final = 10  # for all servers of a TiDB to tell their sessions
 _UNANSWERED: Final = ("transaction-aborted", "target-unavailable")  # the question was ended, or parts were not reached
 
 
+@reads_answers
 def take(connection: TargetConnection, name: str, seconds: int = 0) -> bool:
     """Take the name unless another session holds it; waits at most this long."""
     if connection.dialect.locks_by_name:
@@ -56,6 +58,7 @@ def release(connection: TargetConnection, name: str) -> None:
         _say(connection, "")
 
 
+@reads_answers
 def holders(connection: TargetConnection, names: Sequence[str]) -> frozenset[int]:
     """The server's numbers of the sessions that hold any of the names."""
     places = ", ".join(["%s"] * len(names))
@@ -67,6 +70,7 @@ def holders(connection: TargetConnection, names: Sequence[str]) -> frozenset[int
     return frozenset(int(number) for number in found if number is not None)
 
 
+@reads_answers
 def runs_statement(connection: TargetConnection, session: int) -> bool:
     """Whether a session of the target is executing a statement."""
     if not connection.dialect.locks_by_name:  # whose SHOW PROCESSLIST tells of one server of several
@@ -92,6 +96,7 @@ def demand_all_seen(connection: TargetConnection) -> None:
         _of_cluster(connection, "id", "id = 0", ())
 
 
+@reads_answers
 def _of_cluster(
     connection: TargetConnection, column: str, condition: str, parameters: tuple[object, ...]
 ) -> Sequence[tuple[object, ...]]:
@@ -115,6 +120,7 @@ def _unseen(connection: TargetConnection, cause: str) -> DMError:
     return DMError("tidb-sessions-unseen", address=connection.address, seconds=_CLUSTER_SECONDS, cause=cause)
 
 
+@reads_answers
 def _alias(connection: TargetConnection) -> str:
     return str(connection.query("SELECT @@SESSION.tidb_session_alias")[0][0])
 

@@ -22,6 +22,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.mysql.sql.literal import quoted
 from dm.mysql.sql.zone_offsets import offset_name, offset_named, offsets_of, offsets_question
+from dm.session.answers import reads_answers
 from dm.session.state import sql_mode
 
 
@@ -37,6 +38,7 @@ def computing_at(target: TargetConnection, source: SourceSettings, subtask: Subt
     )
 
 
+@reads_answers
 def applications_settings(target: TargetConnection, source: SourceSettings, zone: str) -> SourceSettings:
     """The source's settings with the zone that its applications set in their sessions; an empty `zone`: none."""
     if not zone:
@@ -49,6 +51,7 @@ def _literal(text: str) -> str:
     return quoted(text.encode()).decode()
 
 
+@reads_answers
 def _zone(target: TargetConnection, source: SourceSettings, timezone: str) -> str:
     """The zone's name at the target; empty if it has none."""
     if source.offsets == UTC:
@@ -61,6 +64,7 @@ def _zone(target: TargetConnection, source: SourceSettings, timezone: str) -> st
     return ""
 
 
+@reads_answers
 def _names(target: TargetConnection, source: SourceSettings, timezone: str) -> Iterator[str]:
     yield source.zone
     if timezone:
@@ -113,6 +117,7 @@ _UTC: Final = frozenset({"utc", "etc/utc", "+00:00", "-00:00"})
 _GLOBAL: Final = "@@GLOBAL.time_zone"
 
 
+@reads_answers
 def filter_zone(connection: TargetConnection) -> str:
     """The zone of expression filters of a task that names none, as in DM: the target's global one.
 
@@ -125,6 +130,7 @@ def filter_zone(connection: TargetConnection) -> str:
     return offset_name(offsets[0][1]) if len(offsets) == 1 else name
 
 
+@reads_answers
 def local_time(connection: TargetConnection, timezone: str) -> LocalTime:
     """The zone of a task's file, else the target's global one."""
     if timezone.lower() in _UTC:

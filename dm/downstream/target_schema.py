@@ -23,6 +23,7 @@ from dm.mysql.schema.charset import Collated, default_collation
 from dm.mysql.schema.parse import has_checks, parse_create_table
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.context import SourceContext
+from dm.session.answers import reads_answers
 
 _T = TypeVar("_T")
 _TABLES_BYTES = 256 << 20  # of what is kept, about
@@ -134,6 +135,7 @@ class TargetSchemas:
         )
 
 
+@reads_answers
 def has_triggers(connection: TargetConnection, table: TableName) -> bool:
     """Whether statements on the table fire anything."""
     found = connection.query(
@@ -149,6 +151,7 @@ def read_schema(connection: TargetConnection, table: TableName) -> TableSchema |
     return None if text is None else _structure(connection, table, text)
 
 
+@reads_answers
 def _shown(connection: TargetConnection, table: TableName) -> str | None:
     """What SHOW CREATE TABLE says; None if there is no such table."""
     try:
@@ -183,6 +186,7 @@ def _tells_collations(connection: TargetConnection) -> bool:
     return connection.dialect.tells_column_collations
 
 
+@reads_answers
 def with_collations(connection: TargetConnection, schema: TableSchema) -> tuple[Column, ...]:
     """The columns with the collations that information_schema has for them."""
     rows = connection.query(
@@ -200,6 +204,7 @@ def with_collations(connection: TargetConnection, schema: TableSchema) -> tuple[
     return tuple(columns)
 
 
+@reads_answers
 def _demand_transactions(connection: TargetConnection, schema: TableSchema) -> None:
     rows = connection.query(
         "SELECT t.ENGINE, e.TRANSACTIONS FROM information_schema.TABLES t"
@@ -212,6 +217,7 @@ def _demand_transactions(connection: TargetConnection, schema: TableSchema) -> N
         raise DMError("target-table-unsuitable", table=schema.name, table_sql=schema.name.sql, reason=reason)
 
 
+@reads_answers
 def _references(connection: TargetConnection, table: TableName) -> tuple[tuple[str, ...], ...]:
     """The column lists of the table that foreign keys of any table refer to."""
     rows = connection.query(
@@ -231,6 +237,7 @@ _NO_SUCH_SCHEMA: Final = 1049
 _SHOWN: Final = re.compile(r".* /\*!40100 DEFAULT CHARACTER SET (\w+)(?: COLLATE (\w+))? \*/", re.DOTALL)
 
 
+@reads_answers
 def schema_defaults(connection: TargetConnection, schema: str) -> Collated | None:
     """The defaults of a schema for its tables; None if there is no such schema.
 
@@ -279,6 +286,7 @@ class ForeignKeys:
     are grouped as far as foreign keys reach, in either direction: a change of a grandparent may cascade all the way.
     """
 
+    @reads_answers
     def __init__(self, connection: TargetConnection) -> None:
         found = connection.query(
             "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME, DELETE_RULE,"
@@ -316,6 +324,7 @@ def _name(schema: object, table: object) -> TableName:
     return TableName(str(schema).lower(), str(table).lower())
 
 
+@reads_answers
 def _keyless(connection: TargetConnection, tables: Sequence[TableName]) -> Iterable[TableName]:
     for at in range(0, len(tables), _BATCH):
         batch = tables[at : at + _BATCH]

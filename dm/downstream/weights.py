@@ -17,6 +17,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import Ident
 from dm.rules.texts import Question
+from dm.session.answers import reads_answers
 
 _REMEMBERED: Final = 100_000
 _UNKNOWN_COLLATION: Final = {1273, 1253, 1115}  # the collation, or its character set
@@ -103,6 +104,7 @@ class ServerWeights(Weights):
                     self._answers.popitem(last=False)
             return answer
 
+    @reads_answers
     def _answer(self, sql: bytes) -> bytes | None:
         self.questions += 1
         for left in (1, 0):

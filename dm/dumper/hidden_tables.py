@@ -19,6 +19,7 @@ from dm.dumper.dump_run import DumpRun
 from dm.errors import DMError, account_sql, grant
 from dm.ident import Ident, TableName
 from dm.rules import TableRules
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, fetch
 from dm.sourcelog.upstream.facts import list_tables
 from dm.sourcelog.upstream.privilege import Grants, read_grants
@@ -37,6 +38,7 @@ class Hidden:
         return grant((self.privilege,), self.on, account)
 
 
+@reads_answers
 def hidden(subtask: SubtaskConfig, rules: TableRules, connection: Connection, grants: Grants) -> list[Hidden]:
     """What the source may be hiding of what the subtask's lists want."""
     lists = subtask.block_allow_list or BlockAllowList()
@@ -53,6 +55,7 @@ def hidden(subtask: SubtaskConfig, rules: TableRules, connection: Connection, gr
     return found
 
 
+@reads_answers
 def demand_all_seen(run: DumpRun) -> None:
     """Raise DMError where the source may be hiding something that the lists want."""
     found = hidden(run.subtask, run.rules, run.connection, read_grants(run.connection, run.facts))

@@ -31,6 +31,7 @@ from dm.mysql.dialect import Flavor, dialect
 from dm.mysql.schema.expressions import column_depends_on_zone, text_depends_on_zone
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.literal import quoted
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, fetch
 
 # Of a FLOAT, to which no cast of all versions leads: what its 24 bits leave of a value, half a bit.
@@ -76,6 +77,7 @@ class StoredValues:
             text_depends_on_zone(where, schema),
         )
 
+    @reads_answers
     def demand(self, connection: Connection, chunk: str, where: str) -> None:
         """Raise DMError `dump-computed-otherwise` for a row of these conditions; they are texts, or empty."""
         conditions = (self.condition, chunk, "" if self.everywhere else where)

@@ -27,6 +27,7 @@ from dm.mysql.schema.show import normal_structure
 from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.rules import TableRules
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, fetch
 from dm.sourcelog.upstream.facts import list_tables, read_structure
 
@@ -93,6 +94,7 @@ class TableSize:
     average_row: int
 
 
+@reads_answers
 def read_sizes(connection: Connection, schemas: Iterable[str]) -> dict[TableName, TableSize]:
     """The server's estimates for all tables of these schemas."""
     names = sorted(set(schemas))
@@ -106,6 +108,7 @@ def read_sizes(connection: Connection, schemas: Iterable[str]) -> dict[TableName
     return {TableName(str(row[0]), str(row[1])): TableSize(int(row[2] or 0), int(row[3] or 0)) for row in rows}
 
 
+@reads_answers
 def read_schemas(connection: Connection, names: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Default character set and collation of these schemas."""
     wanted = set(names)
@@ -139,6 +142,7 @@ class TargetKeys:
             return not is_keyed(source, replace(source, name=name), flavor)
         return not is_keyed(source, present, flavor, self._rules.extracted(source.name))
 
+    @reads_answers
     def _may_exist(self, name: TableName) -> bool:
         """Whether it is worth asking: most targets are empty, and a source may have very many tables."""
         if self._names is None:

@@ -28,6 +28,7 @@ from itertools import pairwise
 from dm.dumpfiles.text_rows import read_all
 from dm.ident import Ident, TableName
 from dm.mysql.schema.table import Column, Index, TableSchema
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection
 
 _SPARSEST = 2  # numbers per row
@@ -240,6 +241,7 @@ class WalkResult:
     words: str = ""  # of the server that refused it as changed
 
 
+@reads_answers
 def find_bounds(connection: Connection, walk: KeyWalk, stopped: Callable[[], bool]) -> WalkResult:
     """Cut a table; when stopped, somewhere."""
     if walk.key.whole_numbers:
@@ -252,6 +254,7 @@ def find_bounds(connection: Connection, walk: KeyWalk, stopped: Callable[[], boo
     return WalkResult(walk.table, bounds or (), counted=bounds is not None)
 
 
+@reads_answers
 def _walked(connection: Connection, walk: KeyWalk, stopped: Callable[[], bool]) -> tuple[Bound, ...] | None:
     """Step through the key from bound to bound; None where the server does not get beyond one.
 

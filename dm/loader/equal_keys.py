@@ -31,6 +31,7 @@ from dm.dumpfiles.literals import row_literals
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.schema.table import Column, Index, TableSchema
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import connect, fetch
 
 Rows = Callable[[Sequence[str]], Iterable[pyarrow.RecordBatch]]
@@ -76,6 +77,7 @@ class EqualKeys:
                         self._look(key, sql, texts)
                 self.connection.execute(head + literal + tail)
 
+    @reads_answers
     def _look(self, key: MappedKey, sql: bytes, texts: Sequence[bytes]) -> None:
         for row in self.connection.query(sql):
             there = [bytes.fromhex(_ascii(value)) for value in row]
@@ -93,6 +95,7 @@ class EqualKeys:
                     mapped=", ".join(f"{each.column.collation}: {each.column.charset}_bin" for each, _, _ in other),
                 )
 
+    @reads_answers
     def _equal_at_source(self, pairs: Sequence[tuple[KeyColumn, bytes, bytes]]) -> bool:
         with closing(connect(self.source)) as session:
             for column, mine, theirs in pairs:

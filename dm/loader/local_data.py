@@ -34,6 +34,7 @@ from dm.dumpfiles.chunk_plan import counted
 from dm.dumpfiles.literals import sliced
 from dm.ident import Ident, TableName
 from dm.mysql.schema.table import Column, TableSchema
+from dm.session.answers import reads_answers
 
 _ESCAPES = ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"))
 _PACKET = 1 << 20
@@ -47,6 +48,7 @@ class LocalDataAdmission:
     counters_interleave: bool
 
     @classmethod
+    @reads_answers
     def ask(cls, connection: TargetConnection) -> LocalDataAdmission:
         """The server's settings."""
         if not connection.dialect.takes_local_data:

@@ -40,6 +40,7 @@ from dm.progress.load_parts import (
     note_duplicates,
     take_slot,
 )
+from dm.session.answers import reads_answers, understood
 from dm.session.state import lenient as lenient_mode
 
 # Gives the rows with the columns of these names, again each time it is called.
@@ -200,6 +201,7 @@ class PartWriter:
             tally.sent(outcome, sent - before)
         return True
 
+    @reads_answers
     def _insert(self, rows: Rows, documents: TypedDocuments | None, tally: Tally, most: int | None) -> None:
         packet = int(self.connection.query("SELECT @@max_allowed_packet")[0][0])
         head, tail = self._frame()
@@ -263,7 +265,8 @@ def unjudged(structure: str, source: SourceContext, made: str, target: SourceCon
 @contextmanager
 def without_checks(connection: TargetConnection) -> Iterator[None]:
     """Meanwhile the session looks at no CHECK; a session that broke is not put back."""
-    before = connection.query("SELECT @@SESSION.check_constraint_checks")[0][0]
+    with understood():
+        before = connection.query("SELECT @@SESSION.check_constraint_checks")[0][0]
     connection.execute("SET SESSION check_constraint_checks = 0")
     try:
         yield

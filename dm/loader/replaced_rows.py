@@ -35,6 +35,7 @@ from dm.ident import Ident, TableName
 from dm.mysql.schema.expressions import columns_under, is_computed
 from dm.mysql.schema.table import Column, Index, TableSchema
 from dm.progress.load_parts import LoadRun, tables_loaded_into
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import connect, fetch
 
 Rows = Callable[[Sequence[str]], Iterable[pyarrow.RecordBatch]]
@@ -136,6 +137,7 @@ class ReplacedRows:
                 if self._at_source(there):
                     raise self._lost(key.index, row, _shown(there), refused)
 
+    @reads_answers
     def _with_the_key_of(self, key: OwnKey, row: str, mine: bytes, replacing: bytes) -> list[dict[Column, Any]]:
         """The rows that have the key which the target gives to this one."""
         connection, target = self.connection, self.destination.target.sql.encode()

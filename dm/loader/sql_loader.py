@@ -59,6 +59,7 @@ from dm.progress.load_parts import (
     note_duplicates,
     take_slot,
 )
+from dm.session.answers import reads_answers
 from dm.session.state import lenient as lenient_mode
 
 FILE_END: Final = (1 << 32) - 1  # the number of the part that stands for the end of a file
@@ -145,6 +146,7 @@ class FileLoader:
             connection.close()
         return FileResult(task.table, task.file, task.rows or tally.rows, task.size, tally.duplicates)
 
+    @reads_answers
     def _load(self, connection: TargetConnection, task: FileTask, trailer: SqlTrailer | None) -> Tally:
         largest = int(connection.query("SELECT @@max_allowed_packet")[0][0]) - _PACKET_MARGIN
         errors = 0 if trailer is None else trailer.error_values

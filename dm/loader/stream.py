@@ -86,6 +86,7 @@ from dm.progress.made_tables import (
 from dm.progress.opposite import announce as announce_session
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
+from dm.session.answers import reads_answers
 
 
 @dataclass
@@ -329,6 +330,7 @@ class OwnTables:
             faults.hit("loader.tables_announced")
         return [*begun, *fresh]
 
+    @reads_answers
     def _suitable(
         self, connection: TargetConnection, plan: DumpPlan, tables: Sequence[DumpedTable]
     ) -> list[DumpedTable]:
@@ -399,6 +401,7 @@ def _drop(connection: TargetConnection, run: LoadRun, made: MadeTable) -> None:
     connection.execute(f"DROP TABLE IF EXISTS {made.target.sql}")
 
 
+@reads_answers
 def _not_alone(connection: TargetConnection, run: LoadRun, made: MadeTable, found: int) -> str:
     """Why a table is not the load's alone; empty where it is."""
     if found != made.created:

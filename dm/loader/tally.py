@@ -24,10 +24,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from dm.downstream.connection import DataOutcome, StatementResult, TargetConnection
+from dm.downstream.connection import TargetConnection
+from dm.downstream.statements import DataOutcome, StatementResult
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.load_parts import NO_DUPLICATES, Duplicates, LoadRun, tables_loaded_into
+from dm.session.answers import reads_answers
 
 OnDuplicate = Literal["replace", "ignore", "error"]
 
@@ -62,6 +64,7 @@ class Tally:
     _kept: int = MOST_WARNINGS  # of the warnings of a statement, those that can be looked at
     _refused: DMError | None = None  # why they are not more
 
+    @reads_answers
     def __post_init__(self) -> None:
         if not self.computed:
             return
@@ -121,6 +124,7 @@ class Tally:
         """Code and text of each warning of the last statement."""
         return [(code, text) for _, code, text in self._levels()]
 
+    @reads_answers
     def _levels(self) -> list[tuple[str, int, str]]:
         """The same with its level first; in a binary session texts come as bytes."""
         found = self.connection.query("SHOW WARNINGS")

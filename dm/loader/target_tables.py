@@ -28,6 +28,7 @@ from dm.mysql.sql.context import SourceContext, version_number
 from dm.mysql.sql.piece import Piece
 from dm.mysql.types.documents import may_hold_documents
 from dm.rules.router import ExtractedColumn, table_missing
+from dm.session.answers import reads_answers
 
 Route = Callable[[TableName], TableName]
 
@@ -52,6 +53,7 @@ class TargetTables:
     wider: bool = False  # columns of a table that is there may hold more than the source's
 
     @classmethod
+    @reads_answers
     def at(
         cls,
         connection: TargetConnection,
@@ -68,6 +70,7 @@ class TargetTables:
         context = SourceContext(flavor, version_number(text), "")
         return cls(connection, context, unsafe, strict_collations, translation or Translation(), wider)
 
+    @reads_answers
     def create_schemas(self, schemas: Mapping[str, tuple[str, str]], source: SourceContext) -> None:
         """Create what is missing, with the source's character set, and its collation where the target has it."""
         query = collations_query(self.context.flavor, self.context.version)
@@ -148,6 +151,7 @@ class TargetTables:
         self.connection.execute(f"DROP TABLE {place.sql}")
         return made
 
+    @reads_answers
     def demand_makeable(self, source: TableSchema, target: TableName) -> None:
         """Raise DMError where the target would not make a table without any key: to be asked before rows come."""
         if source.unique_indexes or self.exists(target):
@@ -164,6 +168,7 @@ class TargetTables:
             why = f"its engine {engine} has no transactions"
             raise DMError("load-table-unsuitable", table=target, source_table=source.name, why=why)
 
+    @reads_answers
     def _demand_explicit_defaults(self, source: TableSchema, target: TableName) -> None:
         """Have TIMESTAMP columns without a default made so, or raise DMError.
 
@@ -182,6 +187,7 @@ class TargetTables:
                 raise
             raise DMError("load-timestamp-implicit", table=target, column=bare, cause=error.cause) from error
 
+    @reads_answers
     def _make(self, statement: str) -> None:
         """Execute a CREATE TABLE; members of an ENUM or SET may be equal, which only lenient sessions accept."""
         try:
@@ -200,6 +206,7 @@ class TargetTables:
         """The structure that the target has."""
         return self.parsed(table, self.structure(table))
 
+    @reads_answers
     def structure(self, table: TableName) -> str:
         """The same as the target shows it."""
         text = str(self.connection.query(f"SHOW CREATE TABLE {table.sql}")[0][1])
@@ -209,6 +216,7 @@ class TargetTables:
         """A structure in the target's words."""
         return parse_create_table(structure, SourceContext(self.context.flavor, self.context.version, table.schema))
 
+    @reads_answers
     def exists(self, table: TableName) -> bool:
         """Whether there is a table or a view of this name."""
         rows = self.connection.query(

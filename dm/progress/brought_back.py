@@ -23,6 +23,7 @@ from dm.gtid import GtidFormatError, GtidSet
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.tables import SubtaskKey
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, connect, fetch
 from dm.sourcelog.upstream.facts import ServerFacts, executed_gtids, read_facts
 
@@ -75,6 +76,7 @@ def asking(source: Callable[[], Connection], target: Endpoint) -> BroughtBack:
     return BroughtBack(reads_target)
 
 
+@reads_answers
 def reads_server(source: Connection, checkpoint: TableName, server: Connection, facts: ServerFacts) -> bool:
     """Whether a source's checkpoint table is of a task that reads this server, or one whose transactions it has.
 

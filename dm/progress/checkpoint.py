@@ -34,6 +34,7 @@ from dm.progress.operators import Operator, put_operator, remove_operators
 from dm.progress.ordered_tables import put_done, read_ordered
 from dm.progress.tables import SubtaskKey, create_tables, existing_tables, reads
 from dm.progress.validator import StoredStructures, create_validator_tables, write_beginning
+from dm.session.answers import reads_answers
 from dm.sourcelog.stream.file_births import FileBirth, birth_from_json, birth_to_json
 
 _NO_STRUCTURE = "{}"
@@ -63,6 +64,7 @@ class Checkpoint:
         return {} if all(self.position.at_or_after(point) for point in points.values()) else points
 
 
+@reads_answers
 def has_checkpoint(connection: TargetConnection, key: SubtaskKey) -> bool:
     """Whether syncing has begun, or may begin, from a stored point."""
     if key.checkpoint not in existing_tables(connection, key):
@@ -168,6 +170,7 @@ def _storing_rows(connection: TargetConnection, key: SubtaskKey, rows: Sequence[
     ]
 
 
+@reads_answers
 def write_new(
     connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpoint, *, validated: bool = False
 ) -> bool:

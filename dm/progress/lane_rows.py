@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dm.downstream.connection import BEGIN, StatementResult, TargetConnection
+from dm.downstream.connection import BEGIN, TargetConnection
+from dm.downstream.statements import StatementResult
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
 from dm.progress.tables import SubtaskKey, reads
+from dm.session.answers import reads_answers
 
 CONTROL = "control"
 DDL = "ddl"
@@ -128,6 +130,7 @@ class LaneClaim:
         if self.stored_epoch(connection) != self.epoch:
             raise self.fenced()
 
+    @reads_answers
     def stored_epoch(self, connection: TargetConnection) -> int | None:
         """The lane's present epoch at the target; None if its row is gone."""
         found = connection.query(

@@ -32,6 +32,7 @@ from dm.ident import TableName
 from dm.progress.lane_rows import transaction
 from dm.progress.opposite import announce
 from dm.progress.tables import SubtaskKey, reading, reads, reads_of_run
+from dm.session.answers import reads_answers
 from dm.session.state import CHARSET, COLLATION
 
 SUFFIX = "loader_checkpoint"
@@ -84,6 +85,7 @@ class LoadRun:
         return self.key.table(SUFFIX)
 
 
+@reads_answers
 def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop: threading.Event) -> LoadRun:
     """Take over from the last run; afterwards none of its sessions can write."""
     table = key.table(SUFFIX).sql
@@ -311,6 +313,7 @@ def filled_tables(connection: TargetConnection, run: LoadRun) -> dict[TableName,
     return found
 
 
+@reads_answers
 def tables_filled_by(connection: TargetConnection, meta_schema: str, task: str) -> frozenset[TableName]:
     """The target tables that a task's loads have filled, for all its sources; safe before any table exists."""
     table = SubtaskKey(meta_schema, task, "").table(SUFFIX)

@@ -27,7 +27,8 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.lane_rows import transaction
 from dm.progress.load_parts import SUFFIX, LoadRun
-from dm.progress.tables import SubtaskKey, reads_of_run
+from dm.progress.tables import SubtaskKey, reads, reads_of_run
+from dm.session.answers import reads_answers
 
 _DEFINITION = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
@@ -79,6 +80,7 @@ def record_made(connection: TargetConnection, run: LoadRun, targets: Iterable[Ta
             )
 
 
+@reads_answers
 def created_at(connection: TargetConnection, table: TableName) -> int | None:
     """When the server made the table, in seconds; None if there is no table, or no time."""
     rows = connection.query(
@@ -186,6 +188,7 @@ def forget_gone(connection: TargetConnection, key: SubtaskKey) -> None:
             complete(connection, key, each.table)
 
 
+@reads(lambda key: key.deferral)
 def own_deferrals(connection: TargetConnection, key: SubtaskKey) -> list[Deferral]:
     """The tables that this source's load has to complete."""
     rows = connection.query(
@@ -215,6 +218,7 @@ def complete(connection: TargetConnection, key: SubtaskKey, table: TableName) ->
         )
 
 
+@reads_of_run(lambda key: key.table(SUFFIX))
 def demand_current(connection: TargetConnection, run: LoadRun) -> None:
     """Raise DMError if a newer run of the load took over."""
     found = connection.query(

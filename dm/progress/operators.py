@@ -22,6 +22,7 @@ from dm.downstream.connection import TargetConnection
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim, read_position, transaction
 from dm.progress.tables import SubtaskKey, reads
+from dm.session.answers import reads_answers
 
 Action = Literal["skip", "replace", "inject"]
 PieceNumber = tuple[int, int]  # the statement's number, and the piece's in the statement
@@ -125,6 +126,7 @@ def remove_operators(connection: TargetConnection, key: SubtaskKey, operators: I
         )
 
 
+@reads_answers
 def forget_intent_of(connection: TargetConnection, key: SubtaskKey, operator: Operator) -> None:
     """Remove the event's intent, if an operator changes the event's statements; inside the open transaction.
 

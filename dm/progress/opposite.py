@@ -28,6 +28,7 @@ from dm.ident import Ident, TableName
 from dm.position import Position
 from dm.progress.brought_back import reads_server
 from dm.progress.tables import CHARSET, SubtaskKey
+from dm.session.answers import reads_answers
 from dm.sourcelog.stream.file_births import FileBirth
 from dm.sourcelog.stream.marks import EarlierSessions, Marks, MarkTables
 from dm.sourcelog.upstream.connection import Connection, connect, fetch
@@ -115,6 +116,7 @@ def _tables(opposite: Opposite, facts: ServerFacts) -> MarkTables:
 # At the target: what a task says of itself.
 
 
+@reads_answers
 def announce(connection: TargetConnection, key: SubtaskKey) -> None:
     """Before a session's first DDL statement: store that what it executes is the task's; raises DMError."""
     connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
@@ -160,6 +162,7 @@ def has_rows_of(source: Connection, table: TableName) -> bool | None:
         raise
 
 
+@reads_answers
 def names(source: Connection, opposite: Opposite, key: SubtaskKey) -> bool:
     """Whether the opposite names this task; raises DMError."""
     if not has_rows_of(source, opposite.key.opposite):
@@ -171,6 +174,7 @@ def names(source: Connection, opposite: Opposite, key: SubtaskKey) -> bool:
 def sessions_for(source: Callable[[], Connection], opposite: Opposite) -> Callable[[int], EarlierSessions]:
     """What the table of announcements says for a reading that begins in a file made at some time; asks the server."""
 
+    @reads_answers
     def earlier(age: int) -> EarlierSessions:
         with closing(source()) as connection:
             table = opposite.key.session

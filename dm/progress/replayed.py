@@ -41,7 +41,7 @@ from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, TablePoint, write_global, write_table
 from dm.progress.lane_rows import LaneClaim, LaneRow, claimed, insert_lanes
-from dm.progress.tables import CHARSET, SubtaskKey, existing_tables, reads
+from dm.progress.tables import CHARSET, SubtaskKey, existing_tables, reads, reads_of_run
 from dm.progress.undone import forget_undone
 from dm.sourcelog.stream.file_births import FileBirth
 from dm.unit import JSON
@@ -168,6 +168,7 @@ def begin_replay(
     faults.hit("replay.begun")
 
 
+@reads_of_run(lambda key: key.replay)
 def continue_replay(
     connection: TargetConnection, claim: LaneClaim, replay: StoredReplay, lanes: int
 ) -> tuple[StoredReplay, int]:
@@ -190,6 +191,7 @@ def release_lanes(connection: TargetConnection, key: SubtaskKey, rows: Iterable[
             session_lock.release(connection, key.lock_name(row.lane))
 
 
+@reads(lambda key: key.replay)
 def done_parts(connection: TargetConnection, key: SubtaskKey, phase: int, bucket: int) -> dict[int, int]:
     """The parts of a bucket that are in the target, and how many changes each has."""
     rows = connection.query(

@@ -20,6 +20,7 @@ from dm.progress.checkpoint import no_other_run
 from dm.progress.shards.tables import ShardTables
 from dm.progress.tables import SubtaskKey, own_tables, share_name
 from dm.progress.validator import ValidatorTables
+from dm.session.answers import reads_answers
 
 _SHARE: Final = share_name("")
 
@@ -34,6 +35,7 @@ class StoredTask:
     updated: str = ""  # when its checkpoint was last written, in UTC; empty where it has none
 
 
+@reads_answers
 def stored_tasks(connection: TargetConnection, meta_schema: str) -> list[StoredTask]:
     """All tasks with tables in the schema, by name."""
     rows = connection.query("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (meta_schema,))
@@ -56,6 +58,7 @@ def _endings() -> list[str]:
     return [table.table for table in tables]
 
 
+@reads_answers
 def _look_into(connection: TargetConnection, key: SubtaskKey, task: StoredTask) -> None:
     ids: set[str] = set()
     for table in (key.checkpoint, key.worker, key.table("loader_checkpoint")):

@@ -29,6 +29,7 @@ from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import Ident, TableName
+from dm.session.answers import UNREADABLE, reads_answers
 
 _SHARE: Final = "~join"
 # Of the tables whose names DM uses as well: a column that ours have and DM's have not.
@@ -285,6 +286,7 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
     _demand_not_of_dm(connection, key)
 
 
+@reads_answers
 def _demand_not_of_dm(connection: TargetConnection, key: SubtaskKey) -> None:
     places = ", ".join(["%s"] * len(_NOT_OF_DM))
     rows = connection.query(
@@ -300,6 +302,7 @@ def _demand_not_of_dm(connection: TargetConnection, key: SubtaskKey) -> None:
             raise DMError("progress-of-dm", table=table, source=key.source_id, task=key.task, place=place)
 
 
+@reads_answers
 def _place_of_dm(connection: TargetConnection, key: SubtaskKey) -> str:
     """Where DM's checkpoint is, as a clause."""
     rows = connection.query(
@@ -320,6 +323,7 @@ def own_tables(key: SubtaskKey) -> list[TableName]:
     return [*own, *more, key.opposite, key.cut_over, *key.shards]
 
 
+@reads_answers
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:
     """The progress tables of the task that exist; raises DMError for tables of DM itself."""
     rows = connection.query(
@@ -372,16 +376,13 @@ Reader = Callable[Concatenate[TargetConnection, SubtaskKey, P], R]
 Method = Callable[Concatenate[S, TargetConnection, P], R]
 OfRun = Callable[Concatenate[TargetConnection, S, P], R]
 
-# What reading a text as a number, a position, a GTID set or JSON raises, and looking for something in it.
-_UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
-
 
 @contextmanager
 def reading(table: TableName, source_id: str) -> Iterator[None]:
     """Inside, rows of the table are read; what can't be read raises DMError `checkpoint-damaged`."""
     try:
         yield
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise DMError("checkpoint-damaged", table=table, source=source_id) from error
 
 

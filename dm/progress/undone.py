@@ -31,7 +31,7 @@ from dm.changes.keys import WILD, Key
 from dm.downstream.connection import TargetConnection
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim, claimed
-from dm.progress.tables import SubtaskKey
+from dm.progress.tables import SubtaskKey, reads_of_run
 
 TransactionKey = tuple[str, str, int]
 """Server, file and offset of a transaction's end."""
@@ -98,6 +98,7 @@ def digests(keys: Iterable[Key]) -> frozenset[str]:
     return frozenset(digest(key) for key in keys if key is not WILD)
 
 
+@reads_of_run(lambda key: key.undone)
 def take_undone(connection: TargetConnection, claim: LaneClaim) -> Undone:
     """Read the record and remove it; raises DMError."""
     key = claim.key

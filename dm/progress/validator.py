@@ -30,6 +30,7 @@ from dm.position import Position
 from dm.progress.lane_rows import position_columns, read_position, transaction
 from dm.progress.online import OnlineRecord
 from dm.progress.tables import CHARSET, SubtaskKey, reading, reads
+from dm.session.answers import reads_answers
 
 _ROWS_TOGETHER: Final = 200
 _BYTES_TOGETHER: Final = 1 << 19
@@ -130,6 +131,7 @@ class ValidatorProgress:
         self.epoch = 0
         self._revision = 0
 
+    @reads_answers
     def claim(self) -> ValidatorCheckpoint | None:
         """Take over from older runs; returns the stored checkpoint, None if there is none."""
         connection, table, source = self.connection, self._tables.checkpoint.sql, self._key.source_id
@@ -154,6 +156,7 @@ class ValidatorProgress:
             processed = Processed(int(row[5]), int(row[6]), int(row[7]))
             return ValidatorCheckpoint(position, processed, StoredStructures.from_json(str(row[9])), self._revision)
 
+    @reads_answers
     def rows(self) -> Iterator[StoredRow]:
         """The rows that were pending at the checkpoint."""
         last = -1
@@ -226,6 +229,7 @@ class ValidatorProgress:
         return read_cutover(self.connection, self._key)
 
 
+@reads(lambda key: ValidatorTables.of(key).checkpoint)
 def read_cutover(connection: TargetConnection, key: SubtaskKey) -> Cutover:
     """The cut-over that a person has set, if any."""
     rows = connection.query(
@@ -372,6 +376,7 @@ def create_validator_tables(connection: TargetConnection, key: SubtaskKey) -> No
     connection.commit()
 
 
+@reads_answers
 def has_validator_tables(connection: TargetConnection, key: SubtaskKey) -> bool:
     """Whether a validator of the task has ever run."""
     rows = connection.query(
@@ -389,6 +394,7 @@ def remove_validation(connection: TargetConnection, key: SubtaskKey) -> None:
         connection.commit()
 
 
+@reads(lambda key: ValidatorTables.of(key).checkpoint)
 def demand_epoch(connection: TargetConnection, key: SubtaskKey, epoch: int) -> None:
     """Inside a transaction: lock the subtask's row; raises DMError `validator-fenced` if a newer run holds it."""
     table = ValidatorTables.of(key).checkpoint

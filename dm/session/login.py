@@ -26,10 +26,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import pymysql
-from pymysql.constants import CR
+from pymysql.constants import COMMAND, CR
 
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
+from dm.session.answers import note_question
 from dm.session.state import CHARSET, COLLATION
 from dm.tls import encrypting_only, naming
 
@@ -111,6 +112,8 @@ class ServerConnection(_Connection):
     def _execute_command(self, command: int, sql: bytes | str) -> None:
         if self.answer_left is not None:
             self.answer_left = ANSWER_BYTES  # what comes answers this command
+        if command == COMMAND.COM_QUERY:
+            note_question(self, f"{self.host}:{self.port}", sql)
         super()._execute_command(command, sql)  # type: ignore[misc]  # not in the stubs
 
     @property

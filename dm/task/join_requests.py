@@ -27,6 +27,7 @@ from dm.progress.lane_rows import transaction
 from dm.progress.online import read_online
 from dm.progress.tables import SubtaskKey, existing_tables
 from dm.rules.table_rules import TableRules
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.facts import list_tables
 from dm.sourcelog.upstream.row_session import question_session
 from dm.task.progress import key_of
@@ -97,6 +98,7 @@ class Added:
     filled: tuple[TableName, ...] = ()  # tables of the target that have rows already; these stay
 
 
+@reads_answers
 def added_tables(before: SubtaskConfig, after: SubtaskConfig, others: Mapping[str, SubtaskConfig]) -> Added:
     """What the list of a source has got; raises DMError where that can't be loaded beside the task.
 

@@ -20,6 +20,7 @@ from dm.position import Position, TimePlace
 from dm.progress import checkpoint
 from dm.progress.checkpoint import Checkpoint, has_checkpoint, read_checkpoint
 from dm.rules.table_rules import TableRules
+from dm.session.answers import reads_answers
 from dm.sourcelog.relaylog import time_search as relay_search
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.stream.file_births import made_again
@@ -51,6 +52,7 @@ class StartTime:
         except ValueError as error:
             raise unreadable from error
 
+    @reads_answers
     def seconds(self, connection: Connection) -> int:
         """Seconds since the epoch; the source converts its own time, whatever kind of zone it has."""
         if self.moment.tzinfo is not None:

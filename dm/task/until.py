@@ -20,6 +20,7 @@ from dm.errors import DMError
 from dm.gtid import GtidFormatError, GtidSet
 from dm.position import Position
 from dm.progress.joining import find_joining
+from dm.session.answers import reads_answers
 from dm.sourcelog.stream.until import Until, UntilGtids, UntilPosition, UntilTime
 from dm.sourcelog.upstream.connection import Connection, connect, fetch
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, read_facts
@@ -48,6 +49,7 @@ def is_time(text: str) -> bool:
     return True
 
 
+@reads_answers
 def until_of(config: SubtaskConfig, asked: AskedEnd, relay_directory: Path) -> Until:
     """Where the subtask is to end; raises DMError."""
     if "Sync" not in UNITS_OF_MODE[config.mode]:

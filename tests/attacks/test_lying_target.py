@@ -9,15 +9,25 @@ from __future__ import annotations
 import itertools
 import socket
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
+from dm.changes.computing import SourceSettings
 from dm.config.endpoint import Endpoint
+from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
-from dm.downstream import connection
+from dm.downstream import connection, session_lock, source_computing, target_schema
 from dm.downstream.connection import TargetConnection
+from dm.downstream.row_event_session import Variables, take_row_events
 from dm.errors import DMError
+from dm.ident import TableName
+from dm.progress.joining import read_place
+from dm.progress.made_tables import own_deferrals
+from dm.progress.shards.members import expect_sources
+from dm.progress.shards.tables import ShardTables, create_shard_tables
+from dm.progress.stored_tasks import stored_tasks
+from dm.progress.tables import SubtaskKey, create_tables, existing_tables
 from dm.session import login
 from tests.testbed.hostile import HostileProxy, Packet
 from tests.testbed.sync import endpoint_of
@@ -156,3 +166,112 @@ def test_a_port_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         with pytest.raises(DMError) as raised:
             TargetConnection(at, read_timeout=None)
     assert raised.value.name == "connection-failed"
+
+
+# -- Answers that a server could give, of a shape that the question does not have
+
+
+def shaped(columns: int, value: bytes) -> list[bytes]:
+    """One row in which each column has this text, or NULL."""
+    cell = b"\xfb" if value == b"NULL" else bytes([len(value)]) + value
+    return [bytes([columns]), *[COLUMN] * columns, EOF_PACKET, cell * columns, EOF_PACKET]
+
+
+SHAPES = {
+    "one column": shaped(1, b"x"),
+    "a NULL": shaped(1, b"NULL"),
+    "many columns": shaped(15, b"x"),
+    "many NULLs": shaped(15, b"NULL"),
+    "two columns": shaped(2, b"NULL"),
+    "no rows": [b"\x01", COLUMN, EOF_PACKET, EOF_PACKET],
+}
+TABLE = TableName("lies", "t")
+KEY = SubtaskKey("lies", "task", "source-1")
+ZONED = SourceSettings("Europe/Berlin", ((0, 3600), (7, 7200)))
+Reader = Callable[[TargetConnection], object]
+READERS: dict[str, Reader] = {
+    "row events": lambda by: take_row_events(by, Variables()),
+    "settings": TargetConnection.settings,
+    "zone of filters": source_computing.filter_zone,
+    "zone of a task": lambda by: source_computing.local_time(by, "Europe/Berlin"),
+    "settings of the source": lambda by: source_computing.applications_settings(by, ZONED, "Europe/Berlin"),
+    "zone of the source": lambda by: source_computing.computing_at(
+        by, ZONED, SubtaskConfig.model_construct(application_zone="", timezone="")
+    ),
+    "structure": lambda by: target_schema.read_schema(by, TABLE),
+    "schema": lambda by: target_schema.schema_defaults(by, "lies"),
+    "table": lambda by: target_schema.TargetSchemas(lambda: by, foreign_key_checks=True).get(TABLE),
+    "foreign keys": target_schema.ForeignKeys,
+    "lock": lambda by: session_lock.take(by, "lies"),
+    "holders": lambda by: session_lock.holders(by, ["lies", "others"]),
+    "sessions": lambda by: session_lock.runs_statement(by, 1),
+    "place": lambda by: read_place(by, KEY),
+    "deferrals": lambda by: own_deferrals(by, KEY),
+    "sources": lambda by: expect_sources(by, KEY, ["source-1"]),
+    "stored tasks": lambda by: stored_tasks(by, "lies"),
+    "progress tables": lambda by: existing_tables(by, KEY),
+}
+TAKES_ANY = {"sources"}  # texts, of which it reads the first
+
+
+@pytest.fixture(scope="module")
+def with_tables(mysql: ThrowawayServer) -> Iterator[ThrowawayServer]:
+    with TargetConnection(endpoint_of(mysql)) as session:
+        create_tables(session, KEY)
+        create_shard_tables(session, KEY)
+        session.execute(
+            f"CREATE TABLE IF NOT EXISTS {TABLE.sql} (a INT PRIMARY KEY, b INT, FOREIGN KEY (b) REFERENCES t (a))"
+        )
+        session.execute(f"INSERT IGNORE INTO {ShardTables.of(KEY).source.sql} (id) VALUES ('source-1')")
+        session.commit()
+        yield mysql
+        session.execute("DROP DATABASE lies")
+
+
+class Liar:
+    """Gives the question with this number, counted from `arm`, an answer of another shape."""
+
+    def __init__(self) -> None:
+        self.lie: list[bytes] = []
+        self.asked, self.at, self._ends = 0, -1, 0
+
+    def arm(self, lie: list[bytes], at: int) -> None:
+        """The number is at most so large that a question has it."""
+        self.lie, self.asked, self.at = lie, 0, at
+
+    def rewrite(self, packet: Packet) -> Iterable[bytes]:
+        if packet.command[:6].upper() not in (b"\x03SELEC", b"\x03SHOW "):
+            return (packet.payload,)
+        if packet.number == 0:
+            self.asked += 1
+            self._ends = 0
+        if self.asked - 1 != self.at:
+            return (packet.payload,)
+        self._ends += packet.payload[:1] == b"\xfe" and len(packet.payload) < 9
+        # With the last packet of the true answer: then the client's next command comes after it.
+        return self.lie if self._ends == 2 or packet.payload[:1] == b"\xff" else ()
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_an_answer_of_another_shape_is_read_or_refused_by_name(with_tables: ThrowawayServer, reader: str) -> None:
+    """Each question's answer in turn; nothing but an error of ours comes of it."""
+    refused: list[DMError] = []
+    liar = Liar()
+    with (
+        HostileProxy(with_tables.host, with_tables.port, liar.rewrite) as proxy,
+        TargetConnection(through(with_tables, proxy), read_timeout=2) as session,
+    ):
+        for at in itertools.count():
+            for lie in SHAPES.values():
+                liar.arm(lie, at)
+                try:
+                    READERS[reader](session)
+                except DMError as error:
+                    refused.append(error)
+                asked, liar.at = liar.asked, -1
+                session.rollback()
+            if asked <= at:
+                break
+    garbled = [error for error in refused if error.name == "server-answer-garbled"]
+    assert garbled or any(error.name == "checkpoint-damaged" for error in refused) or reader in TAKES_ANY
+    assert all(" from the answer to S" in str(error) for error in garbled)

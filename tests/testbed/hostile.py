@@ -99,6 +99,8 @@ class HostileProxy:
             try:
                 client, _ = self._listener.accept()
                 server = socket.create_connection(self._server)
+                for one in (client, server):
+                    one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # an answer may be many small packets
             except OSError:
                 return  # closed
             with self._lock:
@@ -157,7 +159,8 @@ class _Link:
                     if isinstance(said, Torn):
                         self._proxy.send(self._client, framed(said.payload, self._sequence)[: said.at])
                         raise ConnectionAbortedError
-                    self._lying |= said[:1] == b"\xfb" and said is not payload
+                    # A request for a file is the first packet; a row may begin with the same byte, a NULL.
+                    self._lying |= said[:1] == b"\xfb" and self._sequence == 1 and said is not payload
                     number, self._sequence = self._sequence, self._sequence + 1  # before the client can answer
                     self._proxy.send(self._client, framed(said, number))
         except OSError:

@@ -35,6 +35,7 @@ from dm.mysql.dialect import Flavor, dialect, flavor_of
 from dm.mysql.dialect.tidb import escaped_type
 from dm.mysql.schema.charset import utf8mb3_name
 from dm.mysql.sql.context import version_number
+from dm.session.answers import reads_answers
 from dm.text import is_decimal
 
 Rename = Callable[[TableName], TableName]
@@ -95,6 +96,7 @@ class Structure:
         return next(column for column in self.columns if column.name == name)
 
 
+@reads_answers
 def read(connection: Connection[Cursor], flavor: Flavor, table: TableName, rename: Rename) -> Structure:
     """The structure of a table; foreign keys name their parent as `rename` gives it."""
     return Structure(
@@ -134,6 +136,7 @@ def differences(source: Structure, target: Structure, *, same_flavor: bool, resp
     return found
 
 
+@reads_answers
 def tables(connection: Connection[Cursor], schema: str) -> list[TableName]:
     """The base tables of a schema."""
     with connection.cursor() as cursor:
@@ -261,6 +264,7 @@ def _version(connection: Connection[Cursor]) -> str:
     return str(cast(Any, connection).get_server_info())
 
 
+@reads_answers
 def _printed(connection: Connection[Cursor], table: TableName) -> list[str]:
     """The lines of SHOW CREATE TABLE, one for each column and index."""
     with connection.cursor() as cursor:

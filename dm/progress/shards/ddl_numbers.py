@@ -28,9 +28,11 @@ from dm.mysql.schema.shard_change import undergone
 from dm.mysql.schema.table import TableSchema
 from dm.progress.shards.group import ANEW, EARLY, WITH_ITS_MODEL, GroupDdl
 from dm.progress.shards.tables import ShardTables
-from dm.progress.tables import SubtaskKey
+from dm.progress.tables import SubtaskKey, reads
+from dm.session.answers import reads_answers
 
 
+@reads_answers
 def beyond(
     connection: TargetConnection, tables: ShardTables, target: TableName, executed: int
 ) -> set[tuple[str, TableName]]:
@@ -59,6 +61,7 @@ def beyond(
     }
 
 
+@reads(lambda key: ShardTables.of(key).ddl)
 def step_over(connection: TargetConnection, key: SubtaskKey, ddl: GroupDdl, number: int, executed: int) -> int:
     """The number at which a shard arrives: after open DDLs that it is beyond, which are counted as passed."""
     tables, own = ShardTables.of(key), (key.source_id, ddl.shard.table)
@@ -85,6 +88,7 @@ def count(connection: TargetConnection, tables: ShardTables, source_id: str, tab
     )
 
 
+@reads(lambda key: ShardTables.of(key).table)
 def put_before(
     connection: TargetConnection,
     key: SubtaskKey,
@@ -156,6 +160,7 @@ def forget_passed(connection: TargetConnection, tables: ShardTables, target: Tab
     )
 
 
+@reads_answers
 def forget_unattended(connection: TargetConnection, tables: ShardTables, target: TableName, executed: int) -> None:
     """Forget the DDLs that no shard is at, unless the target may have executed a part of one; under the latch."""
     there = f"SELECT MAX(ready) FROM {tables.table.sql} WHERE {_OF_TARGET} AND early IN (0, {WITH_ITS_MODEL})"
@@ -181,5 +186,6 @@ def forget_unattended(connection: TargetConnection, tables: ShardTables, target:
     )
 
 
+@reads_answers
 def _highest(connection: TargetConnection, query: str, target: TableName) -> int:
     return int(connection.query(query, tuple(target))[0][0] or 0)

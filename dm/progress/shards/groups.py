@@ -123,6 +123,7 @@ class ShardGroups(ShardMembers):
         """Whether the next DDL, or a part of it, may have been executed; locks the group."""
         return self.begun(connection, target, self.latched(connection, target))
 
+    @reads_own(lambda key: ShardTables.of(key).ddl)
     def skipped(self, connection: TargetConnection, shard: Shard) -> bool:
         """Whether a person has said that the shard's next DDL is not to be executed; needs no transaction."""
         rows = connection.query(
@@ -219,6 +220,7 @@ class ShardGroups(ShardMembers):
             raise DMError("shard-ddl-out-of-turn", target=shard.target, number=number)
         return number
 
+    @reads_own(lambda key: ShardTables.of(key).ddl)
     def _agree(self, connection: TargetConnection, ddl: GroupDdl, number: int) -> bool:
         """Whether the shard arrives with the same statements as the others; raises DMError if a person must decide."""
         table, target = self._tables.ddl.sql, ddl.shard.target

@@ -34,6 +34,7 @@ from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_pos
 from dm.progress.operators import copy_operators, tell_done
 from dm.progress.shards.tables import ShardTables
 from dm.progress.tables import SubtaskKey, reads
+from dm.session.answers import reads_answers
 
 Real = Callable[[TableName], TableName]  # gives the table that one of an online DDL tool belongs to
 
@@ -106,6 +107,7 @@ def put_held(connection: TargetConnection, key: SubtaskKey, held: HeldTable) -> 
     )
 
 
+@reads_answers
 def hand_over(
     connection: TargetConnection, giving: SubtaskKey, taking: SubtaskKey, chosen: Callable[[TableName], bool]
 ) -> None:
@@ -121,6 +123,7 @@ def hand_over(
                 )
 
 
+@reads(lambda key: ShardTables.of(key).source)
 def undecided_before(connection: TargetConnection, key: SubtaskKey) -> tuple[str, ...]:
     """XA transactions prepared before the second pass of a source begins, so that it does not have their rows.
 

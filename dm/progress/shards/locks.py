@@ -22,6 +22,7 @@ from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.members import remove_source, remove_table, waiting_tables
 from dm.progress.shards.tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey, reads, texts
+from dm.session.answers import reads_answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ def read_locks(connection: TargetConnection, key: SubtaskKey) -> list[Lock]:
     return locks
 
 
+@reads_answers
 def _moments(
     connection: TargetConnection, tables: ShardTables, target: TableName
 ) -> dict[tuple[str, TableName], datetime]:
@@ -116,6 +118,7 @@ def find_target(connection: TargetConnection, key: SubtaskKey, wanted: str) -> T
     return next((target for target in targets if lock_id(key.task, target) == wanted), None)
 
 
+@reads_answers
 def unlock(
     connection: TargetConnection, key: SubtaskKey, target: TableName, chosen: Callable[[Member], bool], *, skip: bool
 ) -> ShardGroup:

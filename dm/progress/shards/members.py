@@ -23,6 +23,7 @@ from dm.progress.shards.group import ANEW, EARLY, WITH_ITS_MODEL, WITH_THE_HELD,
 from dm.progress.shards.holds import read_held
 from dm.progress.shards.tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey, reads_own
+from dm.session.answers import reads_answers
 
 Structure = TableSchema | None  # None: not known
 Structures = Callable[[TableName], Structure]
@@ -45,6 +46,7 @@ class ShardMembers:
             )
             connection.commit()
 
+    @reads_answers
     def join(self, connection: TargetConnection, shards: Iterable[Shard], structures: Structures) -> None:
         """Store once which shards the source has; raises DMError if a shard differs from those of other sources."""
         found = connection.query(
@@ -63,6 +65,7 @@ class ShardMembers:
             (self.key.source_id,),
         )
 
+    @reads_answers
     def join_later(
         self, connection: TargetConnection, known: Iterable[Shard], given_up: Iterable[Shard], structures: Structures
     ) -> None:
@@ -105,6 +108,7 @@ class ShardMembers:
         forget_unattended(connection, self._tables, shard.target, executed)
         return fits
 
+    @reads_own(lambda key: ShardTables.of(key).table)
     def waits(self, connection: TargetConnection, shard: Shard, held: Collection[TableName]) -> bool:
         """A new table that the target can't accept waits at its CREATE TABLE; False if waiting won't help (S7)."""
         executed = self.latched(connection, shard.target)
@@ -191,6 +195,7 @@ class ShardMembers:
         begun = any(str(state) != "open" for (state,) in states)
         return ShardGroup(executed, tuple(members), int(late[0][0]) == 0, begun, bool(states))
 
+    @reads_own(lambda key: ShardTables.of(key).table)
     def takes_part(self, connection: TargetConnection, shard: Shard, *, waived: bool) -> bool:
         """Whether a shard is past its CREATE TABLE and, with `waived`, nobody waits for it at its next DDL."""
         rows = connection.query(
@@ -223,6 +228,7 @@ class ShardMembers:
         )
         return int(found[0][0])
 
+    @reads_own(lambda key: ShardTables.of(key).ddl)
     def begun(self, connection: TargetConnection, target: TableName, executed: int) -> bool:
         """Whether the next DDL, or a part of it, may have been executed."""
         rows = connection.query(
@@ -308,6 +314,7 @@ class ShardMembers:
         )
 
 
+@reads_answers
 def expect_sources(connection: TargetConnection, key: SubtaskKey, sources: Sequence[str]) -> None:
     """Store which sources the task has, in the run's open transaction; raises DMError if a removed source left rows.
 

@@ -39,6 +39,7 @@ from dm.mysql.schema.table import TableSchema
 from dm.progress.shards.group import EARLY, WITH_THE_HELD, Shard
 from dm.progress.shards.tables import ShardTables
 from dm.progress.tables import SubtaskKey, reading, reads_own, texts
+from dm.session.answers import reads_answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,10 +280,12 @@ class ShardStructures:
             )
         return still
 
+    @reads_answers
     def _joined(self, connection: TargetConnection) -> bool:
         late = connection.query(f"SELECT COUNT(*) FROM {self._tables.source.sql} WHERE NOT joined")
         return int(late[0][0]) == 0
 
+    @reads_answers
     def _open(self, connection: TargetConnection, shard: Shard, number: int, form: str) -> bool:
         rows = connection.query(
             f"SELECT form FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",

@@ -23,6 +23,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.progress.tables import CHARSET, SubtaskKey
+from dm.session.answers import reads_answers
 
 _THERE_ALREADY: Final = 1060
 
@@ -110,6 +111,7 @@ class ShardTables:
         return cls(*(key.table(f"shard_{name}") for name in ("source", "group", "table", "ddl", "held")))
 
 
+@reads_answers
 def create_shard_tables(connection: TargetConnection, key: SubtaskKey) -> None:
     """Create missing tables, and missing columns of an earlier build's tables; safe to repeat and to race."""
     tables = ShardTables.of(key)

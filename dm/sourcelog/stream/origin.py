@@ -30,6 +30,7 @@ from dm.mysql.schema.table import TableSchema
 from dm.mysql.schema.tracker import SchemaTracker
 from dm.mysql.sql.context import SourceContext
 from dm.position import MAGIC_SIZE, Position
+from dm.session.answers import reads_answers
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.sourcelog.stream.transaction import query_context
@@ -282,6 +283,7 @@ class Origin:
         with closing(connection):
             return has_view(connection, name)
 
+    @reads_answers
     def views(self) -> frozenset[TableName]:
         """All views that the source has now."""
         connection, _ = self.addresses.open()
@@ -298,6 +300,7 @@ class Origin:
             tracker.set(structure)
         return tracker
 
+    @reads_answers
     def _databases(self) -> list[tuple[str, str, str]]:
         connection, _ = self.addresses.open()
         with closing(connection):

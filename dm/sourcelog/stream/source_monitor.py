@@ -21,6 +21,7 @@ from dm.ident import TableName
 from dm.mysql.dialect import dialect
 from dm.position import Position
 from dm.rules.block_allow import ListEntry
+from dm.session.answers import reads_answers, understood
 from dm.sourcelog.upstream.address import Opened, SourceAddresses
 from dm.sourcelog.upstream.connection import Connection, fetch
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, list_tables
@@ -147,7 +148,8 @@ class SourceMonitor:
                 connection, facts = opened
                 applied = self._applied()
                 position = binlog_end(connection, facts)
-                source_time = float(str(fetch(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]))
+                with understood():
+                    source_time = float(str(fetch(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]))
                 self._end = SourceEnd(position, source_time, began, self._compare(applied, position))
                 self._answered_at = self._clock.monotonic()
                 self._look(connection, facts, source_time)
@@ -209,6 +211,7 @@ class ListWatch:
         """The entries left, each with its place in the list; none before the first look."""
         return [] if self._asked_at is None else [f"{place}: {entry}" for place, entry in self._left]
 
+    @reads_answers
     def look(self, connection: Connection, facts: ServerFacts, source_time: float) -> None:
         """Ask for what is not there yet, now and then; raises DMError."""
         now = self._clock.monotonic()

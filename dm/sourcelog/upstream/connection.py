@@ -24,6 +24,7 @@ from dm.errors import PRIVILEGE_ERRORS, REFUSED_STATEMENT, WHO, DMError, Grantee
 from dm.mysql.dialect import dialect, flavor_of
 from dm.mysql.sql.zone_offsets import offset_named, offsets_of, offsets_question
 from dm.session import state
+from dm.session.answers import reads_answers
 from dm.session.login import (
     ANSWER_BYTES,
     LONGEST_WORDS,
@@ -159,6 +160,7 @@ def connect(
     return connection
 
 
+@reads_answers
 def _settle(connection: Connection, greeting: str, endpoint: Endpoint, role: str) -> None:
     try:
         for statement in state.opening("reads", greeting, endpoint.session).statements:
@@ -197,6 +199,7 @@ def fetch(
 # What the source's sessions begin with, as far as the values of expressions depend on it.
 
 
+@reads_answers
 def read_source_settings(connection: Connection) -> SourceSettings:
     """Ask the server for its global settings; raises DMError."""
     names = ", ".join(f"'{name}'" for name in VARIABLES)

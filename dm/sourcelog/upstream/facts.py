@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
+from typing import Any, Final, cast
 
 from dm.errors import DMError
 from dm.gtid import GtidSet
@@ -16,27 +15,10 @@ from dm.mysql.dialect.tidb import escaped_table
 from dm.mysql.schema.charset import collations_query
 from dm.mysql.sql.context import version_number
 from dm.position import Position
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, fetch
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-
-_Arguments = ParamSpec("_Arguments")
-_Answer = TypeVar("_Answer")
-_Question = Callable[Concatenate[Connection, _Arguments], _Answer]
-
-
-def _understood(question: _Question[_Arguments, _Answer]) -> _Question[_Arguments, _Answer]:
-    """A reply in an unexpected form is an error of the server."""
-
-    @wraps(question)
-    def ask(connection: Connection, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Answer:
-        try:
-            return question(connection, *args, **kwargs)
-        except (LookupError, ValueError, TypeError) as error:
-            address = f"{connection.host}:{connection.port}"
-            raise DMError("server-answer-garbled", address=address, what=f"{error}"[:200]) from error
-
-    return ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +81,7 @@ UTF8_IS_UTF8MB3: Final = "UTF8_IS_UTF8MB3"
 """The word in MariaDB's old_mode without which utf8 means utf8mb4."""
 
 
+@reads_answers
 def _variables(connection: Connection, wanted: Iterable[str]) -> dict[str, str]:
     names = ", ".join(f"'{name}'" for name in wanted)
     rows = fetch(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
@@ -116,13 +99,13 @@ def _uuid(found: Mapping[str, str]) -> str:
     return uuid
 
 
-@_understood
+@reads_answers
 def read_server_uuid(connection: Connection) -> str:
     """Ask the server for its identity."""
     return _uuid(_variables(connection, ("version", "server_uuid", "server_id", "gtid_domain_id")))
 
 
-@_understood
+@reads_answers
 def read_facts(connection: Connection) -> ServerFacts:
     """Ask the server for its facts."""
     found = _variables(connection, _WANTED)
@@ -154,14 +137,14 @@ def read_facts(connection: Connection) -> ServerFacts:
     )
 
 
-@_understood
+@reads_answers
 def collation_names(connection: Connection, facts: ServerFacts) -> dict[int, str]:
     """The server's collations by their numbers in the binlog."""
     query = collations_query(facts.flavor, facts.version)
     return {int(number): _text(name) for number, name in fetch(connection, query)}
 
 
-@_understood
+@reads_answers
 def executed_gtids(connection: Connection, facts: ServerFacts) -> GtidSet:
     """The set of everything in the server's binlog, purged parts included."""
     # The highest number of each domain. gtid_binlog_pos has the last one, which may be lower without strict mode.
@@ -169,7 +152,7 @@ def executed_gtids(connection: Connection, facts: ServerFacts) -> GtidSet:
     return GtidSet.parse(str(fetch(connection, f"SELECT {variable}")[0][0] or ""), facts.flavor)
 
 
-@_understood
+@reads_answers
 def purged_gtids(connection: Connection, facts: ServerFacts) -> GtidSet:
     """The set that the server can no longer send; unknown and empty on MariaDB."""
     if facts.dialect.gtids_have_domains:
@@ -177,6 +160,7 @@ def purged_gtids(connection: Connection, facts: ServerFacts) -> GtidSet:
     return GtidSet.parse(str(fetch(connection, "SELECT @@global.gtid_purged")[0][0] or ""), facts.flavor)
 
 
+@reads_answers
 def binlog_status(connection: Connection, facts: ServerFacts) -> tuple[str, int, str]:
     """File, offset and (MySQL) GTID set of the binlog's end, as one answer of the server."""
     modern = facts.dialect.says_binary_log_status
@@ -186,7 +170,7 @@ def binlog_status(connection: Connection, facts: ServerFacts) -> tuple[str, int,
     return str(rows[0][0]), int(rows[0][1]), "" if facts.dialect.gtids_have_domains else str(rows[0][4] or "")
 
 
-@_understood
+@reads_answers
 def binlog_end(connection: Connection, facts: ServerFacts | None = None, *, exact: bool = True) -> Position:
     """The end of the server's binlog; with `exact` the GTID set is the one of exactly this offset."""
     facts = facts or read_facts(connection)
@@ -202,13 +186,13 @@ def binlog_end(connection: Connection, facts: ServerFacts | None = None, *, exac
     return Position(facts.server_uuid, file, offset, GtidSet.parse(str(found or ""), "mariadb"))
 
 
-@_understood
+@reads_answers
 def binlog_files(connection: Connection) -> tuple[tuple[str, int], ...]:
     """Names and sizes of the server's binlog files, oldest first."""
     return tuple((str(row[0]), int(row[1])) for row in fetch(connection, "SHOW BINARY LOGS"))
 
 
-@_understood
+@reads_answers
 def read_structure(connection: Connection, table: TableName) -> str:
     """The server's own CREATE TABLE text, as SQL."""
     text = str(fetch(connection, f"SHOW CREATE TABLE {table.sql}")[0][1])
@@ -216,7 +200,7 @@ def read_structure(connection: Connection, table: TableName) -> str:
     return escaped_table(text) if dialect(flavor_of(greeting)).prints_bare_members else text
 
 
-@_understood
+@reads_answers
 def created_at(connection: Connection, table: TableName) -> int | None:
     """When a table was created or, at a MariaDB, its structure was changed last; seconds since 1970."""
     query = (
@@ -226,24 +210,25 @@ def created_at(connection: Connection, table: TableName) -> int | None:
     return None if not rows or rows[0][0] is None else int(rows[0][0])
 
 
-@_understood
+@reads_answers
 def has_table(connection: Connection, table: TableName) -> bool:
     """Whether a table of this name, not a view, exists now."""
     return any(kind != "VIEW" for kind in _kinds(connection, table))
 
 
-@_understood
+@reads_answers
 def has_view(connection: Connection, name: TableName) -> bool:
     """Whether a view of this name exists now."""
     return "VIEW" in _kinds(connection, name)
 
 
+@reads_answers
 def _kinds(connection: Connection, name: TableName) -> list[str]:
     query = "SELECT table_type FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
     return [_text(kind) for (kind,) in fetch(connection, query, (name.schema, name.table))]
 
 
-@_understood
+@reads_answers
 def list_tables(connection: Connection) -> tuple[TableName, ...]:
     """Every table with its own rows that the user may see, ordered by name."""
     # MariaDB has its own type for tables with history. They can't be replicated; a task that lists one must learn of

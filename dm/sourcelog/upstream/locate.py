@@ -33,6 +33,7 @@ from dm.mysql.binlog.time_boundary import TimeBoundary
 from dm.mysql.binlog.transaction import parse_gtid, parse_gtid_tagged
 from dm.mysql.dialect import Flavor, dialect
 from dm.position import MAGIC_SIZE, Position, TimePlace
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import ReplicaIdentity, connect, fetch
 from dm.sourcelog.upstream.dump_stream import DumpStream
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, binlog_files, read_facts
@@ -144,6 +145,7 @@ _HEARTBEATS = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 _LEADING = frozenset({EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS})
 
 
+@reads_answers
 def gtids_before(endpoint: Endpoint, identity: ReplicaIdentity, file: str, offset: int, flavor: Flavor) -> GtidSet:
     """Everything complete before this offset: MariaDB is asked; on MySQL the file is read up to there."""
     if dialect(flavor).gtids_have_domains:

@@ -24,6 +24,7 @@ from typing import Final
 
 from dm.ident import TableName
 from dm.mysql.dialect import Flavor, dialect
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, SqlRow, fetch
 from dm.sourcelog.upstream.facts import ServerFacts
 
@@ -137,6 +138,7 @@ class Grants:
         return (_order_of_mysql if dialect(self.flavor).prefers_exact_patterns else _order_of_mariadb)(pattern), b""
 
 
+@reads_answers
 def read_grants(connection: Connection, facts: ServerFacts, *, role: str = "upstream") -> Grants:
     """Our privileges, those of our active roles included."""
     return grants_told(lambda sql: fetch(connection, sql, role=role), facts.flavor, facts.version)

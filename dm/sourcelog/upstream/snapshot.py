@@ -36,6 +36,7 @@ from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.mysql.dialect import Flavor, dialect
 from dm.position import MAGIC_SIZE, Position
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, fetch, grantee
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_status, read_structure
 from dm.text import counted
@@ -59,6 +60,7 @@ def _status(connection: Connection, facts: ServerFacts) -> Position:
     return Position(facts.server_uuid, file, offset, executed)
 
 
+@reads_answers
 def _gtids_at(connection: Connection, file: str, offset: int) -> GtidSet:
     answer = fetch(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, offset))[0][0]
     text = answer.decode() if isinstance(answer, bytes) else str(answer or "")
@@ -98,6 +100,7 @@ def gtids_are_committed(facts: ServerFacts) -> bool:
     return facts.gtid_mode and facts.dialect.commits_before_gtid
 
 
+@reads_answers
 def lower_bound(connect: Connect, facts: ServerFacts, stop: threading.Event | None = None) -> Position:
     """A point up to which every read that starts from now on sees everything."""
     connection = connect()
@@ -163,6 +166,7 @@ def upper_bound(connection: Connection, facts: ServerFacts) -> Position:
     return _status(connection, facts)
 
 
+@reads_answers
 def wait_for_no_prepared_xa(
     connection: Connection, user: str, stop: threading.Event, seconds: float = XA_SECONDS
 ) -> None:
@@ -223,6 +227,7 @@ def table_snapshot(
 # The XA transactions that a server has prepared, spelled as in its binlog.
 
 
+@reads_answers
 def prepared_xids(connection: Connection, flavor: Flavor) -> frozenset[str]:
     """The xids that `XA RECOVER` lists, as the server spells them in the XA statements it logs; raises DMError.
 

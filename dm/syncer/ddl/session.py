@@ -31,6 +31,7 @@ from dm.mysql.schema.table import TableSchema
 from dm.mysql.schema.written_timestamps import told_by_session
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.token import tokenize
+from dm.session.answers import reads_answers
 from dm.sourcelog.stream.transaction import UTC, explicit_defaults_for_timestamp
 from dm.sourcelog.upstream.facts import UTF8_IS_UTF8MB3, ServerFacts
 from dm.syncer.apply.lanes import Stopped
@@ -74,6 +75,7 @@ _SHARED_COLLATIONS: Final = range(1, 248)
 class DdlSession:
     """Executes DDL statements; holds the lock of the DDL lane."""
 
+    @reads_answers
     def __init__(
         self,
         connection: TargetConnection,
@@ -151,6 +153,7 @@ class DdlSession:
             if self._pause(_JOB_SECONDS):
                 raise Stopped
 
+    @reads_answers
     def take_turn(self, table: TableName) -> None:
         """Take the turn: no other subtask looks at this table of the target or alters it. Ends the turn before.
 
@@ -169,6 +172,7 @@ class DdlSession:
             asked, values = "SELECT GET_LOCK(%s, 1)", values[-1:]
         self._turn = table
 
+    @reads_answers
     def has_turn(self, connection: TargetConnection) -> bool:
         """Whether this session still has the turn that it took, as another session sees it.
 
@@ -332,6 +336,7 @@ class DdlSession:
         numbers = self._connection.dialect.takes_collation_numbers
         return collation if numbers else self._names.get(collation, _UNLISTED.get(collation))
 
+    @reads_answers
     def has_table(self, table: TableName) -> bool:
         """Whether the target has a table of this name, and no view."""
         rows = self._connection.query(
@@ -340,15 +345,18 @@ class DdlSession:
         )
         return any(str(kind) != "VIEW" for (kind,) in rows)
 
+    @reads_answers
     def has_rows(self, table: TableName, count: int, condition: str = "TRUE") -> bool:
         """Whether the target's table has at least this many rows for which the condition is true."""
         return len(self._connection.query(f"SELECT 1 FROM {table.sql} WHERE {condition} LIMIT {count}")) == count
 
+    @reads_answers
     def number(self, expression: str) -> int | None:
         """The whole number that the target makes of an expression without names; None where it is another value."""
         value = self._connection.query(f"SELECT {expression}")[0][0]
         return value if isinstance(value, int) else None
 
+    @reads_answers
     def unknown_charsets(self, names: Collection[str]) -> list[str]:
         """Those of these character sets, in lower case, that the target lacks."""
         if not names:
@@ -357,6 +365,7 @@ class DdlSession:
         known = {str(name).lower() for (name,) in rows} | {"utf8"}
         return sorted(set(names) - known)
 
+    @reads_answers
     def column_checks(self, table: TableName) -> frozenset[str]:
         """The columns, in lower case, with a CHECK in their definition; MariaDB keeps these apart from the table's."""
         if not self._connection.dialect.tells_check_levels:
@@ -389,6 +398,7 @@ def _reads_ours(collation: object) -> bool:
     return charset in ("utf8", "utf8mb3", "utf8mb4")
 
 
+@reads_answers
 def _collation_names(connection: TargetConnection) -> dict[int, str]:
     rows = connection.query("SELECT id, collation_name FROM information_schema.collations")
     return {int(number): str(name) for number, name in rows}

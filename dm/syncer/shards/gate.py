@@ -29,6 +29,7 @@ from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.holds import HeldTable, hand_over, put_held
 from dm.progress.shards.structures import StoredStructures
 from dm.rules.owned_tables import OwnedTables
+from dm.session.answers import reads_answers
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.ddl.gate import Act, GateSides, GateVerdict
 from dm.syncer.ddl.plan import CutOver, DdlPlan, Execute, Forget, Step, TrackOnly
@@ -349,6 +350,7 @@ class ShardGate:
                 )
         return None
 
+    @reads_answers
     def _number(self, expression: str) -> int | None:
         found = self._progress.ask(lambda connection: connection.query(f"SELECT {expression}"))
         value = found[0][0]

@@ -24,6 +24,7 @@ from dm.mysql.dialect.pair import same_family
 from dm.mysql.dialect.tidb import VARIABLES
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.load_parts import tables_filled_by
+from dm.session.answers import reads_answers
 from dm.session.login import unproven
 from dm.sourcelog.upstream.facts import ServerFacts
 from dm.sourcelog.upstream.snapshot import gtids_are_committed
@@ -314,6 +315,7 @@ def _base_tables(context: Context, wanted: set[TableName]) -> dict[TableName, in
     return {table: guess for table, guess in found.items() if table in wanted}
 
 
+@reads_answers
 def _counts(context: Context, tables: list[TableName]) -> dict[TableName, int]:
     """How many rows the tables have, up to one more than are counted."""
     found: dict[TableName, int] = {}

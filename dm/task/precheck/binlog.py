@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from dm.errors import DMError
 from dm.gtid import GtidSet
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import identity_for
 from dm.sourcelog.upstream.dump_stream import DumpStart, DumpStream
 from dm.sourcelog.upstream.facts import binlog_files, purged_gtids
@@ -72,6 +73,7 @@ def row_metadata(context: Context, answers: Answers) -> Iterator[CheckResult]:
         )
 
 
+@reads_answers
 def filtered_schemas(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Whether the server leaves schemas out of its binlog that are to be migrated."""
     facts = context.source.facts

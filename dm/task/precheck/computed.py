@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dm.ident import Ident, TableName
 from dm.mysql.dialect.pair import same_server
 from dm.mysql.schema.expressions import UNTOLD, computes_otherwise
+from dm.session.answers import reads_answers
 from dm.task.precheck.context import Answers, CheckResult, Context, Server, some
 
 
@@ -23,6 +24,7 @@ def computed_values(context: Context, answers: Answers) -> Iterator[CheckResult]
         yield from _generated(context, answers)
 
 
+@reads_answers
 def _zone(context: Context, answers: Answers) -> Iterator[CheckResult]:
     zone = context.config.timezone
     if zone and context.target.query("SELECT CONVERT_TZ('2020-01-01 00:00:00', '+00:00', %s)", zone)[0][0] is None:

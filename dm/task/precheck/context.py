@@ -19,6 +19,7 @@ from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.load_parts import begun_dump
 from dm.rules.folded_names import PresentNames
 from dm.rules.table_rules import TableRules
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, SqlRow, connect, fetch
 from dm.sourcelog.upstream.facts import ServerFacts, list_tables, read_facts, read_structure
 from dm.sourcelog.upstream.privilege import Grants, read_grants
@@ -288,11 +289,13 @@ class Server:
         return read_facts(self.connection)
 
     @cached_property
+    @reads_answers
     def variables(self) -> dict[str, str]:
         """All global variables, names in lower case."""
         return {str(name).lower(): str(value) for name, value in self.query("SHOW GLOBAL VARIABLES")}
 
     @cached_property
+    @reads_answers
     def account(self) -> str:
         """Our account as a GRANT statement names it."""
         return account_sql(str(self.query("SELECT CURRENT_USER()")[0][0]))
@@ -306,6 +309,7 @@ class Server:
         """The rows of a statement; errors come as DMError."""
         return fetch(self.connection, sql, parameters or None, role=self.role)
 
+    @reads_answers
     def of_schemas(self, sql: str, column: str, schemas: Sequence[str], ending: str = "") -> list[SqlRow]:
         """The rows of a SELECT with a WHERE, of these schemas only."""
         rows: list[SqlRow] = []

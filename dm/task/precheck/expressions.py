@@ -23,6 +23,7 @@ from dm.mysql.sql.context import SourceContext
 from dm.rules.row_filter import Condition, RowFilter
 from dm.rules.server_condition import Judges, ServerCondition
 from dm.rules.texts import Question
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.facts import read_structure
 from dm.task.precheck.context import Answers, CheckResult, Context
 
@@ -58,6 +59,7 @@ def expression_filters(context: Context, answers: Answers) -> Iterator[CheckResu
                 yield from _findings(context, answers, rule, table, session)
 
 
+@reads_answers
 def connected(context: Context) -> TargetConnection:
     """A session as the syncer has it, with the schema in which its temporary tables are made."""
     connection = TargetConnection(context.config.target, several=True)

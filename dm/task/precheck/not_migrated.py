@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from dm.errors import grant
 from dm.ident import Ident, TableName
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.facts import ServerFacts
 from dm.sourcelog.upstream.privilege import Grants
 from dm.task.precheck.context import Answers, CheckResult, Context, Server, some
@@ -34,6 +35,7 @@ _OF_ROUTINES = ("EXECUTE", "ALTER ROUTINE", "CREATE ROUTINE", "SHOW CREATE ROUTI
 _PROC = TableName("mysql", "proc")
 
 
+@reads_answers
 def not_migrated(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """A list of it, of what can't be seen, and of tables that an earlier start has left out."""
     yield from _not_loaded(context, answers)

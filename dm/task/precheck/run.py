@@ -13,6 +13,7 @@ from dm.config import Endpoint, SubtaskConfig, TaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.mysql.sql.context import version_number
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.facts import ServerFacts
 from dm.task.precheck import access, binlog, tables, way_back
 from dm.task.precheck import standby as second_address
@@ -207,6 +208,7 @@ def _subtask(
             yield from _standby(stack, standby, context)
 
 
+@reads_answers
 def _names(context: Context) -> SourceNames:
     rows = context.source.query("SELECT schema_name FROM information_schema.schemata")
     return SourceNames(

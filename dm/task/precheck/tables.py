@@ -17,6 +17,7 @@ from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
 from dm.rules.folded_names import refuse_alike
 from dm.rules.router import table_missing
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.facts import read_structure
 from dm.task.precheck.computed import computed_values
 from dm.task.precheck.computing import session_values
@@ -165,6 +166,7 @@ def extracted_columns(context: Context, answers: Answers) -> Iterator[CheckResul
         targets.close()
 
 
+@reads_answers
 def _source_columns(context: Context, schemas: set[str]) -> dict[TableName, list[str]]:
     columns: dict[TableName, list[str]] = {}
     for name in sorted(schemas):

@@ -35,6 +35,7 @@ from dm.position import MAGIC_SIZE, Position
 from dm.progress.brought_back import CHECKPOINT, reads_server
 from dm.progress.opposite import Opposite, opposite_of
 from dm.progress.shards.holds import earliest
+from dm.session.answers import reads_answers
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.sourcelog.relaylog.unbroken import unbroken_end
 from dm.sourcelog.stream.marks import MarkTables
@@ -139,6 +140,7 @@ def _start(context: Context) -> Position | None:
     return Position(facts.server_uuid, meta.binlog_name, max(meta.binlog_pos, MAGIC_SIZE))
 
 
+@reads_answers
 def _tasks_from_target(context: Context) -> Iterator[tuple[str, MarkTables]]:
     """The tasks with progress in the source that read this target, or a server whose transactions it has: each with
     its marks.

@@ -28,6 +28,7 @@ from dm.dumpfiles.text_rows import Limits, read_batches
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.mysql.equality.checksum import BUCKET_DIGITS, Checksum, SequenceSum, bucket_number
 from dm.mysql.equality.values import text_of
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, fetch
 from dm.sourcelog.upstream.row_session import row_session
 from dm.tools.diff.snapshot import SnapshotStatements
@@ -188,6 +189,7 @@ class _Comparison:
         faults.hit("diff.session_open")
         return fetch(session, sql, role=role_at(side.place))
 
+    @reads_answers
     def _in_order(self) -> _ServerVerdict | None:
         """What the servers say of the rows in their order; None where one can't, or there are several sources."""
         if not self.table.ordered:
@@ -203,6 +205,7 @@ class _Comparison:
         target, source = found
         return _ServerVerdict(source == target, source.rows, target.rows, target.digest)
 
+    @reads_answers
     def _in_sum(self) -> _ServerVerdict | None:
         """What they say of the rows in any order; None where one can't."""
         source, target = Checksum(), Checksum()
@@ -217,6 +220,7 @@ class _Comparison:
                 source += answer
         return _ServerVerdict(source == target, source.rows, target.rows, target.digest)
 
+    @reads_answers
     def _bucket_sums(self) -> tuple[_Sums, _Sums] | None:
         """The checksums of the buckets of sources and target; None where a server can't say."""
         source, target = _Sums(), _Sums()
@@ -319,6 +323,7 @@ def wait_for_rest(connections: Iterable[Connection], most: int, sleep: Callable[
     return waited
 
 
+@reads_answers
 def running(connection: Connection) -> int:
     """The sessions that execute something now, this one among them."""
     return int(str(fetch(connection, "SHOW GLOBAL STATUS LIKE 'Threads_running'")[0][1]))

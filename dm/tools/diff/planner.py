@@ -28,6 +28,7 @@ from dm.mysql.sql.zone_offsets import offsets_of, offsets_question
 from dm.rules import TableRules
 from dm.rules.folded_names import PresentNames
 from dm.rules.table_rules import RowEvent
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, fetch, read_source_settings
 from dm.sourcelog.upstream.facts import list_tables, read_structure
 from dm.sourcelog.upstream.row_session import question_session, row_session
@@ -113,6 +114,7 @@ class DiffPlanner:
                 self._open(stack, place)
         return dict(self.readings)
 
+    @reads_answers
     def _open(self, stack: ExitStack, place: int) -> _Server:
         session = question_session(self.endpoints[place], role=role_at(place))
         stack.callback(session.close)
@@ -211,6 +213,7 @@ class DiffPlanner:
         ignored = [event for event in _EVENTS if rules.row_event(table, event) == "ignore"]
         return f"an event filter leaves out changes of {table} ({', '.join(ignored)})" if ignored else ""
 
+    @reads_answers
     def _cut(self, servers: dict[int, _Server], planned: PlannedTable, origins: list[tuple[int, TableName]]) -> None:
         """Cut the table where the target's rows are; the ends are open, so no row of a source is left out."""
         planned.conditions = ["1"]
@@ -258,6 +261,7 @@ class DiffPlanner:
         return parse_create_table(read_structure(server.session, table), context)
 
 
+@reads_answers
 def _in_utc(server: _Server, applications: str) -> bool:
     """Whether the source's sessions are at UTC, as those are that a file of statements is executed in."""
     if not applications:

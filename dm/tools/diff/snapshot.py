@@ -24,6 +24,7 @@ from dm.mysql.dialect import Dialect
 from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint
 from dm.progress.tables import SubtaskKey
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, fetch
 from dm.sourcelog.upstream.facts import read_facts
 from dm.sourcelog.upstream.row_session import question_session
@@ -81,6 +82,7 @@ class Snapshots:
         return SnapshotStatements(once=f"SET SESSION tidb_snapshot = '{_timestamp(connection, moment)}'")
 
 
+@reads_answers
 def _timestamp(connection: Connection, moment: str) -> int:
     """The TSO of a moment."""
     if _TSO.fullmatch(moment):
@@ -93,6 +95,7 @@ def _timestamp(connection: Connection, moment: str) -> int:
     return _milliseconds(connection, moment) << _LOGICAL_BITS
 
 
+@reads_answers
 def _milliseconds(connection: Connection, moment: str) -> int:
     """Since the epoch; a time without a zone is in the server's. Raises DMError."""
     try:

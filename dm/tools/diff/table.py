@@ -19,6 +19,7 @@ from dm.mysql.equality.checksum import (
 from dm.mysql.equality.structure import Structure
 from dm.mysql.equality.values import ComparedValue, Side, parts, row_text, text_of
 from dm.mysql.schema.table import TableSchema
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, fetch
 
 TARGET = -1  # the place of the target among the servers; those of the sources begin with 0
@@ -215,6 +216,7 @@ _COLUMNS = (
 )
 
 
+@reads_answers
 def shape_of(connection: Connection, table: TableName) -> str:
     """What tells the columns from others; raises DMError.
 

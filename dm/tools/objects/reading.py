@@ -17,6 +17,7 @@ from typing import Any, Final, cast
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.ident import Ident, TableName
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, connect, fetch, set_variables
 from dm.sourcelog.upstream.facts import ServerFacts, read_facts
 from dm.tools.objects.stored import ROUTINES, Account, Kind, ObjectName, ObjectSettings, StoredObject
@@ -48,10 +49,12 @@ class StoredObjectReader:
     role: str
     facts: ServerFacts
 
+    @reads_answers
     def query(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         """The rows of a statement, texts as bytes; errors come as DMError."""
         return list(fetch(self.connection, sql, parameters or None, role=self.role))
 
+    @reads_answers
     def texts(self, sql: str, *parameters: object) -> list[tuple[str, ...]]:
         """The same with all values as text."""
         return [tuple(text_of(value) for value in row) for row in self.query(sql, *parameters)]
@@ -63,6 +66,7 @@ class StoredObjectReader:
                 for row in self.texts(sql.format(", ".join(["%s"] * len(batch))), *batch):
                     yield _listed(row)
 
+    @reads_answers
     def read(self, listed: StoredObject) -> StoredObject | None:
         """The object with its statement; None if it has gone since it was listed."""
         kind, schema, name = listed.name

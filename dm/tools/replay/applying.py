@@ -20,6 +20,7 @@ from dm.ident import TableName
 from dm.progress.lane_rows import LaneClaim
 from dm.progress.replayed import REMOVALS, RelayRange, ReplayPart, done_parts, lane_of, record_part
 from dm.progress.tables import SubtaskKey
+from dm.session.answers import reads_answers
 from dm.tools.replay.reduction import Changer, Net, Reduction
 from dm.tools.replay.spill import ReplayContext, spilled
 from dm.tools.replay.tables import ReplayedTable, ReplayTables
@@ -101,6 +102,7 @@ class BucketApplier:
             applied += len(part)
         return BucketResult(bucket, applied, events)
 
+    @reads_answers
     def _claim(self, connection: TargetConnection) -> LaneClaim:
         """The first lane that no other session of this run has."""
         for number in range(self.lanes):

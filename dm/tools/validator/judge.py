@@ -36,6 +36,7 @@ from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.context import version_number
 from dm.mysql.sql.literal import statements
 from dm.progress.validator_errors import ErrorKind
+from dm.session.answers import reads_answers, understood
 from dm.sourcelog.upstream.connection import Connection, fetch
 from dm.sourcelog.upstream.row_session import row_session
 from dm.tools.diff.fix import Fix, fix_of
@@ -160,6 +161,7 @@ class Judge:
         self._session = None
         self._scratch.clear()
 
+    @reads_answers
     def _opened(self) -> Connection:
         if self._session is not None and len(self._scratch) < _TABLES_KEPT:
             return self._session
@@ -195,8 +197,9 @@ class Judge:
         fetch(session, f"DELETE FROM {scratch.name.sql}", role="target")
         for insertion in self._insertions(scratch, shape, rows):
             fetch(session, insertion, role="target")
-        found = read_all(session, self._question(shape, scratch, pairing))
-        return [wrong for row in found if (wrong := self._wrong(rows, row, pairing)) is not None]
+        with understood():
+            found = read_all(session, self._question(shape, scratch, pairing))
+            return [wrong for row in found if (wrong := self._wrong(rows, row, pairing)) is not None]
 
     def _insertions(self, scratch: _Scratch, shape: Shape, rows: Sequence[PendingRow]) -> Iterator[str]:
         names = ", ".join([scratch.number, scratch.gone, *(Ident(column.name).sql for column in shape.columns)])

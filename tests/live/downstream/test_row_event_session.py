@@ -7,8 +7,9 @@ from contextlib import ExitStack
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.downstream.connection import StatementResult, TargetConnection
+from dm.downstream.connection import TargetConnection
 from dm.downstream.row_event_session import Variables, take_row_events
+from dm.downstream.statements import StatementResult
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.row_events import RowEvents, binlog_statement

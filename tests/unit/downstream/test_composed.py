@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.downstream.connection import composed
+from dm.downstream.statements import composed
 
 
 def test_a_text_that_looks_like_another_statement_stays_a_text() -> None:
