@@ -156,6 +156,10 @@ _TOLD: Final = re.compile(
 )
 
 
+TWO_MOMENTS: Final = "is one of two moments with one local time"
+"""In what a server says that takes no offsets, of a TIMESTAMP that it can't be given in the session's zone."""
+
+
 def moment_parts(*, offsets: bool) -> Sequence[str]:
     """The parts of a TIMESTAMP's literal that means the same in any zone; with `offsets` the target takes an offset."""
     if offsets:
@@ -163,7 +167,7 @@ def moment_parts(*, offsets: bool) -> Sequence[str]:
     there = "'" + _THERE.decode()
     return (
         *("IF(CONVERT_TZ(CONVERT_TZ('", TEXT, there, ",@@SESSION.time_zone,'+00:00')='", TEXT, "',"),
-        *("CONVERT_TZ('", TEXT, there, ",'", TEXT, " UTC is one of two moments with one local time')"),
+        *("CONVERT_TZ('", TEXT, there, ",'", TEXT, f" UTC {TWO_MOMENTS}')"),
     )
 
 

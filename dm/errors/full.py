@@ -251,6 +251,13 @@ KINDS: tuple[ErrorKind, ...] = (
         "compare the column types of source and target; the rows were not committed",
     ),
     ErrorKind(
+        "load-moment-ambiguous", 34939, "load-unit", "downstream", "high",
+        "table {table} computes values from a TIMESTAMP in a time zone whose clock goes back, a row is of the hour "
+        "that it shows twice, and this server takes no TIMESTAMP with its offset",
+        "remove the columns of {table} at the target that are computed from TIMESTAMPs (ALTER TABLE .. DROP COLUMN; "
+        "other columns need no time zone), then `dmctl resume-task`; or exclude the table with `block-allow-list`",
+    ),
+    ErrorKind(
         "dump-json-types-unknown", 32920, "dump-unit", "upstream", "high",
         "JSON column {column} of {table} may hold DECIMALs, dates, bytes and unsigned numbers, and a server before "
         "MySQL 8.0.4 does not tell where",

@@ -10,9 +10,9 @@ complaints as there are error values are admitted and not one more, and those th
 it shows) must be of this kind and of these columns.
 
 A column that the target generates may lose digits of its expression in each row (`price * 0.19` in a DECIMAL), as it
-did at the source, and each time a server leaves a note. Such notes say nothing about a value that was sent. Where a
-table has generated columns, the session keeps as many warnings as the server counts, and no statement has more rows
-than that: so each note is seen, and only those are passed over that name such a column and none that is loaded. MySQL
+did at the source, and each time a server leaves a note, a TiDB a warning. They say nothing about a value that was sent.
+Where a table has generated columns, the session keeps as many warnings as the server counts, and no statement has more
+rows than that: so each is seen, and only those are passed over that name such a column and none that is loaded. MySQL
 lets an account without SESSION_VARIABLES_ADMIN keep as many as the server's default says (1024); then statements have
 as few rows.
 
@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from dm.changes.computing import TWO_MOMENTS
 from dm.downstream.connection import TargetConnection
 from dm.downstream.statements import DataOutcome, StatementResult
 from dm.errors import DMError
@@ -39,7 +40,6 @@ MOST_WARNINGS: Final = 65535  # that a server counts
 # character sets.
 _HARMLESS: Final = frozenset({1287, 1592, 1681, 3719, 3720, 3778})
 _TRUNCATED: Final = 1265
-_NOTE: Final = "Note"
 _DUPLICATE_KEY: Final = frozenset({1062, 1586})
 _TABLES_SHOWN: Final = 20
 
@@ -138,13 +138,17 @@ class Tally:
         harmful = [
             (code, text)
             for level, code, text in shown
-            if code not in _HARMLESS and not (level == _NOTE and code == _TRUNCATED and self._of_a_computed(text))
+            if code not in _HARMLESS
+            and not ((level, code) == self.connection.dialect.lost_digits and self._of_a_computed(text))
         ]
         admitted = [text for code, text in harmful if code == _TRUNCATED and self._names_an_enum(text)]
         self.warnings += max(0, warnings - len(shown)) + len(harmful)
         if warnings >= MOST_WARNINGS or self.warnings > self.error_values or len(admitted) < len(harmful):
             if self._refused is not None and not harmful:
                 raise self._refused  # a statement of a dump file is as long as it is
+            ambiguous = next((text for _, text in harmful if TWO_MOMENTS in text), None)
+            if ambiguous is not None:
+                raise DMError("load-moment-ambiguous", table=self.target, cause=ambiguous)
             shown_first = sorted(harmful, key=lambda each: each[1] in admitted)
             raise DMError(
                 "load-values-changed",

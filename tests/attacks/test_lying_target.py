@@ -22,7 +22,7 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.row_event_session import Variables, take_row_events
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.joining import read_place
+from dm.progress.checkpoint import read_position_of
 from dm.progress.made_tables import own_deferrals
 from dm.progress.shards.members import expect_sources
 from dm.progress.shards.tables import ShardTables, create_shard_tables
@@ -205,7 +205,7 @@ READERS: dict[str, Reader] = {
     "lock": lambda by: session_lock.take(by, "lies"),
     "holders": lambda by: session_lock.holders(by, ["lies", "others"]),
     "sessions": lambda by: session_lock.runs_statement(by, 1),
-    "place": lambda by: read_place(by, KEY),
+    "place": lambda by: read_position_of(by, KEY),
     "deferrals": lambda by: own_deferrals(by, KEY),
     "sources": lambda by: expect_sources(by, KEY, ["source-1"]),
     "stored tasks": lambda by: stored_tasks(by, "lies"),

@@ -210,6 +210,8 @@ class Dialect:
 
     # What a server prints.
 
+    lost_digits: ClassVar[tuple[str, int]] = ("Note", 1265)
+    """Level and code of the warning that a column which it computes has fewer digits than its expression."""
     tells_generation_expressions: Since = NEVER
     """information_schema.columns has generation_expression."""
     tells_index_expressions: Since = NEVER

@@ -61,6 +61,7 @@ class TiDB(MySQL):
     takes_collation_numbers = NEVER
     has_fraction_mode = NEVER
 
+    lost_digits = ("Warning", 1366)  # ER_TRUNCATED_WRONG_VALUE_FOR_FIELD, with "Incorrect decimal value"
     tells_index_expressions = ALWAYS
     tells_column_collations = NEVER
     shows_schema_defaults = NEVER

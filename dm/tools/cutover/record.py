@@ -15,6 +15,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import Ident
 from dm.progress.tables import CHARSET, SubtaskKey, reads
+from dm.session.answers import reads_answers
 from dm.tools.cutover.machine import OVER, CutOverState
 
 _VERSION: Final = 1
@@ -51,6 +52,7 @@ class CutOverRow:
     def _connect(self) -> closing[TargetConnection]:
         return closing(TargetConnection(self.config.target))
 
+    @reads_answers
     def _found(self, connection: TargetConnection) -> tuple[int, CutOverState] | None:
         table = self._key.cut_over
         there = connection.query(
@@ -108,6 +110,7 @@ class CutOverRow:
             raise DMError("cut-over-taken", task=self.config.task)
         return found[1]
 
+    @reads_answers
     def write(self, epoch: int, state: CutOverState) -> None:
         """Store a state; raises `cut-over-taken` where another one drives it."""
         with self._connect() as connection:

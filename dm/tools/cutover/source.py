@@ -17,6 +17,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.tables import SubtaskKey
+from dm.session.answers import reads_answers
 from dm.sourcelog.stream.source_monitor import SourceEnd
 from dm.sourcelog.upstream.connection import Connection, connect, fetch, grantee
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, read_facts
@@ -45,6 +46,7 @@ def modes(config: SubtaskConfig) -> dict[str, str]:
         return _modes(connection)
 
 
+@reads_answers
 def _modes(connection: Connection) -> dict[str, str]:
     names = ", ".join(f"'{name}'" for name in _MODES)
     rows = fetch(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
@@ -137,6 +139,7 @@ def _may_fence(connection: Connection, facts: ServerFacts, where: str) -> list[F
     return []
 
 
+@reads_answers
 def _not_bound(connection: Connection, where: str) -> list[Finding]:
     """The accounts that write in spite of MariaDB's read-only mode."""
     if "super_read_only" in _modes(connection):
@@ -152,6 +155,7 @@ def _not_bound(connection: Connection, where: str) -> list[Finding]:
     ]
 
 
+@reads_answers
 def _open_transactions(connection: Connection, where: str) -> list[Finding]:
     try:
         rows = fetch(

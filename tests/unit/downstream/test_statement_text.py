@@ -7,9 +7,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.downstream.failure import shape
 from dm.mysql.binlog.value import Value
 from dm.mysql.schema.table import Column
+from dm.session.answers import shape
 
 
 def test_rows_become_question_marks() -> None:
