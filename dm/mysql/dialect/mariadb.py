@@ -54,8 +54,6 @@ class MariaDB(Dialect):
     null_is_now = ALWAYS
 
     has_gb18030 = NEVER
-    names_roles_with_hosts = NEVER
-    identifies_via = ALWAYS
 
     has_uca1400 = Since(101001)  # MDEV-27009
     unicode_is_uca1400 = Since(110501)  # MDEV-25829

@@ -47,7 +47,6 @@ class MySQL(Dialect):
     sets_explicit_timestamps = ALWAYS
     takes_offsets = Since(80019)
 
-    prints_hashes_as_digits = Since(80017)
     # Of GRANT, and of what SHOW CREATE TABLE leaves out: MySQL 8.0 has them no more.
     forgotten_modes = frozenset({"NO_AUTO_CREATE_USER", "NO_FIELD_OPTIONS", "NO_KEY_OPTIONS", "NO_TABLE_OPTIONS"})
 

@@ -172,14 +172,6 @@ class Dialect:
     has_routines: Since = ALWAYS
     has_triggers: Since = ALWAYS
     has_events: Since = ALWAYS
-    names_roles_with_hosts: Since = ALWAYS
-    """A role is an account that is locked; elsewhere it is a name of its own kind."""
-    identifies_via: Since = NEVER
-    """The words for a method and its hash are IDENTIFIED VIA .. USING; elsewhere WITH .. AS."""
-    authentication: ClassVar[tuple[str, ...]] = ()
-    """Its methods, where information_schema.plugins does not list them."""
-    prints_hashes_as_digits: Since = NEVER
-    """print_identified_with_as_hex: a hash may hold bytes that are no text."""
     forgotten_modes: ClassVar[frozenset[str]] = frozenset()
     """Modes that are unknown here, and say nothing of what a statement of an object does elsewhere."""
 

@@ -55,8 +55,6 @@ class TiDB(MySQL):
     has_routines = NEVER
     has_triggers = NEVER
     has_events = NEVER
-    authentication = ("mysql_native_password", "caching_sha2_password")
-    prints_hashes_as_digits = NEVER
 
     takes_collation_numbers = NEVER
     has_fraction_mode = NEVER

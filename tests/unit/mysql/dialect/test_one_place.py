@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -84,3 +85,12 @@ def test_a_module_that_does_is_found() -> None:
         "if facts.dialect.hides_columns: pass",
     ):
         assert not list(asked(source)), source
+
+
+def test_every_capability_is_asked_by_somebody() -> None:
+    capabilities = re.findall(
+        r"^    ([a-z_]+): (?:Since|ClassVar)", (ROOT / "mysql/dialect/server.py").read_text(), re.M
+    )
+    assert len(capabilities) > 100
+    asking = "\n".join(path.read_text() for path in ROOT.rglob("*.py"))
+    assert [name for name in capabilities if not re.search(rf"\.{name}\b", asking)] == []
