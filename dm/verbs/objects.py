@@ -12,7 +12,7 @@ Kinds = tuple[Literal["view", "routine", "trigger", "event"], ...]
 
 
 class Objects(Verb, name="objects", route="POST tasks/{task}/objects", answer=answers.OBJECTS):
-    """Show, write as SQL or create views, routines, triggers and events. Exit status 0 if all are alike, else 1."""
+    """Compare and create views, routines, triggers, events. Exit status 0 if all are alike, else 1."""
 
     task: Task
     kinds: Annotated[Kinds, option("--kind", "only these: view, routine, trigger or event; may be repeated")] = ()
