@@ -137,5 +137,5 @@ def test_who_listens_where_a_daemon_did_gets_neither_token_nor_file(
         assert listening.stdout.readline() == "listens\n"
         refused = daemon.said("operate-source", "create", "source.yaml", "--addr", f"127.0.0.1:{api}")
         assert refused.status != 0
-        assert "listens user nobody" in refused.err
+        assert "user nobody listens" in refused.err
         assert json.loads(listening.stdout.readline()) == "", "not a byte"
