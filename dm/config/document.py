@@ -321,7 +321,7 @@ def slip(error: MarkedYAMLError, text: str) -> Slip:
     if problem.startswith("could not find expected ':'"):
         return _no_colon(lines, begun)
     if problem.startswith("sequence entries"):
-        return Slip(at, "an entry of a list (`- `) stands behind a key", "begin the list in the next line")
+        return Slip(at, "an entry of a list (`- `) stands after a key", "begin the list in the next line")
     if "quoted scalar" in context and "unexpected" in problem:
         return Slip(begun, "a quote is opened here and never closed", "close it, or write the value without quotes")
     if "escape" in problem:
@@ -350,7 +350,7 @@ def _tab(lines: list[str], at: TextPlace) -> TextPlace | None:
 def _outside(problem: str, at: TextPlace, begun: TextPlace) -> Slip:
     """Something that is no part of the section before it."""
     if "<scalar>" in problem:
-        return Slip(at, "something stands behind a value in quotes", "put the whole value in one pair of quotes")
+        return Slip(at, "something stands after a value in quotes", "put the whole value in one pair of quotes")
     if at.column == begun.column:
         why = f"an entry of a list (`- `) stands among the keys of the section that starts in line {begun.line}"
         return Slip(at, why, "a section has either keys or entries")
@@ -371,7 +371,7 @@ def _second_colon(lines: list[str], at: TextPlace) -> Slip:
 
 def _no_colon(lines: list[str], begun: TextPlace) -> Slip:
     if ":" in _line(lines, begun):
-        return Slip(begun, "no blank stands behind the colon", "write `key: value`")
+        return Slip(begun, "no blank stands after the colon", "write `key: value`")
     return Slip(begun, "this line has no colon", "write `key: value`")
 
 

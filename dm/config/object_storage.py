@@ -83,7 +83,7 @@ def read_object_storage(value: Scalar, context: LoadContext) -> ObjectStorage | 
     problems: list[tuple[str, str]] = []
     parts = urlsplit(value.text)
     if not _BUCKET.fullmatch(parts.netloc):
-        problems.append(("what stands behind `s3://` is no name of a bucket", ""))
+        problems.append(("what stands after `s3://` is no name of a bucket", ""))
     if parts.fragment:
         problems.append(("a `#` ends its parameters", "write `%23` where it is part of one"))
     found: dict[str, object] = {}

@@ -59,12 +59,12 @@ class TableFilter:
         text = text if positive else text[1:]
         schema, end = _part(text, 0, case_sensitive)
         if not text.startswith(".", end):
-            what = f"`{text[end]}` behind the schema" if end < len(text) else "no table"
+            what = f"`{text[end]}` after the schema" if end < len(text) else "no table"
             raise TableFilterError(f"{what}; a rule is `schema.table`")
         begins = end + 1
         table, end = _part(text, begins, case_sensitive)
         if end < len(text):
-            raise TableFilterError(f"`{text[end]}` behind the table")
+            raise TableFilterError(f"`{text[end]}` after the table")
         return cls(positive, schema, table, text[begins:] == "*")
 
 

@@ -63,8 +63,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "the target does not know time zone {zone}, in which it is to fill column `{column}` of {table}",
-        "load the zones (`mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql` at the target) and `dmctl"
-        " resume-task`, or give `timezone` as an offset such as `+08:00`",
+        "load the zones (`mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql` at a MySQL or MariaDB; a TiDB"
+        " has those of its hosts) and `dmctl resume-task`, or give `timezone` as an offset such as `+08:00`",
     ),
     ErrorKind(
         "session-variable-refused",

@@ -114,7 +114,7 @@ class RowDecoder:
                 row, at = image(data, at)
                 found.append(row)
         if at != end:
-            raise Malformed("its last row ends behind it")
+            raise Malformed("its last row ends after it")
         if rows.kind == "insert":
             return [(None, row) for row in found]
         return [(row, None) for row in found]
@@ -131,7 +131,7 @@ class RowDecoder:
                 after, at = after_reader.image(data, at)
                 found.append((before, after))
         if at != end:
-            raise Malformed("its last row ends behind it")
+            raise Malformed("its last row ends after it")
         return found
 
     def _partial_updates(self, rows: Rows) -> list[RowPair]:
@@ -153,7 +153,7 @@ class RowDecoder:
             after, at = after_reader.image(data, cursor.at)
             found.append(self._whole_documents(before, after, partial))
         if at != end:
-            raise Malformed("its last row ends behind it")
+            raise Malformed("its last row ends after it")
         return found
 
     def _raw_json_steps(self, present: bytes) -> list[Step | None]:

@@ -193,7 +193,7 @@ def step_of(wire: WireType, column: WireColumn) -> Step:
         "event-unsupported",
         event=f"of a row with a {WireCode(code).name} column",
         why=f"column {column.name} has a type that servers no longer write",
-        way_out="rebuild the table at the source (ALTER TABLE .. FORCE), and start behind this event",
+        way_out="rebuild the table at the source (ALTER TABLE .. FORCE), and start after this event",
     )
 
 

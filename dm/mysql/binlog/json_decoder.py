@@ -179,7 +179,7 @@ def string_span(doc: bytes, at: int, budget: Budget) -> bytes:
     length, start = _length(doc, at)
     budget.spend_text(length)
     if start + length > len(doc):
-        raise Malformed("a JSON string ends behind its document")
+        raise Malformed("a JSON string ends after its document")
     return doc[start : start + length]
 
 
@@ -226,7 +226,7 @@ def _container(doc: bytes, kind: int, base: int, depth: int, budget: Budget) -> 
             end = start + length
             text_left -= length
             if end > doc_size or text_left < 0:
-                raise Malformed("a JSON string ends behind its document")
+                raise Malformed("a JSON string ends after its document")
             parts.append(quote(doc[start:end].decode()))
         elif code == INT16:
             value &= 0xFFFF
@@ -254,7 +254,7 @@ def _container(doc: bytes, kind: int, base: int, depth: int, budget: Budget) -> 
             raw = doc[start : start + length]
             text_left -= length
             if len(raw) != length or text_left < 0:
-                raise Malformed("a JSON key ends behind its document")
+                raise Malformed("a JSON key ends after its document")
             named.append(_keys[raw] + part)
         budget.text = text_left
         return "{" + ", ".join(named) + "}"

@@ -202,5 +202,5 @@ def _container(doc: bytes, code: int, base: int, depth: int, budget: Budget) -> 
 def _span(doc: bytes, start: int, length: int) -> bytes:
     raw = doc[start : start + length]
     if len(raw) != length:
-        raise Malformed("a JSON key ends behind its document")
+        raise Malformed("a JSON key ends after its document")
     return raw

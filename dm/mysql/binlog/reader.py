@@ -123,7 +123,7 @@ _UNSUPPORTED: Final[dict[int, tuple[str, str]]] = {
     EventType.DELETE_ROWS_V0: ("it has the row format of MySQL 5.1 betas", "upgrade the source"),
     EventType.INCIDENT: (
         "the source says that it lost changes of its own binlog",
-        "compare the data, repair or load it again, then start the task behind this event",
+        "compare the data, repair or load it again, then start the task after this event",
     ),
     EventType.MARIADB_START_ENCRYPTION: (
         "the file is encrypted from here on",

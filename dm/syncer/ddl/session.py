@@ -210,7 +210,7 @@ class DdlSession:
             return
         for introducer, token in pairwise(tokenize(statement, self.context)):
             if introducer.upper.startswith("_") and token.kind == "string" and not token.text.isascii():
-                why = f"the literal behind {introducer.text} is in {charset}"
+                why = f"the literal after {introducer.text} is in {charset}"
                 raise DMError("ddl-not-understood", statement=statement, why=why)
 
     def _refuse_utf8(self, statement: str) -> None:

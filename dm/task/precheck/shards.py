@@ -117,9 +117,9 @@ def _structures(target: TableName, shards: Sequence[JoiningShard]) -> Iterator[C
         told = f"{shard.name} is not like {first.name}: {'; '.join(differences(shard.schema, first.schema))}"
         if shard.from_position or first.from_position:
             yield answers.warning(
-                f"{told}; an ALTER behind the start may have made the difference",
+                f"{told}; an ALTER after the start may have made the difference",
                 "nothing, if they are alike where the task begins; else give all shards one structure with ALTER TABLE"
-                " at the sources, and begin behind that",
+                " at the sources, and begin after that",
             )
             continue
         yield answers.failure(
@@ -218,7 +218,7 @@ def _judged(
     subject = f"the target's table and the rows of {shard.name}"
     if finding.stops and shard.from_position:
         yield answers.warning(
-            f"{subject}: {'; '.join(finding.stops)}; an ALTER behind the start may still mend that",
+            f"{subject}: {'; '.join(finding.stops)}; an ALTER after the start may still mend that",
             f"nothing; if the task then stops: {'; '.join(finding.mends)}",
         )
     elif finding.stops:

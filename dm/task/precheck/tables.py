@@ -125,7 +125,7 @@ def _columns(context: Context, answers: Answers) -> Iterator[CheckResult]:
             lacking = f"{routed} at the target lacks columns of {table}: {some(missing)}"
             if context.may_meet_alters:
                 yield answers.warning(
-                    f"{lacking}; an ALTER behind the start may still bring them",
+                    f"{lacking}; an ALTER after the start may still bring them",
                     f"nothing; if the task then stops: ALTER TABLE {routed.sql} ADD COLUMN .. (at the target)",
                 )
             else:
@@ -205,7 +205,7 @@ def narrower_columns(context: Context, answers: Answers) -> Iterator[CheckResult
                 if error.retryable:
                     raise
                 if context.may_meet_alters:
-                    told = f"{error.message}; an ALTER behind the start may still mend that"
+                    told = f"{error.message}; an ALTER after the start may still mend that"
                     yield answers.warning(told, f"nothing; if the task then stops: {error.workaround}")
                 else:
                     yield answers.failure(error.message, error.workaround)

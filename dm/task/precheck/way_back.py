@@ -110,7 +110,7 @@ def nothing_returned(context: Context, answers: Answers, clock: Clock | None = N
         if returned.takes(raw):
             place = Position("", file, max(end_offset - raw.header.size, MAGIC_SIZE))
             yield answers.failure(
-                f"behind {start} the source has changes of {returned.table} that task {returned.task} brought from this"
+                f"after {start} the source has changes of {returned.table} that task {returned.task} brought from this"
                 f" target, the first at {place}: they would be applied once more",
                 f"`dmctl stop-task {returned.task}` shows where the source's binlog ends then: put that place into"
                 " `meta` of this task, and start it with `task-mode: incremental` and `--remove-meta`",
@@ -122,7 +122,7 @@ def nothing_returned(context: Context, answers: Answers, clock: Clock | None = N
                 " more to read than a check has time for, and the task pauses where it comes to such changes"
             )
             return
-    yield answers.success(f"task {next(iter(tasks))} has brought nothing behind {start}")
+    yield answers.success(f"task {next(iter(tasks))} has brought nothing after {start}")
 
 
 def _start(context: Context) -> Position | None:

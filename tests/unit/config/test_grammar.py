@@ -31,13 +31,13 @@ _BLANKS = "write blanks: YAML takes no tabs here"
         ("from:\n\thost: a\n", f"2:1: not YAML: a tab stands here; {_BLANKS}"),
         ("from:\n  host: a\n\tport: 1\n", f"3:1: not YAML: a tab stands here; {_BLANKS}"),
         ("from:\n  host 127.0.0.1\n  port: 1\n", "2:3: not YAML: this line has no colon; write `key: value`"),
-        ("from:\n  host:db\n  port: 1\n", "2:3: not YAML: no blank stands behind the colon; write `key: value`"),
+        ("from:\n  host:db\n  port: 1\n", "2:3: not YAML: no blank stands after the colon; write `key: value`"),
         ("a: b\nhost db\n", "2:1: not YAML: this line has no colon; write `key: value`"),
         ("a: b: c\n", f"1:5: not YAML: a second `: ` stands in this line; {_QUOTES}"),
         ("a: @b\n", f"1:4: not YAML: a value can't begin like this; {_QUOTES}"),
         ("a: %b\n", f"1:4: not YAML: a value can't begin like this; {_QUOTES}"),
         ("a: >b\n", f"1:5: not YAML: a value can't begin like this; {_QUOTES}"),
-        ("a: - b\n", "1:4: not YAML: an entry of a list (`- `) stands behind a key; begin the list in the next line"),
+        ("a: - b\n", "1:4: not YAML: an entry of a list (`- `) stands after a key; begin the list in the next line"),
         (
             "m:\n  source-id: x\n  - source-id: y\n",
             "3:3: not YAML: an entry of a list (`- `) stands among the keys of the section that starts in line 2;"
@@ -49,7 +49,7 @@ _BLANKS = "write blanks: YAML takes no tabs here"
         ),
         (
             "a: 'it's'\nb: 1\n",
-            "1:8: not YAML: something stands behind a value in quotes; put the whole value in one pair of quotes",
+            "1:8: not YAML: something stands after a value in quotes; put the whole value in one pair of quotes",
         ),
         (
             'a: "b\\qc"\n',

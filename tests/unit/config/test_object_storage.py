@@ -71,8 +71,8 @@ def test_keys_may_be_in_variables() -> None:
 @pytest.mark.parametrize(
     ("uri", "why"),
     [
-        ("s3:///prefix", "what stands behind `s3://` is no name of a bucket"),
-        ("s3://user:pass@bucket/x", "what stands behind `s3://` is no name of a bucket"),
+        ("s3:///prefix", "what stands after `s3://` is no name of a bucket"),
+        ("s3://user:pass@bucket/x", "what stands after `s3://` is no name of a bucket"),
         ("s3://bucket?acess-key=a", "`acess-key` is not known there"),
         ("s3://bucket?AKIA7=", "one of its parameters is not known there"),
         ("s3://bucket?region=a&region=b", "it has `region` twice"),

@@ -379,7 +379,7 @@ def test_options_that_choose_tables_are_taken_in_every_mode(option: str, mode: s
 def test_a_rule_that_dumpling_does_not_take_says_what_is_wrong_with_it() -> None:
     text = TASK + "    mydumper: {extra-args: '-f shop.a.b -f @no-such-file.txt'}\n"
     assert [str(problem).partition("extra-args: ")[2] for problem in task_problems(text)] == [
-        "`-f shop.a.b` (`.` behind the table) is not possible here; expected a rule such as `shop.*`, `!shop.log_*` or "
+        "`-f shop.a.b` (`.` after the table) is not possible here; expected a rule such as `shop.*`, `!shop.log_*` or "
         "`shop./^log_[0-9]+$/` [20921]",
         "`-f @no-such-file.txt` (no-such-file.txt: No such file or directory) is not possible here; expected a file "
         "with a rule such as `shop.*` or `!shop.log_*` on each line [20921]",

@@ -244,7 +244,7 @@ def test_a_literal_in_another_character_set_s_bytes_pauses() -> None:
     statement = "CREATE TABLE t (a CHAR(3) DEFAULT _latin1'\xe9')"
     session.execute(statement, _query(charset=(45, 45, 45)))
     session.execute("CREATE TABLE t (`\xe9` CHAR(3) DEFAULT '\xe9')", _query(charset=(8, 8, 8)))
-    with pytest.raises(DMError, match="behind _latin1 is in latin1"):
+    with pytest.raises(DMError, match="after _latin1 is in latin1"):
         session.execute(statement, _query(charset=(8, 8, 8)))
 
 

@@ -120,7 +120,7 @@ def test_an_alter_behind_the_start_may_mend_it() -> None:
     shards = [replace(shard, from_position=True) for shard in shards_of(KEY, f"{KEY}, a INT")]
     (result,) = found(shards, KEY)
     assert result.state == "warning"
-    assert "an ALTER behind the start may still mend that" in result.message
+    assert "an ALTER after the start may still mend that" in result.message
 
 
 def test_narrower_columns_may_be_accepted() -> None:
