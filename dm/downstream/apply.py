@@ -14,11 +14,6 @@ An UPDATE or DELETE that finds no row is such an error, unless the plan says to 
 
 A batch takes two round trips where its statements ask for nothing in between: everything up to the last change, then
 COMMIT, once all the answers were looked at.
-
-How often a transaction that gave way to another one is sent again.
-
-The loser of a deadlock finds the other side gone on, so it may try many times. Who waited for a lock in vain has waited
-for long already (innodb_lock_wait_timeout, 50 seconds unless set): after a few times a person is to hear of it.
 """
 
 from __future__ import annotations
@@ -26,33 +21,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, Protocol
 
 from dm import faults
 from dm.changes.compacted import compacted
-from dm.changes.computed_check import alone, computed_checks, computed_otherwise
 from dm.changes.event_form import EventForm, read_all
 from dm.changes.event_guard import GUARD
-from dm.changes.plan import TablePlan
 from dm.changes.row_bag import BagChange, Planned, planned
 from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of, row_of
 from dm.downstream.connection import BEGIN, ROW_EVENTS, TargetConnection
-from dm.downstream.lenient import as_it_asks, run_exactly
-from dm.downstream.rows_by_hash import Lacking, NotByHash, carry_out
+from dm.downstream.exchange import Exchange, OneLessByHash, Unexpected, warned
+from dm.downstream.lenient import run_exactly
 from dm.downstream.source_computing import TableSession
 from dm.downstream.statements import StatementResult
 from dm.errors import DMError
 from dm.mysql.sql.json_expression import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
 
-# KILL QUERY, MariaDB's max_statement_time, TiDB's max_execution_time.
-_ENDED_STATEMENT: Final = {1317, 1969, 3024}
-
-# What a MySQL says of it since 8.0.19 begins with the table's name.
 # The table lacks a column, is gone, has another number of columns, computes one that was stored (MySQL, MariaDB).
 _ALTERED: Final = frozenset({1054, 1146, 1136, 3105, 1906})
+# What a MySQL says of a key since 8.0.19 begins with the table's name.
 _KEY: Final = re.compile(r"for key '(?:[^']*\.)?([^'.]+)'")
 
 
@@ -67,19 +56,6 @@ class BatchResult:
     compacted: int = 0  # changes that others of the same row stood for
     as_events: int = 0  # of those that were sent, the ones that went as row events
     by_hash: int = 0  # and those whose rows were found together
-
-
-class _Unexpected(Exception):
-    """A count of the grouped attempt was not the expected one, or a statement of it was refused."""
-
-    def __init__(self, statement: Planned | None, why: str) -> None:
-        super().__init__(why)  # the statement has rows in it, which belong in no traceback
-        self.statement = statement  # None: it is not one of the changes'
-        self.why = why
-
-
-class _OneLessByHash(Exception):
-    """A table's rows are found otherwise from now on: the attempt may begin again."""
 
 
 class FirstStatement(Protocol):
@@ -108,7 +84,7 @@ def apply_batch(
     left = compacted(changes, limit=connection.statement_bytes)
     counts = _Counts()
 
-    def attempt(exchange: _Exchange) -> int:
+    def attempt(exchange: Exchange) -> int:
         nonlocal counts
         counts, plan = _Counts(), planned(left, limit=connection.statement_bytes)
         counts.add(changes, left, plan)
@@ -116,7 +92,7 @@ def apply_batch(
         exchange.demand_computed(changes, failed)
         return count
 
-    def one_by_one(exchange: _Exchange) -> int:
+    def one_by_one(exchange: Exchange) -> int:
         count = serial.begin(exchange).apply(changes)
         exchange.demand_computed(changes, failed)
         return count
@@ -125,7 +101,7 @@ def apply_batch(
     try:
         statements = _grouped(connection, attempt, first, last)
         return counts.applied(statements)
-    except _Unexpected as unexpected:
+    except Unexpected as unexpected:
         read_all(changes)
         count = _transaction(connection, one_by_one, first, last, guessed=False)
         _blame(unexpected)
@@ -143,7 +119,7 @@ def apply_parts(
     counts = _Counts()
     limit = connection.statement_bytes
 
-    def grouped_parts(exchange: _Exchange) -> int:
+    def grouped_parts(exchange: Exchange) -> int:
         nonlocal counts
         counts, statements = _Counts(), 0
         for part in parts():
@@ -157,7 +133,7 @@ def apply_parts(
 
     serial = _Serial(connection, None)
 
-    def one_by_one(exchange: _Exchange) -> int:
+    def one_by_one(exchange: Exchange) -> int:
         serial.begin(exchange)
         statements = 0
         for part in parts():
@@ -169,7 +145,7 @@ def apply_parts(
     try:
         statements = _grouped(connection, grouped_parts, first, last)
         return counts.applied(statements)
-    except _Unexpected as unexpected:
+    except Unexpected as unexpected:
         statements = _transaction(connection, one_by_one, first, last, guessed=False)
         _blame(unexpected)
         return BatchResult(serial.changes, statements, True, serial.missing)
@@ -238,7 +214,7 @@ def _of_the_row(error: DMError, change: RowChange) -> DMError | None:
     return None
 
 
-def _blame(unexpected: _Unexpected) -> None:
+def _blame(unexpected: Unexpected) -> None:
     """The changes of a refused attempt were taken one by one: where they were row events, those are to blame."""
     statement = unexpected.statement
     if isinstance(statement, BagChange):
@@ -265,7 +241,7 @@ class _Serial:
         self.missing: list[RowChange] = []
         self.changes = 0
 
-    def begin(self, exchange: _Exchange) -> _Serial:
+    def begin(self, exchange: Exchange) -> _Serial:
         """Send what stands before the changes; from then on both know what the session has."""
         exchange.flush()
         self._session = exchange.session
@@ -312,7 +288,7 @@ class _Serial:
         elif not found:
             target, operation = change.plan.target, operation_of(change)
             raise DMError("row-missing", table=target, operation=operation, key=key_of(change))
-        elif not _warned(statement, outcome):
+        elif not warned(statement, outcome):
             raise DMError("value-changed", table=change.plan.target, operation=operation_of(change))
 
 
@@ -325,137 +301,9 @@ def _of_computed_key(change: RowChange, error: DMError) -> DMError | None:
     return met.numbered(error.server_errno)
 
 
-class _Exchange:
-    """Statements on their way to the server, as many together as need no answer of the ones before."""
-
-    def __init__(self, connection: TargetConnection, *, guessed: bool) -> None:
-        self._connection = connection
-        self._guessed = guessed  # it is a grouped attempt: errors of statements are not those of the changes
-        self.session = TableSession(connection)
-        self._waiting: list[tuple[bytes, Callable[[StatementResult], None] | None, ApplyStatement | None]] = []
-
-    def add(
-        self,
-        sql: bytes,
-        answered: Callable[[StatementResult], None] | None = None,
-        statement: ApplyStatement | None = None,
-    ) -> None:
-        """Send a statement with the others."""
-        self._waiting.append((sql, answered, statement))
-
-    def add_all(self, steps: Iterable[Planned]) -> int:
-        """Do a grouped attempt; gives the number of statements. Raises _Unexpected, at the latest from `flush`."""
-        count = 0
-        guarded = False  # the last one is the guard, which goes with the events after it
-        for statement in steps:
-            self._as_table(statement.changes[0].plan)
-            if isinstance(statement, BagChange):
-                count += self._together(statement)
-                continue
-            count += 1
-            asks = statement.found or statement.not_found or statement.lenient
-            if self._connection.checks_foreign_keys or asks:
-                if not guarded:
-                    self.flush()
-                guarded = statement.sql.startswith(GUARD)
-                if guarded:
-                    self.add(statement.sql, partial(_expect, statement), statement)
-                else:
-                    self._alone(statement)
-            else:
-                self.add(statement.sql, partial(_expect, statement), statement)
-        return count
-
-    def _as_table(self, plan: TablePlan) -> None:
-        """What follows runs in the session that the table needs."""
-        if plan.settings != self.session.now:
-            self.flush()
-            self.session.take(plan.settings)
-
-    def demand_computed(self, changes: Sequence[RowChange], failed: Callable[[RowChange], None] | None = None) -> None:
-        """Raise DMError `computed-value-differs` where the target has computed what the source has not."""
-        for check in computed_checks(changes):
-            self._as_table(check.changes[0].plan)
-            self.flush()
-            if not self._connection.query(check.sql):
-                continue
-            for one in alone(check):
-                if self._connection.query(one.sql):
-                    change = one.changes[0]
-                    if failed is not None:
-                        failed(change)
-                    raise computed_otherwise(change)
-
-    def end(self) -> None:
-        """The session has its own settings again, unless it is broken."""
-        self.session.end()
-
-    def _together(self, bag: BagChange) -> int:
-        self.flush()
-        try:
-            return carry_out(self._connection, bag)
-        except Lacking as lacking:
-            raise _Unexpected(bag, lacking.why) from None
-        except NotByHash as reason:
-            bag.hash.refuse(reason.why)
-            raise _OneLessByHash from None
-        except DMError as error:
-            if error.server_errno in _ENDED_STATEMENT:
-                # It would take as long again; one row's statement may be short enough.
-                bag.hash.refuse(error.cause)
-            if error.retryable:
-                raise
-            raise _Unexpected(bag, error.cause) from error
-
-    def flush(self) -> None:
-        """Have everything run, and look at the answers."""
-        waiting, self._waiting = self._waiting, []
-        outcomes: list[StatementResult] = []
-        try:
-            self._connection.run_all([sql for sql, _, _ in waiting], outcomes)
-        except DMError as error:
-            if error.retryable or not self._guessed:
-                raise
-            raise _Unexpected(waiting[len(outcomes)][2], error.cause) from error
-        for (_, answered, _), outcome in zip(waiting, outcomes, strict=True):
-            if answered is not None:
-                answered(outcome)
-
-    def _alone(self, statement: ApplyStatement) -> None:
-        self._connection.check_foreign_keys(not statement.changes[0].unchecked)
-        matched = 0
-
-        def answered(outcome: StatementResult) -> None:
-            nonlocal matched
-            _expect(statement, outcome)
-            matched = outcome.matched
-
-        with as_it_asks(self._connection, statement):
-            self.add(statement.sql, answered, statement)
-            self.flush()
-        for follow in statement.found if matched else statement.not_found:
-            self._alone(follow)
-
-
-def _expect(statement: ApplyStatement, outcome: StatementResult) -> None:
-    expected = statement.expected
-    if (
-        (expected.affected is not None and outcome.affected != expected.affected)
-        or (expected.matched is not None and outcome.matched != expected.matched)
-        or not _warned(statement, outcome)
-    ):
-        raise _Unexpected(statement, "the target answered otherwise than expected")
-
-
-def _warned(statement: ApplyStatement, outcome: StatementResult) -> bool:
-    """Whether the warnings are as expected; an UPDATE that found no row wrote nothing, and others follow it."""
-    wrote_nothing = bool(statement.not_found) and not outcome.matched
-    return wrote_nothing or statement.expected.warnings in (None, outcome.warnings)
-
-
 def _grouped(
     connection: TargetConnection,
-    attempt: Callable[[_Exchange], int],
+    attempt: Callable[[Exchange], int],
     first: FirstStatement | None,
     last: Callable[[], None] | None,
 ) -> int:
@@ -463,19 +311,19 @@ def _grouped(
     while True:
         try:
             return _transaction(connection, attempt, first, last, guessed=True)
-        except _OneLessByHash:
+        except OneLessByHash:
             continue
 
 
 def _transaction(
     connection: TargetConnection,
-    body: Callable[[_Exchange], int],
+    body: Callable[[Exchange], int],
     first: FirstStatement | None,
     last: Callable[[], None] | None,
     *,
     guessed: bool,
 ) -> int:
-    exchange = _Exchange(connection, guessed=guessed)
+    exchange = Exchange(connection, guessed=guessed)
     exchange.add(BEGIN)
     if first is not None:
         opened = first.opened
@@ -499,7 +347,11 @@ _AGAIN: Final = {1213: 19, 1205: 2}
 
 
 class Attempts:
-    """Those of one transaction."""
+    """How often a transaction that gave way to another one is sent again.
+
+    The loser of a deadlock finds that the other side has gone on, so it may try many times. A transaction that waited
+    for a lock in vain has waited for long (innodb_lock_wait_timeout, 50 s unless set): it is tried a few times only.
+    """
 
     def __init__(self) -> None:
         self._left = dict(_AGAIN)
