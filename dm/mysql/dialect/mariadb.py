@@ -52,6 +52,7 @@ class MariaDB(Dialect):
     replaces_objects = ALWAYS
     sets_explicit_timestamps = Since(101000)  # before, the variable is one for the whole server
     null_is_now = ALWAYS
+    read_only_without_super = Since(101100)
 
     has_gb18030 = NEVER
 

@@ -23,6 +23,7 @@ class MySQL(Dialect):
     rows_have_extra_data = ALWAYS
     flags_generated_key = ALWAYS
     has_commit_times = Since(80001)
+    read_only_without_super = Since(80000)
     logs_cascades = Since(90600)
     tells_explicit_timestamps = Since(50700)
     logs_clients_bytes = Since(60000)  # 5.6 was seen to write UTF-8, 9.7 the client's bytes

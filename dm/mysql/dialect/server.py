@@ -169,6 +169,8 @@ class Dialect:
 
     # Objects that are no tables.
 
+    read_only_without_super: Since = NEVER
+    """Privileges of their own set the read-only mode and pass it; before them SUPER does."""
     has_routines: Since = ALWAYS
     has_triggers: Since = ALWAYS
     has_events: Since = ALWAYS

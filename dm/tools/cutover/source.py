@@ -127,9 +127,7 @@ def _may_fence(connection: Connection, facts: ServerFacts, where: str) -> list[F
     found = _modes(connection)
     name = next(each for each in _MODES if each in found)
     needed = "SYSTEM_VARIABLES_ADMIN, CONNECTION_ADMIN" if name == "super_read_only" else "READ_ONLY ADMIN"
-    if not facts.dialect.gtids_have_domains and facts.version < 80000:
-        needed = "SUPER"
-    if facts.dialect.gtids_have_domains and facts.version < 101100:
+    if not facts.dialect.read_only_without_super:
         needed = "SUPER"
     try:
         fetch(connection, f"SET GLOBAL {name} = @@global.{name}")  # as it is: this asks for the privilege only

@@ -10,7 +10,7 @@ import pytest
 from dm.changes.computed_check import computed_checks
 from dm.changes.computing import Computing
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
-from dm.downstream import apply
+from dm.downstream import apply, exchange
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.ident import TableName
@@ -43,7 +43,7 @@ def test_a_large_transaction_row_by_row_changes_zones_only_for_the_tables_that_n
         return build_plan(TableSchema(TableName("s", table), columns), columns, target, OPTIONS)
 
     def refused(*_: object) -> int:
-        raise apply._Unexpected(None, "the attempt with groups")
+        raise exchange.Unexpected(None, "the attempt with groups")
 
     try:
         server.execute(

@@ -1,0 +1,1 @@
+"""The cut-over at real servers."""
