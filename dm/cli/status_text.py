@@ -9,6 +9,7 @@ from typing import Any, Final
 from dm.text import counted
 
 _NAMED: Final = 5  # tables that differ
+_HOLDS_TASK: Final = ("proved", "switching", "switched")  # states of a cut-over in which its task applies nothing
 
 Answer = Mapping[str, Any]
 
@@ -31,7 +32,10 @@ def remarks_of(answer: Answer) -> list[str]:
         relay = source["sourceStatus"]["relayStatus"]
         for subtask in source["subTaskStatus"]:
             subject = f"{subtask['name']} on {name}"
-            remarks += _remarks(subject, subtask["result"], f"dmctl resume-task {subtask['name']}")
+            rests = f"paused by the user; go on with `dmctl resume-task {subtask['name']}`"
+            if (answer.get("cutOver") or {}).get("state") in _HOLDS_TASK:
+                rests = f"rests for its cut-over: `dmctl cut-over {subtask['name']} --status`"
+            remarks += _remarks(subject, subtask["result"], rests)
             remarks += _waits(subject, subtask)
             remarks += _ddl(subject, subtask)
             remarks += _groups(subject, subtask)
@@ -56,7 +60,7 @@ def remarks_of(answer: Answer) -> list[str]:
 
 def relay_remarks(source: str, relay: Answer) -> list[str]:
     resume = f"dmctl resume-relay -s {source}"
-    remarks = _remarks(f"relay of {source}", relay["result"], resume)
+    remarks = _remarks(f"relay of {source}", relay["result"], f"paused by the user; go on with `{resume}`")
     remarks += _reads_standby(f"relay of {source}", relay)
     if relay["stage"] == "Paused" and (relay["result"] or {}).get("errors"):
         remarks.append(f"relay of {source}: paused by the error; go on with `{resume}`")
@@ -252,7 +256,8 @@ def _joining(subject: str, subtask: Answer) -> list[str]:
         lines[0] += f", {joining['unit']} {joining.get('progress', '')}".rstrip()
     if joining.get("waiting"):
         lines[0] += f"; waits: {joining['waiting']}"
-    return lines + _remarks(f"{subject}: joining", joining.get("result"), f"dmctl resume-task {subtask['name']}")
+    rests = f"paused by the user; go on with `dmctl resume-task {subtask['name']}`"
+    return lines + _remarks(f"{subject}: joining", joining.get("result"), rests)
 
 
 def _validation(subject: str, subtask: Answer) -> list[str]:
@@ -376,7 +381,7 @@ def error_lines(subject: str, error: Answer) -> list[str]:
     return lines
 
 
-def _remarks(subject: str, result: Answer | None, resume: str) -> list[str]:
+def _remarks(subject: str, result: Answer | None, rests: str) -> list[str]:
     if result is None:
         return []
     lines: list[str] = []
@@ -385,7 +390,7 @@ def _remarks(subject: str, result: Answer | None, resume: str) -> list[str]:
     if result["detail"]:
         lines.append(f"{subject}: {result['detail']}")
     if result["isCanceled"]:
-        lines.append(f"{subject}: paused by the user; go on with `{resume}`")
+        lines.append(f"{subject}: {rests}")
     return lines
 
 

@@ -75,4 +75,13 @@ KINDS: tuple[ErrorKind, ...] = (
         "another run of the daemon has taken over the cut-over of task {task}",
         "`dmctl cut-over {task} --status` tells how far it is",
     ),
+    ErrorKind(
+        "cut-over-holds-task",
+        44078,
+        "dmctl",
+        "internal",
+        "medium",
+        "task {task} rests for its cut-over, which is {state}: applications may write to the target",
+        "`dmctl cut-over {task} --status` tells how far it is; `--complete` ends it, `--abort` does before the switch",
+    ),
 )

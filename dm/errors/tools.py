@@ -288,6 +288,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "objects-task-at-work", 48974, "dmctl", "internal", "medium",
         "{task} on {sources} is at work: triggers and events have acted at the source already, and would act once more",
-        "create them once the task has stopped (`dmctl stop-task`), or write them as scripts (--sql)",
+        "let the task rest (`dmctl pause-task {task}`) once it has applied everything, and give the command again; or"
+        " write them as scripts (--sql)",
     ),
 )  # fmt: skip

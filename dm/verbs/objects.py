@@ -12,7 +12,7 @@ Kinds = tuple[Literal["view", "routine", "trigger", "event"], ...]
 
 
 class Objects(Verb, name="objects", route="POST tasks/{task}/objects", answer=answers.OBJECTS):
-    """Compare and create views, routines, triggers, events. Exit status 0 if all are alike, else 1."""
+    """Compare and create views, routines, triggers, events. Exit status 0: all alike, 1: not, 2: an error."""
 
     task: Task
     kinds: Annotated[Kinds, option("--kind", "only these: view, routine, trigger or event; may be repeated")] = ()
@@ -27,7 +27,7 @@ class Objects(Verb, name="objects", route="POST tasks/{task}/objects", answer=an
     sql: Annotated[str, option("--sql", "a directory for scripts of what the target lacks", DIRECTORY)] = ""
     apply: Annotated[
         bool,
-        option("--apply", "create what the target lacks; triggers and events only with --kind, from a stopped task"),
+        option("--apply", "create what the target lacks; triggers and events only with --kind, from a paused task"),
     ] = False
     enable_events: Annotated[
         bool, option("--enable-events", "enable the target's events that are enabled at the source")

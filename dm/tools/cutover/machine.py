@@ -31,6 +31,7 @@ STATES: Final[tuple[State, ...]] = State.__args__  # type: ignore[attr-defined]
 UNDOABLE: Final[frozenset[State]] = frozenset({"fencing", "fenced", "drained", "proved"})
 RESTING: Final[frozenset[State]] = frozenset({"switched", "complete", "aborted"})  # nothing is left to do
 OVER: Final[frozenset[State]] = frozenset({"complete", "aborted"})
+HOLDS_TASK: Final[frozenset[State]] = frozenset({"proved", "switching", "switched"})  # it is not to apply anything
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ statement     the text of an object: its parts, and another text made of it
 adapted       a source's object as the target is to have it
 survey        both sides of a task, and what differs
 at_target     objects created at the target, or tried there
-accounts      accounts, roles and grants
 scripts       the same statements as files
-task_objects  all of it for a task: what `dmctl objects` and a cut-over call
+report        what differs, as JSON
+task_objects  all of it for a task: what `dmctl objects` calls
 """

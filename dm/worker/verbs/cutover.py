@@ -114,7 +114,7 @@ class CutOverVerbs(VerbWork):
             row.write(epoch, done)
             self._all.forget(asked.task)
         left = [f"source {name} stays as it is, closed to writes" for name in sources]
-        left.append(f"the progress of {asked.task} stays at the target: `dmctl forgotten list` shows it")
+        left.append(f"the progress of {asked.task} stays at the target: `dmctl forgotten list --file <its file>`")
         return {"task": asked.task, "driven": False, "problem": "", "left": [*left], **_state(done)}
 
     def driver(self, task: str) -> Driver:

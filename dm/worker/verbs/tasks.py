@@ -15,6 +15,7 @@ from dm.task.precheck.context import CheckResult, of_no_task, summary
 from dm.task.start_time import StartTime, before_all_binlogs
 from dm.task.subtask import UNITS_OF_MODE
 from dm.task.until import AskedEnd, is_time
+from dm.tools.cutover.machine import HOLDS_TASK
 from dm.unit import JSON
 from dm.verbs import tasks as declared
 from dm.verbs.declaration import ConfigFile
@@ -212,6 +213,9 @@ class TaskVerbs(VerbWork):
     @does(declared.ResumeTask)
     def resume_task(self, asked: declared.ResumeTask) -> Answer:
         """It answers when the units work; a subtask that does not get so far is said with its error."""
+        state = self._means.cut_overs.told(asked.task).get("state")
+        if state in HOLDS_TASK:
+            raise DMError("cut-over-holds-task", task=asked.task, state=state)
         return self._begun(asked.task, self._operate(asked.task, asked.sources, self._supervisor.resume_job))
 
     @does(declared.StopTask)

@@ -137,6 +137,9 @@ def test_from_fence_to_complete_with_a_hook_that_fails_first(move: Move) -> None
     ]  # fmt: skip
     assert len(words[-1]) > 3, "the end of the target's binlog"
     assert move.daemon.said("query-status", "move", "-o", "json").json()["cutOver"]["state"] == "switched"
+    resumed = move.daemon.said("resume-task", "move")
+    assert (resumed.status, "Error 44078" in resumed.err) == (1, True), str(resumed)
+    assert "rests for its cut-over: `dmctl cut-over move --status`" in move.daemon.said("query-status", "move").out
     complete = move.daemon.said("cut-over", "move", "--complete")
     assert complete.status == 0, str(complete)
     assert "closed to writes" in complete.out
