@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -29,7 +29,8 @@ _LISTS: Final = (
     ),
     "SELECT 'view', table_schema, table_name, definer FROM information_schema.views WHERE table_schema IN ({})",
     (
-        "SELECT 'trigger', trigger_schema, trigger_name, definer, event_object_table, action_order"
+        "SELECT 'trigger', trigger_schema, trigger_name, definer, event_object_table, action_order,"
+        " CONCAT(action_timing, ' ', event_manipulation)"
         " FROM information_schema.triggers WHERE trigger_schema IN ({})"
     ),
     (
@@ -127,7 +128,7 @@ def _listed(row: tuple[str, ...]) -> StoredObject:
     kind, schema, name, definer, *more = row
     named = ObjectName(cast(Kind, kind.lower()), schema, name)
     if named.kind == "trigger":
-        return StoredObject(named, Account.of(definer), table=more[0], place=int(more[1] or 0))
+        return StoredObject(named, Account.of(definer), table=more[0], place=int(more[1] or 0), moment=more[2])
     if named.kind == "event":
         return StoredObject(named, Account.of(definer), status=more[0].upper(), comment=more[1])
     return StoredObject(named, Account.of(definer))
@@ -145,6 +146,4 @@ def _with_statement(listed: StoredObject, row: tuple[Any, ...]) -> StoredObject:
         assert kind in ROUTINES or kind == "trigger"
         statement, settings = row[2], ObjectSettings(texts[3], texts[4], texts[5], texts[1])
     raw = statement.encode() if isinstance(statement, str) else statement
-    return StoredObject(
-        listed.name, listed.definer, raw, settings, listed.table, listed.place, listed.status, listed.comment
-    )
+    return replace(listed, statement=raw, settings=settings)

@@ -70,6 +70,7 @@ class StoredObject:
     statement: bytes | None = None
     settings: ObjectSettings = ObjectSettings("utf8mb4", "utf8mb4_general_ci")
     table: str = ""  # of a trigger
-    place: int = 0  # of a trigger among those of its table, time and event
+    place: int = 0  # of a trigger among those of its table and moment
+    moment: str = ""  # of a trigger: BEFORE or AFTER, and what
     status: str = ""  # of an event
     comment: str = ""  # of an event

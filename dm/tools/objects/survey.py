@@ -192,7 +192,7 @@ class ObjectSurvey:
             if self._strange(each) if known is None else not self._same_text(each.wanted, known):
                 doubtful.append(each.wanted)
         tried = trials(self.writing, self.target, self._subtasks[0].meta_schema, doubtful) if doubtful else {}
-        return [self._verdict(each, tried.get(each.name)) for each in found.values()]
+        return [self._verdict(each, tried.get(each.name), _overtaken(each, found.values())) for each in found.values()]
 
     def _strange(self, each: ComparedObject) -> bool:
         """Whether the target may not take what the source has."""
@@ -211,19 +211,19 @@ class ObjectSurvey:
         except DMError:
             return stored.statement
 
-    def _verdict(self, each: ComparedObject, trial: Trial | None) -> ComparedObject:
+    def _verdict(self, each: ComparedObject, trial: Trial | None, order: Sequence[str]) -> ComparedObject:
         if each.state == "refused" or each.wanted is None:
             return each
         if trial is not None and trial.refusal:
             return replace(each, state="refused", why=(trial.refusal,), tried=each.there is None)
         if each.there is None:
-            return each
+            return replace(each, state="refused", why=tuple(order)) if order else each
         made = trial.made if trial is not None else None
         same = trial is None or (
             made is not None
             and self._meaning(made, made.name.schema) == self._meaning(each.there, each.there.name.schema)
         )
-        differing = ([] if same else ["text"]) + list(_differing(each.wanted, each.there))
+        differing = ([] if same else ["text"]) + [*_differing(each.wanted, each.there), *order]
         return replace(each, state="different", why=tuple(differing)) if differing else each
 
 
@@ -290,6 +290,22 @@ def _merged(sides: Iterable[_OfSource], key: Callable[[ObjectName], ObjectName])
                 why = f"{', '.join(dict.fromkeys(sources))} have different ones, and there can be one at the target"
                 found[named] = replace(other, sources=sources, why=(why,))
     return list(found.values())
+
+
+def _overtaken(each: ComparedObject, others: Iterable[ComparedObject]) -> list[str]:
+    """The triggers that a trigger fires before at the source, and fires or would fire after at the target."""
+    own = _of(each)
+    if not own.source.moment:
+        return []
+    return [
+        f"it fires before {other.name.name} at the source, which fires first at the target"
+        for other in others
+        if other.there is not None
+        and (other.name.schema, _of(other).table, _of(other).source.moment)
+        == (each.name.schema, own.table, own.source.moment)
+        and _of(other).source.place > own.source.place
+        and (each.there is None or other.there.place < each.there.place)
+    ]
 
 
 def obstacles(wanted: AdaptedObject, server: Dialect) -> tuple[str, ...]:

@@ -180,6 +180,27 @@ def test_what_differs_is_named_and_left(scene: SceneFactory) -> None:
     assert one.read(target=True) == before
 
 
+def test_triggers_fire_in_the_order_of_the_source(scene: SceneFactory) -> None:
+    """Both servers put a new trigger behind those of its table and moment, and only their lists tell the order."""
+    one = scene()
+    one.tables(T)
+    first, second = (
+        f"CREATE TRIGGER {name} BEFORE INSERT ON t FOR EACH ROW SET NEW.b = CONCAT(NEW.b, '{name}')"
+        for name in ("a", "b")
+    )
+    one.at_source(first, second, "CREATE TRIGGER u BEFORE UPDATE ON t FOR EACH ROW SET NEW.b = 'u'")
+    one.run_at_target(second)
+    one.applied()
+    found = one.compared()
+    assert states(found) == {"trigger a": "refused", "trigger b": "equal", "trigger u": "equal"}
+    assert "fires before b at the source" in found["trigger a"].why[0]
+    one.run_at_target(first)
+    assert states(one.compared()) == {"trigger a": "different", "trigger b": "equal", "trigger u": "equal"}
+    one.run_at_target("DROP TRIGGER b")
+    one.applied()
+    assert set(states(one.compared()).values()) == {"equal"}
+
+
 def test_what_the_server_refuses_comes_with_its_words(scene: SceneFactory) -> None:
     one = scene()
     one.tables(T, "gone (a INT)")
