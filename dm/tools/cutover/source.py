@@ -119,7 +119,7 @@ def findings(config: SubtaskConfig, *, fences: bool) -> list[Finding]:
         found = [*_open_transactions(connection, where), *_prepared(connection, facts, where)]
         if fences:
             found += _may_fence(connection, facts, where)
-            found += _not_bound(connection, where)
+            found += [*_not_bound(connection, where), *_replicates(connection, facts, where)]
     return found
 
 
@@ -147,10 +147,29 @@ def _not_bound(connection: Connection, where: str) -> list[Finding]:
         "SELECT DISTINCT grantee FROM information_schema.user_privileges"
         " WHERE privilege_type IN ('READ_ONLY ADMIN', 'READ ONLY ADMIN', 'SUPER') ORDER BY grantee",
     )
+    own = grantee(connection).account
     return [
         Finding(where, f"{account} can write in read-only mode", f"ALTER USER {account} ACCOUNT LOCK", stops=False)
         for (account,) in rows
+        if account != own  # dm's has to log in
     ]
+
+
+@reads_answers
+def _replicates(connection: Connection, facts: ServerFacts, where: str) -> list[Finding]:
+    """What a source applies as a replica, no read-only mode stops. A group's applier is no sign of that."""
+    appliers = (
+        "SELECT COUNT(*) FROM performance_schema.replication_applier_status"
+        " WHERE service_state = 'ON' AND LEFT(channel_name, 17) <> 'group_replication'"
+    )
+    domains = facts.dialect.gtids_have_domains
+    try:
+        ((*_, number),) = fetch(connection, "SHOW GLOBAL STATUS LIKE 'Slaves_running'" if domains else appliers)
+    except DMError as error:
+        return [Finding(where, f"whether it is a replica is not known: {error.message}", error.workaround, stops=False)]
+    stop = "STOP ALL SLAVES" if domains else "STOP REPLICA"
+    says = "it is a replica, and applies what its own source writes in read-only mode, too"
+    return [Finding(where, says, f"{stop} (once the writes there have stopped and come here)")] if int(number) else []
 
 
 @reads_answers

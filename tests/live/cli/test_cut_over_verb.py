@@ -112,10 +112,23 @@ def grant(move: Move) -> None:
         move.source.execute(f"GRANT {FENCING[flavor]} TO '{user}'@'{host}'")
 
 
+def refused_while_it_replicates(move: Move) -> None:
+    """The applier runs: what it would apply is nowhere, so no server is needed."""
+    words = (
+        ("REPLICATION SOURCE TO SOURCE", "REPLICA") if move.source.flavor == "mysql" else ("MASTER TO MASTER", "SLAVE")
+    )
+    move.source.execute(f"CHANGE {words[0]}_HOST = 'nowhere.invalid'", f"START {words[1]} SQL_THREAD")
+    said = move.daemon.said("cut-over", "move", "--dry-run")
+    assert (said.status, "it is a replica" in said.out) == (1, True), str(said)
+    assert "ALTER USER 'dm'@" not in said.out, "the account that has to log in"
+    move.source.execute(f"STOP {words[1]}", f"RESET {words[1]} ALL")
+
+
 @pytest.mark.spark
 def test_from_fence_to_complete_with_a_hook_that_fails_first(move: Move) -> None:
     refused_until_ready(move)
     grant(move)
+    refused_while_it_replicates(move)
     ready = move.daemon.said("cut-over", "move", "--dry-run")
     assert ready.status == 0, str(ready)
     hook, log = move.hook(status=7)
