@@ -331,10 +331,13 @@ def _differing(wanted: AdaptedObject, there: StoredObject) -> Iterator[str]:
         "time_zone": (ours.time_zone, theirs.time_zone),
         "table": (wanted.table if wanted.name.kind == "trigger" else "", there.table),
         "DEFINER": (wanted.definer or there.definer, there.definer),
+        "COMMENT": (wanted.source.comment, there.comment),
     }
     for name, (here, other) in pairs.items():
         if other not in (here, ""):
             yield f"{name} is to be {_shown(here)}, and is {_shown(other)}"
+    if there.status == "ENABLED" != wanted.source.status:
+        yield f"it runs, and is {wanted.source.status} at the source"
 
 
 def _shown(value: object) -> str:

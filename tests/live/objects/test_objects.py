@@ -201,6 +201,21 @@ def test_triggers_fire_in_the_order_of_the_source(scene: SceneFactory) -> None:
     assert set(states(one.compared()).values()) == {"equal"}
 
 
+def test_an_event_that_runs_only_at_the_target_is_different(scene: SceneFactory) -> None:
+    one = scene()
+    text = "CREATE EVENT {} ON SCHEDULE EVERY 1 HOUR {} COMMENT '{}' DO SELECT 1"
+    one.at_source(text.format("rests", "DISABLE", "same"), text.format("said", "ENABLE", "one"))
+    one.run_at_target(text.format("rests", "ENABLE", "same"), text.format("said", "DISABLE", "two"))
+    assert {name: each.why for name, each in one.compared().items()} == {
+        "event rests": ("it runs, and is DISABLED at the source",),
+        "event said": ("COMMENT is to be one, and is two",),
+    }
+    one.run_at_target("ALTER EVENT rests DISABLE", "ALTER EVENT said COMMENT 'one'")
+    assert set(states(one.compared()).values()) == {"equal"}, (
+        "that an event is disabled is no difference before its time"
+    )
+
+
 def test_what_the_server_refuses_comes_with_its_words(scene: SceneFactory) -> None:
     one = scene()
     one.tables(T, "gone (a INT)")
