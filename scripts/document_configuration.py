@@ -246,7 +246,7 @@ CHAPTERS: Final = (
             "meta": "where to start, see [meta](#meta)",
             "opposite": "the task that follows this task's target into this source: what it writes here is left out,"
             " see [two directions](two-directions.md)",
-            "opposite-meta-schema": "the schema of that task's progress, at this source",
+            "opposite-meta-schema": "the schema of that task's progress, at this source; without it that of this task",
             "application-time-zone": "the time zone that all applications of this source set in their sessions (Django:"
             " `+00:00`), where it is not the server's global `time_zone`. [Generated columns, keys over expressions and"
             " CHECKs](full-load.md#what-is-exact) over TIMESTAMPs are computed in it. Give it before the load: it does"

@@ -11,7 +11,8 @@ mark are committed together, so nothing that happens to either task comes betwee
 Statements commit by themselves. A session of a task that executes DDL announces its number in a transaction of its own
 before its first statement. What a session with an announced number executes is the task's: the numbers of a server's
 sessions are given once between two starts of the server, and the binlog shows each start (a format description with a
-time). A number counts together with the id of the server that wrote it, since a source may be a replica. A statement
+time). A session that sets its `pseudo_thread_id`, as the output of mysqlbinlog does, may take such a number: its
+statements can't be told from the task's, so the page on two directions forbids it. A number counts together with the id of the server that wrote it, since a source may be a replica. A statement
 that is left out is followed all the same, as any that is not executed.
 
 Which sessions are announced is known exactly at each place of the log, and is stored with the checkpoint. A reading
