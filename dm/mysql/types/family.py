@@ -201,7 +201,6 @@ class ColumnType:
     is_integer: bool = False
     is_float: bool = False
     is_single: bool = False  # FLOAT: of 24 bits, and fewer digits in print
-    is_number: bool = False  # integers, floats, DECIMAL, YEAR: a text of digits, never escaped
     is_text: bool = False  # characters in the column's character set
     is_bytes: bool = False
     is_temporal: bool = False

@@ -340,7 +340,6 @@ def _integer(name: str, code: WireCode) -> ColumnType:
         name=name,
         is_integer=True,
         fills_64_bits=code == WireCode.LONGLONG,
-        is_number=True,
         wire=WireForm((code,)),
         parameters=written_length,
         default_text=_whole_text,
@@ -376,7 +375,6 @@ def _float(name: str, code: WireCode) -> ColumnType:
         name=name,
         is_float=True,
         is_single=code == WireCode.FLOAT,
-        is_number=True,
         wire=WireForm((code,)),
         parameters=_both_lengths,
         default_text=_float_text,
@@ -412,7 +410,6 @@ FLOAT: Final = _float("float", WireCode.FLOAT)
 DOUBLE: Final = _float("double", WireCode.DOUBLE)
 YEAR: Final = ColumnType(
     name="year",
-    is_number=True,
     wire=WireForm((WireCode.YEAR,)),
     default_text=_whole_text,
     default_is_number=True,
@@ -440,7 +437,6 @@ YEAR: Final = ColumnType(
 )
 DECIMAL: Final = ColumnType(
     name="decimal",
-    is_number=True,
     wire=WireForm((WireCode.NEWDECIMAL,), _decimal_mismatch),
     parameters=_both_lengths,
     default_text=_decimal_text,

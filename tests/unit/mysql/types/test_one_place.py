@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 
 import dm
+from dm.mysql.types import ColumnType
 
 ROOT = Path(dm.__file__).parent
 # The demo's workloads choose types by their name.
@@ -77,3 +80,8 @@ def test_a_module_that_does_is_found() -> None:
         "text = column.base + column.type.parameters(column)",
     ):
         assert not list(asked(source)), source
+
+
+def test_each_question_that_a_descriptor_answers_is_asked() -> None:
+    asked_for = {name for path in ROOT.rglob("*.py") for name in re.findall(r"\.(\w+)", path.read_text())}
+    assert {each.name for each in fields(ColumnType)} - asked_for == set()
