@@ -83,7 +83,8 @@ class Driver:
                 if error.name == "cut-over-taken":
                     return
                 self._log.warning("cut-over", error=str(error))
-            self._clock.wait(self._stop, _AGAIN_SECONDS)
+            if self.problem:  # a step that is done is followed by the next one: no application can write meanwhile
+                self._clock.wait(self._stop, _AGAIN_SECONDS)
 
     def _go_on(self) -> bool:
         """One step, and its end stored; whether it rests now."""
@@ -118,17 +119,11 @@ class Driver:
             self.problem = self.problem or "the time was over before anything was tried"
         except NotYet as wait:
             self.problem = str(wait)
-            self._clock.wait(self._stop, _AGAIN_SECONDS)
-            return None if self._clock.time() <= found.deadline or not undoable else self._too_late(found)
+            return None
         except DMError as error:
             self.problem = error.message
             self._log.warning("cut-over", state=found.state, error=str(error))
             if undoable and not error.retryable:
                 return replace(found, state="aborting", why=error.message)
-            if found.state != "switching":
-                self._clock.wait(self._stop, _AGAIN_SECONDS)
             return None
-        return self._too_late(found)
-
-    def _too_late(self, found: CutOverState) -> CutOverState:
         return replace(found, state="aborting", why=f"the time is over: {self.problem}")
