@@ -2,7 +2,8 @@
 
 MySQL's super_read_only binds every account. MariaDB's read_only does not bind those with READ_ONLY ADMIN (SUPER before
 10.11), so these are named. An open transaction can't commit once the mode is on: both servers refuse its COMMIT. A
-prepared XA transaction may be committed after all, so none may be there.
+prepared XA transaction may be committed after all, so none may be there. MySQL also lets an open one be prepared in
+super_read_only, and then committed (9.7; MariaDB refuses its XA COMMIT). So the fence waits for its end.
 """
 
 from __future__ import annotations
@@ -69,11 +70,29 @@ def close(config: SubtaskConfig) -> None:
 
 
 def demand_none_prepared(config: SubtaskConfig) -> None:
-    """Raise DMError where an XA transaction could still be committed."""
+    """Raise DMError where an XA transaction could still be committed, NotYet where one could still be prepared."""
     with closing(connect(config.source.endpoint)) as connection:
+        # First: what is prepared in between is seen below. Without the mode there is nothing that they get around.
+        sessions = _xa_sessions(connection) if _modes(connection).get("super_read_only") == "ON" else []
         xids = prepared_xids(connection, read_facts(connection).flavor)
     if xids:
         raise DMError("cut-over-prepared-xa", source=config.source_id, number=len(xids))
+    if sessions:
+        raise NotYet(f"XA transactions are open at source {config.source_id}: KILL {', '.join(map(str, sessions))}")
+
+
+@reads_answers
+def _xa_sessions(connection: Connection) -> list[int]:
+    """The sessions of open XA transactions at MySQL. Without performance_schema each one with changes may be such."""
+    rows = fetch(
+        connection,
+        "SELECT t.trx_mysql_thread_id FROM information_schema.innodb_trx t"
+        " LEFT JOIN performance_schema.threads s ON s.processlist_id = t.trx_mysql_thread_id"
+        " LEFT JOIN performance_schema.events_transactions_current e ON e.thread_id = s.thread_id"
+        " WHERE t.trx_rows_modified > 0 AND t.trx_mysql_thread_id > 0"
+        " AND NOT (e.state <=> 'ACTIVE' AND e.xa_state IS NULL) ORDER BY 1",
+    )
+    return [int(thread) for (thread,) in rows]
 
 
 def closed(config: SubtaskConfig) -> bool:
@@ -120,6 +139,7 @@ def findings(config: SubtaskConfig, *, fences: bool) -> list[Finding]:
         if fences:
             found += _may_fence(connection, facts, where)
             found += [*_not_bound(connection, where), *_replicates(connection, facts, where)]
+            found += _may_see_xa(connection, where)
     return found
 
 
@@ -189,6 +209,18 @@ def _open_transactions(connection: Connection, where: str) -> list[Finding]:
         Finding(where, f"a transaction of {user} from {host} has been open for {seconds} s", f"KILL {thread}")
         for thread, seconds, user, host in rows
     ]
+
+
+def _may_see_xa(connection: Connection, where: str) -> list[Finding]:
+    if "super_read_only" not in _modes(connection):
+        return []
+    try:
+        _xa_sessions(connection)
+    except DMError as error:
+        account = grantee(connection).account
+        mend = f"GRANT PROCESS, SELECT ON *.* TO {account} (at the source), or a hook for stop-writes"
+        return [Finding(where, f"open XA transactions can't be looked for: {error.message}", mend)]
+    return []
 
 
 def _prepared(connection: Connection, facts: ServerFacts, where: str) -> list[Finding]:

@@ -11,17 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 
 from dm.cli.client import Client
+from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.mysql.dialect import Flavor
+from dm.tools.cutover import source as at_source
+from dm.tools.cutover.machine import NotYet
 from dm.verbs.cutover import BeginCutOver
 from tests.live.cli.test_cut_over import PAGE, alike
 from tests.testbed.cases import APPLIER_GRANTS, SOURCE_GRANTS, TARGET_GRANTS, TEMPORARY_GRANT
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import ServerFactory
-from tests.testbed.sync import wait_until
+from tests.testbed.sync import subtask_for, wait_until
 from tests.unit.docs.document import blocks
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
@@ -217,3 +221,41 @@ def test_a_daemon_that_is_killed_goes_on_from_the_row(move: Move, kill_in: str) 
         == "OFF"
     )
     move.open()
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_the_fence_waits_for_xa_transactions_which_mysql_lets_commit_behind_it(
+    server: ServerFactory, seen: bool
+) -> None:
+    """Others are refused their COMMIT, so they need not be waited for where performance_schema tells them apart."""
+    source = server("mysql", performance_schema=seen)
+    source.execute("CREATE DATABASE x", "CREATE TABLE x.t (id INT PRIMARY KEY)")
+    source.create_user("app", PASSWORD, "INSERT ON *.*")
+    task = subtask_for(source, source, "x", task="x")
+    with source.connect(user="app", password=PASSWORD) as plain, source.connect(user="app", password=PASSWORD) as xa:
+        sessions = []
+        for connection, begin, row in ((plain, "BEGIN", 1), (xa, "XA START 'a'", 2)):
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT CONNECTION_ID()")
+                sessions += [int(number) for (number,) in cursor.fetchall()]
+                cursor.execute(begin)
+                cursor.execute(f"INSERT INTO x.t VALUES ({row})")
+        at_source.close(task)
+        with pytest.raises(NotYet) as waits:
+            at_source.demand_none_prepared(task)
+        waited = {int(number) for number in str(waits.value).partition("KILL ")[2].split(", ")}
+        assert waited == ({sessions[1]} if seen else {*sessions})
+        for statement in ("XA END 'a'", "XA PREPARE 'a'", "XA COMMIT 'a'"):  # in spite of the mode
+            xa.cursor().execute(statement)
+        with pytest.raises(pymysql.err.OperationalError, match="read-only"):
+            plain.cursor().execute("COMMIT")
+        assert source.query("SELECT * FROM x.t") == ((2,),)
+        wait_until(lambda: none_open(task), "innodb_trx is up to 0.1 s old")
+
+
+def none_open(task: SubtaskConfig) -> bool:
+    try:
+        at_source.demand_none_prepared(task)
+    except NotYet:
+        return False
+    return True
