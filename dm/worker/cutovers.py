@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from dm.errors import DMError
 from dm.tools.cutover.driver import Driver
-from dm.tools.cutover.machine import OVER
+from dm.tools.cutover.machine import OVER, RESTING
 from dm.unit import JSON
 
 _MARK: Final = ".cut-over"  # no source is called so
@@ -58,6 +59,13 @@ class CutOvers:
         with self._lock:
             found = self._all.get(task)
         return found[0] if found is not None and found[1].is_alive() else None
+
+    def demand_at_rest(self, task: str) -> None:
+        """Raise DMError while one is driven: each of its steps needs the task, also those that open its sources."""
+        driver = self.driver(task)
+        if driver is not None and (driver.found is None or driver.found.state not in RESTING):
+            state = "fencing" if driver.found is None else driver.found.state
+            raise DMError("cut-over-under-way", task=task, state=state)
 
     def wait(self, task: str, seconds: float) -> None:
         """Wait until a driver has ended."""

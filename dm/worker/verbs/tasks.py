@@ -222,6 +222,7 @@ class TaskVerbs(VerbWork):
     def stop_task(self, asked: declared.StopTask) -> Answer:
         """It answers when the units rest; progress stays in the target, or is removed on demand."""
         name, sources, remove_meta = asked.task, asked.sources, asked.remove_meta
+        self._means.cut_overs.demand_at_rest(name)
         task = self._loop.call(lambda: self._supervisor.task(name))
         if remove_meta and isinstance(task.config, DMError):
             raise task.config

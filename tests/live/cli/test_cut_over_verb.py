@@ -182,6 +182,8 @@ def test_what_can_not_be_applied_is_aborted(move: Move, late: bool) -> None:
                 move.begin(prove="none", max_lag=1000.0)
                 wait_until(lambda: move.state()["state"] == "fenced", "the source is closed")
                 assert move.read_only()
+                refused = move.daemon.said("stop-task", "move")
+                assert "44071" in refused.err, "nothing could open the source without the task"
                 said = move.daemon.said("cut-over", "move", "--abort")
                 assert said.status == 0, str(said)
             assert "move: aborted" in said.out
