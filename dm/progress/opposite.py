@@ -6,7 +6,8 @@ What is left out, and by what it is known, is in `dm.sourcelog.stream.marks`. He
   different where a task has no opposite; it is what makes a crash harmless.
 - A session that is about to execute DDL inserts a row into `<task>_syncer_session`, once and before its first
   statement: in a stream, a load, where a table is emptied for a reload or taken away. The row has the moment at which
-  the server was started. Rows stay: what a reading that begins in the past may meet is not known here.
+  the server was started, and its id: a replica that becomes the source has the rows, too. Rows stay:
+  what a reading that begins in the past may meet is not known here.
 - `<task>_syncer_opposite` names the opposite, so that its own check finds that the two name each other.
 
 A task named as the opposite that reads another server than this target would be left out for nothing, and its changes
@@ -37,9 +38,10 @@ from dm.sourcelog.upstream.facts import ServerFacts, read_facts
 _SESSION: Final = """CREATE TABLE IF NOT EXISTS {table} (
     connection_id BIGINT UNSIGNED NOT NULL,
     started BIGINT NOT NULL,
+    server_id BIGINT UNSIGNED NOT NULL,
     id VARCHAR(32) NOT NULL,
     create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
-    PRIMARY KEY (connection_id, started)
+    PRIMARY KEY (connection_id, started, server_id)
 ) ENGINE=InnoDB {charset}"""
 
 _OPPOSITE: Final = """CREATE TABLE IF NOT EXISTS {table} (
@@ -126,8 +128,8 @@ def announce(connection: TargetConnection, key: SubtaskKey) -> None:
     up = int(connection.query("SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
     connection.begin()
     connection.execute(
-        f"INSERT IGNORE INTO {key.session.sql} (connection_id, started, id)"
-        " VALUES (%s, UNIX_TIMESTAMP(SYSDATE()) - %s, %s)",
+        f"INSERT IGNORE INTO {key.session.sql} (connection_id, started, server_id, id)"
+        " VALUES (%s, UNIX_TIMESTAMP(SYSDATE()) - %s, @@GLOBAL.server_id, %s)",
         (connection.connection_id, up, key.source_id),
     )
     connection.commit()
@@ -171,20 +173,28 @@ def names(source: Connection, opposite: Opposite, key: SubtaskKey) -> bool:
     return (key.task, key.meta_schema) in [(str(task), str(schema)) for task, schema in rows]
 
 
-def sessions_for(source: Callable[[], Connection], opposite: Opposite) -> Callable[[int], EarlierSessions]:
-    """What the table of announcements says for a reading that begins in a file made at some time; asks the server."""
+def sessions_for(source: Callable[[], Connection], opposite: Opposite) -> Callable[[int, int], EarlierSessions]:
+    """What the table of announcements says for a reading that begins in a server's file made at some time.
+
+    Asks the server that is the source now; where the file is another one's, nothing is known of its starts.
+    """
 
     @reads_answers
-    def earlier(age: int) -> EarlierSessions:
+    def earlier(server_id: int, age: int) -> EarlierSessions:
         with closing(source()) as connection:
             table = opposite.key.session
             if not has_rows_of(connection, table):
                 return EarlierSessions()
             up = int(fetch(connection, "SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
             now = int(fetch(connection, "SELECT UNIX_TIMESTAMP()")[0][0])
-            rows = fetch(connection, f"SELECT connection_id, started FROM {table.sql}")
+            here = int(fetch(connection, "SELECT @@GLOBAL.server_id")[0][0])
+            rows = fetch(
+                connection, f"SELECT connection_id, started FROM {table.sql} WHERE server_id = %s", (server_id,)
+            )
         found = [(int(number), int(since)) for number, since in rows]
         started = now - up
+        if here != server_id:
+            return EarlierSessions(unclear=frozenset(number for number, _ in found))
         if age >= started - _JITTER:
             return EarlierSessions(frozenset(number for number, since in found if since >= started - _JITTER))
         return EarlierSessions(unclear=frozenset(number for number, since in found if since < started - _JITTER))

@@ -223,7 +223,9 @@ class TransactionAssembler:
             if at_start:
                 self._starts += 1
             if self.marks is not None:
-                self.marks.file_begins(self._position, at.raw.header.server_id, timestamp, at_start=at_start)
+                place, server_id = self._position, at.raw.header.server_id
+                follows = (place.server_uuid, place.file) == (at.server_uuid, at.file)
+                self.marks.file_begins(place, server_id, timestamp, at_start=at_start, follows=follows)
         return None
 
     def _table_map(self, table_id: int, table_map: TableMap) -> None:

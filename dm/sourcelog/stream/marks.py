@@ -17,9 +17,10 @@ that is left out is followed all the same, as any that is not executed.
 
 Which sessions are announced is known exactly at each place of the log, and is stored with the checkpoint. A reading
 that begins at another place (a person's, a load's, a replay's end) asks the table of announcements, where none of the
-server's present run is ever deleted. If the file that the reading begins in was made by the present run, that is exact,
-too. Else the numbers of earlier runs may be those of the statements' sessions or not: then such a statement is unclear,
-until the log shows a start.
+server's present run is ever deleted. So does one that comes to a file by no way along the log: the files between are
+gone, or the source was another server for a while. A start may have been passed over there. If the file was made by the
+present run, the answer is exact, too. Else the numbers of earlier runs may be those of the statements' sessions or not:
+then such a statement is unclear, until the log shows a start.
 
 When both tasks rest. A checkpoint of one task is a transaction that the other one reads, leaves out and moves its own
 checkpoint for, and so on for ever. So a transaction of progress alone is no reason to store a checkpoint
@@ -103,7 +104,7 @@ class Marks:
         check: OppositeCheck,
         *,
         stored: frozenset[Session] | None = None,
-        earlier: Callable[[int], EarlierSessions] | None = None,
+        earlier: Callable[[int, int], EarlierSessions] | None = None,
     ) -> None:
         self.tables = tables
         self.transactions = 0
@@ -114,7 +115,7 @@ class Marks:
         self._others: Position | None = None  # the end of the last transaction that was not of progress alone
         self._sessions = frozenset[Session]() if stored is None else stored
         self._unclear = frozenset[int]()
-        self._earlier = earlier  # asked where nothing is stored, with the age of the first file
+        self._earlier = earlier  # asked where nothing is known, with the server's id and the age of the file
         self._asks = stored is None and earlier is not None
         self._lock = threading.Lock()
         self._history: list[tuple[Position | None, frozenset[Session] | None]] = [
@@ -137,12 +138,16 @@ class Marks:
                 del history[0]
             return history[0][1]
 
-    def file_begins(self, position: Position, server_id: int, age: int, *, at_start: bool) -> None:
-        """A file is read that was made at `age` (seconds since 1970); `at_start`: by a start of its server."""
-        if self._asks and self._earlier is not None:
+    def file_begins(self, position: Position, server_id: int, age: int, *, at_start: bool, follows: bool) -> None:
+        """A file is read that was made at `age` (seconds since 1970).
+
+        `at_start`: by a start of its server. `follows`: all of the log up to here was read.
+        """
+        if self._earlier is not None and (self._asks or not (follows or at_start)):
             self._asks = False
-            found = self._earlier(age)
-            self._sessions = frozenset(Session(server_id, thread) for thread in found.known)
+            found = self._earlier(server_id, age)
+            self._sessions = frozenset(each for each in self._sessions if each.server_id != server_id)
+            self._sessions |= {Session(server_id, thread) for thread in found.known}
             self._unclear = found.unclear
             self._changed(position)
         elif at_start:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import secrets
+import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from pydantic import SecretStr
@@ -12,8 +14,13 @@ from pydantic import SecretStr
 from dm.config.references import StartPoint
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.progress.opposite import Opposite, announce, sessions_for
+from dm.sourcelog.stream.marks import EarlierSessions
+from dm.sourcelog.upstream.connection import connect
 from dm.task.precheck.context import Answers, CheckResult, Context, open_server
 from dm.task.precheck.opposite import named_each_other
+from dm.task.progress import key_of
 from tests.live.worker.test_way_back import end_of
 from tests.testbed.sync import RunningSync, endpoint_of, running_sync, subtask_for, wait_until
 
@@ -76,6 +83,27 @@ def equal(sync: RunningSync, server: ThrowawayServer, begin: StartPoint, task: S
         return 0 < there == sync.unit.status()["oppositeTransactions"]
 
     wait_until(counted, f"{sync.unit.status()['oppositeTransactions']} transactions of {task.task} in the binlog")
+
+
+def test_announcements_are_those_of_the_server_that_wrote_them(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str
+) -> None:
+    """A replica that became the source has the rows of the server before it, whose sessions had the same numbers."""
+    first = upstreams[0]
+    forward, back = both_ways(upstreams, name)
+    opposite_task, key = Opposite(back.meta_schema, back.task), key_of(back)
+    with closing(TargetConnection(endpoint_of(first))) as session:
+        announce(session, key)
+        number = session.connection_id
+        first.execute(
+            f"INSERT INTO {key.session.sql} SELECT connection_id + 1, started, server_id + 1, id, create_time"
+            f" FROM {key.session.sql} ORDER BY 1"
+        )
+        earlier = sessions_for(lambda: connect(forward.source.endpoint), opposite_task)
+        ours, now = int(first.query("SELECT @@GLOBAL.server_id")[0][0]), int(time.time())
+        assert earlier(ours, now) == EarlierSessions(known=frozenset({number}))
+        assert earlier(ours, 1000) == EarlierSessions()
+        assert earlier(ours + 1, now) == EarlierSessions(unclear=frozenset({number + 1}))
 
 
 @pytest.mark.parametrize("row_format", ["auto", "sql"])

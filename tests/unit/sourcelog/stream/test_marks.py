@@ -114,7 +114,7 @@ def test_a_statement_is_left_out_from_its_sessions_announcement_to_the_servers_n
     drawn: list[str], whole: bool
 ) -> None:
     stream, number, file = _Log(), 1, 1
-    marks = Marks(TABLES, _Demands(), stored=frozenset(), earlier=lambda _: EarlierSessions())
+    marks = Marks(TABLES, _Demands(), stored=frozenset(), earlier=lambda *_: EarlierSessions())
     births, expected, known, events, runs = FileBirths(), list[str](), False, [stream.format], list[list[SourceEvent]]()
     for step in drawn:
         number += 1
@@ -148,21 +148,43 @@ def test_a_statement_is_left_out_from_its_sessions_announcement_to_the_servers_n
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_what_is_known_of_earlier_sessions_is_asked_once_and_unclear_ones_are_said(whole: bool) -> None:
-    stream, asked = _Log(), list[int]()
+    stream, asked = _Log(), list[tuple[int, int]]()
 
-    def earlier(age: int) -> EarlierSessions:
-        asked.append(age)
+    def earlier(server_id: int, age: int) -> EarlierSessions:
+        asked.append((server_id, age))
         return EarlierSessions(frozenset({OURS}), frozenset({OTHERS}))
 
     marks = Marks(TABLES, _Demands(), earlier=earlier)
     events = [stream.format, *stream.statement(2, OURS), *stream.statement(3, OTHERS), *stream.statement(4, 9)]
     assert reading(marks, events, whole=whole) == ["opposite", "unclear", "others"]
-    assert asked == [1000]
+    assert asked == [(1, 1000)]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("uuid", [UUID, "4e11fa47-71ca-11e1-9e33-c80aa9429562"])
+def test_sessions_are_asked_for_anew_where_a_start_of_the_server_may_have_been_passed_over(
+    whole: bool, uuid: str
+) -> None:
+    """After files that are gone, or on a server that was the source before: a number may have been given again."""
+    stream = _Log("bin.000009")
+    elsewhere = Position(uuid, "bin.000007", 4, start(f"{UUID}:1").gtid_set)
+    other = Session(2, OURS)
+    marks = Marks(TABLES, _Demands(), stored=frozenset({Session(1, OURS), other}), earlier=lambda *_: EarlierSessions())
+    births = FileBirths(None, marks)
+    assembler = TransactionAssembler(elsewhere, data, NO_XA, births=births)
+    assembler.marks = marks
+    events = [stream.format, *stream.statement(2, OURS)]
+    run = run_of(events)._replace(file=stream.file)
+    found = list(assembler.feed_run(run) if whole else assembled(assembler, events))
+    assert [said(transaction) for transaction in found] == ["others"]
+    birth = births.of(found[-1].end)
+    assert birth is not None
+    assert birth.announced == frozenset({other})
 
 
 def test_sessions_are_stored_with_the_place_that_they_are_announced_at() -> None:
     stream = _Log()
-    marks = Marks(TABLES, _Demands(), stored=frozenset(), earlier=lambda _: EarlierSessions())
+    marks = Marks(TABLES, _Demands(), stored=frozenset(), earlier=lambda *_: EarlierSessions())
     births = FileBirths(None, marks)
     announcing = stream.transaction(2, OURS)
     before, after = Position(UUID, stream.file, announcing[0].end_offset), announcing[-1].end_offset
@@ -173,7 +195,7 @@ def test_sessions_are_stored_with_the_place_that_they_are_announced_at() -> None
     birth = births.of(Position(UUID, stream.file, after))
     assert birth == FileBirth(UUID, stream.file, 1000, frozenset({Session(1, OURS)}))
     assert birth_from_json(birth_to_json(birth)) == birth
-    again = Marks(TABLES, _Demands(), stored=birth.announced, earlier=lambda _: pytest.fail("nothing is to be asked"))
+    again = Marks(TABLES, _Demands(), stored=birth.announced, earlier=lambda *_: pytest.fail("nothing is to be asked"))
     assert reading(again, [stream.format, *stream.statement(4, OURS)], whole=False) == ["opposite"]
 
 
@@ -207,7 +229,7 @@ def test_names_count_as_the_sources_server_compares_them(folded: bool, expected:
 
 def test_a_table_that_no_task_has_made_is_said() -> None:
     stream = _Log()
-    marks = Marks(TABLES, _Demands(), stored=frozenset(), earlier=lambda _: EarlierSessions())
+    marks = Marks(TABLES, _Demands(), stored=frozenset(), earlier=lambda *_: EarlierSessions())
     events = [stream.format, *stream.transaction(2, "back_syncer_session")]  # its first column is an INT
     with pytest.raises(DMError, match="no table of announced sessions"):
         reading(marks, events, whole=False)
