@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from dm.errors import DMError
 from dm.ident import Ident, TableName
-from dm.progress.brought_back import reads_server
+from dm.progress.brought_back import reads_servers
 from dm.progress.opposite import Opposite, has_rows_of, names, opposite_of
 from dm.task.precheck.context import Answers, CheckResult, Context
 from dm.task.progress import key_of
@@ -40,7 +40,8 @@ def named_each_other(context: Context, answers: Answers) -> Iterator[CheckResult
         yield answers.success(f"task {opposite.task} has not begun to follow its source: it has written nothing here")
         return
     target = context.target
-    if not reads_server(source, key.checkpoint, target.connection, target.facts):
+    reads = reads_servers(source, key.checkpoint, target.connection, target.facts)
+    if True not in reads:
         yield answers.failure(
             f"task {opposite.task}, named as `opposite`, does not read this target: what it writes to the source would"
             " not come to the target",
@@ -54,6 +55,13 @@ def named_each_other(context: Context, answers: Answers) -> Iterator[CheckResult
             f"task {opposite.task} does not name this task as its opposite: it would send back what this task brings",
             f"write `opposite: {own.task}`{schema} under `mysql-instances` of its file, and start it again with that:"
             f" `dmctl stop-task {opposite.task}` and `dmctl start-task`",
+        )
+        return
+    if False in reads:
+        yield answers.warning(
+            f"task {opposite.task}, named as `opposite`, reads this target and other servers: what it brings to the"
+            " source from those is left out, too, and does not come to this target",
+            "let one task bring what this target has, and another one what the other servers have",
         )
         return
     yield answers.success(f"task {opposite.task} reads this target, and names this task")

@@ -161,6 +161,10 @@ def test_a_check_says_what_the_two_tasks_lack(upstreams: tuple[ThrowawayServer, 
     assert "reads this target" in checked(forward).message
     elsewhere = forward.model_copy(update={"target": endpoint_of(first)})
     assert "does not read this target" in checked(elsewhere).message
+    beside = subtask_for(first, first, name, task=back.task, source_id="source-2", meta=end_of(first))
+    with running_sync(opposite(beside, forward)) as other:
+        other.wait_synced()
+    assert (checked(forward).state, "and other servers" in checked(forward).message) == ("warning", True)
     account = f"few_{secrets.token_hex(3)}"
     first.execute(f"CREATE USER {account}@'%' IDENTIFIED BY 'Wenig-9'", f"GRANT SELECT ON {name}.* TO {account}@'%'")
     try:
