@@ -12,8 +12,9 @@ Statements commit by themselves. A session of a task that executes DDL announces
 before its first statement. What a session with an announced number executes is the task's: the numbers of a server's
 sessions are given once between two starts of the server, and the binlog shows each start (a format description with a
 time). A session that sets its `pseudo_thread_id`, as the output of mysqlbinlog does, may take such a number: its
-statements can't be told from the task's, so the page on two directions forbids it. A number counts together with the id of the server that wrote it, since a source may be a replica. A statement
-that is left out is followed all the same, as any that is not executed.
+statements can't be told from the task's, so the page on two directions forbids it. A number counts together with the id
+of the server that wrote it, since a source may be a replica. A statement that is left out is followed all the same, as
+any that is not executed.
 
 Which sessions are announced is known exactly at each place of the log, and is stored with the checkpoint. A reading
 that begins at another place (a person's, a load's, a replay's end) asks the table of announcements, where none of the
