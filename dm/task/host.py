@@ -30,6 +30,7 @@ import structlog
 from dm.accelerator import switch
 from dm.clock import Clock, SystemClock
 from dm.errors import DMError, said
+from dm.parent_process import die_with
 from dm.private_process import keep_to_itself
 from dm.stop_signal import StopSignal
 from dm.task import garbage
@@ -57,7 +58,6 @@ STOP_SECONDS = 10.0  # what the Unit protocol promises
 REFRESH_SECONDS = 4.0  # DM gives a source-level question 5 s
 REST_SECONDS = 1.0  # between two looks at units of which there was nothing new
 REPEAT_SECONDS = 5.0  # a status that stays as it is is still told, since it says that the unit goes on
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class Answering(Protocol):
@@ -245,15 +245,6 @@ def _broken(what: str, defect: Exception) -> DMError:
     if isinstance(defect, MemoryError):
         return DMError("memory-exhausted", what=what)
     return DMError("internal-error", what=f"{what} ended with {type(defect).__name__}: {said(defect)}")
-
-
-def die_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent's starting thread ends; exit now if that has happened."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def main(factories: Mapping[str, Factory], close: Callable[[], None] = lambda: None) -> None:

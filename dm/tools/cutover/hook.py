@@ -7,11 +7,13 @@ to dm; anything else is an error. A daemon that was killed calls it again with t
 
 from __future__ import annotations
 
+import json
 import os
-import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from dm.errors import DMError
@@ -19,31 +21,31 @@ from dm.errors import DMError
 LEFT_TO_DM: Final = 3
 HOOK_SECONDS: Final = 60.0
 _SAID: Final = 500  # characters of its output that are told
+_INHERITED: Final = ("PATH", "HOME", "LANG")
 
 
 def call(program: str, word: str, environment: Mapping[str, str], seconds: float = HOOK_SECONDS) -> bool:
     """Whether it has done it; False if that is left to dm. Raises DMError `cut-over-hook`."""
-    given = {**{name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}, **environment}
+    given = {**{name: os.environ[name] for name in _INHERITED if name in os.environ}, **environment}
+    asked = {"command": [program, word], "environment": given, "seconds": seconds}
     with tempfile.TemporaryFile() as output:
-        try:
-            process = subprocess.Popen(
-                [program, word],
-                env=given,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise DMError("cut-over-hook", hook=program, word=word, how=error.strerror or str(error)) from error
-        try:
-            status = process.wait(seconds)
-            how = f"it ended with {status}"
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            status, how = process.wait(), f"it did not end within {seconds:g} s"
-        if status in (0, LEFT_TO_DM):
-            return status == 0
+        with subprocess.Popen(
+            [sys.executable, "-m", "dm.tools.cutover.hook_process"],
+            stdin=subprocess.PIPE,  # held until it has answered: its end is the daemon's
+            stdout=subprocess.PIPE,
+            stderr=output,
+            bufsize=0,
+            start_new_session=True,
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with suppress(BrokenPipeError):  # then it does not answer either
+                process.stdin.write(json.dumps(asked).encode() + b"\n")
+            line = process.stdout.read()
+        told = json.loads(line) if line else {"how": "the process that calls it was killed"}
+        if told.get("status") in (0, LEFT_TO_DM):
+            return bool(told["status"] == 0)
+        how = told.get("how") or f"it ended with {told['status']}"
         output.seek(0)
         said = output.read().decode(errors="replace").strip()[-_SAID:]
     raise DMError("cut-over-hook", hook=program, word=word, how=f"{how}{f', and said: {said}' if said else ''}")
