@@ -18,9 +18,8 @@ from pathlib import Path
 from benchmarks.measure import Comparison, RunPython, Series, in_turn, run_python, server_seconds
 from benchmarks.pull import pull_ours
 from benchmarks.recording import SCHEMA, TARGET_OPTIONS, Recording, create_table
-from dm.config.event_filter import FilterRule
 from dm.config.references import StartPoint
-from dm.config.route import RouteRule
+from dm.config.rules import FilterRule, RouteRule
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 from tests.testbed.sync import subtask_for, wait_until

@@ -26,7 +26,7 @@ from benchmarks import report
 from benchmarks.full import SYSBENCH, Filled, fill
 from benchmarks.measure import Comparison, Series, in_turn, run_program, server_seconds
 from benchmarks.spark_process import SparkProcess
-from dm.config.selection import BlockAllowList
+from dm.config.rules import BlockAllowList
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import Option, ThrowawayServer

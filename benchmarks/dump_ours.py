@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from dm.config.subtask import SubtaskConfig
 from dm.dumper.chunk_reader import ChunkReader, ChunkTask, select_text, selected_columns, shared_marker
-from dm.dumpfiles.local_storage import LocalStorage
+from dm.dumpfiles.storage import LocalStorage
 from dm.ident import TableName
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.sql.context import SourceContext

@@ -27,7 +27,7 @@ from benchmarks.measure import Comparison, Cost, Series, run_program, server_sec
 from benchmarks.recording import SCHEMA, SOURCE_OPTIONS, TARGET_OPTIONS
 from benchmarks.spark_process import SparkProcess
 from benchmarks.workload import WORKLOADS, Transaction, narrow_rows, play, wide_rows
-from dm.config.selection import BlockAllowList
+from dm.config.rules import BlockAllowList
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import Option, ThrowawayServer

@@ -16,7 +16,7 @@ from dm.config.dumper import DumperConfig
 from dm.config.spark import SparkConfig
 from dm.config.subtask import SubtaskConfig
 from dm.dumper.unit import DumpUnit
-from dm.dumpfiles.local_storage import LocalStorage
+from dm.dumpfiles.storage import LocalStorage
 from dm.loader.unit import LoadUnit
 from dm.spark.session import SparkProvider
 

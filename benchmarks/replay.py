@@ -27,7 +27,7 @@ from benchmarks.unit_thread import run_until
 from benchmarks.workload import Workload, play
 from dm.config.endpoint import Endpoint
 from dm.config.references import StartPoint
-from dm.config.route import RouteRule
+from dm.config.rules import RouteRule
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from benchmarks.measure import Comparison, Series
 from benchmarks.recording import SCHEMA
-from dm.config.route import RouteRule
+from dm.config.rules import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON

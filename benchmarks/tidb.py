@@ -17,7 +17,7 @@ from benchmarks.measure import Comparison, Series, in_turn, run_python, server_s
 from benchmarks.pull import pull_ours
 from benchmarks.recording import SCHEMA, Recording, create_table
 from dm.config.references import StartPoint
-from dm.config.route import RouteRule
+from dm.config.rules import RouteRule
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName

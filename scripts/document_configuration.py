@@ -15,14 +15,19 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from dm.config.dumper import DumperConfig
-from dm.config.endpoint import Endpoint
-from dm.config.event_filter import FilterRule
+from dm.config.endpoint import Endpoint, Security
 from dm.config.expression import ExpressionFilter
 from dm.config.references import StartPoint
-from dm.config.route import RouteRule, SchemaExtraction, SourceExtraction, TableExtraction
+from dm.config.rules import (
+    BlockAllowList,
+    FilterRule,
+    RouteRule,
+    SchemaExtraction,
+    SourceExtraction,
+    TableExtraction,
+    TablePattern,
+)
 from dm.config.section import Section
-from dm.config.security import Security
-from dm.config.selection import BlockAllowList, TablePattern
 from dm.config.source import Checker, Purge, SourceConfig
 from dm.config.spark import SparkConfig
 from dm.config.task import Experimental, Instance, MariaDb2TiDb, TaskConfig

@@ -1,4 +1,4 @@
-"""What a target computes of rows by itself: generated columns, keys that are expressions, CHECKs.
+"""What a target computes of rows by itself: generated columns, keys that are expressions, CHECKs, local times.
 
 The problem. A server computes these in the session that writes the row: `HOUR(ts)` of a TIMESTAMP is another number in
 another time zone, `DAYNAME(d)` another word in another language. dm's sessions are at +00:00, in English and so on,
@@ -21,18 +21,31 @@ MariaDB, TiDB and older servers do not, so there the literal is converted and ta
 out, it is a text that no TIMESTAMP takes, and the statement is refused. (As a row event the row is exact.)
 
 The source's sessions may be in other zones than its server. Then its own replica has other values in STORED columns as
-well, and nobody can compute them. What the source has stored is in the row's image, and is compared (`computed_check`);
-a dump has the source compare it.
+well, and nobody can compute them. What the source has stored is in the row's image, and is compared
+(`dm.downstream.exchange`); a dump has the source compare it.
+
+Columns of the target's own that it fills with the local time get it in the task's time zone. Sessions of the target are
+at +00:00, since a TIMESTAMP is exact only there: in a zone with daylight saving time one hour a year stands for two, so
+that what was read as 02:30 could be either. A DATETIME of the target's own with `DEFAULT CURRENT_TIMESTAMP` would then
+get UTC. In DM it gets the time of the task's `timezone`, or of the target's global zone.
+
+So the statement that writes a row names such a column and computes its value, by the target's own default with its
+"now" taken to the zone: from +00:00 that is a function, for every moment and every zone. Where ON UPDATE sets the
+column, an UPDATE does the same. All else stays with the session: a TIMESTAMP is the same instant in any zone, and what
+counts seconds (UNIX_TIMESTAMP) asks for no zone.
+
+A zone that the server does not know would give NULL, so the server is asked first (`dm.downstream.source_computing`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dm.errors import DMError
+from dm.ident import Ident
 from dm.mysql.binlog.value import Value
 from dm.mysql.schema.expressions import depends_on_zone, reads_padded
 from dm.mysql.schema.table import Column, TableSchema
@@ -175,3 +188,76 @@ def moment_text(literal: bytes) -> bytes | None:
     """The text in UTC that a TIMESTAMP's literal was made of; None where the value was no time."""
     told = _TOLD.match(literal)
     return None if told is None else told[1]
+
+
+_SECONDS: Final = ("unix_timestamp", "from_unixtime")
+# What a default's text consists of, as far as it matters: texts and names in quotes, which stay, and calls for "now".
+_PART: Final = re.compile(
+    r"'(?:[^'\\]|''|\\.)*'|\"(?:[^\"\\]|\"\"|\\.)*\"|`(?:[^`]|``)*`"
+    r"|\b(?P<name>current_timestamp|now|localtimestamp|localtime|sysdate|curdate|current_date|curtime|current_time)\b"
+    r"(?P<call>\s*\(\s*(?P<digits>\d?)\s*\))?",
+    re.IGNORECASE,
+)
+_DAY: Final = frozenset({"curdate", "current_date"})
+_CLOCK: Final = frozenset({"curtime", "current_time"})
+_NEEDS_CALL: Final = frozenset({"now", "sysdate", "curdate", "curtime"})  # without parentheses they are names
+
+
+@dataclass(frozen=True, slots=True)
+class OwnColumn:
+    """A column that the source does not have, and what its value is now."""
+
+    column: Column
+    inserted: bytes | None  # in a new row; None: as the target has it
+    updated: bytes | None  # in a row that an UPDATE changes; None: it stays
+
+    @property
+    def sql(self) -> bytes:
+        """The column's name."""
+        return Ident(self.column.name).sql.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class LocalTime:
+    """The time zone of what the target computes itself; an empty one is the session's."""
+
+    zone: str = ""  # as SQL
+    unknown: str = ""  # its name, where the server does not know it
+
+    def own_columns(self, target: TableSchema, filled: Collection[str]) -> tuple[OwnColumn, ...]:
+        """The columns of a table that depend on the zone, but those that rows fill (names in lower case).
+
+        Raises DMError `time-zone-unknown`.
+        """
+        if not self.zone:
+            return ()
+        found = []
+        for column in target.columns:
+            if column.name.lower() not in filled and column.generated is None and not column.type.is_moment:
+                inserted, updated = self._local(column.default), self._local(column.on_update)
+                if inserted or updated:
+                    found.append(OwnColumn(column, inserted, updated))
+        if found and self.unknown:
+            raise DMError("time-zone-unknown", zone=self.unknown, table=target.name, column=found[0].column.name)
+        return tuple(found)
+
+    def _local(self, expression: str | None) -> bytes | None:
+        """The expression with its moments in the zone; None where there are none."""
+        if expression is None or any(word in expression.lower() for word in _SECONDS):
+            return None
+        local = _PART.sub(self._moved, expression)
+        return None if local == expression else f"({local})".encode()
+
+    def _moved(self, part: re.Match[str]) -> str:
+        name = (part["name"] or "").lower()
+        if not name or (name in _NEEDS_CALL and part["call"] is None):
+            return part[0]
+        digits = part["digits"] or ""
+        # Some tables' sessions are in another zone (`computing.py`).
+        now = f"SYSDATE({digits}), @@SESSION.time_zone" if name == "sysdate" else f"UTC_TIMESTAMP({digits}), '+00:00'"
+        local = f"CONVERT_TZ({now}, {self.zone})"
+        return f"DATE({local})" if name in _DAY else f"TIME({local})" if name in _CLOCK else local
+
+
+SESSION_TIME: Final = LocalTime()
+"""The session's own."""

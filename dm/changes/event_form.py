@@ -7,6 +7,12 @@ The target may refuse what looks the same here (a conversion, a setting, an engi
 again as SQL, row by row, so all that is lost is time; to lose it once, a table whose events were refused, and whose
 rows then went as SQL without a complaint, has this form no more: `refuse`. Where a refused statement held several
 tables, each is sent alone first, to find the one.
+
+Before its first row event a transaction asks (`events_allowed`): does the server apply events as when the session
+began? Variables of the whole server decide how, anybody may set them at any time, and they hold at once: MariaDB passes
+over missing rows and duplicate keys by one, sends rows to another schema by another, and by a third both servers cut
+values that do not fit. So each transaction asks, in the round trip of its events, and commits only if nothing has
+changed.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ from dm.mysql.binlog.image_proof import ProofStep
 from dm.mysql.binlog.row_events import RowEvents
 from dm.mysql.binlog.rows import RowsKind
 from dm.mysql.binlog.value import UNREAD, Row
+from dm.mysql.dialect import Flavor, dialect
 
 ReadImage = Callable[[bytes], Row]
 
@@ -118,3 +125,19 @@ def read_all(changes: Sequence[RowChange]) -> None:
         form = change.plan.events
         if form is not None:
             form.read(change)
+
+
+GUARD: Final = b"SELECT 1 FROM DUAL WHERE @@GLOBAL."
+"""What each such question begins with; its answer has one row."""
+
+_MARIADB: Final = (
+    b"slave_exec_mode = 'STRICT' AND @@GLOBAL.slave_type_conversions = '' AND @@GLOBAL.replicate_rewrite_db = ''"
+)
+
+
+def events_allowed(flavor: Flavor, version: int) -> bytes:
+    """The question to a server of this version."""
+    server = dialect(flavor, version)
+    if server.rewrites_schemas:
+        return GUARD + _MARIADB
+    return GUARD + (b"replica" if server.says_replica else b"slave") + b"_type_conversions = ''"

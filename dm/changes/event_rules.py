@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dm.changes.event_form import Applying, EventForm, Order
-from dm.changes.event_guard import guard
+from dm.changes.event_form import Applying, EventForm, Order, events_allowed
 from dm.changes.keys import table_key
 from dm.changes.plan import PlanOptions, TablePlan
 from dm.changes.row_keys import TargetTable
@@ -239,7 +238,7 @@ def event_form(pair: RoutedTable, decoder: RowDecoder) -> EventForm:
         Order(plan.keyed, None if alone else table_key(plan.target)),
         Applying(
             pair.options.foreign_key_checks,
-            guard(pair.options.flavor, pair.options.version),
+            events_allowed(pair.options.flavor, pair.options.version),
             scans=not (pair.options.dialect.scans_once_for_events or plan.keyed),
         ),
     )

@@ -39,11 +39,11 @@ from dm.accelerator.native import Native
 from dm.accelerator.structures import shared
 from dm.accelerator.switch import Twins
 from dm.changes.column_map import MappedColumn
-from dm.changes.comparison import listed
 from dm.changes.keys import WILD, Key, keys_of, table_key
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.row_hash import RowText, listed_text
+from dm.changes.row_keys import listed
 from dm.changes.row_statements import removes_others, row_statements
 from dm.changes.statement import (
     ANY,

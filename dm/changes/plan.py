@@ -43,15 +43,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dm.changes.collation import Weights
-from dm.changes.column_map import ConstantColumn, MappedColumn, map_columns
-from dm.changes.comparison import exact
-from dm.changes.computing import NEUTRAL, PLAIN, Computing, TableSettings
+from dm.changes.column_map import ConstantColumn, MappedColumn, map_columns, refuse_narrower
+from dm.changes.computing import NEUTRAL, PLAIN, SESSION_TIME, Computing, LocalTime, OwnColumn, TableSettings
 from dm.changes.event_form import EventForm
 from dm.changes.keys import Key, KeyFunction, SharedKeys, table_key
-from dm.changes.local_time import SESSION_TIME, LocalTime, OwnColumn
-from dm.changes.narrowing import refuse_narrower
 from dm.changes.row_hash import RowHash, RowText, listed_text, row_text
-from dm.changes.row_keys import TargetTable, key_functions, row_keys
+from dm.changes.row_keys import TargetTable, exact, key_functions, row_keys
 from dm.config.units import InsertMode, MissingRow, NarrowerColumns
 from dm.errors import DMError
 from dm.ident import TableName

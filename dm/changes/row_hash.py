@@ -7,7 +7,7 @@ list.
 Two rows have the same hash if and only if they have the same bytes in every column that is written. So each column
 becomes a text that only this value has, NULL included, and that cannot run into the next one. The texts are hashed by
 SHA-256: nobody can make two rows that are different and have the same one. A row image becomes the same text by the
-conversions that `comparison.py` makes for one row. Where it becomes another text, nothing is found, and no harm done.
+conversions that `row_keys.py` makes for one row. Where it becomes another text, nothing is found, and no harm done.
 Where a text is longer than the server makes them (`max_allowed_packet`) it is NULL, and so is the hash, which is found
 nowhere: CONCAT keeps it, and IF asks the value whether it is NULL, not the text.
 

@@ -20,12 +20,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dm.changes.equal_documents import after_others
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.changes.statement import (
     ANY,
     ApplyStatement,
+    after_others,
     delete_row,
     find,
     holds,

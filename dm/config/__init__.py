@@ -1,11 +1,10 @@
 """Source and task files: models with DM's keys, strict, all problems at once."""
 
-from dm.config.endpoint import Endpoint
+from dm.config.endpoint import Endpoint, Security
 from dm.config.load import load_source, load_task, read_source, read_task
 from dm.config.problem import ConfigErrors, Problem, TextPlace
 from dm.config.references import StartPoint
 from dm.config.secret import referenced_variables
-from dm.config.security import Security
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.config.task import TaskConfig, resolve

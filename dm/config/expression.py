@@ -19,8 +19,7 @@ from pydantic import Field
 from dm.config.document import YamlMap
 from dm.config.scalar import Text, checked, wrong
 from dm.config.section import Issue, LoadContext, NamedRule
-from dm.config.server_expression import ServerExpression, read_server_expression
-from dm.config.sql_text import ExpressionError, one_expression
+from dm.config.server_expression import ExpressionError, ServerExpression, one_expression, read_server_expression
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expression

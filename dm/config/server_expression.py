@@ -3,16 +3,14 @@
 The text is sent as it stands, so two things must be certain before: that it ends where its parentheses end, and that
 only the row and the event's moment decide about its result. So it is cut into tokens here, by the rules of a session
 without NO_BACKSLASH_ESCAPES and ANSI_QUOTES, which is how it is evaluated, and every word must be known: a keyword of
-expressions, a function of `dm.config.server_expression`, or else the name of a column. What can't be seen this way
-(subqueries, variables, comments, functions of the user's own) has no token or no word here.
+expressions, a function of the list below, or else the name of a column. What can't be seen this way (subqueries,
+variables, comments, functions of the user's own) has no token or no word here.
 
 The grammar itself is the server's. It is asked before the task starts, in `check-task`.
 
-Words that an expression evaluated by a server may have: those whose result the row and the moment alone decide.
-
-A list of what is allowed, not of what is forbidden: a function that nobody thought of is refused, since a filter that
-gives another result the next time would lose rows. What one of the two flavours lacks is listed all the same; the
-target itself is asked about that before the task starts.
+The words are a list of what is allowed, not of what is forbidden: a function that nobody thought of is refused, since a
+filter that gives another result the next time would lose rows. What one of the two flavours lacks is listed all the
+same; the target itself is asked about that before the task starts.
 """
 
 from __future__ import annotations
@@ -21,9 +19,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from dm.config.sql_text import ExpressionError, one_expression
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expression
+
 
 _TOKEN: Final = re.compile(
     r"(?P<space>[ \t\r\n\v\f]+)"
@@ -236,3 +236,36 @@ WHY_REFUSED: Final = {
     **dict.fromkeys(_words("select with table values"), "would read other rows"),
 }
 """What a person hears of the usual ones."""
+
+
+# The text of an expression as a tree of sqlglot's: whether it is SQL at all, and one expression.
+
+_LONGEST: Final = 65_536
+
+
+class ExpressionError(ValueError):
+    """Raised for an expression that can't be evaluated; the text says why."""
+
+
+@lru_cache(maxsize=1024)
+def one_expression(text: str) -> Expression:
+    """The tree of the expression, in parentheses; raises ExpressionError."""
+    from sqlglot import exp, parse
+    from sqlglot.errors import SqlglotError
+
+    if len(text) > _LONGEST:
+        raise ExpressionError("it is too long")
+    try:
+        statements = parse(f"SELECT ({text}\n)", dialect="mysql")
+    except SqlglotError:
+        raise ExpressionError("it is not SQL") from None
+    except RecursionError:
+        raise ExpressionError("it is nested too deeply") from None
+    if len(statements) != 1 or not isinstance(statements[0], exp.Select):
+        raise ExpressionError("it is not one expression")
+    select = statements[0]
+    given = {name for name, value in select.args.items() if value}
+    if given != {"expressions"} or len(select.expressions) != 1 or not isinstance(select.expressions[0], exp.Paren):
+        raise ExpressionError("it is not one expression")
+    expression: Expression = select.expressions[0]
+    return expression

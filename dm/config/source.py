@@ -10,8 +10,8 @@ from pydantic import BeforeValidator, Field, PrivateAttr
 
 from dm.config.document import Scalar, YamlMap
 from dm.config.endpoint import Endpoint
-from dm.config.event_filter import FilterRule
 from dm.config.problem import Problem
+from dm.config.rules import FilterRule
 from dm.config.scalar import Flag, Text, checked, decimal, duration, matching, one_of, whole, wrong, wrong_type
 from dm.config.section import Issue, LoadContext, Section
 from dm.gtid import GtidFormatError, GtidSet

@@ -6,12 +6,10 @@ from pydantic import BaseModel, ConfigDict
 
 from dm.config.dumper import DumperConfig
 from dm.config.endpoint import Endpoint
-from dm.config.event_filter import FilterRule
 from dm.config.expression import ExpressionFilter
 from dm.config.references import StartPoint
-from dm.config.route import RouteRule
+from dm.config.rules import BlockAllowList, FilterRule, RouteRule
 from dm.config.scalar import CheckingItem, Collation, ShardMode, TaskMode
-from dm.config.selection import BlockAllowList
 from dm.config.source import SourceConfig
 from dm.config.spark import SparkConfig
 from dm.config.units import CommitTimeOrder, LoaderConfig, SyncerConfig, ValidatorConfig

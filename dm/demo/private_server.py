@@ -1,26 +1,72 @@
-"""A server process of our own: started, stopped, killed, frozen, asked; what kind of server it is, its class says."""
+"""A server process of our own: started, stopped, killed, frozen, asked; what kind of server it is, its class says.
+
+**Ports** on 127.0.0.1 belong to one server of ours for as long as it exists, also while it is down. A port that is
+merely free may be taken by another server before ours listens there. With the same password on both, ours would seem to
+run: the other one answers. So a server's port is bound by a socket that never listens. Linux lets two sockets share a
+port if both have SO_REUSEADDR and neither listens (ip(7)), and every server sets it; the search for a port does not, so
+it passes by what is reserved. The kernel gives a port back when its process ends, however it ends.
+
+**The guard**: a child process can't outlive us, however we end. A test run that is killed must leave no server behind.
+Linux's parent-death signal is no answer: it fires when the *thread* that forked ends, and servers are restarted from
+threads. So a guard, a shell, sits in a session of its own and reads from a pipe whose other end only we hold: when we
+are gone, however that came, the read ends and the guard kills the child. A child is started in two steps, so that there
+is no moment without a guard: a shell that waits for a line, and becomes the program when the guard is in place.
+"""
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
 
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 from pymysql.err import OperationalError
 
-from dm.demo.guard import GuardedProcess
-from dm.demo.ports import HOST, ReservedPort
 from dm.mysql.dialect import Flavor
 from dm.session.login import ServerConnection
+
+HOST = "127.0.0.1"
+_PORTS = range(16_000, 32_000)  # below Linux's ephemeral range, so that no outgoing connection sits on one
+
+
+class ReservedPort:
+    """A port that nobody else finds until it is released."""
+
+    def __init__(self) -> None:
+        while True:
+            self._socket = socket.socket()
+            self.number = random.SystemRandom().choice(_PORTS)
+            try:
+                self._socket.bind((HOST, self.number))
+            except OSError:
+                self._socket.close()
+                continue
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            return
+
+    def release(self) -> None:
+        """Leave it to whoever comes."""
+        self._socket.close()
+
+
+def free_port() -> int:
+    """A port that nobody listens on or has reserved."""
+    reserved = ReservedPort()
+    reserved.release()
+    return reserved.number
+
 
 _START_SECONDS = 90.0
 _STOP_SECONDS = 60.0
@@ -202,3 +248,71 @@ class PrivateServer(ABC):
                     cursor.execute(f"GRANT {grant} TO %s@'%%'", (name,))
         finally:
             connection.close()
+
+
+_WAIT_FOR_GUARD = 'read -r _ && exec "$@" </dev/null'
+_GUARD = 'trap "" HUP INT TERM; read -r _ || kill -KILL "$1"'
+
+
+def _input(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    assert process.stdin is not None
+    return process.stdin
+
+
+class GuardedProcess:
+    """A program in a session of its own, killed when this process ends, unless it was released."""
+
+    def __init__(self, command: Sequence[str], *, log: Path, environment: Mapping[str, str] | None = None) -> None:
+        with log.open("ab") as output:
+            self._child = subprocess.Popen(
+                ["/bin/sh", "-c", _WAIT_FOR_GUARD, "guarded", *command],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=None if environment is None else dict(environment),
+                start_new_session=True,
+            )
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD, "guard", str(self._child.pid)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        with _input(self._child) as go:
+            go.write(b"go\n")
+
+    @property
+    def pid(self) -> int:
+        """The program's process id."""
+        return self._child.pid
+
+    def poll(self) -> int | None:
+        """The exit status, None while it runs."""
+        return self._child.poll()
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal to the program if it still runs."""
+        if self._child.poll() is None:
+            os.kill(self._child.pid, number)
+
+    def stop(self) -> None:
+        """Stop the program if it still runs; when this returns, all its threads have stopped."""
+        self.send(signal.SIGSTOP)
+        if self._child.returncode is None:
+            # The parent hears of it when the last thread has (signal(7)); an end is heard of, too, and left to be read.
+            with suppress(ChildProcessError):  # another thread has read of its end
+                os.waitid(os.P_PID, self._child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def wait(self, seconds: float) -> int:
+        """Wait for the end; the guard ends with it. Raises subprocess.TimeoutExpired."""
+        status = self._child.wait(seconds)
+        self.release()
+        return status
+
+    def release(self) -> None:
+        """Let the program live on without us."""
+        if self._guard.poll() is None:
+            with _input(self._guard) as line:
+                line.write(b"released\n")
+            self._guard.wait()

@@ -23,10 +23,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from dm.demo.guard import GuardedProcess
 from dm.demo.installation import Installation, cache_directory, find
-from dm.demo.ports import HOST
-from dm.demo.private_server import PrivateServer
+from dm.demo.private_server import HOST, GuardedProcess, PrivateServer
 from dm.errors import DMError
 from dm.mysql.dialect import Flavor
 

@@ -25,15 +25,13 @@ from typing import Final, Protocol
 
 from dm import faults
 from dm.changes.compacted import compacted
-from dm.changes.event_form import EventForm, read_all
-from dm.changes.event_guard import GUARD
+from dm.changes.event_form import GUARD, EventForm, read_all
 from dm.changes.row_bag import BagChange, Planned, planned
 from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of, row_of
 from dm.downstream.connection import BEGIN, ROW_EVENTS, TargetConnection
-from dm.downstream.exchange import Exchange, OneLessByHash, Unexpected, warned
-from dm.downstream.lenient import run_exactly
+from dm.downstream.exchange import Exchange, OneLessByHash, Unexpected, run_exactly, warned
 from dm.downstream.source_computing import TableSession
 from dm.downstream.statements import StatementResult
 from dm.errors import DMError

@@ -1,27 +1,62 @@
-"""Statements of a transaction on their way to the target, as many together as need no answer of the ones before.
+"""Statements of a transaction on their way to the target, and what is asked of the target once they are there.
 
-An attempt with grouped statements knows beforehand what the target answers to each. Another answer, or a refusal, says
-nothing about which change is to blame: `Unexpected` ends the attempt.
+As many are sent together as need no answer of the ones before. An attempt with grouped statements knows beforehand what
+the target answers to each. Another answer, or a refusal, says nothing about which change is to blame: `Unexpected` ends
+the attempt.
+
+**Computed columns**: once the rows of a batch are written, the target is asked whether it has computed what the source
+has. A STORED column over a TIMESTAMP has the value of the session that wrote the row. The target computes in the zone
+of the source's server (`dm.changes.computing`). A session of the source in another zone has stored something else, and
+no replica computes that. But the source's value is in the row's image, so the two are compared where the expression may
+depend on the zone. Of a table without a key the question is for a row of the same values with another computed one. It
+takes a pass over the table, unless an index finds one of the values.
+
+A column of a unique key is compared even if it is VIRTUAL: the image has it. In safe mode a REPLACE removes the row
+that holds the key, which is the right one only where target and source have computed the same.
+
+**Without the strict modes** (`Lenient`): for a row that the source holds and a strict session refuses. A strict mode
+refuses more than values that do not fit. The source's session may have had no strict mode. Then the source may hold,
+and the target has to hold:
+
+- A FLOAT(M,D) beyond the largest number with that many digits. A FLOAT(10,0) stores 9999999999 as the nearest FLOAT,
+  10000000000, and that number is out of range (1264).
+- A generated column whose expression warns: a zero date plus a month, a text cut short. It is NULL or cut, and the
+  columns from which it is computed keep their values (1292, 1406, 1365).
+
+So the statement is run again without the strict modes, which alone would be lossy. It counts only if the target then
+has exactly one more row that equals the source's in each column, byte by byte (`dm.changes.row_keys`), and if there
+were no other warnings: a character that a conversion loses (1366) is lost in the comparison as well.
+
+Only the strict modes are removed. Others may decide what the target computes for the row, such as those of the source's
+server (`dm.changes.computing`), and the user's stay.
+
+In our usual mode MySQL takes a mode with the statement (SET_VAR), and so does MariaDB (SET STATEMENT). TiDB ignores
+such a hint in a statement that writes, and MySQL warns about some modes each time, where warnings are counted. So there
+the session's mode is changed for the statement, and restored after it in any case.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from dm.changes.computed_check import alone, computed_checks, computed_otherwise
-from dm.changes.event_guard import GUARD
+from dm.changes.event_form import GUARD, read_all
+from dm.changes.keys import completed
 from dm.changes.plan import TablePlan
 from dm.changes.row_bag import BagChange, Planned
 from dm.changes.row_change import RowChange
-from dm.changes.statement import ApplyStatement
+from dm.changes.statement import ApplyStatement, find, holds, row_of, shown
 from dm.downstream.connection import TargetConnection
-from dm.downstream.lenient import as_it_asks
 from dm.downstream.rows_by_hash import Lacking, NotByHash, carry_out
 from dm.downstream.source_computing import TableSession
 from dm.downstream.statements import StatementResult
 from dm.errors import DMError
+from dm.mysql.binlog.value import ABSENT, Row
+from dm.session import state
+from dm.session.answers import reads_answers
 
 # KILL QUERY, MariaDB's max_statement_time, TiDB's max_execution_time.
 _ENDED_STATEMENT: Final = {1317, 1969, 3024}
@@ -166,3 +201,133 @@ def warned(statement: ApplyStatement, outcome: StatementResult) -> bool:
     """Whether the warnings are as expected; an UPDATE that found no row wrote nothing, and others follow it."""
     wrote_nothing = bool(statement.not_found) and not outcome.matched
     return wrote_nothing or statement.expected.warnings in (None, outcome.warnings)
+
+
+_ROWS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedCheck:
+    """The question about some rows of one table: it finds a row whose computed columns are not the source's."""
+
+    sql: bytes
+    changes: tuple[RowChange, ...]
+
+
+def computed_checks(changes: Sequence[RowChange]) -> Iterator[ComputedCheck]:
+    """The questions about the rows that these changes leave, and of which columns are to be compared."""
+    concerned = [change for change in changes if change.plan.computed]
+    if not concerned:
+        return
+    read_all(concerned)
+    left: dict[tuple[object, ...], RowChange] = {}
+    for change in concerned:
+        if change.before is not None and change.plan.keyed:
+            left.pop(_key(change, change.before), None)
+        if change.after is not None:
+            left[_key(change, _left(change))] = change
+    by_plan: dict[int, list[RowChange]] = {}
+    for change in left.values():
+        by_plan.setdefault(id(change.plan), []).append(change)
+    for of_plan in by_plan.values():
+        for at in range(0, len(of_plan), _ROWS):
+            some = of_plan[at : at + _ROWS]
+            found = dict.fromkeys(map(_condition, some))
+            conditions = [condition for condition in found if condition is not None]
+            if conditions:
+                table = some[0].plan.target.sql.encode()
+                sql = b"SELECT 1 FROM " + table + b" WHERE " + b" OR ".join(conditions) + b" LIMIT 1"
+                yield ComputedCheck(sql, tuple(some))
+
+
+def alone(check: ComputedCheck) -> Iterator[ComputedCheck]:
+    """The question about each of the rows."""
+    for change in check.changes:
+        yield from computed_checks([change])
+
+
+def computed_otherwise(change: RowChange) -> DMError:
+    """The error for the row of a change."""
+    plan, row = change.plan, _left(change)
+    stored = ", ".join(f"{column.target.name} = {shown(row[column.at])}" for column, _ in plan.computed)
+    virtual = all(column.target.generated == "virtual" for column, _ in plan.computed)
+    name = "computed-key-differs" if virtual else "computed-value-differs"
+    key = row_of(change) or ", ".join(f"{column.target.name} = {shown(row[column.at])}" for column in plan.columns)
+    return DMError(name, table=plan.target, key=key, stored=stored)
+
+
+def _left(change: RowChange) -> Row:
+    """The row that the change leaves: an image may have no more than the values that have changed."""
+    before, after = change.before, change.after
+    assert after is not None
+    if before is None or ABSENT not in after:
+        return after
+    return tuple(old if new is ABSENT else new for old, new in zip(before, after, strict=True))
+
+
+def _key(change: RowChange, row: Row) -> tuple[object, ...]:
+    if not change.plan.keyed:
+        return (id(change),)
+    return (change.plan.target, *(row[column.at] for column in change.plan.row_key))
+
+
+def _condition(change: RowChange) -> bytes | None:
+    row = _left(change)
+    columns = [compare(row[column.at]) for column, compare in change.plan.computed if row[column.at] is not ABSENT]
+    if not columns:
+        return None
+    plan = change.plan
+    if plan.keyed:
+        found = holds(plan, plan.row_key, row)
+    else:
+        found = b" AND ".join([compare(row[at]) for at, compare in plan.computed_of])
+    return b"(" + found + b" AND (" + b" AND ".join(columns) + b") IS NOT TRUE)"
+
+
+def lenient(connection: TargetConnection) -> AbstractContextManager[None]:
+    """Meanwhile the session takes what it can of each value; a session that broke is not put back."""
+    return connection.as_set({"sql_mode": state.lenient(connection.has("sql_mode"))})
+
+
+def as_it_asks(connection: TargetConnection, statement: ApplyStatement) -> AbstractContextManager[None]:
+    """The session as a statement asks for it."""
+    return lenient(connection) if statement.lenient else nullcontext()
+
+
+# Out of range, cut short (number, text, any), not a date, division by zero, a date beyond the last one.
+_OF_STRICT_MODES: Final = frozenset({1264, 1265, 1292, 1365, 1406, 1441})
+
+
+def run_exactly(connection: TargetConnection, statement: ApplyStatement) -> StatementResult:
+    """Run one statement of a change; raises DMError where the target can't hold exactly what the source holds."""
+    try:
+        with as_it_asks(connection, statement):
+            return connection.run(statement.sql)
+    except DMError as error:
+        change = statement.changes[0]
+        if error.server_errno not in _OF_STRICT_MODES or change.after is None:
+            raise
+        before = 0 if change.plan.keyed else _count(connection, change, change.after)
+        outcome, numbers = _leniently(connection, statement)
+        if not _OF_STRICT_MODES.issuperset(numbers) or _count(connection, change, change.after) != before + 1:
+            raise
+        return outcome
+
+
+@reads_answers
+def _leniently(connection: TargetConnection, statement: ApplyStatement) -> tuple[StatementResult, list[int]]:
+    """Run a statement without the strict modes; gives the numbers of its warnings as well."""
+    with lenient(connection):
+        outcome = connection.run(statement.sql)
+        return outcome, [int(row[1]) for row in connection.query("SHOW WARNINGS") if row[0] != "Note"]
+
+
+@reads_answers
+def _count(connection: TargetConnection, change: RowChange, after: Row) -> int:
+    """How many rows the target has that are the change's."""
+    plan = change.plan
+    conditions = [compare(after[at]) for at, compare in plan.comparisons if after[at] is not ABSENT]
+    if plan.keyed:
+        conditions.append(find(plan, after if change.before is None else completed(after, change.before)))
+    sql = b"SELECT COUNT(*) FROM " + plan.target.sql.encode() + b" WHERE " + b" AND ".join(conditions)
+    return int(connection.query(sql)[0][0])

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from dm.changes.computing import PADDING, PLAIN, UTC, Computing, SourceSettings, TableSettings
-from dm.changes.local_time import LocalTime
+from dm.changes.computing import PADDING, PLAIN, UTC, Computing, LocalTime, SourceSettings, TableSettings
 from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection

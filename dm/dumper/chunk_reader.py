@@ -24,9 +24,8 @@ import pyarrow
 from pyarrow import compute
 
 from dm.config.endpoint import Endpoint
-from dm.dumper.chunk_file import HashedFile, SqlForm, open_chunk_file
+from dm.dumper.chunk_file import ChunkSink, HashedFile, SqlForm, open_chunk_file
 from dm.dumper.stored_values import StoredValues
-from dm.dumper.stream import ChunkSink
 from dm.dumpfiles.chunk_plan import (
     value_expression,
 )

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
+from dm.dumper.chunk_file import Stream
 from dm.dumper.progress import DumpProgress
-from dm.dumper.stream import Stream
 from dm.dumper.structures import TargetKeys, read_schemas
 from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
 from dm.dumpfiles.storage import DumpStorage

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dm.config.pattern import is_name, matcher
-from dm.config.selection import BlockAllowList
+from dm.config.rules import BlockAllowList
 from dm.config.subtask import SubtaskConfig
 from dm.dumper.dump_run import DumpRun
 from dm.errors import DMError, account_sql, grant

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from dm.changes.identity import is_keyed
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.dumper.chunk_reader import is_changed
+from dm.dumpfiles.destination import is_keyed
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.dialect import Flavor
@@ -122,9 +122,9 @@ def read_schemas(connection: Connection, names: Iterable[str]) -> dict[str, tupl
 class TargetKeys:
     """Answers for the tables of one subtask; connects to the target when first asked, unless nothing is loaded.
 
-    A keyed table may be read while it changes (`dm.changes.identity`). Where the target's table exists already, it may
-    have other keys than the source's, or none. Where it does not, it is expected to be made like the source's; the load
-    looks again, since in a merge another table may make it.
+    A keyed table may be read while it changes (`dm.dumpfiles.destination`). Where the target's table exists already, it
+    may have other keys than the source's, or none. Where it does not, it is expected to be made like the source's; the
+    load looks again, since in a merge another table may make it.
     """
 
     def __init__(self, subtask: SubtaskConfig, rules: TableRules) -> None:

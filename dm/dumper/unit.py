@@ -27,12 +27,12 @@ from collections.abc import Mapping
 from dm import faults
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
+from dm.dumper.chunk_file import Stream
 from dm.dumper.dump_run import DumpRun
 from dm.dumper.hidden_tables import demand_all_seen
 from dm.dumper.lock_free import LockFreeDump
 from dm.dumper.one_moment import OneMomentDump
 from dm.dumper.progress import DumpProgress
-from dm.dumper.stream import Stream
 from dm.dumper.structures import TargetKeys
 from dm.dumper.table_planner import TablePlanner
 from dm.dumpfiles.dump_files import (

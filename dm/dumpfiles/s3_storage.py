@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from dm.config.object_storage import ObjectStorage
-from dm.dumpfiles.local_storage import LocalStorage
 from dm.dumpfiles.s3_client import EXISTS, answers, client_of, code_of
+from dm.dumpfiles.storage import LocalStorage
 from dm.errors import DMError
 
 _AT_ONCE: Final = 16  # requests about small objects

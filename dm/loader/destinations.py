@@ -9,20 +9,18 @@ from typing import Final
 
 from dm.changes.column_map import constant_columns
 from dm.changes.computing import PLAIN, TableSettings, moment_parts
-from dm.changes.identity import is_keyed
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.source_computing import computing_at, local_time
-from dm.dumpfiles.destination import Destination
+from dm.dumpfiles.destination import Destination, is_keyed
 from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
 from dm.dumpfiles.literals import constant_literal, naming_key
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.deferred_indexes import demand_complete, put_off
-from dm.loader.equal_keys import mapped_keys
 from dm.loader.local_data import LocalDataAdmission
 from dm.loader.part_writer import unjudged
-from dm.loader.replaced_rows import own_keys
+from dm.loader.replaced_rows import mapped_keys, own_keys
 from dm.loader.target_tables import TargetTables
 from dm.mysql.dialect import flavor_named
 from dm.mysql.schema.parse import has_checks, parse_create_table

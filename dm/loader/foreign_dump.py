@@ -21,8 +21,7 @@ from dm.dumpfiles.storage import DumpStorage, read_bytes
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
-from dm.loader.sql_source import SqlSource, opened, unpacked_name, without_comments
-from dm.loader.sql_statement import Setting, understand
+from dm.loader.sql_source import Setting, SqlSource, opened, understand, unpacked_name, without_comments
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.token import tokenize

@@ -21,9 +21,8 @@ from dm.dumpfiles.literals import TypedDocuments, error_values, row_literals
 from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import Ident, TableName
-from dm.loader.equal_keys import EqualKeys
 from dm.loader.local_data import load_statement, packets
-from dm.loader.replaced_rows import ReplacedRows
+from dm.loader.replaced_rows import EqualKeys, ReplacedRows
 from dm.loader.tally import MOST_WARNINGS, OnDuplicate, Tally
 from dm.mysql.dialect.pair import both_skip_checks
 from dm.mysql.schema.parse import check_conditions

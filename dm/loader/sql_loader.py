@@ -45,8 +45,7 @@ from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.part_writer import statement_frame, without_checks
-from dm.loader.sql_source import SqlSource, SqlText, opened
-from dm.loader.sql_statement import InsertStatement, NotUnderstood, Setting, understand
+from dm.loader.sql_source import InsertStatement, NotUnderstood, Setting, SqlSource, SqlText, opened, understand
 from dm.loader.tally import OnDuplicate, Tally
 from dm.mysql.binlog.charset import decoder_of
 from dm.mysql.schema.table import Column
@@ -159,7 +158,7 @@ class FileLoader:
             task.table,
             into.target,
             into.unique,
-            "error" if into.mapped_keys or into.own_keys else self.on_duplicate,  # `equal_keys.py`, `replaced_rows.py`
+            "error" if into.mapped_keys or into.own_keys else self.on_duplicate,  # `replaced_rows.py`
             errors,
             enums,
             loaded,

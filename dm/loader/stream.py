@@ -7,7 +7,7 @@ there already, then its rows, batch by batch as they come from the source, then 
 record or it is not there at all, and a run after a SIGKILL reads those that have none. Whatever breaks on either side,
 the target rolls back when the session ends.
 
-The dump calls this (`dm.dumper.stream`), round by round. When it is finished, the load finds the records. With
+The dump calls this (`dm.dumper.chunk_file`), round by round. When it is finished, the load finds the records. With
 `auto` it takes only tables that it can take back (`dm.loader.stream`).
 
 Which tables are copied without files where that is left to dm (`dump-files: auto`), and how they are taken back.

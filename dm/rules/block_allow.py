@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from dm.config.pattern import Match, is_name, matcher
-from dm.config.selection import BlockAllowList, TablePattern
+from dm.config.rules import BlockAllowList, TablePattern
 from dm.ident import TableName
 
 SYSTEM_SCHEMAS = frozenset(

@@ -18,9 +18,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from dm.config.event_filter import ALIASES, DDL_EVENTS, DML_EVENTS, INCOMPATIBLE_DDL_EVENTS, FilterRule
 from dm.config.pattern import Match, matcher
 from dm.config.regex import compile_regex
+from dm.config.rules import ALIASES, DDL_EVENTS, DML_EVENTS, INCOMPATIBLE_DDL_EVENTS, FilterRule
 from dm.errors import DMError
 from dm.ident import TableName
 

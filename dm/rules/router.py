@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from dm.config.pattern import Match, matcher
 from dm.config.regex import compile_regex
-from dm.config.route import Extraction, RouteRule
+from dm.config.rules import Extraction, RouteRule
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 

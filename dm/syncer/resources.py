@@ -11,9 +11,8 @@ from dm.atomic_file import write_atomically
 from dm.clock import Clock
 from dm.config.references import StartPoint
 from dm.config.subtask import SubtaskConfig
-from dm.downstream.filter_session import FilterSession
+from dm.downstream.filter_session import FilterSession, ServerWeights
 from dm.downstream.target_schema import TargetSchemas
-from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
 from dm.mysql.binlog.event_source import EventSource
 from dm.position import Position

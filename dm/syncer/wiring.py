@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from dm.changes.plan import PlanOptions
-from dm.config.selection import BlockAllowList
+from dm.config.rules import BlockAllowList
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
-from dm.downstream.filter_session import FilterSession, SourceSession
+from dm.downstream.filter_session import FilterSession, ServerWeights, SourceSession
 from dm.downstream.source_computing import filter_zone
 from dm.downstream.target_schema import TargetSchemas
-from dm.downstream.weights import ServerWeights
 from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.progress.brought_back import asking

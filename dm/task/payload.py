@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import cast
 
 from dm.config import SourceConfig, SubtaskConfig
-from dm.dumpfiles.local_storage import LocalStorage
 from dm.dumpfiles.s3_storage import S3Storage
-from dm.dumpfiles.storage import DumpStorage
+from dm.dumpfiles.storage import DumpStorage, LocalStorage
 from dm.gtid import GtidSet
 from dm.mysql.dialect import Flavor
 from dm.position import Position

@@ -41,8 +41,8 @@ from urllib.parse import unquote
 
 from dm.dumpfiles.chunk_plan import counted
 from dm.dumpfiles.dump_files import DumpedTable, DumpPlan, load_plan
-from dm.dumpfiles.local_storage import LocalStorage
 from dm.dumpfiles.manifest import read_manifest
+from dm.dumpfiles.storage import LocalStorage
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.charset import decoder_of

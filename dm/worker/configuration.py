@@ -15,7 +15,7 @@ from typing import Final
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig, read_source, read_task
 from dm.config.secret import SecretKey
-from dm.dumpfiles.local_storage import unusable
+from dm.dumpfiles.storage import unusable
 from dm.errors import DMError
 from dm.task.payload import dump_storage
 from dm.task.precheck.context import CheckResult

@@ -10,7 +10,7 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
-from dm.dumpfiles.local_storage import LocalStorage
+from dm.dumpfiles.storage import LocalStorage
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.sql_loader import FileLoader, FileTask

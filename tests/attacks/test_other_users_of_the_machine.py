@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dm.demo.ports import free_port
+from dm.demo.private_server import free_port
 from tests.attacks.other_user import as_nobody, needs_root, open_directory
 from tests.testbed.daemon import Daemon
 

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from dm.config.endpoint import Endpoint
-from dm.config.security import Security
+from dm.config.endpoint import Endpoint, Security
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError

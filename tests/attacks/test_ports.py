@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from dm.demo.ports import free_port
+from dm.demo.private_server import free_port
 from dm.worker.connection import LARGEST_BODY
 from tests.attacks.other_user import as_nobody, needs_root, open_directory, running_as_nobody
 from tests.testbed.daemon import Daemon

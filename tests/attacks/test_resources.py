@@ -48,7 +48,7 @@ def _indented(program: str) -> str:
 
 _READ_DUMP = """
 import pathlib
-from dm.dumpfiles.local_storage import LocalStorage
+from dm.dumpfiles.storage import LocalStorage
 from dm.loader.foreign_dump import read_foreign_dump
 from dm.mysql.sql.context import SourceContext
 read_foreign_dump(LocalStorage(pathlib.Path(sys.argv[1])), "t", "s", SourceContext("mysql", 90700, ""), lambda _: True)
@@ -70,7 +70,7 @@ def test_a_dump_whose_metadata_has_no_end(metadata: str, tmp_path: Path) -> None
 
 _READ_FILE = """
 import pathlib
-from dm.dumpfiles.local_storage import LocalStorage
+from dm.dumpfiles.storage import LocalStorage
 from dm.loader.sql_source import SqlSource, opened
 place = pathlib.Path(sys.argv[1])
 with opened(LocalStorage(place.parent), place.name) as read:

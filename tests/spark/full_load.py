@@ -17,8 +17,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from dm.config.endpoint import Endpoint
-from dm.config.route import RouteRule
-from dm.config.selection import BlockAllowList
+from dm.config.rules import BlockAllowList, RouteRule
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import ComparisonReport, compare, pair_tables
@@ -26,9 +25,8 @@ from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.unit import DumpUnit
 from dm.dumpfiles.dump_files import DumpPlan, load_plan
-from dm.dumpfiles.local_storage import LocalStorage
 from dm.dumpfiles.s3_storage import S3Storage
-from dm.dumpfiles.storage import DumpStorage
+from dm.dumpfiles.storage import DumpStorage, LocalStorage
 from dm.ident import TableName
 from dm.loader.stream import TargetStream
 from dm.loader.unit import LoadUnit

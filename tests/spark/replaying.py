@@ -11,7 +11,7 @@ from typing import Any
 import pymysql
 from pymysql.cursors import Cursor
 
-from dm.config.route import RouteRule
+from dm.config.rules import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer

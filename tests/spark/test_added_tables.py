@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.config.selection import BlockAllowList, TablePattern
+from dm.config.rules import BlockAllowList, TablePattern
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError

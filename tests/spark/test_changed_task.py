@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dm import faults
-from dm.config.route import RouteRule
-from dm.config.selection import BlockAllowList, TablePattern
+from dm.config.rules import BlockAllowList, RouteRule, TablePattern
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName

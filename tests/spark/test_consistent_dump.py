@@ -15,7 +15,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.dumper.chunk_reader import ChunkReader, shared_marker
 from dm.dumper.one_moment import SlotReader, SlotTask
 from dm.dumpfiles.dump_files import SLOTS_DIRECTORY, load_plan
-from dm.dumpfiles.local_storage import LocalStorage
+from dm.dumpfiles.storage import LocalStorage
 from dm.dumpfiles.text_rows import read_all
 from dm.errors import DMError
 from dm.ident import TableName

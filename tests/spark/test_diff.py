@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from dm.config.route import TableExtraction
+from dm.config.rules import TableExtraction
 from dm.config.subtask import SubtaskConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer

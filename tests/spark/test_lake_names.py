@@ -10,7 +10,7 @@ from threading import Event
 
 import pytest
 
-from dm.config.selection import BlockAllowList
+from dm.config.rules import BlockAllowList
 from dm.demo.servers import ThrowawayServer
 from dm.dumpfiles.dump_files import MANIFEST_FILE, PLAN_FILE, DumpPlan, load_plan
 from dm.errors import DMError

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.config.selection import BlockAllowList, TablePattern
+from dm.config.rules import BlockAllowList, TablePattern
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection

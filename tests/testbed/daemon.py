@@ -26,7 +26,7 @@ from unittest.mock import patch
 from dm.cli.client import Client
 from dm.cli.dmctl import execute
 from dm.cli.invocation import Settings, settings
-from dm.demo.guard import GuardedProcess
+from dm.demo.private_server import GuardedProcess
 from dm.verbs.tasks import QueryStatus
 from tests.testbed.fork_server import ForkedProcess, fork_server
 from tests.testbed.looks import looks

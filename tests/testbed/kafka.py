@@ -12,9 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from dm.demo.guard import GuardedProcess
 from dm.demo.installation import cache_directory
-from dm.demo.ports import HOST, free_port
+from dm.demo.private_server import HOST, GuardedProcess, free_port
 from tests.testbed.sync import wait_until
 
 _HEAP = "-Xmx256m"

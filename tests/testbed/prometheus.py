@@ -13,9 +13,8 @@ from urllib.error import URLError
 from urllib.parse import urlencode
 from urllib.request import urlopen
 
-from dm.demo.guard import GuardedProcess
 from dm.demo.installation import cache_directory
-from dm.demo.ports import free_port
+from dm.demo.private_server import GuardedProcess, free_port
 
 _SECONDS = 60.0  # a limit for what hangs
 

@@ -19,7 +19,7 @@ from urllib.request import Request, urlopen
 from pydantic import SecretStr
 
 from dm.config.object_storage import ObjectStorage
-from dm.demo.guard import GuardedProcess
+from dm.demo.private_server import GuardedProcess
 from dm.dumpfiles.s3_client import client_of
 
 BUCKET = "dm-dumps"

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
-from dm.config.route import RouteRule
+from dm.config.rules import RouteRule
 from dm.config.scalar import ShardMode
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import ComparedServer, compare, pair_tables

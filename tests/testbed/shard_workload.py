@@ -34,7 +34,7 @@ from typing import Literal
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from dm.config.route import RouteRule
+from dm.config.rules import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import TablePair, UpstreamTable, compare
 from dm.demo.servers import ThrowawayServer

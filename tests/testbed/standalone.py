@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dm.demo.ports import free_port
+from dm.demo.private_server import free_port
 from dm.spark.java import find_java_home
 
 _START_SECONDS = 300.0  # of a machine that does other things

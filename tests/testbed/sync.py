@@ -21,8 +21,7 @@ from pydantic import SecretStr
 
 from dm.config.endpoint import Endpoint
 from dm.config.references import StartPoint
-from dm.config.route import RouteRule
-from dm.config.selection import BlockAllowList
+from dm.config.rules import BlockAllowList, RouteRule
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.config.units import SyncerConfig

@@ -11,10 +11,8 @@ import secrets
 from pathlib import Path
 from typing import Self
 
-from dm.demo.guard import GuardedProcess
 from dm.demo.installation import cache_directory
-from dm.demo.ports import HOST, free_port
-from dm.demo.private_server import PrivateServer
+from dm.demo.private_server import HOST, GuardedProcess, PrivateServer, free_port
 from dm.errors import DMError
 
 

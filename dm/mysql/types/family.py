@@ -241,7 +241,7 @@ class ColumnType:
     faithful: Callable[[TypedColumn, TypedColumn], bool] = same_name
     """Whether accepted values stay equal and unequal as they were, so that they find a row again."""
     keeps: Callable[[TypedColumn, TypedColumn], bool] = same_name
-    """Whether a strict target stores each accepted value but NULL unchanged (`dm.changes.narrowing`)."""
+    """Whether a strict target stores each accepted value but NULL unchanged (`dm.changes.column_map`)."""
     fold: Callable[[TypedColumn, TypedColumn, int | None], Fold | None] = no_fold
     """How values become parts of a target key, with the length of a prefix; texts ask their collation."""
     into: Callable[[TypedColumn, TypedColumn], Encoder | None] = no_translation

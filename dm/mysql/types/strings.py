@@ -4,7 +4,7 @@ Each travels in the bytes of its column's own character set, and is written afte
 UTF-8. A CHAR loses the spaces at its end, so the text of a CHAR never has any. A column that is too short cuts white
 space at the end of a text without an error, even in strict mode.
 
-Which texts are the same to an index its collation tells, which the server is asked (`dm.changes.fold`).
+Which texts are the same to an index its collation tells, which the server is asked (`dm.changes.collation`).
 """
 
 from __future__ import annotations

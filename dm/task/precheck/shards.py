@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from dm.changes.narrowing import keeps_values
+from dm.changes.column_map import keeps_values
 from dm.config.scalar import ShardMode
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas

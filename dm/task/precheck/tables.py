@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from dm.changes.column_map import constant_columns
-from dm.changes.narrowing import refuse_narrower
+from dm.changes.column_map import constant_columns, refuse_narrower
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError

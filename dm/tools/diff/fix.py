@@ -153,7 +153,7 @@ def _changed(table: ComparedTable, side: TableAt, ours: Values, theirs: Values) 
     sql = update if written.strict else lenient_script(table.flavor, update)
     values = [at for at, name in enumerate(names) if side.row[at].type and name in written.columns]
     if all(_is_document(side.row[at]) and _may_be_equal(ours[at], theirs[at]) for at in values):
-        # A server that compares documents by value would leave the row as it is (`dm.changes.equal_documents`).
+        # A server that compares documents by value would leave the row as it is (`dm.changes.statement`).
         quoted = [Ident(name).sql for name in written.columns]
         others = [f"{name} = JSON_ARRAY({name})".encode() for name in quoted]
         sql = _update(table, theirs, [*others, *own]) + b";\n" + sql

@@ -11,11 +11,19 @@ from typing import Final
 from zlib import crc32
 
 from dm.changes.column_map import MappedColumn, constant_columns, with_constants
-from dm.changes.equal_documents import equal_documents, in_arrays, make_others
-from dm.changes.namesakes import exchanges
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_keys import TargetTable
-from dm.changes.statement import delete_row, has_zero_enum, insert_row, lenient_script, update_row
+from dm.changes.row_statements import exchanges
+from dm.changes.statement import (
+    delete_row,
+    equal_documents,
+    has_zero_enum,
+    in_arrays,
+    insert_row,
+    lenient_script,
+    make_others,
+    update_row,
+)
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.check import mismatch

@@ -26,10 +26,9 @@ from dm.changes.plan import PlanOptions
 from dm.clock import SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
-from dm.downstream.filter_session import FilterSession, SourceSession
+from dm.downstream.filter_session import FilterSession, ServerWeights, SourceSession
 from dm.downstream.source_computing import applications_settings, filter_zone, local_time
 from dm.downstream.target_schema import TargetSchemas
-from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position

@@ -18,7 +18,7 @@ from typing import cast
 
 from dm.config import SourceConfig, TaskConfig
 from dm.dumpfiles.dump_files import remove_files
-from dm.dumpfiles.local_storage import LocalStorage
+from dm.dumpfiles.storage import LocalStorage
 from dm.errors import DMError
 from dm.relay.purge import relay_size, remove_relay
 from dm.sourcelog.relaylog.layout import INDEX_NAME

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from dm.changes.collation import Profile, Weights, coarser
 from dm.downstream.connection import TargetConnection
-from dm.downstream.weights import ServerWeights
+from dm.downstream.filter_session import ServerWeights
 from dm.ident import Ident
 
 UTF8 = "utf8mb4"

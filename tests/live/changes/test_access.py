@@ -8,7 +8,7 @@ from dm.changes.grouped import grouped
 from dm.changes.plan import PlanOptions, TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.downstream.connection import TargetConnection
-from dm.downstream.weights import ServerWeights
+from dm.downstream.filter_session import ServerWeights
 from dm.ident import TableName
 from dm.mysql.binlog.value import Row
 from dm.mysql.dialect import FLAVORS, Flavor

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from dm.changes.collation import ASCII_CHARSETS
-from dm.changes.fold import fold_for
+from dm.changes.collation import ASCII_CHARSETS, fold_for
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
-from dm.downstream.weights import ServerWeights
+from dm.downstream.filter_session import ServerWeights
 from dm.mysql.dialect import FLAVORS, Flavor
 from dm.mysql.schema.table import Column
 from tests.live.changes.tables import endpoint_of

@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from dm.changes.computed_check import computed_checks
 from dm.changes.computing import Computing
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.downstream import apply, exchange
 from dm.downstream.connection import TargetConnection
+from dm.downstream.exchange import computed_checks
 from dm.downstream.target_schema import TargetSchemas
 from dm.ident import TableName
 from dm.mysql.binlog.value import ABSENT

@@ -12,11 +12,10 @@ from itertools import groupby, product
 
 import pytest
 
-from dm.changes.collation import ASCII_CHARSETS
-from dm.changes.fold import fold_for
+from dm.changes.collation import ASCII_CHARSETS, fold_for
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
-from dm.downstream.weights import ServerWeights
+from dm.downstream.filter_session import ServerWeights
 from dm.mysql.dialect import FLAVORS, Flavor
 from dm.mysql.schema.table import Column
 from tests.live.changes.collation_points import UTF8, BulkWeights, CharacterSetTable, code_points, collations

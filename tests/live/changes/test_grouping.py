@@ -23,8 +23,8 @@ from dm.config.units import InsertMode, MissingRow
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.apply import apply_batch, apply_serially
 from dm.downstream.connection import TargetConnection
+from dm.downstream.filter_session import ServerWeights
 from dm.downstream.target_schema import TargetSchemas
-from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.value import Row, Value

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from dm.changes.narrowing import keeps_values
+from dm.changes.column_map import keeps_values
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.demo.servers import ThrowawayServer

@@ -10,12 +10,10 @@ import pytest
 from pydantic import SecretStr
 
 from dm.config.expression import ExpressionFilter, parse_expression
-from dm.config.server_expression import read_server_expression
-from dm.config.sql_text import ExpressionError
+from dm.config.server_expression import ExpressionError, read_server_expression
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
-from dm.downstream.filter_session import FilterSession, SourceSession
-from dm.downstream.weights import ServerWeights
+from dm.downstream.filter_session import FilterSession, ServerWeights, SourceSession
 from dm.errors import DMError
 from dm.mysql.binlog.value import Row
 from dm.mysql.dialect import Flavor

@@ -12,8 +12,8 @@ from dm.changes.row_change import ChangeKind, RowChange
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.apply import apply_batch
 from dm.downstream.connection import TargetConnection
+from dm.downstream.filter_session import ServerWeights
 from dm.downstream.target_schema import TargetSchemas
-from dm.downstream.weights import ServerWeights
 from dm.ident import TableName
 from dm.mysql.schema.table import TableSchema
 from tests.live.changes.tables import contents, endpoint_of

@@ -8,7 +8,7 @@ from dm.changes.statement import lenient_script
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
-from dm.downstream.lenient import lenient
+from dm.downstream.exchange import lenient
 from dm.errors import DMError
 from tests.live.downstream.test_refused_row import REFUSED, enums_arrive, pauses_and_leaves_nothing
 from tests.testbed.fixtures import SchemaFactory

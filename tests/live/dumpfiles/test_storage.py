@@ -21,9 +21,8 @@ from dm.dumpfiles.dump_files import (
     remove_files,
     save_plan,
 )
-from dm.dumpfiles.local_storage import LocalStorage
 from dm.dumpfiles.s3_storage import S3Storage
-from dm.dumpfiles.storage import DumpStorage, read_bytes
+from dm.dumpfiles.storage import DumpStorage, LocalStorage, read_bytes
 from dm.errors import DMError
 from dm.ident import TableName
 from tests.testbed.s3 import ACCESS_KEY, SECRET_KEY, S3Server

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dm import faults
-from dm.config.route import RouteRule, TableExtraction
+from dm.config.rules import RouteRule, TableExtraction
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from dm.config.route import RouteRule
-from dm.config.selection import BlockAllowList
+from dm.config.rules import BlockAllowList, RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer

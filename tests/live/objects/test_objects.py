@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.config.route import RouteRule
+from dm.config.rules import RouteRule
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import Ident

@@ -11,10 +11,10 @@ from pymysql.cursors import Cursor
 from pymysql.err import DataError, OperationalError
 
 from dm.config.expression import parse_expression
-from dm.config.sql_text import ExpressionError
+from dm.config.server_expression import ExpressionError
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
-from dm.downstream.weights import ServerWeights
+from dm.downstream.filter_session import ServerWeights
 from dm.ident import Ident
 from dm.mysql.binlog.value import Row, Value
 from dm.mysql.schema.table import Column

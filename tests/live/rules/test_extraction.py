@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from dm.config.route import RouteRule, SchemaExtraction, SourceExtraction, TableExtraction
+from dm.config.rules import RouteRule, SchemaExtraction, SourceExtraction, TableExtraction
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.config.route import RouteRule
+from dm.config.rules import RouteRule
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from tests.testbed.diffing import compared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.config.selection import BlockAllowList, TablePattern
+from dm.config.rules import BlockAllowList, TablePattern
 from dm.demo.servers import ThrowawayServer
 from dm.sourcelog.stream import source_monitor
 from tests.testbed.fixtures import SchemaFactory

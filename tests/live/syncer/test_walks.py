@@ -12,7 +12,7 @@ from typing import Final
 import pytest
 
 import dm
-from dm.config.route import RouteRule
+from dm.config.rules import RouteRule
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for

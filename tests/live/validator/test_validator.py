@@ -8,8 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from dm.config.event_filter import FilterRule
-from dm.config.route import RouteRule
+from dm.config.rules import FilterRule, RouteRule
 from dm.demo.servers import ThrowawayServer
 from dm.tools.validator.pace import Throttle
 from tests.testbed.fixtures import SchemaFactory

@@ -9,7 +9,7 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_files import DumpPlan, save_plan
-from dm.dumpfiles.local_storage import LocalStorage
+from dm.dumpfiles.storage import LocalStorage
 from dm.gtid import GtidSet
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, write_new

@@ -16,7 +16,7 @@ from dm.changes import event_batches
 from dm.changes.compacted import compacted
 from dm.changes.event_batches import SCANNED_ROWS, EventGroup
 from dm.changes.event_batches import arranged as guarded
-from dm.changes.event_guard import GUARD
+from dm.changes.event_form import GUARD
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.changes.statement import ApplyStatement

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from dm.changes.hash_rules import row_hash
 from dm.changes.plan import PlanOptions, sees_none
+from dm.changes.row_bag import row_hash
 from dm.changes.row_keys import TargetTable
 from dm.ident import TableName
 from dm.mysql.schema.table import Column, Index, IndexPart, TableSchema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.changes.fold import fold_for
+from dm.changes.collation import fold_for
 from dm.changes.keys import WILD, keys_of
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_keys import TargetTable

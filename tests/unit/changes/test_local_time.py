@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.changes.local_time import SESSION_TIME, LocalTime
+from dm.changes.computing import SESSION_TIME, LocalTime
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_keys import TargetTable
 from dm.changes.statement import insert_row, update_row

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.changes.column_map import MappedColumn
-from dm.changes.comparison import equal, exact
 from dm.changes.computing import Computing
+from dm.changes.row_keys import equal, exact
 from dm.ident import TableName
 from dm.mysql.binlog.value import Value
 from dm.mysql.schema.table import Column

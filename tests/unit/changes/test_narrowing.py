@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.changes.narrowing import keeps_values
+from dm.changes.column_map import keeps_values
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import Column
 from dm.mysql.sql.context import SourceContext

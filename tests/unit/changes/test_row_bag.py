@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.changes import row_bag as module
-from dm.changes.hash_rules import row_hash
 from dm.changes.plan import PlanOptions, TablePlan
-from dm.changes.row_bag import LEAST, BagChange, bag_change, planned
+from dm.changes.row_bag import LEAST, BagChange, bag_change, planned, row_hash
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.row_keys import TargetTable
 from dm.changes.statement import ApplyStatement

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dm.changes.plan import TablePlan
-from dm.changes.row_image import completed_images
 from dm.errors import DMError
 from dm.mysql.binlog.decode import RowPair
 from dm.mysql.binlog.value import ABSENT
 from dm.mysql.schema.table import Column
+from dm.syncer.apply.source_table import completed_images
 from tests.unit.changes.plans import key, number, plan
 
 ID, U, N = number("id"), number("u", nullable=True), number("n", nullable=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.changes.column_map import MappedColumn, map_columns
-from dm.changes.comparison import equal
+from dm.changes.row_keys import equal
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.dialect import Flavor

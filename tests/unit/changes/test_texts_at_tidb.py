@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.changes.column_map import map_columns
-from dm.changes.comparison import exact
+from dm.changes.row_keys import exact
 from dm.ident import TableName
 from dm.mysql.dialect import Flavor
 from dm.mysql.schema.parse import parse_create_table

@@ -13,9 +13,9 @@ from dm.config.server_expression import (
     MOMENT_WORDS,
     WHY_REFUSED,
     ZONED_FUNCTIONS,
+    ExpressionError,
     read_server_expression,
 )
-from dm.config.sql_text import ExpressionError
 
 
 @pytest.mark.parametrize(

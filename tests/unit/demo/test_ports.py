@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 from unittest.mock import patch
 
-from dm.demo.ports import HOST, ReservedPort, free_port
+from dm.demo.private_server import HOST, ReservedPort, free_port
 
 
 def test_a_server_listens_on_the_port_that_is_reserved_for_it() -> None:
@@ -24,7 +24,7 @@ def test_nobody_finds_a_reserved_port_until_it_is_released() -> None:
     reserved = ReservedPort()
     drawn = [free_port(), reserved.number]  # popped from the end: the reserved one first
     other = drawn[0]
-    with patch("dm.demo.ports.random.SystemRandom") as chosen:
+    with patch("dm.demo.private_server.random.SystemRandom") as chosen:
         chosen.return_value.choice.side_effect = lambda _: drawn.pop()
         assert free_port() == other
         reserved.release()

@@ -10,7 +10,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from dm.config import read_source, read_task
-from dm.config.event_filter import EVENT_NAMES
+from dm.config.rules import EVENT_NAMES
 from dm.errors.catalogue import CATALOGUE
 from dm.ident import TableName
 from dm.mysql.schema.parse import parse_create_table

@@ -26,7 +26,7 @@ from dm.dumpfiles.dump_files import (
     remove_files,
     save_plan,
 )
-from dm.dumpfiles.local_storage import LocalStorage, publish
+from dm.dumpfiles.storage import LocalStorage, publish
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.dumpfiles.local_storage import LocalStorage
+from dm.dumpfiles.storage import LocalStorage
 from dm.errors import DMError
 from dm.loader import foreign_dump
 from dm.loader.foreign_dump import point_of, read_foreign_dump

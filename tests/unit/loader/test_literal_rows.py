@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.ident import TableName
-from dm.loader.sql_statement import InsertStatement, NotUnderstood, not_literal, understand
+from dm.loader.sql_source import InsertStatement, NotUnderstood, not_literal, understand
 
 LITERALS = (
     "NULL", "null", "true", "FALSE", "0", "-1", "+5", "1.", ".5", "-1.5e-3", "1E10", "0xAB", "0b01", "x'00'", "B'01'",

@@ -16,12 +16,11 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.dumpfiles.local_storage import LocalStorage
+from dm.dumpfiles.storage import LocalStorage
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader import sql_source
-from dm.loader.sql_source import SqlSource, SqlText, opened
-from dm.loader.sql_statement import InsertStatement, NotUnderstood, Setting, understand
+from dm.loader.sql_source import InsertStatement, NotUnderstood, Setting, SqlSource, SqlText, opened, understand
 
 NOWHERE = "some.sql"
 TABLE = TableName("s", "t")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.config.selection import BlockAllowList, TablePattern
+from dm.config.rules import BlockAllowList, TablePattern
 from dm.ident import TableName
 from dm.rules.block_allow import SYSTEM_SCHEMAS, TableSelection
 from tests.unit.rules.subtasks import listed

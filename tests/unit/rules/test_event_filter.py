@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.config.event_filter import CLASSES, DDL_EVENTS, DML_EVENTS, INCOMPATIBLE_DDL_EVENTS
+from dm.config.rules import CLASSES, DDL_EVENTS, DML_EVENTS, INCOMPATIBLE_DDL_EVENTS
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.rules import TableRules

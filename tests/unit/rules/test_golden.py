@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dm.config.event_filter import ALIASES, CLASSES, DML_EVENTS, EVENT_NAMES
+from dm.config.rules import ALIASES, CLASSES, DML_EVENTS, EVENT_NAMES
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.value import Row

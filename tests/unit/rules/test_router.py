@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.config.route import RouteRule
+from dm.config.rules import RouteRule
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.rules.router import Router

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.config.expression import ExpressionFilter, columns_of, parse_expression
-from dm.config.sql_text import ExpressionError
+from dm.config.server_expression import ExpressionError
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.value import ABSENT, Row, Value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.config.selection import BlockAllowList
+from dm.config.rules import BlockAllowList
 from dm.config.subtask import Share, SubtaskConfig
 from dm.ident import TableName
 from dm.rules.owned_tables import BesideShare

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dm.dumpfiles import s3_client
-from dm.dumpfiles.local_storage import unusable
+from dm.dumpfiles.storage import unusable
 from dm.worker.configuration import directories
 from tests.testbed.snapshots import Snapshots
 from tests.unit.config.texts import TASK, task

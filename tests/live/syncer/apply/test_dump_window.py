@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from dm import faults
-from dm.config.selection import BlockAllowList, TablePattern
+from dm.config.rules import BlockAllowList, TablePattern
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError

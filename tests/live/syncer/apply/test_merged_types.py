@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.config.route import RouteRule
+from dm.config.rules import RouteRule
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for

@@ -15,7 +15,7 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from dm.config.route import RouteRule
+from dm.config.rules import RouteRule
 from dm.demo.servers import ThrowawayServer
 from dm.ident import Ident
 from dm.mysql.dialect import Flavor

@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from dm.config.route import RouteRule
+from dm.config.rules import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection

@@ -10,8 +10,7 @@ from typing import cast
 import pytest
 from pydantic import SecretStr
 
-from dm.config.event_filter import FilterRule
-from dm.config.route import RouteRule
+from dm.config.rules import FilterRule, RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer

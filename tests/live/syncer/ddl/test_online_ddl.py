@@ -12,7 +12,7 @@ import pytest
 from pymysql.constants.ER import LOCK_DEADLOCK
 from pymysql.err import OperationalError, ProgrammingError
 
-from dm.config.route import RouteRule
+from dm.config.rules import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.private_server import PrivateServer

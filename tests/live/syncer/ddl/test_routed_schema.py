@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.config.route import RouteRule
-from dm.config.selection import BlockAllowList
+from dm.config.rules import BlockAllowList, RouteRule
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.config.event_filter import FilterRule
-from dm.config.route import RouteRule
+from dm.config.rules import FilterRule, RouteRule
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError

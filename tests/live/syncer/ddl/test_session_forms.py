@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.config.selection import BlockAllowList, TablePattern
+from dm.config.rules import BlockAllowList, TablePattern
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dm.config.route import RouteRule, SourceExtraction, TableExtraction
+from dm.config.rules import RouteRule, SourceExtraction, TableExtraction
 from dm.config.scalar import ShardMode
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer

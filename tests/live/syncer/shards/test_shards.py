@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 
-from dm.config.route import RouteRule
+from dm.config.rules import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import ComparedServer, compare, pair_tables
 from dm.demo.private_server import PrivateServer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dm.config.rules import BlockAllowList, TablePattern
 from dm.config.scalar import ShardMode
-from dm.config.selection import BlockAllowList, TablePattern
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
 from dm.task.shard_locks import Decision, decide, locks

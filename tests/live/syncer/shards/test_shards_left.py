@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.config.event_filter import FilterRule
-from dm.config.selection import BlockAllowList
+from dm.config.rules import BlockAllowList, FilterRule
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName

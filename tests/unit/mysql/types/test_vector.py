@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.changes.narrowing import keeps_values
+from dm.changes.column_map import keeps_values
 from dm.errors import DMError
 from dm.mysql.binlog.cursor import ByteCursor
 from dm.mysql.binlog.wire_type import WireCode, resolve

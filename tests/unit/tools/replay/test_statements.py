@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.config.selection import BlockAllowList
+from dm.config.rules import BlockAllowList
 from dm.ident import TableName
 from dm.mysql.binlog.query import Query, QuerySession
 from dm.mysql.sql.context import SourceContext
