@@ -37,7 +37,7 @@ def cut_over(asked: CutOverTask, caller: Caller) -> int:
     if asked.status:
         return _told(caller.ask(CutOverStatus(task=asked.task)), caller)
     if asked.abort:
-        return _told(caller.ask(AbortCutOver(task=asked.task)), caller, OK)
+        return _told(caller.ask(AbortCutOver(task=asked.task, hook=hook)), caller, OK)
     if asked.complete:
         return _told(caller.ask(CompleteCutOver(task=asked.task)), caller)
     known = caller.ask(CutOverStatus(task=asked.task))
@@ -77,7 +77,7 @@ def _told(answer: Answer, caller: Caller, aborted: int = FAILED) -> int:
     caller.show(answer, lambda answer: _print(state_lines(answer)))
     if answer["state"] == "aborted":
         return aborted
-    return FAILED if answer["state"] == "switching" and not answer["driven"] else OK
+    return FAILED if answer["state"] in ("switching", "aborting") and not answer["driven"] else OK
 
 
 def finding_lines(answer: Answer) -> list[str]:
@@ -97,7 +97,9 @@ def state_lines(answer: Answer) -> list[str]:
     lines = [f"{task}: {state}: {_MEANING[state]}"]
     if row.get("why"):
         lines.append(f"  aborted because: {row['why']}")
-    if answer["problem"] and state not in ("aborted", "complete", "switched"):
+    if row.get("failed"):
+        lines.append(f"  it rests: {row['failed']}")
+    elif answer["problem"] and state not in ("aborted", "complete", "switched"):
         lines.append(f"  {answer['problem']}")
     lines += [f"  {name}: its binlog ends at {place}" for name, place in row.get("ends", {}).items()]
     if row.get("proof"):

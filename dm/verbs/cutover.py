@@ -78,9 +78,10 @@ class CutOverStatus(Verb, route="GET tasks/{task}/cut-over", permission=READS, a
 
 
 class AbortCutOver(Verb, route="POST tasks/{task}/cut-over/abort", permission=CHANGES, answer=answers.CUT_OVER):
-    """Undo a cut-over before its switch."""
+    """Undo a cut-over before its switch, or go on with one whose hook failed at that."""
 
     task: Annotated[str, argument("the task's name")]
+    hook: str = ""
 
 
 class CompleteCutOver(Verb, route="POST tasks/{task}/cut-over/complete", permission=CHANGES, answer=answers.CUT_OVER):

@@ -61,19 +61,25 @@ class TaskServers:
             return False
         told = {
             "DM_TASK": self._task, "DM_STATE": found.state, "DM_TARGET_END": found.target_end,
+            "DM_EPOCH": str(self.driver.epoch),
             "DM_SOURCE_ENDS": json.dumps(dict(found.ends)), "DM_TARGET": subtasks[0].target.address,
             "DM_SOURCES": json.dumps({one.source_id: one.source.endpoint.address for one in subtasks}),
         }  # fmt: skip
+        self.driver.demand_owned()
         return call(found.hook, word, told)
 
-    def close(self) -> bool:
-        """The hook stops the writes, or the servers' read-only mode does."""
-        by_hook = self._hook("stop-writes")
-        for one in self.subtasks():
+    def stop_writes(self) -> bool:
+        """Without a hook it is left to the servers' read-only mode."""
+        return self._hook("stop-writes")
+
+    def close(self, *, by_hook: bool) -> None:
+        """All of them first: the time without writes begins with the first one."""
+        subtasks = self.subtasks()
+        for one in subtasks:
             if not by_hook:
-                at_source.close(one)
+                at_source.close(one, self.driver.demand_owned)
+        for one in subtasks:
             at_source.demand_none_prepared(one)
-        return by_hook
 
     def closed(self) -> bool:
         """By the servers' own word."""
@@ -83,18 +89,27 @@ class TaskServers:
         """By source."""
         return {one.source_id: at_source.end(one) for one in self.subtasks()}
 
+    def written(self, since: Mapping[str, str]) -> list[str]:
+        """By the events of their binlogs."""
+        subtasks = {one.source_id: one for one in self.subtasks()}
+        found = {name: at_source.written(subtasks[name], end) for name, end in since.items()}
+        return [f"{name}: {words}" for name, words in found.items() if words]
+
     def pause(self) -> None:
         """Between two looks."""
         self.driver.wait(_MOMENT)
 
     def demand_applied(self) -> None:
         """By what the syncers answer now: a checkpoint may be written later."""
+        runs = True
         for job in self.fresh_jobs():
             if job.subtask.errors:
                 raise DMError("cut-over-not-ready", task=self._task, findings=job.subtask.errors[0]["Message"])
-            if job.subtask.stage == "Running" and job.status.get("synced") is not True:
+            if job.subtask.stage != "Running":
+                runs = False
+            elif job.status.get("synced") is not True:
                 raise NotYet(f"{self._task} on {job.source} has not applied everything")
-        if any(job.subtask.stage != "Running" for job in self.fresh_jobs()):  # a person has paused it: L tells
+        if not runs:  # a person has paused it: what is stored tells
             self._demand_stored()
 
     def _demand_stored(self) -> None:
@@ -156,10 +171,9 @@ class TaskServers:
         self._hook("switch")
 
     def reopen(self, before: Mapping[str, Mapping[str, str]]) -> None:
-        """The servers first: applications that come back find them open."""
+        """By the same lock as when they were closed."""
         for one in self.subtasks():
-            at_source.reopen(one, before.get(one.source_id, {}))
-        self._hook("start-writes")
+            at_source.reopen(one, before.get(one.source_id, {}), self.driver.demand_owned)
 
     def go_on(self) -> None:
         """What rests without an error runs again; what a person has stopped stays so."""
@@ -170,3 +184,7 @@ class TaskServers:
                     job.subtask.resume()
 
         self._means.loop.call(resume)
+
+    def start_writes(self) -> None:
+        """The servers are open by now."""
+        self._hook("start-writes")

@@ -13,7 +13,7 @@ from typing import Final
 
 from dm.errors import DMError
 from dm.tools.cutover.driver import Driver
-from dm.tools.cutover.machine import OVER, RESTING
+from dm.tools.cutover.machine import OVER
 from dm.unit import JSON
 
 _MARK: Final = ".cut-over"  # no source is called so
@@ -45,7 +45,8 @@ class CutOvers:
 
     def _run(self, driver: Driver) -> None:
         driver.run()
-        if not driver.stopped and (driver.found is None or driver.found.state in OVER):
+        over = driver.taken or driver.found is None or driver.found.state in OVER
+        if over and not driver.stopped:  # one that is taken is another daemon's to go on with
             (self._work / driver.task / _MARK).unlink(missing_ok=True)
 
     def forget(self, task: str) -> None:
@@ -63,7 +64,7 @@ class CutOvers:
     def demand_at_rest(self, task: str) -> None:
         """Raise DMError while one is driven: each of its steps needs the task, also those that open its sources."""
         driver = self.driver(task)
-        if driver is not None and (driver.found is None or driver.found.state not in RESTING):
+        if driver is not None and (driver.found is None or not driver.found.rests):
             state = "fencing" if driver.found is None else driver.found.state
             raise DMError("cut-over-under-way", task=task, state=state)
 
@@ -80,7 +81,8 @@ class CutOvers:
             found = self._all.get(task)
         if found is None or found[0].found is None:
             return {}
-        return {"state": found[0].found.state, "why": found[0].found.why, "problem": found[0].problem}
+        state = found[0].found
+        return {"state": state.state, "why": state.why, "problem": found[0].problem or state.failed}
 
     def take_up(self, make: Callable[[str], Driver]) -> None:
         """Go on with those of the daemon before."""

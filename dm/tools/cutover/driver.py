@@ -2,7 +2,8 @@
 
 What fails before the switch and can't be helped by waiting is an abort: the sources take writes again. After the switch
 was begun nothing is undone by itself, since a hook that failed may have moved some applications: the cut-over rests
-with the reason, until a person calls it again.
+with the reason, until a person calls it again. So it does where the hook fails at an abort. A source that can't be
+opened again is tried until it can: an outage should not last for longer than its cause.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import structlog
 
 from dm.clock import Clock
 from dm.errors import DMError
-from dm.tools.cutover.machine import RESTING, UNDOABLE, CutOverServers, CutOverState, NotYet, advance
+from dm.tools.cutover.machine import UNDOABLE, CutOverServers, CutOverState, NotYet, advance
 
 _AGAIN_SECONDS: Final = 0.5
 
@@ -49,6 +50,7 @@ class Driver:
         self._log = structlog.get_logger().bind(task=task)
         self.found: CutOverState | None = None  # as stored last
         self.problem = ""  # why it does not get on
+        self.taken = False  # another one drives it now
 
     @property
     def interrupted(self) -> bool:
@@ -72,6 +74,17 @@ class Driver:
         """Undo it, if it is not too late for that."""
         self._abort.set()
 
+    def demand_owned(self) -> None:
+        """Raise DMError `cut-over-taken` if another one drives it, or nobody can say."""
+        assert self._row is not None
+        assert self._epoch is not None
+        self._row.owned(self._epoch)
+
+    @property
+    def epoch(self) -> int:
+        """A later driver has a higher one."""
+        return self._epoch or 0
+
     def run(self) -> None:
         """Go on until it rests."""
         while not self._stop.is_set():
@@ -79,10 +92,10 @@ class Driver:
                 if self._go_on():
                     return
             except DMError as error:
-                self.problem = error.message
                 if error.name == "cut-over-taken":
+                    self.problem, self.taken = error.message, True
                     return
-                self._log.warning("cut-over", error=str(error))
+                self._tell(error)
             if self.problem:  # a step that is done is followed by the next one: no application can write meanwhile
                 self._clock.wait(self._stop, _AGAIN_SECONDS)
 
@@ -94,18 +107,23 @@ class Driver:
             if self._epoch is None:
                 return True
         self.found = found = self._row.owned(self._epoch)
-        if found.state in RESTING:
-            self.problem = ""
+        if found.rests:
+            self.problem = found.failed
             return True
         following = self._next(found)
         if following is None:
-            return found.state == "switching"  # its hook failed
-        self.problem = ""
-        following = replace(following, times={**following.times, following.state: self._clock.time()})
+            return False
+        self.problem = following.failed
+        following = replace(following, times={following.state: self._clock.time(), **following.times})
         self._row.write(self._epoch, following)
         self.found = following
         self._log.info("cut-over", state=following.state, why=following.why)
-        return following.state in RESTING
+        return following.rests
+
+    def _tell(self, error: DMError) -> None:
+        if error.message != self.problem:  # else it was told: a server may be away for long
+            self._log.warning("cut-over", error=str(error))
+        self.problem = error.message
 
     def _next(self, found: CutOverState) -> CutOverState | None:
         """The next state; None where this one stays."""
@@ -121,9 +139,10 @@ class Driver:
             self.problem = str(wait)
             return None
         except DMError as error:
-            self.problem = error.message
-            self._log.warning("cut-over", state=found.state, error=str(error))
+            if error.name == "cut-over-taken":
+                raise
+            self._tell(error)
             if undoable and not error.retryable:
                 return replace(found, state="aborting", why=error.message)
-            return None
+            return replace(found, failed=error.message) if error.name == "cut-over-hook" else None
         return replace(found, state="aborting", why=f"the time is over: {self.problem}")

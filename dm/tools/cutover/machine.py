@@ -9,6 +9,11 @@ next state, and begins again. It may be killed anywhere, so each step can be don
   opened by us once applications may write at the target.
 - A fence is looked at again after all that took time: after the comparison, and last before `switching`. A source that
   was started again has lost its read-only mode. Then it takes writes that nobody compared, and the cut-over is aborted.
+- Whoever drives it may be frozen anywhere, and thaw when another driver has long gone on. So what changes a server or
+  calls the hook asks last whether the cut-over is still its own (`source.py` says how that holds at a server).
+
+Where the hook fails at an end that can't be left (`switching`, `aborting`), the reason is stored in `failed`, and the
+cut-over rests until a person has it go on. A daemon that starts anew does not call that hook again.
 
     fencing -> fenced -> drained -> proved -> switching -> switched -> complete
        any of the first four -> aborting -> aborted
@@ -44,11 +49,18 @@ class CutOverState:
     deadline: float  # seconds since the epoch: without `switching` by then it is aborted
     before: Mapping[str, Mapping[str, str]]  # by source, the read-only variables as they were
     ends: Mapping[str, str] = field(default_factory=dict)  # E by source: the end of its binlog behind the fence
-    by_hook: bool = False  # the hook has stopped the writes, so no read-only mode is to be seen
+    asked: bool = False  # the hook was told to stop the writes, and has answered
+    by_hook: bool = False  # it has stopped them, so no read-only mode is to be seen
     proof: Mapping[str, JSON] = field(default_factory=dict)
     target_end: str = ""  # R: what applications write at the target stands after it
-    why: str = ""  # of an abort, or what is waited for
-    times: Mapping[str, float] = field(default_factory=dict)  # when each state was stored
+    why: str = ""  # of an abort
+    failed: str = ""  # why it rests before its end, until a person has it go on
+    times: Mapping[str, float] = field(default_factory=dict)  # when each state was stored first
+
+    @property
+    def rests(self) -> bool:
+        """Whether nothing is to be done unless a person asks for it."""
+        return self.state in RESTING or bool(self.failed)
 
     def to_json(self) -> str:
         """As it is stored."""
@@ -70,14 +82,20 @@ class NotYet(Exception):
 class CutOverServers(Protocol):
     """What the steps do and ask; each can be repeated. Raise DMError and NotYet."""
 
-    def close(self) -> bool:
-        """Have the sources take no more writes; True if the hook has done it."""
+    def stop_writes(self) -> bool:
+        """Have the hook stop the writes; False where that is left to dm."""
+
+    def close(self, *, by_hook: bool) -> None:
+        """Have the sources take no more writes, if the hook has not; raises NotYet while some still can."""
 
     def closed(self) -> bool:
         """Whether all sources are in read-only mode."""
 
     def ends(self) -> Mapping[str, str]:
         """Where the binlog of each source ends."""
+
+    def written(self, since: Mapping[str, str]) -> list[str]:
+        """What the sources have written after these ends, in words; empty if nothing."""
 
     def pause(self) -> None:
         """Let a moment pass."""
@@ -98,21 +116,26 @@ class CutOverServers(Protocol):
         """Have the hook move the applications."""
 
     def reopen(self, before: Mapping[str, Mapping[str, str]]) -> None:
-        """Give the sources the mode that they had, and have the hook let the writes begin."""
+        """Give the sources the mode that they had."""
 
     def go_on(self) -> None:
         """Have the task run again."""
+
+    def start_writes(self) -> None:
+        """Have the hook let the applications write to the sources again."""
 
 
 def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
     """Do one step; gives the next state, which is to be stored before another step is done."""
     if found.state == "fencing":
-        by_hook = on.close()
+        if not found.asked:
+            return replace(found, asked=True, by_hook=on.stop_writes())
+        on.close(by_hook=found.by_hook)
         ends = on.ends()
         on.pause()
-        if on.ends() != ends:
+        if on.written(ends):
             raise NotYet("the binlog of a source still moves")
-        return replace(found, state="fenced", by_hook=by_hook, ends=ends)
+        return replace(found, state="fenced", ends=ends)
     if found.state == "fenced":
         on.demand_applied()
         demand_fence(found, on)
@@ -130,8 +153,10 @@ def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
         on.switch()
         return replace(found, state="switched")
     if found.state == "aborting":
-        on.reopen(found.before)
+        if not found.by_hook:
+            on.reopen(found.before)
         on.go_on()
+        on.start_writes()  # last: applications that come back find the servers open
         return replace(found, state="aborted")
     return found
 
@@ -140,7 +165,6 @@ def demand_fence(found: CutOverState, on: CutOverServers) -> None:
     """Raise DMError unless the sources have taken nothing since the fence, and still take nothing."""
     if not found.by_hook and not on.closed():
         raise DMError("cut-over-fence-lost", how="a source is not in read-only mode any more")
-    ends = on.ends()
-    moved = [f"{name}: {ends.get(name)} after {end}" for name, end in found.ends.items() if ends.get(name) != end]
-    if moved:
-        raise DMError("cut-over-fence-lost", how=f"a source's binlog goes on behind the fence: {'; '.join(moved)}")
+    written = on.written(found.ends)
+    if written:
+        raise DMError("cut-over-fence-lost", how=f"a source's binlog goes on behind the fence: {'; '.join(written)}")

@@ -4,12 +4,23 @@ MySQL's super_read_only binds every account. MariaDB's read_only does not bind t
 10.11), so these are named. An open transaction can't commit once the mode is on: both servers refuse its COMMIT. A
 prepared XA transaction may be committed after all, so none may be there. MySQL also lets an open one be prepared in
 super_read_only, and then committed (9.7; MariaDB refuses its XA COMMIT). So the fence waits for its end.
+
+A driver may be frozen between its last look at the row and its statement here. When it thaws, another driver has gone
+on, and the statement would open a source that was closed again. So the mode is changed only over a session that holds a
+lock of the cut-over at the source. Whoever takes the lock first ends the session that holds it, and asks whether the
+row is its own once it has the lock. A later driver does so at each source before it relies on the mode: then the
+earlier one has no session any more, and learns with a new one that the row is not its own.
+
+What a source has written since the fence is read from its events. Places alone would not do: FLUSH BINARY LOGS, or a
+server that is started again with the mode in its file, begins a new file without a change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import closing
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +32,7 @@ from dm.progress.tables import SubtaskKey
 from dm.session.answers import reads_answers
 from dm.sourcelog.stream.source_monitor import SourceEnd
 from dm.sourcelog.upstream.connection import Connection, connect, fetch, grantee
-from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, read_facts
+from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, binlog_files, read_facts
 from dm.sourcelog.upstream.snapshot import prepared_xids
 from dm.tools.cutover.machine import NotYet
 
@@ -29,6 +40,15 @@ _MODES: Final = ("super_read_only", "read_only")  # in the order in which they a
 LOCK_SECONDS: Final = 5
 LOCK_WAIT_TIMEOUT: Final = 1205
 LONG_SECONDS: Final = 10  # a transaction that has been open for so long
+_UNKNOWN_THREAD: Final = 1094
+_PLACE: Final = re.compile(r"\((.*), (\d+)\)")
+_EVENTS: Final = 1000  # that are read at a time
+# Events of no transaction, and what a transaction begins with.
+_IDLE: Final = frozenset(
+    {"Format_desc", "Rotate", "Stop", "Heartbeat", "Previous_gtids", "Gtid_list", "Binlog_checkpoint",
+     "Start_encryption", "Gtid", "Anonymous_Gtid"}
+)  # fmt: skip
+_NO_ROWS: Final = re.compile(r"(use `[^`]*`; )?(FLUSH|ANALYZE( LOCAL| NO_WRITE_TO_BINLOG)? TABLE)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +74,33 @@ def _modes(connection: Connection) -> dict[str, str]:
     return {str(name).lower(): str(value) for name, value in rows}
 
 
-def close(config: SubtaskConfig) -> None:
-    """Set the strictest read-only mode of the server; waits for statements under way for some seconds."""
+@contextmanager
+def _held(config: SubtaskConfig, demand_owned: Callable[[], None]) -> Iterator[Connection]:
+    """A session that may change the mode; no earlier one can from here on. Raises NotYet, and what is demanded."""
+    name = "dm-" + hashlib.sha256(f"{config.meta_schema}\0{config.task}".encode()).hexdigest()[:32]
     with closing(connect(config.source.endpoint)) as connection:
+        demand_owned()
+        _end_holder(connection, name)
+        if fetch(connection, "SELECT GET_LOCK(%s, %s)", (name, LOCK_SECONDS)) != ((1,),):
+            raise NotYet(f"another daemon's session changes source {config.source_id}")
+        demand_owned()
+        yield connection
+
+
+@reads_answers
+def _end_holder(connection: Connection, name: str) -> None:
+    ((holder,),) = fetch(connection, "SELECT IS_USED_LOCK(%s)", (name,))
+    if holder is not None:
+        try:
+            fetch(connection, f"KILL {int(holder)}")
+        except DMError as error:
+            if error.server_errno != _UNKNOWN_THREAD:
+                raise
+
+
+def close(config: SubtaskConfig, demand_owned: Callable[[], None]) -> None:
+    """Set the strictest read-only mode of the server; waits for statements under way for some seconds."""
+    with _held(config, demand_owned) as connection:
         found = _modes(connection)
         name = next(each for each in _MODES if each in found)
         if found[name] == "OFF":
@@ -101,9 +145,9 @@ def closed(config: SubtaskConfig) -> bool:
     return found[next(each for each in _MODES if each in found)] != "OFF"
 
 
-def reopen(config: SubtaskConfig, before: Mapping[str, str]) -> None:
+def reopen(config: SubtaskConfig, before: Mapping[str, str], demand_owned: Callable[[], None]) -> None:
     """Give the server the mode that it had."""
-    with closing(connect(config.source.endpoint)) as connection:
+    with _held(config, demand_owned) as connection:
         fetch(connection, f"SET SESSION lock_wait_timeout = {LOCK_SECONDS}")
         found = _modes(connection)
         for name in _MODES:
@@ -116,6 +160,36 @@ def end(config: SubtaskConfig) -> str:
     with closing(connect(config.source.endpoint)) as connection:
         found = binlog_end(connection)
     return f"{found}, GTID set {found.gtid_set}" if found.gtid_set else str(found)
+
+
+def written(config: SubtaskConfig, since: str) -> str:
+    """The first that the source has written after such an end, in words; empty if it has changed nothing since then."""
+    now = end(config)
+    if now == since:
+        return ""
+    place = _PLACE.match(since)
+    if place is None:
+        return f"{now} after {since}"
+    with closing(connect(config.source.endpoint)) as connection:
+        found = _changed(connection, place[1], int(place[2]))
+    return f"{found}; its binlog ended at {since}" if found else ""
+
+
+@reads_answers
+def _changed(connection: Connection, first: str, offset: int) -> str:
+    files = [file for file, _ in binlog_files(connection)]
+    if first not in files:
+        return f"{first} is no binlog of it any more"
+    for file in files[files.index(first) :]:
+        at = offset if file == first else 4
+        while events := fetch(connection, f"SHOW BINLOG EVENTS IN %s FROM {at} LIMIT {_EVENTS}", (file,)):
+            for _, position, kind, _, _, info in events:
+                if str(kind) not in _IDLE and not (str(kind) == "Query" and _NO_ROWS.match(str(info))):
+                    return f"{kind} at ({file}, {position})"
+            at = int(events[-1][4])
+            if len(events) < _EVENTS:
+                break
+    return ""
 
 
 def demand_applied(config: SubtaskConfig) -> None:

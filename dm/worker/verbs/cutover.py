@@ -47,10 +47,8 @@ class CutOverVerbs(VerbWork):
         with self._exclusion.tasks(asked.task):
             row = self._row(asked.task)
             known = row.read()
-            if known is not None and known.state == "switching" and self._all.driver(asked.task) is None:
-                epoch = row.take_over()
-                assert epoch is not None
-                row.write(epoch, replace(known, hook=asked.hook or known.hook))
+            if known is not None and known.state == "switching" and known.failed:
+                self._go_on(row, known, asked.hook)
             else:
                 stops = [each for each in self._findings(asked.task, asked.max_lag, asked.hook) if each.stops]
                 if stops:
@@ -84,8 +82,12 @@ class CutOverVerbs(VerbWork):
         with self._exclusion.tasks(asked.task):
             row = self._row(asked.task)
             self._demand(asked.task, row.read(), "only undoes", "not at its switch yet", {*UNDOABLE, "aborting"})
+            known = row.read()
+            if known is not None and known.failed:
+                self._go_on(row, known, asked.hook)
             driver = self._all.driver(asked.task)
             if driver is None:
+                self._all.note(asked.task)
                 driver = self.driver(asked.task)
                 driver.abort()
                 self._all.drive(driver)
@@ -100,12 +102,16 @@ class CutOverVerbs(VerbWork):
     def complete(self, asked: declared.CompleteCutOver) -> Answer:
         """The task is stopped; what stays is listed."""
         with self._exclusion.tasks(asked.task):
-            row, states = self._row(asked.task), {"switched"}
+            row, states = self._row(asked.task), {"switched", "aborting"}
             if self._all.driver(asked.task) is None:
                 states.add("switching")  # its hook failed, and a person has done the rest
             found = row.read()
             self._demand(asked.task, found, "only ends", "switched", states)
             assert found is not None
+            driver = self._all.driver(asked.task)
+            if driver is not None:  # a source can't be opened again, and a person gives it up
+                driver.stop()
+                self._all.wait(asked.task, _ABORT_SECONDS)
             epoch = row.take_over()
             assert epoch is not None
             sources = list(found.before)
@@ -113,9 +119,16 @@ class CutOverVerbs(VerbWork):
             done = replace(found, state="complete", times={**found.times, "complete": time.time()})
             row.write(epoch, done)
             self._all.forget(asked.task)
-        left = [f"source {name} stays as it is, closed to writes" for name in sources]
+        stays = "which may be closed to writes" if found.state == "aborting" else "closed to writes"
+        left = [f"source {name} stays as it is, {stays}" for name in sources]
         left.append(f"the progress of {asked.task} stays at the target: `dmctl forgotten list --file <its file>`")
         return {"task": asked.task, "driven": False, "problem": "", "left": [*left], **_state(done)}
+
+    def _go_on(self, row: CutOverRow, known: CutOverState, hook: str) -> None:
+        """Its hook failed: it is to be called again, or another one in its place."""
+        epoch = row.take_over()
+        assert epoch is not None
+        row.write(epoch, replace(known, failed="", hook=hook or known.hook))
 
     def driver(self, task: str) -> Driver:
         """Who goes on with the cut-over of a task."""

@@ -242,7 +242,7 @@ def test_the_fence_waits_for_xa_transactions_which_mysql_lets_commit_behind_it(
                 sessions += [int(number) for (number,) in cursor.fetchall()]
                 cursor.execute(begin)
                 cursor.execute(f"INSERT INTO x.t VALUES ({row})")
-        at_source.close(task)
+        at_source.close(task, lambda: None)
         with pytest.raises(NotYet) as waits:
             at_source.demand_none_prepared(task)
         waited = {int(number) for number in str(waits.value).partition("KILL ")[2].split(", ")}

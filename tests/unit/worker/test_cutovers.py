@@ -17,7 +17,7 @@ from dm.worker.cutovers import CutOvers
 class _Driver:
     """It is at work until it is let go."""
 
-    task, stopped = "t", False
+    task, stopped, taken = "t", False, False
 
     def __init__(self, state: State | None) -> None:
         self.found = None if state is None else CutOverState(state, "full", "", 0.0, {})

@@ -1,14 +1,16 @@
-"""When the driver of a cut-over waits: where something is not so yet, never between two steps."""
+"""When the driver of a cut-over waits, and when it rests."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from dm.errors import DMError
 from dm.tools.cutover.driver import Driver
-from dm.tools.cutover.machine import CutOverState, NotYet
+from dm.tools.cutover.machine import CutOverState, NotYet, State
 from dm.unit import JSON
 from tests.testbed.fake_clock import FakeClock
 
@@ -32,18 +34,32 @@ class _Row:
 class _Servers:
     """Servers that do at once what they are asked, but for the drain: it takes so many looks, or fails."""
 
-    def __init__(self, looks: int, error: DMError | None) -> None:
+    def __init__(self, looks: int, error: DMError | None, fails: str = "") -> None:
         self.looks = looks
         self._error = error
+        self.fails = fails  # at which word the hook does
+        self.called = Counter[str]()
 
-    def close(self) -> bool:
+    def _hook(self, word: str) -> bool:
+        self.called[word] += 1
+        if word == self.fails:
+            raise DMError("cut-over-hook", hook="hook", word=word, how="it ended with 7")
         return False
+
+    def stop_writes(self) -> bool:
+        return self._hook("stop-writes")
+
+    def close(self, *, by_hook: bool) -> None:
+        pass
 
     def closed(self) -> bool:
         return True
 
     def ends(self) -> Mapping[str, str]:
         return {"one": "1"}
+
+    def written(self, since: Mapping[str, str]) -> list[str]:
+        return []
 
     def pause(self) -> None:
         pass
@@ -63,7 +79,7 @@ class _Servers:
         return "R"
 
     def switch(self) -> None:
-        pass
+        self._hook("switch")
 
     def reopen(self, before: Mapping[str, Mapping[str, str]]) -> None:
         pass
@@ -71,7 +87,11 @@ class _Servers:
     def go_on(self) -> None:
         pass
 
+    def start_writes(self) -> None:
+        self._hook("start-writes")
 
+
+BEFORE = {"one": {"read_only": "OFF"}}
 RETRYABLE = DMError("connection-lost", role="source", address="there")
 
 
@@ -81,8 +101,48 @@ def test_it_waits_once_for_each_look_and_never_between_steps(
     looks: int, state: str, seconds: float, error: DMError | None
 ) -> None:
     clock = FakeClock()
-    row = _Row(CutOverState("fencing", "full", "", clock.now + 10, {"one": {"read_only": "OFF"}}))
+    row = _Row(CutOverState("fencing", "full", "", clock.now + 10, BEFORE))
     Driver("t", lambda: row, _Servers(looks, error), clock).run()
     assert row.state.state == state
     assert seconds <= clock.now - 1000 <= seconds + (0.5 if state == "aborted" else 0)
     assert row.state.why == ("" if state == "switched" else f"the time is over: {error.message if error else 'behind'}")
+
+
+@pytest.mark.parametrize(("state", "word", "end"), [
+    ("fencing", "switch", "switched"), ("switching", "switch", "switched"), ("aborting", "start-writes", "aborted"),
+])  # fmt: skip
+def test_a_hook_that_fails_where_there_is_no_way_back_is_called_once_until_a_person_asks(
+    state: State, word: str, end: str
+) -> None:
+    """Else a daemon that starts anew would call it again, and one that fails at an abort would be called for ever."""
+    clock = FakeClock()
+    row, on = _Row(CutOverState(state, "full", "hook", clock.now + 10, BEFORE)), _Servers(0, None, fails=word)
+    for _ in range(3):  # daemons
+        driver = Driver("t", lambda: row, on, clock)
+        driver.run()
+        assert "failed at" in driver.problem
+        assert row.state.rests
+        assert row.state.state == ("aborting" if end == "aborted" else "switching")
+    assert on.called[word] == 1
+    on.fails = ""
+    row.state = replace(row.state, failed="")  # as a person has it go on
+    Driver("t", lambda: row, on, clock).run()
+    assert (row.state.state, on.called[word], on.called["stop-writes"]) == (end, 2, 1 if state == "fencing" else 0)
+
+
+def test_a_hook_that_fails_to_stop_the_writes_is_an_abort() -> None:
+    clock = FakeClock()
+    row, on = _Row(CutOverState("fencing", "full", "hook", clock.now + 10, BEFORE)), _Servers(0, None, "stop-writes")
+    Driver("t", lambda: row, on, clock).run()
+    assert (row.state.state, dict(on.called)) == ("aborted", {"stop-writes": 1, "start-writes": 1})
+    assert "it ended with 7" in row.state.why
+
+
+def test_one_whose_row_was_taken_over_does_nothing_more() -> None:
+    """Whatever it was at: no abort is stored or done in the name of the other one."""
+    clock = FakeClock()
+    row = _Row(CutOverState("fenced", "full", "hook", clock.now + 10, BEFORE))
+    on = _Servers(1, DMError("cut-over-taken", task="t"))
+    driver = Driver("t", lambda: row, on, clock)
+    driver.run()
+    assert (driver.taken, row.state.state, on.called) == (True, "fenced", Counter())

@@ -59,10 +59,13 @@ class Calls:
             raise Killed
         self._left -= 1
 
-    def close(self) -> bool:
+    def stop_writes(self) -> bool:
+        self._call()
+        return False
+
+    def close(self, *, by_hook: bool) -> None:
         self._call()
         self.world = replace(self.world, closed=True, open_transaction=False)  # its COMMIT is refused
-        return False
 
     def closed(self) -> bool:
         self._call()
@@ -70,7 +73,11 @@ class Calls:
 
     def ends(self) -> Mapping[str, str]:
         self._call()
-        return {"one": "?" if self._removed == "look at the end" else str(self.world.written)}
+        return {"one": str(self.world.written)}
+
+    def written(self, since: Mapping[str, str]) -> list[str]:
+        self._call()
+        return [] if self._removed == "look at the end" or since == {"one": str(self.world.written)} else ["one"]
 
     def pause(self) -> None:
         self._call()
@@ -112,6 +119,9 @@ class Calls:
     def go_on(self) -> None:
         self._call()
         self.world = replace(self.world, rests=False)
+
+    def start_writes(self) -> None:
+        self._call()
 
 
 def by_driver(world: World, removed: str) -> Iterator[World]:

@@ -1,0 +1,111 @@
+"""What the fence of a cut-over holds back at a source, what is a write behind it, and who may change it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pymysql
+import pytest
+
+from dm.config import SubtaskConfig
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.mysql.dialect import Flavor
+from dm.sourcelog.upstream.connection import connect, fetch
+from dm.tools.cutover.source import close, closed, end, findings, modes, reopen, written
+from tests.live.upstream.group import endpoint_at, source_at, subtask_of
+from tests.testbed.fixtures import ServerFactory
+
+pytestmark = pytest.mark.live
+
+
+def task_at(source: ThrowawayServer) -> SubtaskConfig:
+    return subtask_of(source_at(endpoint_at(source)), source, source, "fence")
+
+
+def own() -> None:
+    """The row is the caller's."""
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_an_open_transaction_cannot_commit_once_the_source_is_fenced(server: ServerFactory, flavor: Flavor) -> None:
+    source = server(flavor)
+    source.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    source.create_user("app", "p", "ALL ON d.*")
+    subtask = task_at(source)
+    before = modes(subtask)
+    assert [each for each in findings(subtask, fences=True) if each.stops] == []
+    with closing(source.connect(user="app", password="p", autocommit=False)) as open_one, open_one.cursor() as cursor:
+        cursor.execute("INSERT INTO d.t VALUES (1)")
+        close(subtask, own)
+        assert closed(subtask)
+        with pytest.raises(pymysql.err.OperationalError) as refused:
+            open_one.commit()
+        assert refused.value.args[0] == 1290, "the server runs with read_only"
+    assert _rows(source) == 0
+    reopen(subtask, before, own)
+    assert modes(subtask) == before
+    with closing(source.connect(user="app", password="p")) as again, again.cursor() as cursor:
+        cursor.execute("INSERT INTO d.t VALUES (2)")
+    assert _rows(source) == 1
+
+
+def _rows(source: ThrowawayServer) -> int:
+    return int(str(source.query("SELECT COUNT(*) FROM d.t")[0][0]))
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_only_what_changes_something_is_a_write_behind_the_fence(server: ServerFactory, flavor: Flavor) -> None:
+    """A new file of the binlog is none, nor are statements that change no row."""
+    source = server(flavor)
+    source.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY)")
+    task = task_at(source)
+    before = modes(task)
+    close(task, own)
+    since = end(task)
+    assert written(task, since) == ""
+    source.execute("FLUSH BINARY LOGS")
+    assert end(task) != since
+    assert written(task, since) == ""
+    reopen(task, before, own)
+    source.execute("ANALYZE TABLE d.t", "FLUSH TABLES")
+    assert written(task, since) == ""
+    for statement in ("INSERT INTO d.t VALUES (1)", "ALTER TABLE d.t ADD c INT", "CREATE VIEW d.v AS SELECT 1"):
+        source.execute("FLUSH BINARY LOGS", statement)
+        assert written(task, since) != "", statement
+        since = end(task)
+    assert "binlog ended at" in written(task, since.replace("(", "(x", 1))  # not there any more
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_a_driver_that_was_frozen_changes_a_source_no_more(server: ServerFactory, flavor: Flavor) -> None:
+    """It had asked whether the row is its own, and was about to open the source, when another one went on."""
+    source = server(flavor)
+    task = task_at(source)
+    before = modes(task)
+    asked = 0
+
+    def frozen() -> None:
+        """After its last look another one takes the row over, aborts, and closes the source once more."""
+        nonlocal asked
+        asked += 1
+        if asked == 2:
+            reopen(task, before, own)
+            close(task, own)
+
+    close(task, own)
+    with pytest.raises(DMError) as lost:
+        reopen(task, before, frozen)
+    assert lost.value.name == "connection-lost"
+    assert closed(task)
+
+    def taken() -> None:
+        raise DMError("cut-over-taken", task="fence")
+
+    with pytest.raises(DMError, match="taken over"):
+        reopen(task, before, taken)
+    assert closed(task)
+    reopen(task, before, own)
+    assert not closed(task)
+    with closing(connect(task.source.endpoint)) as session:
+        assert fetch(session, "SELECT COUNT(*) FROM information_schema.processlist WHERE command = 'Killed'") == ((0,),)
