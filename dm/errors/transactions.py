@@ -25,6 +25,17 @@ KINDS: tuple[ErrorKind, ...] = (
         "the key away; " + WITH_NEW_FILE,
     ),
     ErrorKind(
+        "opposite-source-unknown",
+        36970,
+        "sync-unit",
+        "upstream",
+        "high",
+        "whether the opposite task {task} has brought a transaction from the target can't be told: nothing says which "
+        "server its source {source} was",
+        "nothing was left out. Start that task once more, which stores it (a load of another program's files never "
+        "does), then `dmctl resume-task`; or take `opposite` away; " + WITH_NEW_FILE,
+    ),
+    ErrorKind(
         "opposite-unreadable",
         36967,
         "sync-unit",

@@ -84,6 +84,7 @@ from dm.progress.made_tables import (
     recorded_rows,
 )
 from dm.progress.opposite import announce as announce_session
+from dm.progress.opposite_sources import note_source
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
 from dm.session.answers import reads_answers
@@ -215,6 +216,7 @@ class TargetStream:
         key = self._key
         self._target = with_settings(self._subtask.target, plan.settings)
         with TargetConnection(self._target) as connection:
+            note_source(connection, key, plan.server_uuid)
             run = self._run = begin_run(connection, key, plan.dump_id, stop)
             create_deferrals(connection, key)
             if self._own is not None:

@@ -61,6 +61,7 @@ from dm.progress.load_parts import (
     noted_duplicates,
 )
 from dm.progress.made_tables import create_deferrals, forget_gone
+from dm.progress.opposite_sources import note_source
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
 from dm.spark.job import grouped, run_tasks
@@ -143,6 +144,7 @@ class LoadUnit:
         self._progress.begin(plan.p0)
         self._progress.waits(session_lock.asked(connection))
         try:
+            note_source(connection, self._key, plan.server_uuid)
             run = begin_run(connection, self._key, plan.dump_id, stop)
         except DMError as error:
             # Waiting for an earlier run's sessions ends with the stop; the next run asks for them again.

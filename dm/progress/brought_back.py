@@ -78,17 +78,17 @@ def asking(source: Callable[[], Connection], target: Endpoint) -> BroughtBack:
 
 def reads_server(source: Connection, checkpoint: TableName, server: Connection, facts: ServerFacts) -> bool:
     """Whether a source's checkpoint table is of a task that reads this server, or one whose transactions it has."""
-    return True in reads_servers(source, checkpoint, server, facts)
+    return True in reads_servers(source, checkpoint, server, facts).values()
 
 
 @reads_answers
-def reads_servers(source: Connection, checkpoint: TableName, server: Connection, facts: ServerFacts) -> list[bool]:
-    """The same of each source of that task.
+def reads_servers(source: Connection, checkpoint: TableName, server: Connection, facts: ServerFacts) -> dict[str, bool]:
+    """The same of each source of that task, by its id.
 
     Raises DMError `privilege-missing` where the source's account may not read it: that it is not listed proves nothing.
     """
     if not facts.dialect.has_binlog:
-        return []
+        return {}
     columns = fetch(
         source,
         "SELECT 1 FROM information_schema.columns WHERE table_schema = %s AND table_name = %s"
@@ -101,9 +101,9 @@ def reads_servers(source: Connection, checkpoint: TableName, server: Connection,
         except DMError as error:
             if error.server_errno not in _ABSENT:
                 raise
-        return []  # gone, or of DM itself, which does not say which server it reads
-    places = fetch(source, f"SELECT server_uuid, binlog_gtid FROM {checkpoint.sql} WHERE is_global", None)
-    return [_is_server(server, facts, str(uuid), str(gtids or "")) for uuid, gtids in places]
+        return {}  # gone, or of DM itself, which does not say which server it reads
+    places = fetch(source, f"SELECT id, server_uuid, binlog_gtid FROM {checkpoint.sql} WHERE is_global", None)
+    return {str(name): _is_server(server, facts, str(uuid), str(gtids or "")) for name, uuid, gtids in places}
 
 
 def _is_server(server: Connection, facts: ServerFacts, uuid: str, gtids: str) -> bool:

@@ -9,31 +9,33 @@ What is left out, and by what it is known, is in `dm.sourcelog.stream.marks`. He
   the server was started, and its id: a replica that becomes the source has the rows, too. Rows stay:
   what a reading that begins in the past may meet is not known here.
 - `<task>_syncer_opposite` names the opposite, so that its own check finds that the two name each other.
+- `<task>_syncer_source` says which servers it reads (`opposite_sources.py`).
 
-A task named as the opposite that reads another server than this target would be left out for nothing, and its changes
-would never come to the target. So the first transaction that is left out asks the checkpoint of the opposite which
-server it reads, as `brought_back.py` does for tasks that are no opposite.
+The number of such a session. Servers number their sessions from 1, and any client may write under another number, if
+its account has the privilege: the output of mysqlbinlog does. So the task's session does the same, and takes one that
+no server has come to, at random. An account without the privilege keeps the server's number, and `check-task` says what
+that leaves open.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Final
 
-from dm.config import Endpoint, SubtaskConfig
+from dm.config import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import Ident, TableName
-from dm.position import Position
-from dm.progress.brought_back import reads_server
+from dm.progress.opposite_sources import NO_TABLE, OppositeSources, has_rows_of
 from dm.progress.tables import CHARSET, SubtaskKey
 from dm.session.answers import reads_answers
 from dm.sourcelog.stream.file_births import FileBirth
-from dm.sourcelog.stream.marks import EarlierSessions, Marks, MarkTables
-from dm.sourcelog.upstream.connection import Connection, connect, fetch
-from dm.sourcelog.upstream.facts import ServerFacts, read_facts
+from dm.sourcelog.stream.marks import OWN, EarlierSessions, Marks, MarkTables
+from dm.sourcelog.upstream.connection import Connection, fetch
+from dm.sourcelog.upstream.facts import ServerFacts
 
 _SESSION: Final = """CREATE TABLE IF NOT EXISTS {table} (
     connection_id BIGINT UNSIGNED NOT NULL,
@@ -52,7 +54,6 @@ _OPPOSITE: Final = """CREATE TABLE IF NOT EXISTS {table} (
 ) ENGINE=InnoDB {charset}"""
 
 _JITTER: Final = 2  # seconds: a start is told as a time and a number of seconds since
-_NO_TABLE: Final = (1049, 1146)  # ER_BAD_DB_ERROR, ER_NO_SUCH_TABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,9 @@ class Opposite:
         def spelled(tables: tuple[TableName, ...]) -> frozenset[TableName]:
             return frozenset(TableName(t.schema.lower(), t.table.lower()) if folded else t for t in tables)
 
-        return MarkTables(spelled(self.marking), spelled((self.key.session,)), folded)
+        return MarkTables(
+            spelled(self.marking), spelled((self.key.session,)), spelled((self.key.sources,)), folded=folded
+        )
 
 
 def opposite_of(subtask: SubtaskConfig) -> Opposite | None:
@@ -96,7 +99,7 @@ def marks_of(subtask: SubtaskConfig, facts: ServerFacts, source: Callable[[], Co
     opposite = opposite_of(subtask)
     if opposite is None:
         return None
-    return Marks(_tables(opposite, facts), ReadsTarget(source, subtask.target, opposite))
+    return Marks(_tables(opposite, facts), OppositeSources(source, subtask.target, opposite.key))
 
 
 def marks_with_statements(
@@ -107,8 +110,9 @@ def marks_with_statements(
     if opposite is None:
         return None
     announced = None if stored is None else stored.announced
-    check, earlier = ReadsTarget(source, subtask.target, opposite), sessions_for(source, opposite)
-    return Marks(_tables(opposite, facts), check, stored=announced, earlier=earlier)
+    sources = OppositeSources(source, subtask.target, opposite.key)
+    earlier = sessions_for(source, opposite, sources.of_others)
+    return Marks(_tables(opposite, facts), sources, stored=announced, earlier=earlier)
 
 
 def _tables(opposite: Opposite, facts: ServerFacts) -> MarkTables:
@@ -116,6 +120,18 @@ def _tables(opposite: Opposite, facts: ServerFacts) -> MarkTables:
 
 
 # At the target: what a task says of itself.
+
+
+def _renumber(connection: TargetConnection) -> int:
+    """Have the binlog show the session's statements under a number of their own; gives it, or the server's."""
+    own = OWN + secrets.randbelow(OWN)
+    try:
+        connection.execute(f"SET SESSION pseudo_thread_id = {own}")
+    except DMError as error:
+        if error.name != "privilege-missing":
+            raise
+        return connection.connection_id
+    return own
 
 
 @reads_answers
@@ -126,11 +142,12 @@ def announce(connection: TargetConnection, key: SubtaskKey) -> None:
         return  # no task reads it
     connection.execute(_SESSION.format(table=key.session.sql, charset=CHARSET))
     up = int(connection.query("SHOW GLOBAL STATUS LIKE 'Uptime'")[0][1])
+    number = _renumber(connection)
     connection.begin()
     connection.execute(
         f"INSERT IGNORE INTO {key.session.sql} (connection_id, started, server_id, id)"
         " VALUES (%s, UNIX_TIMESTAMP(SYSDATE()) - %s, @@GLOBAL.server_id, %s)",
-        (connection.connection_id, up, key.source_id),
+        (number, up, key.source_id),
     )
     connection.commit()
 
@@ -141,7 +158,7 @@ def declare(connection: TargetConnection, key: SubtaskKey, opposite: Opposite | 
         try:
             connection.execute(f"DELETE FROM {key.opposite.sql} WHERE id = %s", (key.source_id,))
         except DMError as error:
-            if error.server_errno not in _NO_TABLE:
+            if error.server_errno not in NO_TABLE:
                 raise
         return
     connection.execute(_OPPOSITE.format(table=key.opposite.sql, charset=CHARSET))
@@ -154,16 +171,6 @@ def declare(connection: TargetConnection, key: SubtaskKey, opposite: Opposite | 
 # At the source: what the opposite says of itself.
 
 
-def has_rows_of(source: Connection, table: TableName) -> bool | None:
-    """Whether a table of the opposite has rows; None where it is not there. Raises DMError where it can't be read."""
-    try:
-        return bool(fetch(source, f"SELECT 1 FROM {table.sql} LIMIT 1"))
-    except DMError as error:
-        if error.server_errno in _NO_TABLE:
-            return None
-        raise
-
-
 @reads_answers
 def names(source: Connection, opposite: Opposite, key: SubtaskKey) -> bool:
     """Whether the opposite names this task; raises DMError."""
@@ -173,10 +180,13 @@ def names(source: Connection, opposite: Opposite, key: SubtaskKey) -> bool:
     return (key.task, key.meta_schema) in [(str(task), str(schema)) for task, schema in rows]
 
 
-def sessions_for(source: Callable[[], Connection], opposite: Opposite) -> Callable[[int, int], EarlierSessions]:
+def sessions_for(
+    source: Callable[[], Connection], opposite: Opposite, of_others: Callable[[str], bool]
+) -> Callable[[int, int], EarlierSessions]:
     """What the table of announcements says for a reading that begins in a server's file made at some time.
 
-    Asks the server that is the source now; where the file is another one's, nothing is known of its starts.
+    Asks the server that is the source now; where the file is another one's, nothing is known of its starts. That
+    matters for numbers that servers give. `of_others`: which sources of the opposite are not the target.
     """
 
     @reads_answers
@@ -189,39 +199,16 @@ def sessions_for(source: Callable[[], Connection], opposite: Opposite) -> Callab
             now = int(fetch(connection, "SELECT UNIX_TIMESTAMP()")[0][0])
             here = int(fetch(connection, "SELECT @@GLOBAL.server_id")[0][0])
             rows = fetch(
-                connection, f"SELECT connection_id, started FROM {table.sql} WHERE server_id = %s", (server_id,)
+                connection, f"SELECT connection_id, started, id FROM {table.sql} WHERE server_id = %s", (server_id,)
             )
-        found = [(int(number), int(since)) for number, since in rows]
+        found = [(int(number), int(since)) for number, since, name in rows if not of_others(str(name))]
+        own = frozenset(number for number, _ in found if number >= OWN)
+        given = [(number, since) for number, since in found if number < OWN]
         started = now - up
         if here != server_id:
-            return EarlierSessions(unclear=frozenset(number for number, _ in found))
+            return EarlierSessions(own, frozenset(number for number, _ in given))
         if age >= started - _JITTER:
-            return EarlierSessions(frozenset(number for number, since in found if since >= started - _JITTER))
-        return EarlierSessions(unclear=frozenset(number for number, since in found if since < started - _JITTER))
+            return EarlierSessions(own | {number for number, since in given if since >= started - _JITTER})
+        return EarlierSessions(own, frozenset(number for number, since in given if since < started - _JITTER))
 
     return earlier
-
-
-class ReadsTarget:
-    """Whether the opposite reads the target of the task that leaves it out; asked where it matters, until known."""
-
-    def __init__(self, source: Callable[[], Connection], target: Endpoint, opposite: Opposite) -> None:
-        self._source = source
-        self._target = target
-        self._opposite = opposite
-        self._known = False
-
-    def demand(self, position: Position) -> None:
-        """Raise DMError where it reads another server; one without a checkpoint has not said yet."""
-        if self._known:
-            return
-        checkpoint = self._opposite.key.checkpoint
-        with closing(self._source()) as there:
-            if not has_rows_of(there, checkpoint):
-                return
-            with closing(connect(self._target, role="target")) as target:
-                self._known = reads_server(there, checkpoint, target, read_facts(target))
-        if not self._known:
-            raise DMError(
-                "opposite-elsewhere", task=self._opposite.task, target=self._target.address, position=position
-            )

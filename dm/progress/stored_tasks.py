@@ -54,7 +54,14 @@ def stored_tasks(connection: TargetConnection, meta_schema: str) -> list[StoredT
 def _endings() -> list[str]:
     nobody = SubtaskKey("", "", "")
     shards = ShardTables.of(nobody)
-    tables = [*own_tables(nobody), nobody.session, shards.group, shards.ddl, *ValidatorTables.of(nobody).all]
+    tables = [
+        *own_tables(nobody),
+        nobody.session,
+        nobody.sources,
+        shards.group,
+        shards.ddl,
+        *ValidatorTables.of(nobody).all,
+    ]
     return [table.table for table in tables]
 
 

@@ -125,6 +125,11 @@ class SubtaskKey:
         return self.table("syncer_opposite")
 
     @property
+    def sources(self) -> TableName:
+        """Which servers the task has read, its shares included (`opposite_sources.py`)."""
+        return self.main.table("syncer_source")
+
+    @property
     def cut_over(self) -> TableName:
         """How far a cut-over of the task is: one row, of no source (`dm/tools/cutover/record.py`)."""
         return self.table("cut_over")

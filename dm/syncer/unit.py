@@ -26,6 +26,7 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
 from dm.progress.opposite import declare, opposite_of
+from dm.progress.opposite_sources import note_source
 from dm.progress.tables import create_tables
 from dm.progress.takeover import Fence, Takeover, lock_holders, take_over
 from dm.sourcelog.relaylog.hold import Hold
@@ -216,7 +217,7 @@ class SyncUnit:
         # parent is a DELETE and an INSERT, with children and no parent in between.
         sessions.foreign_key_checks = subtask.foreign_key_checks and not origin.facts.logs_cascades
         try:
-            connections, taken = self._take_over(stop)
+            connections, taken = self._take_over(origin.facts.server_uuid, stop)
             beside = self._beside
             if not beside.begin(connections[CONTROL], taken):
                 return
@@ -235,7 +236,7 @@ class SyncUnit:
     def _follow(self, parts: RunParts) -> None:
         follow(parts, lambda: self._failure is not None)
 
-    def _take_over(self, stop: threading.Event) -> tuple[Mapping[str, TargetConnection], Takeover]:
+    def _take_over(self, source: str, stop: threading.Event) -> tuple[Mapping[str, TargetConnection], Takeover]:
         """Open the sessions of all lanes, and take over from an older run; raises DMError, or Stopped."""
         subtask, sessions = self._subtask, self._resources.sessions
         key = self._beside.key
@@ -243,6 +244,7 @@ class SyncUnit:
         control = sessions.open(CONTROL, several=True)
 
         def create() -> None:
+            note_source(control, key, source)
             create_tables(control, key)
             declare(control, key, opposite_of(subtask))
             self._beside.create_tables(control)

@@ -33,6 +33,7 @@ class MariaDB(Dialect):
     snapshot_tells_position = ALWAYS
     commits_before_gtid = ALWAYS
     applier = "BINLOG REPLAY"
+    renumbers = "BINLOG REPLAY"
     applying = ("BINLOG REPLAY", "SUPER")
 
     executes_m_comments = ALWAYS

@@ -37,6 +37,7 @@ class MySQL(Dialect):
     shows_routines = Since(80000)
     has_show_routine = Since(80020)
     applier = "REPLICATION_APPLIER"
+    renumbers = "SESSION_VARIABLES_ADMIN"
     applying = ("REPLICATION_APPLIER", "SUPER", "BINLOG_ADMIN")
 
     honours_inline_references = Since(90000)

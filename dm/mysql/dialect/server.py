@@ -117,6 +117,8 @@ class Dialect:
     has_show_routine: Since = NEVER
     applier: ClassVar[str]
     """The privilege that BINLOG needs."""
+    renumbers: ClassVar[str]
+    """The privilege that setting pseudo_thread_id needs."""
     applying: ClassVar[tuple[str, ...]]
     """The privileges any of which lets an account apply row events."""
 

@@ -49,7 +49,7 @@ from dm.mysql.binlog.reader import (
 from dm.mysql.dialect import dialect
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.stream.file_births import FileBirth, FileBirths
-from dm.sourcelog.stream.marks import Marks, Session, Writer, announced_numbers
+from dm.sourcelog.stream.marks import MarkKind, Marks, Session, Writer, announced_session, source_of
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.open_items import OpenItems
 from dm.sourcelog.stream.prepared import PreparedItems, UndecidedXa
@@ -90,10 +90,10 @@ class TransactionAssembler:
         self.brought_back: BroughtBackCheck | None = None  # where what comes from the target is not to be applied there
         self.marks: Marks | None = None  # where what the opposite task has written is left out
         self._progress: dict[int, TableName] = {}  # tables of tasks that write to the source, in the open transaction
-        self._marking: dict[int, TableMap | None] = {}  # of the opposite task; a map where sessions are announced
-        self._marked = False  # the open transaction is the opposite task's
+        self._marking: dict[int, tuple[MarkKind, TableMap]] = {}  # of the opposite task
+        self._mark: str | None = None  # the source from which the opposite task has brought the open transaction
         self._only_progress = True  # and has nothing but its progress so far
-        self._announced = frozenset[Session]()  # in the open transaction
+        self._announced: dict[Session, str] = {}  # in the open transaction, each with its source
         self._writer: Writer = "others"  # of the open transaction's statement
         self._moment = 0  # of the open transaction, where the source says it
         self._position = start
@@ -233,11 +233,10 @@ class TransactionAssembler:
         mark = None if self.marks is None else self.marks.tables.kind(name)
         if mark is not None:
             # Forgotten with the transaction, as the progress of others is.
-            self._marking[table_id] = table_map if mark == "session" else None
+            self._marking[table_id] = mark, table_map
             self._maps[table_id] = None
-            self._marked = self._marked or (mark == "row" and not len(self._items))
             return
-        if self._marked and self.marks is not None and not self.marks.tables.is_progress(name):
+        if self._mark is not None and self.marks is not None and not self.marks.tables.is_progress(name):
             self._only_progress = False
         if self.brought_back is not None and self.brought_back.is_progress(name):
             # Forgotten with the transaction, so that it is seen in the next one, too: the compiled loops take
@@ -285,10 +284,10 @@ class TransactionAssembler:
 
     def _rows(self, event: Rows, at: SourceEvent) -> None:
         table_map = self._maps.get(event.table_id)
-        announcing = self._marking.get(event.table_id) if self._marking else None
-        if announcing is not None:
-            self._announcement(announcing, event, at)
-        elif table_map is not None and self._marked:
+        marking = self._marking.get(event.table_id) if self._marking else None
+        if marking is not None and self.marks is not None:
+            self._marking_row(self.marks, *marking, event, at)
+        elif table_map is not None and self._mark is not None:
             self._only_progress = False
         elif table_map is not None:
             self._items.add_rows(RowsItem(table_map, event), len(event.data))
@@ -296,15 +295,19 @@ class TransactionAssembler:
             self._expect_open(at)
             raise DMError("table-map-missing", table_id=event.table_id, position=self._position)
 
-    def _announcement(self, table_map: TableMap, rows: Rows, at: SourceEvent) -> None:
-        if self.marks is None or not self.marks.judges_statements:
-            return
+    def _marking_row(self, marks: Marks, kind: MarkKind, table_map: TableMap, rows: Rows, at: SourceEvent) -> None:
         try:
-            numbers = announced_numbers(table_map, rows)
+            if kind == "source":
+                marks.sources_change()
+            elif kind == "row":
+                if self._mark is None and not len(self._items):
+                    source_id = source_of(table_map, rows)
+                    self._mark = None if marks.of_others(source_id) else source_id
+            elif marks.judges_statements and (announced := announced_session(table_map, rows)) is not None:
+                number, source_id = announced
+                self._announced[Session(at.raw.header.server_id, number)] = source_id
         except Malformed as error:
             raise DMError("opposite-unreadable", table=table_map, why=error, position=self._position) from error
-        server_id = at.raw.header.server_id
-        self._announced |= {Session(server_id, number) for number in numbers}
 
     def _query(self, event: Query, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         sql = event.sql.strip()
@@ -409,16 +412,16 @@ class TransactionAssembler:
         marks, writer = self.marks, self._writer
         if marks is None:
             return "others"
-        if not (self._marked and self._only_progress):
+        if self._mark is None or not self._only_progress:
             marks.passed(end)
         if applied:
             if self._announced:
                 marks.announced(end, self._announced)
-            if self._marked:
-                marks.leave_out(begin)
+            if self._mark is not None:
+                marks.leave_out(begin, self._mark)
             elif writer == "opposite" and len(self._items):
-                marks.leave_out(begin, statement=True)
-        if self._marked:
+                marks.leave_out_statement()
+        if self._mark is not None:
             self._items.discard()
         self._forget_marks()
         return writer
@@ -428,7 +431,8 @@ class TransactionAssembler:
             for table_id in self._marking:
                 self._maps.pop(table_id, None)
             self._marking.clear()
-        self._marked, self._only_progress, self._announced, self._writer = False, True, frozenset(), "others"
+            self._announced = {}
+        self._mark, self._only_progress, self._writer = None, True, "others"
 
     def _moved(self, end: Position, timestamp: int) -> SourceTransaction | None:
         moved = self._complete(end, None, timestamp)

@@ -8,13 +8,19 @@ Rows. Each transaction that a task commits at its target begins with a row of it
 transaction: it is the mark. A transaction whose mark precedes all rows that are wanted is left out as a whole. Row and
 mark are committed together, so nothing that happens to either task comes between them.
 
+Sources. The opposite may follow several servers, and only what it brings from this task's target is here twice. Each
+row of its progress begins with the id of the source, a part of the row's key, so images of any form have it. Which ids
+stand for the target the opposite has stored (`dm.progress.opposite_sources`). What comes from its other sources is
+read as anybody's.
+
 Statements commit by themselves. A session of a task that executes DDL announces its number in a transaction of its own
 before its first statement. What a session with an announced number executes is the task's: the numbers of a server's
 sessions are given once between two starts of the server, and the binlog shows each start (a format description with a
-time). A session that sets its `pseudo_thread_id`, as the output of mysqlbinlog does, may take such a number: its
-statements can't be told from the task's, so the page on two directions forbids it. A number counts together with the id
-of the server that wrote it, since a source may be a replica. A statement that is left out is followed all the same, as
-any that is not executed.
+time). But any session may write under another number (`pseudo_thread_id`), and the output of mysqlbinlog does: it could
+take the number of a task's session. So the sessions of a task take numbers beyond those that servers give (`OWN`), at
+random: only who runs the task's own statements again writes under one. A task whose account may not do that announces
+the server's number. A number counts together with the id of the server that wrote it, since a source may be a replica.
+A statement that is left out is followed all the same, as any that is not executed.
 
 Which sessions are announced is known exactly at each place of the log, and is stored with the checkpoint. A reading
 that begins at another place (a person's, a load's, a replay's end) asks the table of announcements, where none of the
@@ -27,14 +33,13 @@ When both tasks rest. A checkpoint of one task is a transaction that the other o
 checkpoint for, and so on for ever. So a transaction of progress alone is no reason to store a checkpoint
 (`others_after`).
 
-Only names of tables are looked at, and only those of the opposite task; rows of announcements are the only ones that
-are read.
+Only tables of the opposite task are looked at, and only the beginnings of their rows.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
@@ -47,8 +52,14 @@ from dm.position import Position
 
 Writer = Literal["others", "opposite", "unclear"]
 """Who has executed a statement."""
+MarkKind = Literal["row", "session", "source"]
+"""What a progress table of the opposite says: here is a transaction, a session, a server that it reads."""
+
+OWN: Final = 1 << 31
+"""Numbers of sessions from here on a server gives to nobody: it would have to be asked for so many sessions first."""
 
 _NUMBER_SIZE: Final = 8
+_LONG: Final = 256  # a VARCHAR of so many bytes has a length of two
 
 
 class Session(NamedTuple):
@@ -64,14 +75,17 @@ class MarkTables:
 
     rows: frozenset[TableName]  # a row of one of these begins each of its transactions
     sessions: frozenset[TableName]  # announcements
+    sources: frozenset[TableName]  # which servers it reads
     folded: bool  # the source's server does not tell upper from lower case in names
 
-    def kind(self, table: TableName) -> Literal["row", "session"] | None:
+    def kind(self, table: TableName) -> MarkKind | None:
         """What a table is."""
         if self.folded:
             table = TableName(table.schema.lower(), table.table.lower())
         if table in self.rows:
             return "row"
+        if table in self.sources:
+            return "source"
         return "session" if table in self.sessions else None
 
     def is_progress(self, table: TableName) -> bool:
@@ -89,10 +103,18 @@ class EarlierSessions:
 
 
 class OppositeCheck(Protocol):
-    """What is demanded of the opposite task before anything of it is left out."""
+    """Which sources of the opposite task are the target of the task that leaves it out."""
 
-    def demand(self, position: Position) -> None:
-        """Raise DMError where it does not read the target of the task that leaves it out."""
+    def of_others(self, source_id: str) -> bool:
+        """Whether what it brings from this source is certainly not from the target."""
+        ...
+
+    def demand(self, source_id: str, position: Position) -> None:
+        """Raise DMError where it is not certainly from the target."""
+        ...
+
+    def ask_again(self) -> None:
+        """The opposite reads another server from here on."""
         ...
 
 
@@ -156,8 +178,22 @@ class Marks:
             self._unclear = frozenset()
             self._changed(position)
 
-    def announced(self, position: Position, sessions: frozenset[Session]) -> None:
-        """The opposite task has announced sessions, in the transaction that ends here."""
+    def of_others(self, source_id: str) -> bool:
+        """Whether what the opposite has brought from this source of its own is not from the target."""
+        return self._check.of_others(source_id)
+
+    def sources_change(self) -> None:
+        """The opposite has stored that it reads another server."""
+        self._check.ask_again()
+
+    def announced(self, position: Position, announced: Mapping[Session, str]) -> None:
+        """The opposite task has announced sessions, each for a source, in the transaction that ends here.
+
+        Raises DMError where the source is not known.
+        """
+        sessions = frozenset(session for session, source_id in announced.items() if not self.of_others(source_id))
+        for session in sessions:
+            self._check.demand(announced[session], position)
         if not sessions <= self._sessions:
             self._sessions |= sessions
             self._changed(position)
@@ -177,31 +213,53 @@ class Marks:
         others = self._others
         return others is not None and not stored.covers(others)
 
-    def leave_out(self, position: Position, *, statement: bool = False) -> None:
-        """Count what is left out; raises DMError where it must not be."""
-        self._check.demand(position)
-        if statement:
-            self.statements += 1
-        else:
-            self.transactions += 1
+    def leave_out(self, position: Position, source_id: str) -> None:
+        """Count a transaction that is left out; raises DMError where it must not be."""
+        self._check.demand(source_id, position)
+        self.transactions += 1
+
+    def leave_out_statement(self) -> None:
+        """Count a statement that is left out; what its session brings was looked at when it was announced."""
+        self.statements += 1
 
     def _changed(self, position: Position) -> None:
         with self._lock:
             self._history.append((position, None if self._unclear else self._sessions))
 
 
-def announced_numbers(table_map: TableMap, rows: Rows) -> list[int]:
-    """The numbers of the sessions that a rows event of a table of announcements inserts; raises Malformed.
+def source_of(table_map: TableMap, rows: Rows) -> str:
+    """The source's id in the first row of the opposite's progress; raises Malformed."""
+    return _text(table_map, rows, 0, _begin(table_map, rows, (WireCode.VARCHAR,)))
 
-    The number is the first column and every INSERT names it, so each image of any form begins with it.
+
+def announced_session(table_map: TableMap, rows: Rows) -> tuple[int, str] | None:
+    """The number of the session that a rows event announces, and for which source; None if it inserts none.
+
+    They are the first and the fourth column, after numbers of one size, and every INSERT names all four. Raises
+    Malformed.
     """
     if rows.kind != "insert":
-        return []
-    if not table_map.columns or table_map.columns[0].code != WireCode.LONGLONG or not rows.present[0] & 1:
-        raise Malformed(f"{table_map} is no table of announced sessions")
-    present = int.from_bytes(rows.present, "little") & (1 << rows.column_count) - 1
-    at = rows.start + (present.bit_count() + 7) // 8
+        return None
+    at = _begin(table_map, rows, (WireCode.LONGLONG, WireCode.LONGLONG, WireCode.LONGLONG, WireCode.VARCHAR))
     number = rows.data[at : at + _NUMBER_SIZE]
-    if len(number) < _NUMBER_SIZE or at + _NUMBER_SIZE > rows.end:
-        raise Malformed("an announced session has no number")
-    return [int.from_bytes(number, "little")]
+    return int.from_bytes(number, "little"), _text(table_map, rows, 3, at + 3 * _NUMBER_SIZE)
+
+
+def _begin(table_map: TableMap, rows: Rows, codes: tuple[WireCode, ...]) -> int:
+    """Where the first row's values begin, which the image must have, of these types."""
+    present = int.from_bytes(rows.present, "little") & (1 << rows.column_count) - 1
+    wanted, at = (1 << len(codes)) - 1, rows.start + (present.bit_count() + 7) // 8
+    if tuple(column.code for column in table_map.columns[: len(codes)]) != codes or present & wanted != wanted:
+        raise Malformed(f"{table_map} is no table of progress")
+    if at > rows.end or rows.data[rows.start] & wanted:
+        raise Malformed("a row of progress has no key")
+    return at
+
+
+def _text(table_map: TableMap, rows: Rows, column: int, at: int) -> str:
+    width = 1 if table_map.columns[column].size < _LONG else 2
+    begin = at + width
+    end = begin + int.from_bytes(rows.data[at:begin], "little")
+    if end > rows.end:
+        raise Malformed("a row of progress is cut off")
+    return rows.data[begin:end].decode("utf-8", "backslashreplace")

@@ -2,18 +2,19 @@
 
 What the opposite writes to the source is left out by its progress there. So this account has to be able to read that,
 the opposite has to read this task's target, and it has to name this task, or it would send this task's changes back.
-One that has not begun has nothing to leave out yet; its own check finds this task.
+One that has not begun has nothing to leave out yet; its own check finds this task. What this task writes to the target
+is the opposite's to leave out: that is exact where the target's account may give its sessions numbers of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dm.errors import DMError
+from dm.errors import DMError, grant
 from dm.ident import Ident, TableName
-from dm.progress.brought_back import reads_servers
-from dm.progress.opposite import Opposite, has_rows_of, names, opposite_of
-from dm.task.precheck.context import Answers, CheckResult, Context
+from dm.progress.opposite import Opposite, names, opposite_of
+from dm.progress.opposite_sources import has_rows_of, read_by
+from dm.task.precheck.context import Answers, CheckResult, Context, Server
 from dm.task.progress import key_of
 
 
@@ -30,18 +31,18 @@ def named_each_other(context: Context, answers: Answers) -> Iterator[CheckResult
         )
         return
     key = opposite.key
-    for table in (*opposite.marking, key.session, key.opposite, key.checkpoint):
+    for table in (*opposite.marking, key.session, key.sources, key.opposite, key.checkpoint):
         try:
             has_rows_of(source, table)
         except DMError as error:
             yield _unreadable(answers, opposite, table, error)
             return
-    if not has_rows_of(source, key.checkpoint):
+    target = context.target
+    reads = read_by(source, key, target.connection, target.facts)
+    if not reads:
         yield answers.success(f"task {opposite.task} has not begun to follow its source: it has written nothing here")
         return
-    target = context.target
-    reads = reads_servers(source, key.checkpoint, target.connection, target.facts)
-    if True not in reads:
+    if True not in reads.values():
         yield answers.failure(
             f"task {opposite.task}, named as `opposite`, does not read this target: what it writes to the source would"
             " not come to the target",
@@ -57,14 +58,28 @@ def named_each_other(context: Context, answers: Answers) -> Iterator[CheckResult
             f" `dmctl stop-task {opposite.task}` and `dmctl start-task`",
         )
         return
-    if False in reads:
+    if _keeps_server_numbers(target):
         yield answers.warning(
-            f"task {opposite.task}, named as `opposite`, reads this target and other servers: what it brings to the"
-            " source from those is left out, too, and does not come to this target",
-            "let one task bring what this target has, and another one what the other servers have",
+            f"target account {target.account} may not set pseudo_thread_id: where somebody else does at the target, as"
+            f" the output of mysqlbinlog does, task {opposite.task} may take a statement for this task's, and leave it"
+            " out",
+            f"{grant((target.facts.dialect.renumbers,), '*.*', target.account)} (at the target), then start the task"
+            " again",
         )
         return
-    yield answers.success(f"task {opposite.task} reads this target, and names this task")
+    others = sorted(name for name, is_it in reads.items() if is_it is False and not name.startswith("~"))
+    beside = f"; what it brings from {', '.join(others)} comes to this target" if others else ""
+    yield answers.success(f"task {opposite.task} reads this target, and names this task{beside}")
+
+
+def _keeps_server_numbers(target: Server) -> bool:
+    try:
+        target.query("SET SESSION pseudo_thread_id = @@SESSION.pseudo_thread_id")
+    except DMError as error:
+        if error.name != "privilege-missing":
+            raise
+        return True
+    return False
 
 
 def _unreadable(answers: Answers, opposite: Opposite, table: TableName, error: DMError) -> CheckResult:

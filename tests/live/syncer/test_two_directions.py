@@ -6,17 +6,22 @@ import re
 import secrets
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
+from dataclasses import replace
 
 import pytest
 from pydantic import SecretStr
 
+from dm.config import Endpoint
 from dm.config.references import StartPoint
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.position import Position
 from dm.progress.opposite import Opposite, announce, sessions_for
-from dm.sourcelog.stream.marks import EarlierSessions
+from dm.progress.opposite_sources import OppositeSources, note_source
+from dm.sourcelog.stream.marks import OWN, EarlierSessions
 from dm.sourcelog.upstream.connection import connect
 from dm.task.precheck.context import Answers, CheckResult, Context, open_server
 from dm.task.precheck.opposite import named_each_other
@@ -88,22 +93,119 @@ def equal(sync: RunningSync, server: ThrowawayServer, begin: StartPoint, task: S
 def test_announcements_are_those_of_the_server_that_wrote_them(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str
 ) -> None:
-    """A replica that became the source has the rows of the server before it, whose sessions had the same numbers."""
+    """A replica that became the source has the rows of the server before it, whose sessions had the same numbers.
+
+    Of numbers that no server gives, none comes twice.
+    """
     first = upstreams[0]
     forward, back = both_ways(upstreams, name)
     opposite_task, key = Opposite(back.meta_schema, back.task), key_of(back)
-    with closing(TargetConnection(endpoint_of(first))) as session:
+    with limited(first, f"{back.meta_schema}.*") as few, closing(TargetConnection(few)) as session:
         announce(session, key)
         number = session.connection_id
-        first.execute(
-            f"INSERT INTO {key.session.sql} SELECT connection_id + 1, started, server_id + 1, id, create_time"
-            f" FROM {key.session.sql} ORDER BY 1"
-        )
-        earlier = sessions_for(lambda: connect(forward.source.endpoint), opposite_task)
-        ours, now = int(first.query("SELECT @@GLOBAL.server_id")[0][0]), int(time.time())
-        assert earlier(ours, now) == EarlierSessions(known=frozenset({number}))
-        assert earlier(ours, 1000) == EarlierSessions()
-        assert earlier(ours + 1, now) == EarlierSessions(unclear=frozenset({number + 1}))
+    with closing(TargetConnection(endpoint_of(first))) as session:
+        announce(session, key)
+    own = int(first.query(f"SELECT MAX(connection_id) FROM {key.session.sql}")[0][0])
+    assert number < OWN <= own
+    first.execute(
+        f"INSERT INTO {key.session.sql} SELECT connection_id + 1, started, server_id + 1, id, create_time"
+        f" FROM {key.session.sql} ORDER BY 1"
+    )
+
+    def earlier(server_id: int, age: int, elsewhere: bool = False) -> EarlierSessions:
+        asked = sessions_for(lambda: connect(forward.source.endpoint), opposite_task, lambda _: elsewhere)
+        return asked(server_id, age)
+
+    ours, now = int(first.query("SELECT @@GLOBAL.server_id")[0][0]), int(time.time())
+    assert earlier(ours, now) == EarlierSessions(frozenset({number, own}))
+    assert earlier(ours, 1000) == EarlierSessions(frozenset({own}))
+    assert earlier(ours + 1, now) == EarlierSessions(frozenset({own + 1}), frozenset({number + 1}))
+    assert earlier(ours, now, elsewhere=True) == EarlierSessions()
+
+
+@contextmanager
+def limited(server: ThrowawayServer, *places: str) -> Iterator[Endpoint]:
+    """An account that may do all at some places, and nothing else."""
+    account = f"few_{secrets.token_hex(3)}"
+    server.execute(
+        f"CREATE USER {account}@'%' IDENTIFIED BY 'Wenig-9'", *(f"GRANT ALL ON {at} TO {account}@'%'" for at in places)
+    )
+    try:
+        yield endpoint_of(server).model_copy(update={"user": account, "password": SecretStr("Wenig-9")})
+    finally:
+        server.execute(f"DROP USER {account}@'%'")
+
+
+def test_a_person_who_writes_under_the_number_of_a_tasks_session_is_not_taken_for_it(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str
+) -> None:
+    """As the output of mysqlbinlog does, which sets pseudo_thread_id to whatever number the statement had elsewhere."""
+    first, second = upstreams
+    forward, back = both_ways(upstreams, name)
+    with running_sync(forward) as onwards, running_sync(back) as home:
+        settle(onwards, home)
+        first.execute(f"ALTER TABLE {name}.t ADD COLUMN c INT")
+        settle(onwards, home)
+        # The task's session is still there, under the number that the server has given it.
+        ids = [number for (number,) in second.query("SELECT id FROM information_schema.processlist")]
+        for at, number in enumerate(ids):
+            second.execute(f"SET SESSION pseudo_thread_id = {number}", f"CREATE TABLE {name}.of_{at} (a INT)")
+        settle(onwards, home)
+        made = first.query(f"SHOW TABLES IN {name} LIKE 'of%'")
+        assert home.unit.status()["oppositeStatements"] == 1
+    assert len(made) == len(ids)
+
+
+def test_what_the_opposite_brings_from_another_server_comes_to_the_target(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, name: str
+) -> None:
+    """The task that follows this target follows a third server, too, under one name and with one progress."""
+    first, _ = upstreams
+    forward, back = both_ways(upstreams, name)
+    beside = subtask_for(target, first, name, task=back.task, source_id="source-3", meta=end_of(target), workers=2)
+    target.execute(f"CREATE DATABASE {name}", f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT, side VARCHAR(9))")
+    try:
+        with running_sync(forward) as onwards, running_sync(back) as home, running_sync(beside) as third:
+            settle(onwards, home, third)
+            target.execute(
+                f"INSERT INTO {name}.t VALUES (5, 5, 'third')", f"CREATE TABLE {name}.of_third (id INT PRIMARY KEY)"
+            )
+            first.execute(f"INSERT INTO {name}.t VALUES (1, 1, 'first')")
+            third.wait_synced()
+            settle(onwards, home)
+        for server in upstreams:
+            assert server.query(f"SELECT id FROM {name}.t ORDER BY id") == ((1,), (5,))
+            assert len(server.query(f"SHOW TABLES IN {name} LIKE 'of_third'")) == 1
+    finally:
+        target.execute(f"DROP DATABASE IF EXISTS {name}")
+
+
+def test_a_load_says_which_server_it_reads(upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str) -> None:
+    """It has no checkpoint: one of another server was left out in silence."""
+    first, second = upstreams
+    forward, back = both_ways(upstreams, name)
+    key = key_of(back)
+    facts = {}
+    for server in upstreams:
+        with open_server(endpoint_of(server), "source") as opened:
+            facts[server] = opened.facts
+    with closing(TargetConnection(endpoint_of(first))) as session:
+        note_source(session, key, facts[second].server_uuid)
+        note_source(session, replace(key, source_id="third"), facts[first].server_uuid)
+    asked = OppositeSources(lambda: connect(forward.source.endpoint), forward.target, key)
+    place = Position(facts[first].server_uuid, "bin.000001", 4)
+    assert (asked.of_others(key.source_id), asked.of_others("third"), asked.of_others("nobody")) == (False, True, False)
+    assert asked.of_others(replace(key, source_id="third").second.source_id)
+    asked.demand(key.source_id, place)
+    for source_id, error in (("third", "opposite-elsewhere"), ("nobody", "opposite-source-unknown")):
+        with pytest.raises(DMError) as raised:
+            asked.demand(source_id, place)
+        assert raised.value.name == error
+    with closing(TargetConnection(endpoint_of(first))) as session:
+        note_source(session, key, "another server")
+    asked.ask_again()
+    with pytest.raises(DMError, match="nothing says which server"):
+        asked.demand(key.source_id, place)
 
 
 @pytest.mark.parametrize("row_format", ["auto", "sql"])
@@ -146,7 +248,7 @@ def test_no_transaction_goes_round_and_none_is_left_out(
 
 @pytest.mark.ci_flavor("mariadb")
 def test_a_check_says_what_the_two_tasks_lack(upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str) -> None:
-    first = upstreams[0]
+    first, second = upstreams
     forward, back = both_ways(upstreams, name)
     assert "has not begun" in checked(forward).message
     with running_sync(back.model_copy(update={"opposite": ""})) as home:
@@ -164,14 +266,16 @@ def test_a_check_says_what_the_two_tasks_lack(upstreams: tuple[ThrowawayServer, 
     beside = subtask_for(first, first, name, task=back.task, source_id="source-2", meta=end_of(first))
     with running_sync(opposite(beside, forward)) as other:
         other.wait_synced()
-    assert (checked(forward).state, "and other servers" in checked(forward).message) == ("warning", True)
-    account = f"few_{secrets.token_hex(3)}"
-    first.execute(f"CREATE USER {account}@'%' IDENTIFIED BY 'Wenig-9'", f"GRANT SELECT ON {name}.* TO {account}@'%'")
-    try:
-        few = forward.source.endpoint.model_copy(update={"user": account, "password": SecretStr("Wenig-9")})
+    assert (checked(forward).state, "from source-2 comes to this target" in checked(forward).message) == (
+        "success",
+        True,
+    )
+    with limited(second, f"{name}.*") as few:
+        found = checked(forward.model_copy(update={"target": few}))
+    assert (found.state, "may not set pseudo_thread_id" in found.message) == ("warning", True)
+    assert "ON *.* TO 'few_" in found.instruction
+    with limited(first, f"{name}.*") as few:
         found = checked(forward.model_copy(update={"source": forward.source.model_copy(update={"endpoint": few})}))
-    finally:
-        first.execute(f"DROP USER {account}@'%'")
     assert (found.state, "can't be read" in found.message) == ("failure", True)
     assert f"GRANT SELECT ON `{back.meta_schema}`.*" in found.instruction
 

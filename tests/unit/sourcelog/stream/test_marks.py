@@ -25,47 +25,71 @@ TABLES = Opposite("db", "back").tables(folded=False)
 MARKS = ("back_syncer_worker", "back_loader_checkpoint", "back~join_syncer_worker", "back~join_loader_checkpoint")
 NOT_MARKS = ("back_syncer_checkpoint", "back_syncer_replay", "backup_syncer_worker", "Back_syncer_worker", "worker")
 OURS, OTHERS = 7, 8
+TARGET, ELSEWHERE = "source-1", "source-2"
 
 
 class _Demands:
-    """Demands nothing, and counts."""
+    """One source of the opposite is the target; counts what is demanded."""
 
     asked = 0
 
-    def demand(self, position: Position) -> None:
+    def of_others(self, source_id: str) -> bool:
+        return source_id != TARGET
+
+    def demand(self, source_id: str, position: Position) -> None:
+        assert source_id == TARGET
         self.asked += 1
 
+    def ask_again(self) -> None:
+        raise AssertionError("nothing says so")
 
-class _Elsewhere:
+
+class _Elsewhere(_Demands):
     """The opposite reads another server."""
 
-    def demand(self, position: Position) -> None:
+    def of_others(self, source_id: str) -> bool:
+        return False
+
+    def demand(self, source_id: str, position: Position) -> None:
         raise DMError("opposite-elsewhere", task="back", target="there", position=position)
 
 
 class _Log(Stream):
     """Beside rows: announcements, and statements of sessions."""
 
-    def announce(self, table_id: int, number: int) -> list[SourceEvent]:
-        name = b"back_syncer_session"
-        body = struct.pack("<Q", table_id)[:6] + b"\1\0" + b"\2db\0" + bytes([len(name)]) + name + b"\0"
-        table = self._event(19, body + b"\2\x08\x08\0\0")
-        image = b"\0" + struct.pack("<QQ", number, 1000)
-        return [table, self._event(30, struct.pack("<Q", table_id)[:6] + b"\1\0\2\0\2\xff" + image)]
+    def announce(self, table_id: int, number: int, source: str = TARGET) -> list[SourceEvent]:
+        columns = b"\4\x08\x08\x08\x0f\2\x80\0\0"  # the last one is a VARCHAR(32) of utf8mb4
+        image = b"\0" + struct.pack("<QQQ", number, 1000, 1) + _text(source)
+        return self._row(table_id, "back_syncer_session", columns, image)
+
+    def mark(self, table_id: int, name: str, source: str) -> list[SourceEvent]:
+        return self._row(table_id, name, b"\2\x0f\x08\2\x80\0\0", b"\0" + _text(source) + struct.pack("<Q", 1))
+
+    def _row(self, table_id: int, table: str, columns: bytes, image: bytes) -> list[SourceEvent]:
+        name, number = table.encode(), struct.pack("<Q", table_id)[:6]
+        body = number + b"\1\0" + b"\2db\0" + bytes([len(name)]) + name + b"\0"
+        count = columns[:1]
+        return [self._event(19, body + columns), self._event(30, number + b"\1\0\2\0" + count + b"\xff" + image)]
 
     def statement(self, number: int, thread: int, sql: str = "TRUNCATE TABLE t") -> list[SourceEvent]:
         body = struct.pack("<IIBHH", thread, 0, 2, 0, 0) + b"db\0" + sql.encode()
         return [self.gtid(number), self._event(2, body)]
 
-    def transaction(self, number: int, *parts: str | int) -> list[SourceEvent]:
-        """A row of each table; an integer announces a session."""
+    def transaction(self, number: int, *parts: str | int, source: str = TARGET) -> list[SourceEvent]:
+        """A row of each table; an integer announces a session. All progress is of the source."""
         events = [self.gtid(number), self.query("BEGIN")]
         for at, part in enumerate(parts, 20):
             if isinstance(part, int):
-                events += self.announce(at, part)
+                events += self.announce(at, part, source)
+            elif part.lower() in MARKS:
+                events += self.mark(at, part, source)
             else:
                 events += [self.table_map(at, part), self.write_rows(at)]
         return [*events, self.xid()]
+
+
+def _text(value: str) -> bytes:
+    return bytes([len(value)]) + value.encode()
 
 
 def data(table: TableName) -> bool:
@@ -88,25 +112,27 @@ def said(transaction: SourceTransaction) -> str:
 ROWS = st.lists(st.sampled_from([*MARKS, *NOT_MARKS, "t", "u"]), min_size=1, max_size=4)
 
 
-@given(drawn=st.lists(ROWS, max_size=8), whole=st.booleans())
-def test_a_transaction_is_left_out_when_a_mark_precedes_all_rows_that_are_wanted(
-    drawn: list[list[str]], whole: bool
+@given(drawn=st.lists(st.tuples(st.sampled_from([TARGET, ELSEWHERE]), ROWS), max_size=8), whole=st.booleans())
+def test_a_transaction_is_left_out_when_a_mark_of_the_target_precedes_all_rows_that_are_wanted(
+    drawn: list[tuple[str, list[str]]], whole: bool
 ) -> None:
     stream, check = _Log(), _Demands()
     marks = Marks(TABLES, check)
-    events = [stream.format, *(event for at, rows in enumerate(drawn, 2) for event in stream.transaction(at, *rows))]
+    events = [stream.format]
+    for at, (source, rows) in enumerate(drawn, 2):
+        events += stream.transaction(at, *rows, source=source)
     expected, count = [], 0
-    for rows in drawn:
+    for source, rows in drawn:
         wanted = [name for name in rows if data(TableName("db", name))]
         first = next((name for name in rows if name in wanted or name in MARKS), "")
-        left_out = first in MARKS
+        left_out = first in MARKS and source == TARGET
         count += left_out
         expected.append("" if left_out else " ".join(wanted))
     assert reading(marks, events, whole=whole) == expected
     assert marks.transactions == check.asked == count
 
 
-STEPS = st.lists(st.sampled_from(["announce", "ours", "others", "rows", "restart"]), max_size=12)
+STEPS = st.lists(st.sampled_from(["announce", "elsewhere", "ours", "others", "rows", "restart"]), max_size=12)
 
 
 @given(drawn=STEPS, whole=st.booleans())
@@ -122,6 +148,9 @@ def test_a_statement_is_left_out_from_its_sessions_announcement_to_the_servers_n
             case "announce":
                 events += stream.transaction(number, OURS)
                 known = True
+                expected.append("")
+            case "elsewhere":  # the opposite brings a statement from a server that is not the target
+                events += stream.transaction(number, OTHERS, source=ELSEWHERE)
                 expected.append("")
             case "ours" | "others":
                 events += stream.statement(number, OURS if step == "ours" else OTHERS)
@@ -231,5 +260,5 @@ def test_a_table_that_no_task_has_made_is_said() -> None:
     stream = _Log()
     marks = Marks(TABLES, _Demands(), stored=frozenset(), earlier=lambda *_: EarlierSessions())
     events = [stream.format, *stream.transaction(2, "back_syncer_session")]  # its first column is an INT
-    with pytest.raises(DMError, match="no table of announced sessions"):
+    with pytest.raises(DMError, match="no table of progress"):
         reading(marks, events, whole=False)
