@@ -104,11 +104,16 @@ class SyncStatus:
         self._shares.start()
 
     def refresh(self, timeout: float) -> None:
-        """Read the source's end now, and check that the target answers."""
+        """Read the source's end now, and check that the target answers.
+
+        Both are asked before either is waited for: a source that is silent for the whole time leaves none for its
+        target, which would be taken for silent, too.
+        """
         if self._parts is not None:
             until = self._clock.monotonic() + timeout
+            asked = self._parts.progress.want_answer()
             self._parts.monitor.refresh(timeout)
-            self._parts.progress.refresh(max(0.0, until - self._clock.monotonic()))
+            self._parts.progress.await_answer(asked, max(0.0, until - self._clock.monotonic()))
 
     def report(self) -> Mapping[str, JSON]:
         """The fields of `query-status`."""

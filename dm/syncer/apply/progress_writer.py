@@ -114,7 +114,7 @@ class ProgressWriter:
         self._wake = threading.Event()  # also set with `_stop`
         self._heard = threading.Condition()
         self._heard_at = clock.monotonic()
-        self._wanted_at = 0.0  # when `refresh` was called last
+        self._wanted_at = 0.0  # when `want_answer` was called last
         self._stored = sources.completions.mark.position
         self._stored_birth = births.of(self._stored)
         self._stored_at = clock.monotonic()
@@ -162,13 +162,17 @@ class ProgressWriter:
 
     @property
     def answered(self) -> bool:
-        """Whether the target has answered since the last `refresh`, and not long ago."""
+        """Whether the target has answered since the last `want_answer`, and not long ago."""
         return self._heard_at >= self._wanted_at and self.silent_seconds <= FRESH_SECONDS
 
-    def refresh(self, timeout: float) -> None:
-        """Return when the target has answered a question asked after this call, or after the timeout."""
+    def want_answer(self) -> float:
+        """Have the target asked whether it answers; the moment of this call."""
         asked = self._wanted_at = self._clock.monotonic()
         self._wake.set()
+        return asked
+
+    def await_answer(self, asked: float, timeout: float) -> None:
+        """Return when the target has answered a question of this moment or later, or after the timeout."""
         with self._heard:
             self._heard.wait_for(lambda: self._heard_at >= asked or self._stop.is_set(), timeout)
 

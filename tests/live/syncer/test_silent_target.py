@@ -1,4 +1,4 @@
-"""What a syncer says while its target is gone, frozen or busy with a DDL, and its source has nothing to do."""
+"""What a syncer says while a server of its is gone, frozen or busy with a DDL, and its source has nothing to do."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
 
 @pytest.fixture
-def own_target(server: ServerFactory, flavor: Flavor) -> Iterator[ThrowawayServer]:
+def own_server(server: ServerFactory, flavor: Flavor) -> Iterator[ThrowawayServer]:
     """One that may be killed."""
-    target = server(flavor)
-    yield target
-    target.thaw()
+    own = server(flavor)
+    yield own
+    own.thaw()
 
 
 def synced_with(
@@ -35,9 +35,9 @@ def synced_with(
 
 
 def test_a_dead_target_ends_the_run_though_nothing_is_to_be_written(
-    upstream: ThrowawayServer, own_target: ThrowawayServer, schema: SchemaFactory
+    upstream: ThrowawayServer, own_server: ThrowawayServer, schema: SchemaFactory
 ) -> None:
-    sync, target = synced_with(upstream, own_target, schema)
+    sync, target = synced_with(upstream, own_server, schema)
     target.kill()
     sync.unit.refresh(5)
     assert sync.unit.status()["synced"] is False
@@ -47,13 +47,13 @@ def test_a_dead_target_ends_the_run_though_nothing_is_to_be_written(
 
 
 def test_with_a_frozen_target_nobody_is_synced_and_lag_counts_on(
-    upstream: ThrowawayServer, own_target: ThrowawayServer, schema: SchemaFactory
+    upstream: ThrowawayServer, own_server: ThrowawayServer, schema: SchemaFactory
 ) -> None:
-    sync, target = synced_with(upstream, own_target, schema)
+    sync, target = synced_with(upstream, own_server, schema)
     target.freeze()
     sync.unit.refresh(1)
     first = sync.unit.status()
-    assert first["synced"] is False
+    assert (first["synced"], first["sourceAnswers"], first["targetAnswers"]) == (False, True, False)
     wait_until(lambda: "has not answered" in str(sync.unit.status()["waiting"]), "it is said")
     said = float(str(first["secondsBehindMaster"]))
     wait_until(lambda: float(str(sync.unit.status()["secondsBehindMaster"])) > said + 1, "lag counts on")
@@ -61,6 +61,20 @@ def test_with_a_frozen_target_nobody_is_synced_and_lag_counts_on(
     sync.wait_synced()
     sync.stop()
     assert sync.error is None
+
+
+def test_a_frozen_source_leaves_the_target_time_to_answer(
+    own_server: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(own_server, target)
+    with running_sync(subtask_for(own_server, target, name, task=name)) as sync:
+        sync.wait_synced()
+        own_server.freeze()
+        sync.unit.refresh(1)
+        status = sync.unit.status()
+        own_server.thaw()
+        assert (status["synced"], status["sourceAnswers"], status["targetAnswers"]) == (False, False, True)
+        sync.wait_synced()
 
 
 def test_a_ddl_that_the_target_works_on_is_named_with_its_age(
