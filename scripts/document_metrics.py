@@ -24,41 +24,14 @@ _HEAD: Final = f"""# Metrics
 | `--listen 127.0.0.1:8261` | the whole API, and `/metrics` |
 | `--metrics-addr 127.0.0.1:8262` | `/metrics` alone |
 
-Both listen on loopback addresses only. A Prometheus on another machine reaches them through an ssh tunnel.
-
-## The tokens
-
-Every user of the machine can connect to a port. So each request there needs a token. `dm-worker` makes two files, which
-its user alone can read, when it first opens a port:
-
-| file | what its token opens |
-|---|---|
-| `$DM_HOME/metrics-token` | `/metrics`, for reading, at both ports |
-| `$DM_HOME/token` | everything that `dmctl` does |
-
-A request without the token gets 401 and the path of the file. The Unix socket in `$DM_HOME` needs no token.
-
-Prometheus runs as another user as a rule. Give it a copy of the one for metrics:
+Each request there needs a token: that of `$DM_HOME/metrics-token`, which opens `/metrics` and nothing else, or any
+other one. Prometheus runs as another user as a rule. Give it a copy:
 
 ```console
 # install -o prometheus -m 0400 ~dm/.dm/metrics-token /etc/prometheus/dm.token
 ```
 
-Who has `$DM_HOME/token` is the user of `dm-worker`, for all that matters: a task file names files that `dm-worker`
-reads, programs that it starts (`java-home` under `spark`), and servers that it sends passwords to. Give it to nobody
-who may not log in as that user. Before there were two tokens, Prometheus had to have this one: if yours has a copy,
-delete the file, start `dm-worker` again, and give Prometheus the other one. Do the same with a token that somebody
-else has seen.
-
-`dmctl --addr` sends `$DM_HOME/token`, or what is in the file that `DM_TOKEN_FILE` names. Before it sends anything, it
-asks the system whose program listens there: it must be this user's, root's, or that of the user whom `DM_ADDR_USER`
-names (48932). An address that is no loopback address is refused (48933).
-
-## What a port takes
-
-Nobody who has only connected has shown a token. A port has 64 connections at most; when one more comes, the connection
-is closed that has waited the longest for its request. A request must be there whole after 30 s, and may have 16 MiB.
-The socket in `$DM_HOME` counts for itself, so `dmctl` reaches its own `dm-worker` whatever happens at the ports.
+A Prometheus on another machine reaches a port with TLS. [api.md](api.md) has that, all tokens, and what a port takes.
 
 ## Prometheus' configuration
 

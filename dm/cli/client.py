@@ -13,7 +13,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -75,7 +75,12 @@ class Client:
     """A connection to one daemon."""
 
     def __init__(
-        self, address: str | None, environment: Mapping[str, str], say: Say, seconds: float = ANSWER_SECONDS
+        self,
+        address: str | None,
+        environment: Mapping[str, str],
+        say: Say,
+        seconds: float = ANSWER_SECONDS,
+        shown: Shown | None = None,
     ) -> None:
         self._say = say
         self._home = Home.of(environment)
@@ -83,7 +88,8 @@ class Client:
         self._seconds = seconds
         self._where = str(self._home.directory) if address is None else address
         self._environment = environment
-        self._headers = {} if address is None else authorization(environment)
+        self._shown = shown or Shown.of(environment)
+        self._headers = {} if address is None else self._shown.authorization(self._home)
 
     def ask(self, verb: Verb) -> Answer:
         """Have a verb done; raises Refused and DMError."""
@@ -118,14 +124,22 @@ class Client:
 
         request = (method, path, body)
         if self._address is not None:
-            from dm.cli.listener import demand_trusted_listener
-
-            demand = partial(demand_trusted_listener, environment=self._environment)
+            demand = self._demand()
             return over_port(self._address, request, self._headers, self._seconds, demand)
         if not self._home.exists():
             raise NotConnectedError("no daemon has ever run here")
         with self._home.socket_path() as name:
             return over_socket(name, request, self._seconds)
+
+    def _demand(self) -> Callable[[Any], None]:
+        """What the other end must be before anything is sent to it."""
+        if self._shown.authority:
+            from dm.cli.exchange import TlsFiles, encrypted
+
+            return encrypted(TlsFiles(self._shown.authority, self._shown.certificate, self._shown.key))
+        from dm.cli.listener import demand_trusted_listener
+
+        return lambda connection: demand_trusted_listener(connection.sock, self._environment)
 
     def _answer(self, status: int, text: bytes) -> Answer:
         try:
@@ -223,19 +237,30 @@ def _last_line(log: Path) -> str:
     return lines[-1] if lines else ""
 
 
-# What `dmctl` brings when it asks through a port: the token of the daemon there, from a file.
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What `dmctl` shows at a port, and wants to be shown there: paths of files, or nothing."""
 
+    token: str = ""
+    authority: str = ""
+    certificate: str = ""
+    key: str = ""
 
-def authorization(environment: Mapping[str, str]) -> dict[str, str]:
-    """The header with the token; nothing where this user has none, then the daemon says which one it needs."""
-    named = environment.get("DM_TOKEN_FILE")
-    path = Path(named) if named else Home.of(environment).token
-    try:
-        token = path.read_text(encoding="ascii").strip()
-    except FileNotFoundError:
-        if named:
-            raise DMError("token-unusable", path=path, problem="it is not there") from None
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise DMError("token-unusable", path=path, problem="it can't be read", cause=str(error)) from error
-    return {"Authorization": f"Bearer {token}"}
+    @classmethod
+    def of(cls, environment: Mapping[str, str], **given: str | None) -> Shown:
+        """What was given, else what the environment names."""
+        names = {"token": "DM_TOKEN_FILE", "authority": "DM_SSL_CA", "certificate": "DM_SSL_CERT", "key": "DM_SSL_KEY"}
+        return cls(**{field: given.get(field) or environment.get(name, "") for field, name in names.items()})
+
+    def authorization(self, home: Home) -> dict[str, str]:
+        """The header with the token; nothing where this user has none, then the daemon says which one it needs."""
+        path = Path(self.token) if self.token else home.token
+        try:
+            token = path.read_text(encoding="ascii").strip()
+        except FileNotFoundError:
+            if self.token:
+                raise DMError("token-unusable", path=path, problem="it is not there") from None
+            return {}
+        except (OSError, UnicodeDecodeError) as error:
+            raise DMError("token-unusable", path=path, problem="it can't be read", cause=str(error)) from error
+        return {} if self.certificate and not self.token else {"Authorization": f"Bearer {token}"}

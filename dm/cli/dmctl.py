@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 
 from dm.cli import output as printer
-from dm.cli.client import RequestRefused
+from dm.cli.client import RequestRefused, Shown
 from dm.cli.completion import be_ready
 from dm.cli.invocation import (
     BAD_USAGE,
@@ -22,6 +23,10 @@ from dm.cli.invocation import (
     EndedWithError,
     OutputOption,
     RpcTimeoutOption,
+    SslCaOption,
+    SslCertOption,
+    SslKeyOption,
+    TokenFileOption,
     settings,
 )
 from dm.cli.older_verbs import DmctlVerbs
@@ -119,11 +124,17 @@ def start(
     output: OutputOption = None,
     addr: AddrOption = None,
     rpc_timeout: RpcTimeoutOption = None,
+    token_file: TokenFileOption = None,
+    ssl_ca: SslCaOption = None,
+    ssl_cert: SslCertOption = None,
+    ssl_key: SslKeyOption = None,
     version: VersionOption = False,
 ) -> None:
     """Without a verb: an interactive shell."""
     settings.output, settings.addr = output or settings.output, addr or settings.addr
     settings.seconds = rpc_timeout or settings.seconds
+    if token_file or ssl_ca or ssl_cert or ssl_key:
+        settings.shown = Shown.of(os.environ, token=token_file, authority=ssl_ca, certificate=ssl_cert, key=ssl_key)
     if context.invoked_subcommand is None:
         raise typer.Exit(Shell(execute, sorted(LISTED), sys.stdin.isatty()).run())
 

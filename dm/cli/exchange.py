@@ -9,14 +9,25 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from dm.cli.client import NotConnectedError
 from dm.errors import DMError
 
 CONNECT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Paths of PEM files; a client's certificate may do for a token."""
+
+    authority: str
+    certificate: str = ""
+    key: str = ""
 
 
 class BrokenAnswerError(OSError):
@@ -42,6 +53,27 @@ class _Connection(http.client.HTTPConnection):
         self.sock.settimeout(patience)
 
 
+def encrypted(files: TlsFiles) -> Callable[[_Connection], None]:
+    """What puts TLS between, and demands that the other end has a certificate of the CA for its address."""
+
+    def encrypt(connection: _Connection) -> None:
+        address = f"{connection.host}:{connection.port}"
+        try:
+            context = ssl.create_default_context(cafile=files.authority)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            if files.certificate:
+                context.load_cert_chain(files.certificate, files.key or None)
+        except (OSError, ValueError) as error:
+            path = " with ".join(path for path in (files.authority, files.certificate, files.key) if path)
+            raise DMError("client-certificate-unusable", path=path, cause=str(error)) from error
+        try:
+            connection.sock = context.wrap_socket(connection.sock, server_hostname=connection.host)
+        except ssl.SSLError as error:
+            raise DMError("listener-not-shown", address=address, cause=str(error)) from error
+
+    return encrypt
+
+
 def over_socket(path: str, request: tuple[str, str, object], seconds: float) -> tuple[int, bytes]:
     """Ask the daemon at a Unix socket: method, path, body; gives status and text. Raises OSError."""
 
@@ -57,14 +89,17 @@ def over_port(
     request: tuple[str, str, object],
     headers: Mapping[str, str],
     seconds: float,
-    demand: Callable[[socket.socket], None],
+    demand: Callable[[_Connection], None],
 ) -> tuple[int, bytes]:
-    """The same at `host:port`, with headers that say who asks; `demand` raises DMError before anything is sent."""
+    """The same at `host:port`, with headers that say who asks.
+
+    `demand` sees who listens before anything is sent, may put TLS between, and raises DMError.
+    """
     netloc = urlsplit(address if "://" in address else f"http://{address}").netloc
 
     def reach(connection: _Connection) -> None:
         http.client.HTTPConnection.connect(connection)
-        demand(connection.sock)
+        demand(connection)
 
     return _exchange(_Connection(netloc, seconds, reach), request, headers)
 

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from dm.cli import output as printer
-from dm.cli.client import ANSWER_SECONDS, Client, RequestRefused
+from dm.cli.client import ANSWER_SECONDS, Client, RequestRefused, Shown
 from dm.cli.output import Format
 from dm.errors import DMError
 
@@ -56,6 +56,16 @@ OutputOption = Annotated[Format | None, typer.Option("--output", "-o", help="tab
 AddrOption = Annotated[
     str | None, typer.Option("--addr", help="host:port of a dm-worker; else DM_ADDR; else this user's own daemon")
 ]
+TokenFileOption = Annotated[
+    str | None, typer.Option("--token-file", metavar="FILE", help="the token for --addr; else DM_TOKEN_FILE")
+]
+SslCaOption = Annotated[
+    str | None, typer.Option("--ssl-ca", metavar="FILE", help="the CA of the dm-worker at --addr; else DM_SSL_CA")
+]
+SslCertOption = Annotated[
+    str | None, typer.Option("--ssl-cert", metavar="FILE", help="a certificate in place of a token; else DM_SSL_CERT")
+]
+SslKeyOption = Annotated[str | None, typer.Option("--ssl-key", metavar="FILE", help="its key; else DM_SSL_KEY")]
 RpcTimeoutOption = Annotated[
     float | None,
     typer.Option("--rpc-timeout", parser=duration, metavar="DURATION", help="how long to wait for an answer  [10m]"),
@@ -69,6 +79,7 @@ class Settings:
     output: Format | None = None
     addr: str | None = None
     seconds: float = ANSWER_SECONDS
+    shown: Shown | None = None
 
 
 settings = Settings()
@@ -76,7 +87,8 @@ settings = Settings()
 
 def client_of(addr: str | None) -> Client:
     """The daemon that is meant."""
-    return Client(addr or settings.addr or os.environ.get("DM_ADDR") or None, os.environ, printer.say, settings.seconds)
+    address = addr or settings.addr or os.environ.get("DM_ADDR") or None
+    return Client(address, os.environ, printer.say, settings.seconds, settings.shown)
 
 
 def as_json(chosen: Format | None) -> bool:

@@ -9,8 +9,8 @@ connection is there, of the listener and of the socket at the other end; a conne
 no owner of its own (inode 0). Of several listeners at a port the kernel takes the one at the address itself, then one
 at all addresses, of the connection's own family first: no stranger can keep a daemon's clients away by another one.
 
-A daemon listens on loopback addresses alone, and a tunnel to another machine begins at one. So there is nothing to ask
-of other addresses: they are refused.
+A daemon without TLS listens on loopback addresses alone, and a tunnel to another machine begins at one. So there is
+nothing to ask of other addresses: they are refused. One with TLS shows a certificate instead (dm/cli/exchange.py).
 """
 
 from __future__ import annotations

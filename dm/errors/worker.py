@@ -101,8 +101,9 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "listen-refused", 40911, "config", "internal", "medium",
-        "dm-worker does not listen on {address}: only loopback addresses are allowed",
-        "listen on 127.0.0.1:<port> and reach it from other machines through an ssh tunnel",
+        "dm-worker does not listen on {address}: without TLS only loopback addresses are allowed",
+        "give a certificate with --ssl-cert and --ssl-key; or listen on 127.0.0.1:<port> and reach it from other "
+        "machines through an ssh tunnel. The address is that of an interface, as 10.0.0.7:8261 or 0.0.0.0:8261",
     ),
     ErrorKind(
         "port-unusable", 40920, "dm-worker", "internal", "medium",
@@ -133,10 +134,44 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "token-missing", 40918, "dm-worker", "internal", "medium",
-        "a request through this port needs the token in {path}",
-        "send `Authorization: Bearer <token>`; dmctl takes the token from the file that DM_TOKEN_FILE names, else from "
-        "$DM_HOME/token; Prometheus needs no more than $DM_HOME/metrics-token; this user's own daemon needs none: "
-        "leave --addr and DM_ADDR unset",
+        "a request through this port needs a token: that in {path}, or one of `dmctl token create`",
+        "send `Authorization: Bearer <token>`; dmctl takes the token from the file that --token-file or DM_TOKEN_FILE "
+        "names, else from $DM_HOME/token; Prometheus needs no more than $DM_HOME/metrics-token; this user's own daemon "
+        "needs none: leave --addr and DM_ADDR unset",
+    ),
+    ErrorKind(
+        "permission-missing", 40921, "dm-worker", "internal", "medium",
+        "{bearer} has {has}, and this request needs the permission `{wanted}`",
+        "ask with another token; `dmctl token list` at the daemon's host shows who has which permission, and "
+        "`dmctl token create <name> --permission {wanted}` makes one",
+    ),
+    ErrorKind(
+        "tokens-unusable", 40922, "config", "internal", "high",
+        "the file of tokens {path} can't be used: {problem}",
+        "correct the line, which has `<name> <permission> <time> sha256:<hash>`; or delete the file, which revokes "
+        "all of them, and make new ones with `dmctl token create`. Its mode is 0600",
+    ),
+    ErrorKind(
+        "bearer-exists", 40923, "config", "internal", "low",
+        "{bearer} has a token already",
+        "name this one differently, so that the audit log tells them apart; or revoke the other one first: "
+        "`dmctl token revoke {bearer}`",
+    ),
+    ErrorKind(
+        "bearer-unknown", 40924, "config", "internal", "low",
+        "no token is of {bearer}; there are those of {there}",
+        "`dmctl token list` shows them",
+    ),
+    ErrorKind(
+        "bearer-name-wrong", 40925, "config", "internal", "low",
+        "{bearer} can't be the name of a token's bearer",
+        "use letters, digits and ._@- (at most 64); the common name of a certificate is ASCII",
+    ),
+    ErrorKind(
+        "certificate-unusable", 40926, "config", "internal", "high",
+        "the certificate {path} can't be used",
+        "see the cause; --ssl-cert has the certificate and those of intermediate CAs, --ssl-key its key without a "
+        "password, both in PEM; the daemon's user must be able to read them",
     ),
     ErrorKind(
         "token-unusable", 40919, "config", "internal", "high",
@@ -193,8 +228,21 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "address-not-local", 48933, "config", "internal", "medium",
-        "{address} is another machine: a dm-worker listens on loopback addresses alone, and nothing was sent there",
-        "make an ssh tunnel to that machine's dm-worker and name its end here, as 127.0.0.1:8261",
+        "{address} is another machine, and nothing was sent there: without --ssl-ca it can't show whose it is",
+        "name the CA of that dm-worker's certificate with --ssl-ca or DM_SSL_CA; or make an ssh tunnel to that machine "
+        "and name its end here, as 127.0.0.1:8261",
+    ),
+    ErrorKind(
+        "listener-not-shown", 48935, "dmctl", "internal", "high",
+        "what listens at {address} has no certificate of that CA for this name, or takes none of ours: nothing was "
+        "sent there",
+        "see the cause; --addr must be a name or an address in dm-worker's certificate, --ssl-ca the CA that made it. "
+        "A dm-worker without --ssl-cert knows no TLS: leave --ssl-ca away",
+    ),
+    ErrorKind(
+        "client-certificate-unusable", 48938, "config", "internal", "medium",
+        "a file of --ssl-ca, --ssl-cert and --ssl-key can't be used: {path}",
+        "see the cause; they are PEM files that this user can read",
     ),
     ErrorKind(
         "bad-answer", 48903, "dmctl", "internal", "high",

@@ -94,6 +94,8 @@ FORGOTTEN_REMOVED: Final = _answer("ForgottenRemoved", removed=list[dict[str, st
 OBJECTS: Final = _answer(
     "ObjectsTold", taskName=str, objects=list[Record], remarks=list[str], files=list[str], tried=int
 )
+TOKEN: Final = _answer("TokenCreated", bearer=str, token=str)
+TOKENS: Final = _answer("TokensListed", tokens=list[dict[str, str]])
 LOCKS: Final = _answer("LocksTold", locks=list[Record])
 CONFIG: Final = _answer(
     "ConfigTold",

@@ -34,9 +34,9 @@ _PLACE: Final = re.compile(r"\{(\w+)\}")
 class Permission(StrEnum):
     """What a caller must be allowed to do."""
 
-    READS = "reads"
-    OPERATES = "operates"  # starts, pauses, compares what is configured already
-    CHANGES = "changes"  # brings files, decides what becomes of rows
+    READS = "read"
+    OPERATES = "operate"  # pauses, resumes, compares what is configured already
+    CHANGES = "change"  # brings files, decides what becomes of rows
 
 
 class WordForm(Enum):
@@ -125,7 +125,7 @@ class Verb:
     ) -> None:
         cls.name, cls.asks_daemon = name, asks_daemon
         cls.method, _, path = route.partition(" ")
-        cls.path = f"/api/v1/{path}" if path else ""
+        cls.path = f"/api/v2/{path}" if path else ""
         cls.words_as_they_are = words_as_they_are
         cls.permission, cls.answer = permission or cls.permission, answer or cls.answer
 

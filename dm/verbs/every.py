@@ -13,11 +13,12 @@ from dm.verbs import (
     program,
     sources,
     tasks,
+    tokens,
     validation,
 )
 from dm.verbs.declaration import Verb, VerbGroup
 
-_SUBJECTS: Final = (program, errands, cutover, objects, tasks, sources, binlog, config, validation)
+_SUBJECTS: Final = (program, errands, cutover, objects, tasks, sources, binlog, config, tokens, validation)
 
 # As `dmctl --help` shows them; a verb that is not among them comes after these.
 _LISTED: Final = (

@@ -1,10 +1,12 @@
 """The control API: verbs as HTTP, answers as DM's JSON.
 
-It is reached through a Unix socket that only the user can open, and, where asked for, through a loopback port. That
-port is open to every user and program of this machine, hence the token (dm/worker/token.py). Browsers are among those
-programs, hence two rules more: a request must name a host of ours (else a web page could reach it through a DNS name
-that points to 127.0.0.1), and one that changes something must come as JSON (which a page of another origin can't send
-without asking first).
+It is reached through a Unix socket that only the user can open, and, where asked for, through a port. A port is open
+to every user and program of this machine, or of a network, hence tokens and permissions (dm/worker/access.py). Browsers
+are among those programs, hence two rules more: a request must name a host of ours (else a web page could reach it
+through a DNS name that points to 127.0.0.1), and one that changes something must come as JSON (which a page of another
+origin can't send without asking first). With TLS the browser itself compares the host's name with the certificate.
+
+Each route says which permission it needs, and what changes something is in the audit log (dm/worker/audit.py).
 
 The HTTP routes of the API, made from the declarations of verbs.
 
@@ -21,47 +23,60 @@ from inspect import Signature
 from typing import Annotated, Any, Final, cast, get_origin
 
 import structlog
-from fastapi import FastAPI, Path, Query, Request
+from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import Receive, Scope, Send
 
 from dm.errors import DMError
 from dm.unit import JSON
 from dm.verbs.answers import AnswerShape
 from dm.verbs.declaration import MISSING, Parameter, Verb
 from dm.verbs.every import VERBS
+from dm.worker.access import METRICS_PATH, demanding
+from dm.worker.audit import AuditLog
 from dm.worker.connection import LimitedBody
 from dm.worker.home import installed_version
 from dm.worker.metrics import CONTENT_TYPE, Metrics
-from dm.worker.token import METRICS_PATH
 from dm.worker.verbs.tasks import PrecheckFailed
 from dm.worker.work import Answer, Work
 
+_CODE: Final = "dm.code"  # in a request's scope: the code of the error that answers it
 HOST = "dm-worker"  # what the client calls the host at the other end of the Unix socket
 
 
-def create_app(work: Mapping[type[Verb], Work], metrics: Metrics) -> FastAPI:
+def create_app(work: Mapping[type[Verb], Work], metrics: Metrics, audit: AuditLog) -> FastAPI:
     """The application that answers the verbs."""
-    app = _application()
-    add_routes(app, work)
+    app = _application(audit)
+    add_routes(app, work, audit)
     _metrics(app, metrics)
     return app
 
 
 def create_metrics_app(metrics: Metrics) -> FastAPI:
     """The application of a port for Prometheus: it shows everything and changes nothing."""
-    app = _application()
+    app = _application(None)
     _metrics(app, metrics)
     return app
 
 
-def _application() -> FastAPI:
+class _HostDemanded(TrustedHostMiddleware):
+    """Answers requests that name a host of ours, and those whose client has compared it with our certificate."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope.get("scheme") == "https":
+            await self.app(scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+
+def _application(audit: AuditLog | None) -> FastAPI:
     """What every request meets, whatever it asks for."""
     app = FastAPI(title="dm-worker", version=installed_version(), docs_url=None, redoc_url=None)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost", "127.0.0.1"])
+    app.add_middleware(_HostDemanded, allowed_hosts=[HOST, "localhost", "127.0.0.1", "[::1]"])
     log = structlog.get_logger()
 
     @app.middleware("http")
@@ -71,20 +86,20 @@ def _application() -> FastAPI:
             return JSONResponse({"result": False, "msg": "requests must be application/json"}, 415)
         log.debug("request", method=request.method, path=request.url.path)
         try:
-            return await call_next(request)
+            response = await call_next(request)
         except Exception as defect:
             log.exception("request failed", path=request.url.path)
             error = DMError("internal-error", what=f"{request.url.path} ended with {type(defect).__name__}")
-            return JSONResponse({"result": False, "msg": str(error), "error": cast("JSON", error.report())}, 500)
+            response = _refusal(request, error, 500)
+        if audit is not None:
+            audit.answered(request.scope, response.status_code, request.scope.get(_CODE))
+        return response
 
     app.add_middleware(LimitedBody)  # outermost, since the others may read the body
 
     @app.exception_handler(DMError)
-    async def refused(_request: Request, error: DMError) -> JSONResponse:
-        answer: dict[str, JSON] = {"result": False, "msg": str(error), "error": cast("JSON", error.report())}
-        if isinstance(error, PrecheckFailed):
-            answer["checkResult"] = dict(error.results)
-        return JSONResponse(answer, 400)
+    async def refused(request: Request, error: DMError) -> JSONResponse:
+        return _refusal(request, error, 403 if error.name == "permission-missing" else 400)
 
     @app.exception_handler(RequestValidationError)
     async def malformed(_request: Request, error: RequestValidationError) -> JSONResponse:
@@ -97,6 +112,14 @@ def _application() -> FastAPI:
         return JSONResponse({"result": False, "msg": str(error.detail)}, error.status_code)
 
     return app
+
+
+def _refusal(request: Request, error: DMError, status: int) -> JSONResponse:
+    request.scope[_CODE] = error.report()["ErrCode"]
+    answer: dict[str, JSON] = {"result": False, "msg": str(error), "error": cast("JSON", error.report())}
+    if isinstance(error, PrecheckFailed):
+        answer["checkResult"] = dict(error.results)
+    return JSONResponse(answer, status)
 
 
 def _metrics(app: FastAPI, metrics: Metrics) -> None:
@@ -136,7 +159,7 @@ class RequestBody(BaseModel):
         return said
 
 
-def add_routes(app: FastAPI, work: Mapping[type[Verb], Work]) -> None:
+def add_routes(app: FastAPI, work: Mapping[type[Verb], Work], audit: AuditLog) -> None:
     """Have the application answer all verbs with a route; raises KeyError for one without work."""
     for verb in VERBS:
         if not verb.path:
@@ -149,9 +172,21 @@ def add_routes(app: FastAPI, work: Mapping[type[Verb], Work]) -> None:
             summary=verb.__doc__,
             tags=[verb.__module__.rpartition(".")[2]],
             response_model=None,
+            dependencies=[Depends(_allowed(verb, audit))],
             responses={200: {"model": model_of(verb.answer)}},
             openapi_extra={"x-permission": verb.permission.value, **({"x-dmctl": verb.name} if verb.name else {})},
         )
+
+
+def _allowed(verb: type[Verb], audit: AuditLog) -> Callable[[Request], None]:
+    """What comes before the work of a verb: a line in the audit log, and the permission."""
+    demand = demanding(verb.permission)
+
+    def allowed(request: Request) -> None:
+        audit.asked(request, verb)
+        demand(request)
+
+    return allowed
 
 
 def model_of(shape: AnswerShape) -> type[BaseModel]:

@@ -7,20 +7,31 @@ for its request. So connections that ask nothing keep nobody out, and a request 
 
 Each socket counts for itself: what happens at a port takes nothing from the Unix socket, which its user alone can open.
 For that the process needs more descriptors than all sockets together may hold (`raise_descriptors`).
+
+At a port with TLS a connection counts from the moment when it is there, before it has shown a certificate: asyncio
+would keep any number of handshakes waiting, each for a minute. So the plain connection is accepted as any other, and
+is encrypted by its protocol. The certificate of the port is read again when its file has changed, since certificates
+are renewed while tasks run.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
-from typing import Final, cast
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Final, NoReturn, cast
 
+import structlog
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dm.errors import DMError
 from dm.unit import JSON
+from dm.worker.access import CERTIFICATE
 
 MOST_CONNECTIONS: Final = 64  # of a socket; asyncio accepts as many as BACKLOG more before one is given up
 BACKLOG: Final = 16
@@ -46,6 +57,9 @@ class LimitedConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request; make room where there are too many."""
         super().connection_made(transport)
+        self._make_room()
+
+    def _make_room(self) -> None:
         self._wait()
         others = [each for each in self.connections if isinstance(each, LimitedConnection) and each.waits]
         if len(self.connections) > MOST_CONNECTIONS:
@@ -92,6 +106,115 @@ class LimitedConnection(H11Protocol):
         if self._given_up is not None:
             self._given_up.cancel()
             self._given_up = None
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFiles:
+    """What a port with TLS shows, and the CA of its clients' certificates where it takes those."""
+
+    certificate: Path
+    key: Path
+    authority: Path | None = None
+
+
+class PortCertificate:
+    """The TLS context of a port, as of now; raises DMError where it can't be made at first."""
+
+    def __init__(self, files: CertificateFiles) -> None:
+        self._files = files
+        self._seen = self._state()
+        self._context = self._made()
+
+    def context(self) -> ssl.SSLContext:
+        """That of the files as they are; where they can't be read any more, the one before."""
+        seen = self._state()
+        if seen != self._seen:
+            self._seen = seen
+            try:
+                self._context = self._made()
+            except DMError as error:
+                structlog.get_logger().error("the certificate from before is shown on", error=str(error))
+        return self._context
+
+    def _state(self) -> list[tuple[int, int, int] | None]:
+        return [_state_of(path) for path in (self._files.certificate, self._files.key, self._files.authority)]
+
+    def _made(self) -> ssl.SSLContext:
+        files = self._files
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        try:
+            context.load_cert_chain(files.certificate, files.key, password=_no_password)
+        except (OSError, ValueError) as error:
+            path = f"{files.certificate} with the key {files.key}"
+            raise DMError("certificate-unusable", path=path, cause=str(error)) from error
+        if files.authority is not None:
+            try:
+                context.load_verify_locations(files.authority)
+            except (OSError, ValueError) as error:
+                raise DMError("certificate-unusable", path=files.authority, cause=str(error)) from error
+            context.verify_mode = ssl.CERT_OPTIONAL  # a token does as well
+        return context
+
+
+def _state_of(path: Path | None) -> tuple[int, int, int] | None:
+    try:
+        found = None if path is None else os.stat(path)
+    except OSError:
+        return None
+    return None if found is None else (found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+def _no_password() -> NoReturn:
+    raise ValueError("the key is encrypted, and dm-worker asks nobody for its password")
+
+
+class EncryptedConnection(LimitedConnection):
+    """One connection with TLS; a subclass names the certificate."""
+
+    certificate: ClassVar[PortCertificate]
+    _handshake: asyncio.Task[None] | None = None
+    _early: bytes | None = b""  # what came with the end of the handshake, before this was told that it has ended
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Count it, and encrypt it before anything is read."""
+        transport.pause_reading()
+        self.transport = transport
+        self.connections.add(self)
+        self._make_room()
+        self._handshake = self.loop.create_task(self._encrypt(transport))
+
+    async def _encrypt(self, transport: asyncio.Transport) -> None:
+        try:
+            encrypted = await self.loop.start_tls(
+                transport, self, self.certificate.context(), server_side=True, ssl_handshake_timeout=REQUEST_SECONDS
+            )
+        except (OSError, ssl.SSLError) as error:
+            structlog.get_logger().info("no handshake", error=str(error))
+            encrypted = None
+        if encrypted is None or transport.is_closing():
+            self.give_up()
+            return
+        certificate: Any = encrypted.get_extra_info("peercert") or {}
+        names = [value for part in certificate.get("subject", ()) for name, value in part if name == "commonName"]
+        if len(names) == 1:
+            self.app_state = {**self.app_state, CERTIFICATE: names[0]}
+        super().connection_made(encrypted)
+        early, self._early = self._early, None
+        if early:
+            super().data_received(early)
+
+    def data_received(self, data: bytes) -> None:
+        """A part of a request."""
+        if self._early is None:
+            super().data_received(data)
+        else:
+            self._early += data
+
+
+def encrypting(files: CertificateFiles) -> type[EncryptedConnection]:
+    """The protocol of a port with this certificate; raises DMError."""
+    return type("PortConnection", (EncryptedConnection,), {"certificate": PortCertificate(files)})
 
 
 class LimitedBody:

@@ -33,8 +33,10 @@ from dm.private_process import keep_to_itself
 from dm.task.host_process import HOST_COMMAND
 from dm.task.log import configure
 from dm.text import visible
+from dm.worker.access import LocalAccess, TokenDemanded, Tokens
 from dm.worker.api import create_app, create_metrics_app
-from dm.worker.connection import BACKLOG, LimitedConnection, raise_descriptors
+from dm.worker.audit import AuditLog
+from dm.worker.connection import BACKLOG, CertificateFiles, LimitedConnection, encrypting, raise_descriptors
 from dm.worker.home import HOME_OPTION, HOME_TAKEN_STATUS, Home, installed_version
 from dm.worker.hosts import PATIENCE_SECONDS, Hosts
 from dm.worker.loop import Loop
@@ -42,7 +44,6 @@ from dm.worker.metrics import Metrics
 from dm.worker.operations import Operations
 from dm.worker.registry import Registry
 from dm.worker.supervisor import Locate, Supervisor
-from dm.worker.token import TokenDemanded, Tokens
 from dm.worker.work import ProgressAtTarget, Servers
 
 
@@ -62,6 +63,7 @@ class Ports:
 
     api: tuple[str, int] | None = None
     metrics: tuple[str, int] | None = None
+    certificate: CertificateFiles | None = None  # of both
 
 
 def serve(
@@ -93,18 +95,21 @@ def serve(
 def _listening(home: Home, operations: Operations, metrics: Metrics, ports: Ports) -> Iterator[None]:
     """Answer in the home, and at the ports where a request brings the token."""
     with ExitStack() as stack:
-        app = create_app(operations.work, metrics)
+        app = create_app(operations.work, metrics, AuditLog(home.audit_log))
         local = stack.enter_context(_local_socket(home))
-        served: list[tuple[ASGIApp, socket.socket, str]] = [(app, local, "api")]
+        served: list[tuple[ASGIApp, socket.socket, str, type[LimitedConnection]]] = [
+            (LocalAccess(app), local, "api", LimitedConnection)
+        ]
         where: dict[str, str] = {}
         wanted = (("listen", app, ports.api), ("metrics", create_metrics_app(metrics), ports.metrics))
         for name, behind, port in wanted:
             if port is not None:
+                protocol = LimitedConnection if ports.certificate is None else encrypting(ports.certificate)
                 listener = stack.enter_context(_port(port))
-                served.append((TokenDemanded(behind, Tokens.kept(home.token, home.metrics_token)), listener, name))
-                where[name] = "{}:{}".format(*listener.getsockname())  # port 0 was replaced by a free one
-        for answering, listener, name in served:
-            stack.enter_context(serving(answering, listener, name))
+                served.append((TokenDemanded(behind, Tokens.kept(home)), listener, name, protocol))
+                where[name] = _shown(*listener.getsockname()[:2])  # port 0 was replaced by a free one
+        for answering, listener, name, protocol in served:
+            stack.enter_context(serving(answering, listener, name, protocol))
         structlog.get_logger().info("serving", home=str(home.directory), version=installed_version(), **where)
         yield
 
@@ -126,27 +131,48 @@ def _local_socket(home: Home) -> Iterator[socket.socket]:
 
 @contextmanager
 def _port(address: tuple[str, int]) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_INET) as listener:
+    with socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(address)
             listener.listen(BACKLOG)
         except OSError as error:
-            where = "{}:{}".format(*address)
-            raise DMError("port-unusable", address=where, problem=error.strerror or str(error)) from None
+            raise DMError("port-unusable", address=_shown(*address), problem=error.strerror or str(error)) from None
         yield listener
 
 
-def loopback(text: str) -> tuple[str, int]:
-    """The host and port of `--listen` and `--metrics-addr`."""
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def listen_address(text: str, *, encrypted: bool) -> tuple[str, int]:
+    """The host and port of `--listen` and `--metrics-addr`: any address with TLS, loopback without; raises DMError."""
     host, _, port = text.rpartition(":")
     try:
-        address = ipaddress.IPv4Address("127.0.0.1" if host in ("", "localhost") else host)
-        if address.is_loopback and 0 <= int(port) < 65536:
+        address = ipaddress.ip_address("127.0.0.1" if host in ("", "localhost") else host.strip("[]"))
+        if (encrypted or address.is_loopback) and 0 <= int(port) < 65536:
             return str(address), int(port)
     except ValueError:
         pass  # not an address or not a number: refused below like one that is not allowed
     raise DMError("listen-refused", address=text)
+
+
+def _ports(options: argparse.Namespace) -> Ports:
+    files = _certificate_of(options)
+    api, metrics = (
+        listen_address(text, encrypted=files is not None) if text else None
+        for text in (options.listen, options.metrics_addr)
+    )
+    return Ports(api, metrics, files)
+
+
+def _certificate_of(options: argparse.Namespace) -> CertificateFiles | None:
+    if options.ssl_cert is None and options.ssl_key is None and options.ssl_ca is None:
+        return None
+    if options.ssl_cert is None or options.ssl_key is None:
+        problem = "a port with TLS needs its certificate and the key of it"
+        raise DMError("usage", problem=problem, hint="dm-worker --listen <address> --ssl-cert <file> --ssl-key <file>")
+    return CertificateFiles(options.ssl_cert, options.ssl_key, options.ssl_ca)
 
 
 def run(parts: DaemonParts, arguments: Sequence[str] | None = None) -> int:
@@ -154,13 +180,19 @@ def run(parts: DaemonParts, arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="dm-worker", description="Runs migration tasks on this machine; `dmctl` controls it. State: $DM_HOME."
     )
-    token = "requests need the token in $DM_HOME/token"
-    reading = "requests need the one in $DM_HOME/metrics-token"
+    token = "requests need a token (`dmctl token`)"
+    reading = "requests need the token in $DM_HOME/metrics-token, or any other"
     parser.add_argument(
-        "--listen", metavar="127.0.0.1:PORT", help=f"listen there too, besides the socket in $DM_HOME; {token}"
+        "--listen", metavar="HOST:PORT", help=f"listen there too, besides the socket in $DM_HOME; {token}"
     )
     parser.add_argument(
-        "--metrics-addr", metavar="127.0.0.1:PORT", help=f"a port for Prometheus that has /metrics alone; {reading}"
+        "--metrics-addr", metavar="HOST:PORT", help=f"a port for Prometheus that has /metrics alone; {reading}"
+    )
+    certificate = "the certificate of these ports, in PEM; without TLS they are loopback addresses"
+    parser.add_argument("--ssl-cert", metavar="FILE", type=Path, help=certificate)
+    parser.add_argument("--ssl-key", metavar="FILE", type=Path, help="the key of the certificate")
+    parser.add_argument(
+        "--ssl-ca", metavar="FILE", type=Path, help="the CA of clients' certificates, which then do for a token"
     )
     parser.add_argument(HOME_OPTION, metavar="DIR", help="the directory of its state; else $DM_HOME, else ~/.dm")
     parser.add_argument(
@@ -181,7 +213,7 @@ def run(parts: DaemonParts, arguments: Sequence[str] | None = None) -> int:
              "log-max-backups": options.log_max_backups}  # fmt: skip
     given = {name: value for name, value in named.items() if value is not None}
     try:
-        ports = Ports(*(loopback(text) if text else None for text in (options.listen, options.metrics_addr)))
+        ports = _ports(options)
         where = {"DM_HOME": options.home} if options.home else os.environ
         serve(Home.of(where, options.secret_key_path), parts, ports, stop, given)
     except DMError as error:
@@ -248,10 +280,12 @@ class ApiServer(uvicorn.Server):
 
 
 @contextmanager
-def serving(app: ASGIApp, listener: socket.socket, name: str) -> Iterator[None]:
+def serving(
+    app: ASGIApp, listener: socket.socket, name: str, protocol: type[LimitedConnection] = LimitedConnection
+) -> Iterator[None]:
     """Answer what comes through a socket, in a thread of its own; at the end what was asked is still answered."""
     config = uvicorn.Config(
-        app, http=LimitedConnection, backlog=BACKLOG, log_config=None, access_log=False, lifespan="off", ws="none"
+        app, http=protocol, backlog=BACKLOG, log_config=None, access_log=False, lifespan="off", ws="none"
     )
     server = ApiServer(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name=name, daemon=True)

@@ -42,13 +42,23 @@ class Home:
 
     @property
     def token(self) -> Path:
-        """The token that requests through a port bring (dm/worker/token.py)."""
+        """The token of this user for requests through a port (dm/worker/access.py)."""
         return self.directory / "token"
 
     @property
     def metrics_token(self) -> Path:
         """The token that is enough for reading `/metrics`."""
         return self.directory / "metrics-token"
+
+    @property
+    def tokens(self) -> Path:
+        """Names, permissions and hashes of all other tokens."""
+        return self.directory / "tokens"
+
+    @property
+    def audit_log(self) -> Path:
+        """Who has changed what (dm/worker/audit.py)."""
+        return self.logs / "audit.log"
 
     @property
     def logs(self) -> Path:

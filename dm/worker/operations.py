@@ -29,6 +29,7 @@ from dm.worker.verbs.objects import ObjectVerbs
 from dm.worker.verbs.shard_ddl_lock import ShardVerbs
 from dm.worker.verbs.sources import ProgramVerbs, RelayVerbs, SourceVerbs
 from dm.worker.verbs.tasks import TaskVerbs
+from dm.worker.verbs.tokens import TokenVerbs
 from dm.worker.verbs.updates import JoinVerbs, UpdateVerbs
 from dm.worker.verbs.validation import ValidationVerbs
 from dm.worker.work import Means, Servers, VerbWork, Work, work_of
@@ -37,7 +38,7 @@ C = TypeVar("C")
 
 _OTHERS: Final[tuple[type[VerbWork], ...]] = (
     ProgramVerbs, SourceVerbs, RelayVerbs, BinlogVerbs, ShardVerbs, ValidationVerbs, JoinVerbs, ErrandVerbs,
-    ReplayVerbs, ObjectVerbs, ForgottenVerbs,
+    ReplayVerbs, ObjectVerbs, ForgottenVerbs, TokenVerbs,
 )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ def test_the_home_and_its_socket_are_closed_to_others(daemon: Daemon) -> None:
 
 _ASK = """
 answers = []
-for path in ("api/v1/sources", "api/v1/tasks", "metrics"):
+for path in ("api/v2/sources", "api/v2/tasks", "metrics"):
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{sys.argv[1]}/{path}") as answer:
             answers.append(answer.status)

@@ -36,7 +36,7 @@ held = []
 for port in sys.argv[2:]:
     for number in range(int(sys.argv[1])):
         one = socket.create_connection(("127.0.0.1", int(port)))
-        one.sendall(b"POST /api/v1/tasks HTTP/1.1\\r\\nHost: localhost\\r\\n" if number % 2 else b"")
+        one.sendall(b"POST /api/v2/tasks HTTP/1.1\\r\\nHost: localhost\\r\\n" if number % 2 else b"")
         held.append(one)
 print(len(held), flush=True)
 sys.stdin.read()
@@ -58,7 +58,7 @@ def test_idle_connections_stop_neither_the_socket_nor_the_ports(ports: tuple[Dae
 
 _FLOOD = """
 with socket.create_connection(("127.0.0.1", int(sys.argv[1]))) as one:
-    one.sendall(b"POST /api/v1/tasks HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Type: application/json\\r\\n"
+    one.sendall(b"POST /api/v2/tasks HTTP/1.1\\r\\nHost: localhost\\r\\nContent-Type: application/json\\r\\n"
                 b"Content-Length: 99999999999\\r\\n\\r\\n")
     answer, sent = one.recv(12), 0
     try:
@@ -87,8 +87,8 @@ def test_a_body_without_a_token_is_not_kept(ports: tuple[Daemon, int, int]) -> N
 _USE = """
 token = sys.argv[2]
 answers = {}
-for method, path in (("POST", "api/v1/tasks"), ("POST", "api/v1/sources"), ("GET", "api/v1/config"),
-                     ("POST", "api/v1/encrypt"), ("POST", "api/v1/daemon/shutdown"), ("GET", "api/v1/logs"),
+for method, path in (("POST", "api/v2/tasks"), ("POST", "api/v2/sources"), ("GET", "api/v2/config"),
+                     ("POST", "api/v2/encrypt"), ("POST", "api/v2/daemon/shutdown"), ("GET", "api/v2/logs"),
                      ("GET", "openapi.json"), ("POST", "metrics"), ("GET", "metrics")):
     asked = urllib.request.Request(f"http://127.0.0.1:{sys.argv[1]}/{path}", method=method,
         data=b"{}" if method == "POST" else None,

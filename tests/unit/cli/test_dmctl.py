@@ -362,7 +362,7 @@ def test_a_private_daemon_that_cannot_start_is_one_clear_message(tmp_path: Path)
 def test_the_daemon_listens_on_loopback_only(tmp_path: Path, address: str) -> None:
     one = TestHome(tmp_path / "home")
     assert one.launch("--listen", address).wait(60) == BAD_USAGE
-    assert "only loopback addresses are allowed" in (one.directory / "daemon.log").read_text()
+    assert "without TLS only loopback addresses are allowed" in (one.directory / "daemon.log").read_text()
 
 
 def test_a_port_that_is_taken_is_one_line_with_the_port(tmp_path: Path) -> None:

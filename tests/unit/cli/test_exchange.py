@@ -38,12 +38,12 @@ ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"result":true}'
 @pytest.mark.parametrize("deaf", [True, False], ids=["it reads no more", "it is gone"])
 def test_the_answer_of_a_daemon_that_reads_no_further_counts(tmp_path: Path, deaf: bool) -> None:
     serving = daemon(tmp_path / "s", ANSWER, deaf=deaf)
-    assert over_socket(str(tmp_path / "s"), ("POST", "/api/v1/shutdown", LONG), 10) == (200, b'{"result":true}')
+    assert over_socket(str(tmp_path / "s"), ("POST", "/api/v2/shutdown", LONG), 10) == (200, b'{"result":true}')
     serving.join()
 
 
 def test_a_daemon_that_is_gone_without_an_answer_has_given_none(tmp_path: Path) -> None:
     serving = daemon(tmp_path / "s", b"", deaf=True)
     with pytest.raises(OSError, match=r"Remote end closed|reset by peer"):
-        over_socket(str(tmp_path / "s"), ("POST", "/api/v1/shutdown", LONG), 10)
+        over_socket(str(tmp_path / "s"), ("POST", "/api/v2/shutdown", LONG), 10)
     serving.join()

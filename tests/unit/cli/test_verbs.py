@@ -67,13 +67,13 @@ def test_declarations_import_nothing_slow_and_nothing_of_the_daemon_or_the_comma
 
 def test_a_request_has_names_in_its_path_and_the_rest_in_query_or_body() -> None:
     paused = PauseTask(task="a b?", sources=("x", "y"))
-    assert paused.request() == ("POST", "/api/v1/tasks/a%20b%3F/pause", {"sources": ["x", "y"]})
+    assert paused.request() == ("POST", "/api/v2/tasks/a%20b%3F/pause", {"sources": ["x", "y"]})
     asked = QueryStatus(task="t", source=("x&", "y"), follow=True)
-    assert asked.request() == ("GET", "/api/v1/tasks/t/status?source=x%26&source=y", None)
-    assert ListTasks().request() == ("GET", "/api/v1/tasks", None)
+    assert asked.request() == ("GET", "/api/v2/tasks/t/status?source=x%26&source=y", None)
+    assert ListTasks().request() == ("GET", "/api/v2/tasks", None)
     file = ConfigFile("f.yaml", "text", "/here", {"A": "b"})
     sent = {"name": "f.yaml", "text": "text", "directory": "/here", "environment": {"A": "b"}}
-    assert UpdateSources(files=(file,)).request() == ("PUT", "/api/v1/sources", {"files": [sent]})
+    assert UpdateSources(files=(file,)).request() == ("PUT", "/api/v2/sources", {"files": [sent]})
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b"])

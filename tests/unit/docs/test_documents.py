@@ -57,7 +57,8 @@ def test_every_command_in_a_block_is_understood(page: Path) -> None:
             if not words[0].endswith("dmctl") or words[1:2] == ["demo"]:
                 continue
             arguments = words[1:]
-            context = GROUP.make_context(words[0], arguments, resilient_parsing=True)
+            context = GROUP.make_context(words[0], list(arguments), resilient_parsing=True)
+            arguments = [*context._protected_args, *context.args]  # without the options that stand before the verb
             verb = COMMANDS[arguments[0]]
             if isinstance(verb, TyperGroup):
                 arguments = arguments[1:]

@@ -68,14 +68,14 @@ def wrong_ones(right: dict[str, str]) -> list[dict[str, str]]:
 def test_a_request_through_a_port_needs_the_token(
     one: TestHome, address: str, metrics: str, token: dict[str, str]
 ) -> None:
-    for where in (f"{address}/api/v1/daemon", f"{address}/metrics", f"{address}/api/v1/nothing", f"{metrics}/metrics"):
+    for where in (f"{address}/api/v2/daemon", f"{address}/metrics", f"{address}/api/v2/nothing", f"{metrics}/metrics"):
         enough = "metrics-token" if where.endswith("/metrics") else "token"
         for headers in wrong_ones(token):
             answer = httpx.get(f"http://{where}", headers=headers)
             assert answer.status_code == 401
             assert answer.headers["www-authenticate"] == "Bearer"
             assert answer.json()["error"]["ErrCode"] == 40918
-            assert f"the token in {one.directory / enough}" in answer.json()["msg"].split(", workaround")[0]
+            assert f"a token: that in {one.directory / enough}" in answer.json()["msg"].split(", workaround")[0]
             assert "canary" not in answer.text
         assert httpx.get(f"http://{where}", headers=token).status_code == (404 if "nothing" in where else 200)
 
@@ -95,7 +95,7 @@ def test_the_token_of_prometheus_reads_metrics_and_does_nothing_else(one: TestHo
         for method in methods:
             answer = httpx.request(method, f"http://{address}{path}", headers=reading, json={})
             assert answer.status_code == (200 if path == "/metrics" else 401), (method, path)
-    for method, path in (("POST", "/metrics"), ("GET", "/metrics/"), ("GET", "/metrics/../api/v1/tasks")):
+    for method, path in (("POST", "/metrics"), ("GET", "/metrics/"), ("GET", "/metrics/../api/v2/tasks")):
         assert httpx.request(method, f"http://{address}{path}", headers=reading, json={}).status_code == 401
 
 
@@ -118,16 +118,16 @@ def test_the_document_says_of_each_verb_what_its_declaration_says(address: str, 
 
 
 def test_nothing_is_done_without_the_token(one: TestHome, address: str) -> None:
-    assert httpx.post(f"http://{address}/api/v1/daemon/shutdown", json={}).status_code == 401
-    assert httpx.post(f"http://{address}/api/v1/sources", json={"files": []}).status_code == 401
+    assert httpx.post(f"http://{address}/api/v2/daemon/shutdown", json={}).status_code == 401
+    assert httpx.post(f"http://{address}/api/v2/sources", json={"files": []}).status_code == 401
     assert one.daemon is not None
     assert one.ok("operate-source", "show")["sources"][0]["source"] == "one"
 
 
 def test_neither_token_is_in_a_log(one: TestHome, address: str, token: dict[str, str]) -> None:
     for headers in (*wrong_ones(token), token):
-        httpx.get(f"http://{address}/api/v1/daemon", headers=headers)
-        httpx.request("BREW", f"http://{address}/api/v1/daemon", headers=headers)
+        httpx.get(f"http://{address}/api/v2/daemon", headers=headers)
+        httpx.request("BREW", f"http://{address}/api/v2/daemon", headers=headers)
     secret = token["authorization"].removeprefix("Bearer ")
     written = [file for file in one.directory.rglob("*") if file.is_file() and file.name != "token"]
     assert one.directory / "daemon.log" in written
@@ -143,7 +143,7 @@ def test_dmctl_brings_the_token_from_a_file(one: TestHome, address: str, tmp_pat
     assert one.dmctl(*words, DM_HOME=str(tmp_path), DM_TOKEN_FILE=str(copy)).status == 0
     refused = one.dmctl(*words, DM_HOME=str(tmp_path))
     assert (refused.status, refused.out) == (1, "")
-    assert f"the token in {one.directory / 'token'}" in refused.err
+    assert f"a token: that in {one.directory / 'token'}" in refused.err
     assert "DM_TOKEN_FILE" in refused.err
     missing = one.dmctl(*words, DM_TOKEN_FILE=str(tmp_path / "nothing"))
     assert missing.status != 0
@@ -152,9 +152,9 @@ def test_dmctl_brings_the_token_from_a_file(one: TestHome, address: str, tmp_pat
 
 def test_the_port_for_prometheus_has_nothing_else(metrics: str, token: dict[str, str]) -> None:
     assert "dm_worker_info" in httpx.get(f"http://{metrics}/metrics", headers=token).text
-    for path in ("api/v1/daemon", "api/v1/sources", "api/v1/tasks", "openapi.json"):
+    for path in ("api/v2/daemon", "api/v2/sources", "api/v2/tasks", "openapi.json"):
         assert httpx.get(f"http://{metrics}/{path}", headers=token).json().get("result") is not True
-    assert httpx.post(f"http://{metrics}/api/v1/daemon/shutdown", headers=token, json={}).status_code == 404
+    assert httpx.post(f"http://{metrics}/api/v2/daemon/shutdown", headers=token, json={}).status_code == 404
 
 
 @pytest.mark.parametrize("method", ["post", "put"])
@@ -163,22 +163,22 @@ def test_what_a_web_page_could_send_changes_nothing(
     address: str, token: dict[str, str], method: str, kind: str | None
 ) -> None:
     headers = token if kind is None else {**token, "content-type": kind}
-    answer = httpx.request(method, f"http://{address}/api/v1/daemon/shutdown", content=b"{}", headers=headers)
+    answer = httpx.request(method, f"http://{address}/api/v2/daemon/shutdown", content=b"{}", headers=headers)
     assert answer.status_code == 415
 
 
 def test_a_name_that_was_made_to_point_here_is_refused(address: str, token: dict[str, str]) -> None:
-    answer = httpx.get(f"http://{address}/api/v1/tasks", headers={**token, "host": "evil.example"})
+    answer = httpx.get(f"http://{address}/api/v2/tasks", headers={**token, "host": "evil.example"})
     assert answer.status_code == 400
 
 
 def test_what_is_no_request_of_ours_gets_a_clear_no_without_its_content(address: str, token: dict[str, str]) -> None:
     body = {"file": {"name": "t", "text": 5, "password": "canary-1c0d"}}
-    answer = httpx.post(f"http://{address}/api/v1/tasks", json=body, headers=token)
+    answer = httpx.post(f"http://{address}/api/v2/tasks", json=body, headers=token)
     assert answer.status_code == 422
     assert json.loads(answer.text)["result"] is False
     assert "canary-1c0d" not in answer.text
-    nothing = httpx.get(f"http://{address}/api/v1/nothing", headers=token)
+    nothing = httpx.get(f"http://{address}/api/v2/nothing", headers=token)
     assert nothing.json() == {"result": False, "msg": "Not Found"}
     assert httpx.get(f"http://{address}/docs", headers=token).status_code == 404
 

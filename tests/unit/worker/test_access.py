@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dm.errors import DMError
+from dm.worker.access import AccessToken
 from dm.worker.home import Home
-from dm.worker.token import AccessToken
 
 
 def _bearer(text: str, name: bytes = b"authorization") -> list[tuple[bytes, bytes]]:
