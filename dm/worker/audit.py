@@ -32,7 +32,7 @@ KEPT: Final = 9  # full files beside the current one
 _NUMBER: Final = "dm.audit"  # in a request's scope: the number of its lines
 
 
-class _File(RotatingFileHandler):
+class _AuditFile(RotatingFileHandler):
     """Lines of JSON; what can't be written is said in the daemon's log."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  the library's name
@@ -46,7 +46,7 @@ class AuditLog:
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
         self._numbers = itertools.count(1)
-        self._file = _File(path, maxBytes=LARGEST, backupCount=KEPT, encoding="utf-8", delay=True)
+        self._file = _AuditFile(path, maxBytes=LARGEST, backupCount=KEPT, encoding="utf-8", delay=True)
 
     def asked(self, request: Request, verb: type[Verb]) -> None:
         """Write who asks for what, unless it only reads."""
