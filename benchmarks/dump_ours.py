@@ -21,8 +21,7 @@ from dm.dumpfiles.storage import LocalStorage
 from dm.ident import TableName
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.sql.context import SourceContext
-from dm.sourcelog.upstream.facts import read_facts, read_structure
-from dm.sourcelog.upstream.row_session import question_session, row_session
+from dm.sourcelog.upstream.facts import question_session, read_facts, read_structure, row_session
 
 _WRITER = parquet.ParquetWriter
 

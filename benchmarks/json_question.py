@@ -1,7 +1,7 @@
 """`python -m benchmarks.json_question`: what the source takes to tell the types inside JSON documents, by the question.
 
 Rows with the 20 columns of workload C, one session, nobody else: the server's own CPU. The question of a dump asks each
-document for the values whose type its text does not say (`dm.mysql.sql.json_expression`). The other way asks by the
+document for the values whose type its text does not say (`dm.mysql.sql.literal`). The other way asks by the
 paths that have such values in some text of the chunk, once for all rows: whether any of them is not what its text would
 be read as. It needs the texts first, and so a second scan of the rows.
 """
@@ -22,7 +22,7 @@ from benchmarks.recording import SCHEMA, SOURCE_OPTIONS
 from benchmarks.workload import WORKLOADS, play, wide_rows
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
-from dm.mysql.sql.json_expression import special_value, types_expression
+from dm.mysql.sql.literal import special_value, types_expression
 
 _ROWS = 50_000
 _TABLE = TableName(SCHEMA, "json_question")

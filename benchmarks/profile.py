@@ -51,7 +51,7 @@ STAGES: Mapping[str, str] = {
     "dm.sourcelog.upstream": "questions to the source",
     "dm.clock": "waiting",
     "dm.gtid": "events",
-    "dm.mysql.binlog.decimal_text": "row images",
+    "dm.mysql.binlog.value": "row images",
     "dm.mysql.binlog.temporal": "row images",
     "benchmarks": "measuring",
     "pymysql": "sessions",

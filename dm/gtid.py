@@ -16,19 +16,29 @@ it as a proof asks for that here:
 - A file that begins where a set ends (`before` is the set) does not prove that it continues the set: transactions
   without GTIDs may end the file before it. A file that begins *inside* of the set does (`reaches_into`): replicas
   commit in their source's order, so what precedes a transaction that was read was read as well.
-- Files of one server are never compared by sets: their numbers tell more (`dm.sourcelog.relaylog.continuity`).
+- Files of one server are never compared by sets: their numbers tell more (`dm.sourcelog.relaylog.recovery`).
 - MariaDB gives every transaction a GTID. But its numbers have an order only in strict mode (`Gtid.ordered`).
 
 Text forms: MySQL Reference Manual, "GTID Format and Storage" (tags since 8.3); MariaDB documentation, "Global
 Transaction ID".
+
+The binary form of a MySQL GTID set in COM_BINLOG_DUMP_GTID.
+
+mysql-replication encodes plain sets but can't even read a set with tags (MySQL 8.3 and later). So this module writes
+both forms, and the tests compare the plain form with the library's. The layout follows the server's
+`Gtid_set::binary_form`. It begins with eight bytes for the number of sources; in a tagged set the format number 1 is in
+the first and the last of these bytes. Then, per source, come the 16 bytes of its uuid, in the tagged form the tag as a
+variable-length integer and text, and the intervals as half-open pairs of 64-bit numbers.
 """
 
 from __future__ import annotations
 
 import operator
 import re
+import struct
 from bisect import bisect_right
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from dm.mysql.dialect import Flavor
 from dm.text import is_decimal
@@ -291,3 +301,37 @@ class GtidSet:
 
     def __repr__(self) -> str:
         return f"GtidSet({str(self)!r})"
+
+
+Sources = dict[tuple[str, str], list[tuple[int, int]]]
+
+
+def intervals_by_source(gtid_set: GtidSet) -> Sources:
+    """(uuid, tag) -> intervals with both ends included, from the set's text form."""
+    found: Sources = {}
+    for part in filter(None, str(gtid_set).split(",")):
+        name, *fields = part.split(":")
+        tag = ""
+        for field in fields:
+            if is_decimal(field[0]):
+                first, _, last = field.partition("-")
+                found.setdefault((name, tag), []).append((int(first), int(last or first)))
+            else:
+                tag = field
+    return found
+
+
+def binary_form(gtid_set: GtidSet) -> bytes:
+    """The bytes for the server; plain if the set has no tag, so that older servers understand them."""
+    sources = intervals_by_source(gtid_set)
+    tagged = any(tag for _, tag in sources)
+    count = len(sources)
+    parts = [struct.pack("<Q", (1 << 56) | (count << 8) | 1) if tagged else struct.pack("<Q", count)]
+    for (name, tag), intervals in sources.items():
+        parts.append(UUID(name).bytes)
+        if tagged:
+            # mysql::serialization's variable-length integer: one byte for values below 128, shifted left by one.
+            parts.append(bytes([len(tag) << 1]) + tag.encode("ascii"))
+        parts.append(struct.pack("<Q", len(intervals)))
+        parts.extend(struct.pack("<QQ", first, last + 1) for first, last in intervals)
+    return b"".join(parts)

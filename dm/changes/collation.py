@@ -40,8 +40,7 @@ from functools import cache
 from typing import Final, Protocol
 
 from dm.mysql.binlog.value import Value
-from dm.mysql.schema.table import Column
-from dm.mysql.schema.widening import faithful
+from dm.mysql.schema.table import Column, faithful
 from dm.mysql.types.bytes import short_part
 from dm.mysql.types.family import Fold
 

@@ -50,7 +50,7 @@ from dm.mysql.binlog.value import Value
 from dm.mysql.schema.expressions import depends_on_zone, reads_padded
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.literal import Encoder
-from dm.mysql.sql.zone_offsets import Offsets
+from dm.session.state import Offsets
 
 UTC: Final[Offsets] = ((0, 0),)
 PADDING: Final = "PAD_CHAR_TO_FULL_LENGTH"

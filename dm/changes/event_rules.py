@@ -16,12 +16,11 @@ from dm.changes.keys import table_key
 from dm.changes.plan import PlanOptions, TablePlan
 from dm.changes.row_keys import TargetTable
 from dm.mysql.binlog.charset import same_charset
-from dm.mysql.binlog.check import mismatch
 from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.image_proof import ProofStep, proof_of
 from dm.mysql.binlog.row_events import RowEvents
 from dm.mysql.binlog.rows import Rows
-from dm.mysql.binlog.table_map import TableMap
+from dm.mysql.binlog.table_map import TableMap, mismatch
 from dm.mysql.binlog.value import Row
 from dm.mysql.binlog.wire_type import WireCode
 from dm.mysql.schema.charset import utf8mb3_name

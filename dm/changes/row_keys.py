@@ -24,8 +24,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.value import ABSENT, Value
 from dm.mysql.dialect import Flavor, dialect
-from dm.mysql.schema.table import ForeignKey, Index, TableSchema
-from dm.mysql.schema.widening import faithful
+from dm.mysql.schema.table import ForeignKey, Index, TableSchema, faithful
 from dm.mysql.types.family import Comparison
 from dm.mysql.types.members import EXACT_BITS
 

@@ -42,8 +42,8 @@ from dm.mysql.dialect.pair import loses_documents
 from dm.mysql.schema.show import column_text
 from dm.mysql.schema.table import Column
 from dm.mysql.sql.literal import Encoder, statements
-from dm.rules.server_condition import ServerCondition
-from dm.rules.texts import Question
+from dm.rules.comparisons import Question
+from dm.rules.row_filter import ServerCondition
 from dm.session.answers import reads_answers
 
 _TABLES_KEPT: Final = 32

@@ -20,9 +20,8 @@ from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.mysql.sql.literal import quoted
-from dm.mysql.sql.zone_offsets import offset_name, offset_named, offsets_of, offsets_question
 from dm.session.answers import reads_answers
-from dm.session.state import sql_mode
+from dm.session.state import offset_name, offset_named, offsets_of, offsets_question, sql_mode
 
 
 def computing_at(target: TargetConnection, source: SourceSettings, subtask: SubtaskConfig) -> Computing:

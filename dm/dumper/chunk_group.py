@@ -20,8 +20,7 @@ from dm.dumper.chunk_reader import ChunkReader, ChunkResult, ChunkTask, is_chang
 from dm.dumpfiles.chunk_plan import KeyWalk, WalkResult, find_bounds
 from dm.errors import DMError
 from dm.sourcelog.upstream.connection import Connection
-from dm.sourcelog.upstream.facts import ServerFacts
-from dm.sourcelog.upstream.row_session import question_session, row_session
+from dm.sourcelog.upstream.facts import ServerFacts, question_session, row_session
 from dm.sourcelog.upstream.snapshot import table_snapshot
 
 _STOP_SECONDS = 0.1  # between looks at whether to stop

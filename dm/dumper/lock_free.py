@@ -31,7 +31,7 @@ from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan, save_plan
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.sourcelog.upstream.row_session import question_session
+from dm.sourcelog.upstream.facts import question_session
 from dm.sourcelog.upstream.snapshot import lower_bound, upper_bound, wait_for_no_prepared_xa
 from dm.spark.job import grouped, run_tasks
 

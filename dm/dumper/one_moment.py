@@ -47,8 +47,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.sourcelog.upstream.connection import Connection, fetch
-from dm.sourcelog.upstream.facts import ServerFacts
-from dm.sourcelog.upstream.row_session import question_session, row_session
+from dm.sourcelog.upstream.facts import ServerFacts, question_session, row_session
 from dm.sourcelog.upstream.snapshot import (
     LOCK_SECONDS,
     lock_tables,

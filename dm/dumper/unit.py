@@ -57,8 +57,7 @@ from dm.mysql.dialect import dialect, flavor_named
 from dm.position import Position
 from dm.rules import TableRules
 from dm.sourcelog.relaylog.hold import Hold
-from dm.sourcelog.upstream.facts import read_facts
-from dm.sourcelog.upstream.row_session import question_session
+from dm.sourcelog.upstream.facts import question_session, read_facts
 from dm.spark.session import SparkProvider
 from dm.text import is_decimal
 from dm.unit import JSON, UnitName

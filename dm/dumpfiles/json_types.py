@@ -7,10 +7,10 @@ stored bytes by SQL, and neither comparing nor measuring the document tells a DE
 JSON_TYPE, value by value.
 
 So beside the document the server is asked for the values whose type is not the one that their text would get
-(`dm.mysql.sql.json_expression`): for each its number in the order in which the paths `$**.*` (members of objects) and
-`$**[*]` (elements of arrays) find values, its type and its text. That order is the server's: all children of a
-container, then what is below each of them. Here the text is read into a tree, the tree is walked in the same order, and
-every listed value must stand where it is said to: if it does not, this is an error and not a guess.
+(`dm.mysql.sql.literal`): for each its number in the order in which the paths `$**.*` (members of objects) and `$**[*]`
+(elements of arrays) find values, its type and its text. That order is the server's: all children of a container, then
+what is below each of them. Here the text is read into a tree, the tree is walked in the same order, and every listed
+value must stand where it is said to: if it does not, this is an error and not a guess.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from dm.errors import DMError
-from dm.mysql.binlog.decimal_text import decimal_bytes
 from dm.mysql.binlog.json_tree import Integer, Number, Opaque, Tree
+from dm.mysql.binlog.value import decimal_bytes
 from dm.mysql.binlog.wire_type import WireCode
 
 _BYTES: Final = re.compile(r"base64:type(\d+):([A-Za-z0-9+/=\n]*)")

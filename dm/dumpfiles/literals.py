@@ -11,8 +11,8 @@ rules. Exceptions, each seen on a server: JSON does not accept a binary string, 
 BLOB, GEOMETRY and VECTOR say that they are bytes (`_binary`), which keeps the server from looking at them as
 characters; UUID and INET values of MariaDB take text only, binary strings they read as raw bytes.
 
-A JSON document of MySQL whose text does not say all its types becomes an expression (`dm.mysql.sql.json_expression`).
-Such expressions need a session that speaks utf8mb4, and then each literal of characters says that it is bytes.
+A JSON document of MySQL whose text does not say all its types becomes an expression (`dm.mysql.sql.literal`). Such
+expressions need a session that speaks utf8mb4, and then each literal of characters says that it is bytes.
 
 What stands around the statements of an SQL chunk file.
 
@@ -43,7 +43,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.charset import decoder_of
 from dm.mysql.schema.table import Column, TableSchema
-from dm.mysql.sql.json_expression import json_expression
+from dm.mysql.sql.literal import json_expression
 from dm.text import is_decimal
 
 _QUOTE: Final = ("'", "'")

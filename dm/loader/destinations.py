@@ -28,7 +28,7 @@ from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
 from dm.progress.joining import note_loaded
 from dm.progress.load_parts import LoadRun, filled_tables
-from dm.rules.folded_names import refuse_alike
+from dm.rules.router import refuse_alike
 from dm.rules.table_rules import TableRules
 
 _WORTH_ROWS: Final = 100_000  # of a table; to take its indexes off and to add them costs some statements

@@ -20,10 +20,9 @@ from dm.mysql.dialect.tidb import escaped_table
 from dm.mysql.schema.charset import collations_query, utf8mb3_name
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.show import described
-from dm.mysql.schema.table import Column, TableSchema
+from dm.mysql.schema.table import Column, TableSchema, widens
 from dm.mysql.schema.translation import Translation, with_collations
 from dm.mysql.schema.visibility import with_visibility
-from dm.mysql.schema.widening import widens
 from dm.mysql.sql.context import SourceContext, version_number
 from dm.mysql.sql.piece import Piece
 from dm.mysql.types.documents import may_hold_documents

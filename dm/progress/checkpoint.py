@@ -14,8 +14,7 @@ from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.schema.serial import schema_from_json, schema_to_json
-from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.table import TableSchema, schema_from_json, schema_to_json
 from dm.position import Position
 from dm.progress.intent import Intent, storing_intent
 from dm.progress.lane_rows import (

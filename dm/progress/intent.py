@@ -17,8 +17,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.effect import same_structure
-from dm.mysql.schema.serial import schema_from_json, schema_to_json
-from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.table import TableSchema, schema_from_json, schema_to_json
 from dm.mysql.types.strings import LONGTEXT
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position

@@ -24,8 +24,7 @@ from dm import faults
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import Ident, TableName
-from dm.mysql.schema.serial import schema_from_json, schema_to_json
-from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.table import TableSchema, schema_from_json, schema_to_json
 from dm.position import Position
 from dm.progress.lane_rows import position_columns, read_position, transaction
 from dm.progress.online import OnlineRecord

@@ -13,7 +13,7 @@ the old history, its files are set aside, because the new files may have the sam
 If the source has purged the next file, the gap can't be filled. While a task has its checkpoint before the gap, or may
 have it there, the relay pauses: somebody may bring the files back. Otherwise no task needs the old files, and they must
 not block new tasks, which say that they begin (`dm.sourcelog.relaylog.hold`). The relay continues after the gap in a
-new sub-directory. A reader that reaches the gap stops there (`dm.sourcelog.relaylog.continuity`).
+new sub-directory. A reader that reaches the gap stops there (`dm.sourcelog.relaylog.recovery`).
 """
 
 from __future__ import annotations

@@ -21,12 +21,12 @@ from pathlib import Path
 from dm.clock import Clock
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
-from dm.mysql.binlog.event_end import with_end
+from dm.mysql.binlog.frame import with_end
 from dm.mysql.binlog.header import EventType
 from dm.position import MAGIC_SIZE, Position
 from dm.relay.plan import Plan, PullPlanner
 from dm.relay.refetch import Refetch
-from dm.sourcelog.relaylog import damage
+from dm.sourcelog.relaylog import checked_file
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.writer import Durability, RelayWriter, SyncPolicy
 from dm.sourcelog.upstream.connection import PROMPT_SECONDS, Connection, ReplicaIdentity, connect
@@ -34,7 +34,7 @@ from dm.sourcelog.upstream.dump_stream import LARGEST_OFFSET, DumpStream
 from dm.sourcelog.upstream.facts import ServerFacts, read_facts
 from dm.sourcelog.upstream.lineage import created_in, creation_time
 from dm.sourcelog.upstream.locate import locate, resume_after
-from dm.sourcelog.upstream.stream_position import StreamPosition
+from dm.sourcelog.upstream.packet_reader import StreamPosition
 
 LOCK_NAME = ".relay.lock"
 LOOK_SECONDS = 1.0  # between two checks for damaged files
@@ -206,7 +206,7 @@ class Puller:
         if now < self._look_at:
             return False
         self._look_at = now + LOOK_SECONDS
-        return any(damage.reported(sub) for sub in self._directory.sub_directories())
+        return any(checked_file.reported(sub) for sub in self._directory.sub_directories())
 
 
 def _same_file(created: int, writer: RelayWriter, file: str) -> None:

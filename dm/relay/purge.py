@@ -28,7 +28,6 @@ from dm.errors import DMError
 from dm.relay.puller import LOCK_NAME, sole_writer
 from dm.relay.refetch import FETCHING_NAME
 from dm.sourcelog.relaylog import hold
-from dm.sourcelog.relaylog.event_file import EventFile
 from dm.sourcelog.relaylog.hold import Need, exclusive, needs
 from dm.sourcelog.relaylog.layout import (
     COMPANIONS,
@@ -41,6 +40,7 @@ from dm.sourcelog.relaylog.layout import (
     is_remnant,
 )
 from dm.sourcelog.relaylog.recovery import gtids_before_file
+from dm.sourcelog.relaylog.scan import EventFile
 from dm.unit import JSON
 
 GIB = 1 << 30

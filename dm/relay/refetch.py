@@ -20,22 +20,21 @@ from contextlib import AbstractContextManager
 from dm.atomic_file import sync_directory
 from dm.clock import Clock
 from dm.errors import DMError
-from dm.mysql.binlog.event_end import with_end
+from dm.mysql.binlog.frame import with_end
 from dm.mysql.binlog.header import EventType
 from dm.mysql.dialect import Flavor
 from dm.position import MAGIC_SIZE
-from dm.sourcelog.relaylog import damage
-from dm.sourcelog.relaylog.continuity import end_is_proven, follows
-from dm.sourcelog.relaylog.damage import Damage
+from dm.sourcelog.relaylog import checked_file
+from dm.sourcelog.relaylog.checked_file import Damage
 from dm.sourcelog.relaylog.index import ANY_SIZE, read_index
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, file_number
-from dm.sourcelog.relaylog.recovery import gtids_before_file
+from dm.sourcelog.relaylog.recovery import end_is_proven, follows, gtids_before_file
 from dm.sourcelog.relaylog.scan import created_at, scan
 from dm.sourcelog.relaylog.writer import RelayWriter
 from dm.sourcelog.upstream.connection import Connection
 from dm.sourcelog.upstream.dump_stream import DumpStream
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_files
-from dm.sourcelog.upstream.stream_position import StreamPosition
+from dm.sourcelog.upstream.packet_reader import StreamPosition
 
 FETCHING_NAME = ".fetching"
 # Errors that end a dump and may not occur in another attempt.
@@ -68,16 +67,16 @@ class Refetch:
     def everything(self) -> None:
         """Fetch each reported file; raises DMError when it should be tried again later."""
         for sub in self._directory.sub_directories():
-            for found in damage.reported(sub, self._facts.server_uuid):
+            for found in checked_file.reported(sub, self._facts.server_uuid):
                 if self._is_whole(sub, found.file):
-                    damage.mended(sub, found.file)
+                    checked_file.mended(sub, found.file)
                     continue
                 try:
                     self._fetch(sub, found)
                 except Unobtainable as reason:
-                    damage.give_up(sub, found, str(reason), self._facts.server_uuid)
+                    checked_file.give_up(sub, found, str(reason), self._facts.server_uuid)
                 else:
-                    damage.mended(sub, found.file)
+                    checked_file.mended(sub, found.file)
 
     def _is_whole(self, sub: SubDirectory, name: str) -> bool:
         """Whether the file is good after all: a person replaced it, or a recovery cut it after the report."""

@@ -40,16 +40,15 @@ from dm.relay.puller import Puller, PullSettings, sole_writer
 from dm.relay.purge import FreeSpace, free_bytes
 from dm.relay.refetch import following_name
 from dm.relay.storage import RelayStorage
-from dm.sourcelog.relaylog import damage
-from dm.sourcelog.relaylog.continuity import end_is_proven
+from dm.sourcelog.relaylog import checked_file
 from dm.sourcelog.relaylog.index import read_seal, write_index
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory
+from dm.sourcelog.relaylog.recovery import end_is_proven
 from dm.sourcelog.relaylog.scan import scan
-from dm.sourcelog.upstream.address import SourceAddresses
 from dm.sourcelog.upstream.connection import Connection, ReplicaIdentity, identity_for
 from dm.sourcelog.upstream.dump_stream import HEARTBEAT_SECONDS
 from dm.sourcelog.upstream.facts import binlog_end, read_facts
-from dm.sourcelog.upstream.lineage import can_follow, explained
+from dm.sourcelog.upstream.lineage import SourceAddresses, can_follow, explained
 from dm.stop_signal import told
 from dm.unit import JSON, UnitName
 
@@ -176,7 +175,7 @@ class RelayUnit:
         """Pull until `stop`; raises DMError for what can't heal."""
         inspector = threading.Thread(target=self._inspect, name="relay-inspection", daemon=True)
         with sole_writer(self._directory.root), self._storage.watched(self._interrupt):
-            damage.try_again(self._directory)
+            checked_file.try_again(self._directory)
             inspector.start()
             try:
                 with self._source_watch, told(stop, self._interrupt):
@@ -326,14 +325,14 @@ def _inspect(directory: RelayDirectory, sub: SubDirectory, name: str) -> bool:
     if seal is not None and seal.size == size:
         return False
     if seal is not None and seal.final:
-        damage.report(sub, name, min(size, seal.size), f"it has {size} bytes of {seal.size}")
+        checked_file.report(sub, name, min(size, seal.size), f"it has {size} bytes of {seal.size}")
         return False
     found = scan(sub.file(name), None, "mariadb" if sub.is_mariadb else "mysql", trust=True)
     if found is None or found.what or found.stopped != found.index.complete:
         stopped, what = (0, "") if found is None else (found.stopped, found.what)
-        damage.report(sub, name, stopped, what or "no whole event stands there")
+        checked_file.report(sub, name, stopped, what or "no whole event stands there")
     elif not end_is_proven(directory, sub, name, found):
-        damage.report(sub, name, found.stopped, "its end can't be proven")
+        checked_file.report(sub, name, found.stopped, "its end can't be proven")
     elif not _is_newest(directory, sub, name):
         found.index.next_file = following_name(sub, name)
         found.index.final = bool(found.index.next_file)

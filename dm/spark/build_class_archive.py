@@ -8,8 +8,7 @@ import tempfile
 from pathlib import Path
 
 from dm.errors import DMError, said
-from dm.spark.class_archive import archive_path
-from dm.spark.java import find_java_home
+from dm.spark.java import archive_path, find_java_home
 from dm.spark.session import SMALL_JVM, SparkProvider
 
 _WRITING_SECONDS = 600.0  # what a JVM may take at its end

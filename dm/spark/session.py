@@ -52,8 +52,7 @@ import structlog
 from dm.accelerator import switch
 from dm.atomic_file import create_new
 from dm.errors import DMError, said
-from dm.spark.class_archive import archive_path, java_options
-from dm.spark.java import demand_java, find_java_home
+from dm.spark.java import archive_path, demand_java, find_java_home, java_options
 from dm.stop_signal import StopSignal, told
 from dm.unit import JSON, UnitName
 

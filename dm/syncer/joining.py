@@ -43,7 +43,7 @@ from dm.progress.lane_rows import CONTROL, LaneClaim
 from dm.progress.ordered_tables import read_ordered
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
-from dm.rules.owned_tables import BesideShare
+from dm.rules.table_rules import BesideShare
 from dm.sourcelog.stream.until import Until, UntilPosition
 from dm.syncer.apply.target_sessions import TargetSessions
 from dm.syncer.beside import Beside, caught_up, run_until

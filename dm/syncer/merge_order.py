@@ -20,7 +20,7 @@ O3  A frontier falls only from NEVER, when a source begins again that had ended 
 O4  A source that waits has stored the moment of the transaction in hand as its frontier. So the source with the lowest
     moment can go on, and no two sources wait for each other.
 O5  A source without transactions raises its frontier by its clock: the end of its binlog was read after the clock, and
-    L covers everything up to that end (`dm.sourcelog.stream.watermark`).
+    L covers everything up to that end (`dm.sourcelog.stream.source_monitor`).
 
 O1 needs no claim of the control lane on other sources' rows: a frozen run of A that wakes up can't commit (I1 of
 `protocol.py`), and a new run repeats what is after its own L. A DDL statement is a transaction like others: what is
@@ -59,9 +59,8 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position
 from dm.progress.tables import CHARSET, SubtaskKey, reads
-from dm.sourcelog.stream.source_monitor import SourceEnd
+from dm.sourcelog.stream.source_monitor import SourceEnd, Watermark
 from dm.sourcelog.stream.transaction import SourceTransaction
-from dm.sourcelog.stream.watermark import Watermark
 from dm.syncer.apply.completion import CommittedPoint
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.unit import JSON

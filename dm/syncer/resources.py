@@ -14,7 +14,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.downstream.filter_session import FilterSession, ServerWeights
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
-from dm.mysql.binlog.event_source import EventSource
+from dm.mysql.binlog.event import EventSource
 from dm.position import Position
 from dm.progress.undone import Undone
 from dm.sourcelog.relaylog.hold import Hold
@@ -22,10 +22,9 @@ from dm.sourcelog.stream.marks import Marks
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.prepared_watch import PreparedWatch
-from dm.sourcelog.stream.reader import Reader
+from dm.sourcelog.stream.reader import Reader, TransactionQueue
 from dm.sourcelog.stream.source_monitor import ListWatch, SourceMonitor
 from dm.sourcelog.stream.spool import Spool
-from dm.sourcelog.stream.transaction_queue import TransactionQueue
 from dm.syncer.apply.apply_lane import MissingRows
 from dm.syncer.apply.completion import CompletionTracker
 from dm.syncer.apply.key_writers import KeyWriters

@@ -28,17 +28,15 @@ from dm.progress.checkpoint import TablePoint
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, worker_lane
 from dm.progress.opposite import announce, marks_with_statements
 from dm.rules.block_allow import entries_taken_in
-from dm.rules.server_condition import Judges
+from dm.rules.row_filter import Judges
 from dm.sourcelog.stream.file_births import FileBirths
-from dm.sourcelog.stream.open_items import OpenItems
 from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.prepared_watch import PreparedWatch
 from dm.sourcelog.stream.reader import Reader
 from dm.sourcelog.stream.source_log import SourceLog
-from dm.sourcelog.stream.source_monitor import INTERVAL_SECONDS, ListWatch, SourceMonitor
+from dm.sourcelog.stream.source_monitor import INTERVAL_SECONDS, WATERMARK_SECONDS, ListWatch, SourceMonitor, Watermark
+from dm.sourcelog.stream.spool import OpenItems
 from dm.sourcelog.stream.until import Until
-from dm.sourcelog.stream.watermark import INTERVAL_SECONDS as WATERMARK_SECONDS
-from dm.sourcelog.stream.watermark import Watermark
 from dm.sourcelog.upstream.connection import Connection
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_end
 from dm.syncer.apply.apply_lane import ApplyLane, LaneSession, LaneSurroundings

@@ -28,8 +28,7 @@ from dm.progress.online import read_online
 from dm.progress.tables import SubtaskKey, existing_tables
 from dm.rules.table_rules import TableRules
 from dm.session.answers import reads_answers
-from dm.sourcelog.upstream.facts import list_tables
-from dm.sourcelog.upstream.row_session import question_session
+from dm.sourcelog.upstream.facts import list_tables, question_session
 from dm.task.progress import key_of
 
 _ANEW = "`dmctl stop-task {task}` and `dmctl start-task --remove-meta` load all of the task's tables"

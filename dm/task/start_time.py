@@ -21,7 +21,7 @@ from dm.progress import checkpoint
 from dm.progress.checkpoint import Checkpoint, has_checkpoint, read_checkpoint
 from dm.rules.table_rules import TableRules
 from dm.session.answers import reads_answers
-from dm.sourcelog.relaylog import time_search as relay_search
+from dm.sourcelog.relaylog import relay_source as relay_search
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.stream.file_births import made_again
 from dm.sourcelog.upstream import locate

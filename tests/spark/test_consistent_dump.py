@@ -21,8 +21,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.dialect import Flavor
 from dm.sourcelog.upstream.connection import Connection, fetch
-from dm.sourcelog.upstream.facts import ServerFacts, read_facts
-from dm.sourcelog.upstream.row_session import question_session, row_session
+from dm.sourcelog.upstream.facts import ServerFacts, question_session, read_facts, row_session
 from dm.sourcelog.upstream.snapshot import lock_tables
 from dm.spark.session import SparkProvider
 from tests.spark.conftest import LoadFactory

@@ -265,8 +265,7 @@ def test_prepared_xa_transactions_stop_the_dump(
 
 def test_a_table_locked_for_long_is_named(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
     from dm.sourcelog.upstream import snapshot
-    from dm.sourcelog.upstream.facts import read_facts
-    from dm.sourcelog.upstream.row_session import question_session, row_session
+    from dm.sourcelog.upstream.facts import question_session, read_facts, row_session
 
     load = full_load(mariadb, mariadb, *KEYLESS)
     holder = mariadb.connect(autocommit=False)

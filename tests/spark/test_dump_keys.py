@@ -11,7 +11,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.dumpfiles.chunk_plan import KeyWalk, WalkResult, find_bounds
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.sourcelog.upstream.row_session import question_session, row_session
+from dm.sourcelog.upstream.facts import question_session, row_session
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import endpoint, rows
 from tests.spark.key_walks import chunk_sizes, key_of

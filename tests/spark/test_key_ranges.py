@@ -11,7 +11,7 @@ from dm.dumper.chunk_group import GroupWalker
 from dm.dumpfiles.chunk_plan import KeyWalk
 from dm.ident import Ident, TableName
 from dm.mysql.dialect import Flavor
-from dm.sourcelog.upstream.row_session import row_session
+from dm.sourcelog.upstream.facts import row_session
 from tests.spark.full_load import endpoint
 from tests.spark.key_walks import chunk_sizes, key_of
 from tests.spark.test_fidelity import LENIENT

@@ -16,7 +16,7 @@ from pyspark.find_spark_home import _find_spark_home
 
 from dm.errors import DMError
 from dm.spark import java
-from dm.spark.class_archive import archive_path
+from dm.spark.java import archive_path
 from dm.spark.session import SparkProvider, spark_configuration
 
 pytestmark = pytest.mark.spark

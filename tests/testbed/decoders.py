@@ -8,11 +8,10 @@ from typing import cast
 from dm.accelerator import switch
 from dm.accelerator.native import Native
 from dm.errors import DMError
-from dm.mysql.binlog.check import WireColumn
 from dm.mysql.binlog.decode import RowDecoder, RowPair
 from dm.mysql.binlog.json_tree import TypedJson
 from dm.mysql.binlog.rows import Rows
-from dm.mysql.binlog.table_map import TableMap
+from dm.mysql.binlog.table_map import TableMap, WireColumn
 
 
 def compiled() -> Native | None:

@@ -16,15 +16,13 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from dm.errors import DMError
-from dm.mysql.binlog.check import WireColumn, mismatch
 from dm.mysql.binlog.cursor import ByteCursor, Malformed
 from dm.mysql.binlog.image import ImageReader, SizedColumn, Step, step_of
 from dm.mysql.binlog.image_proof import ImageProof, ProofStep, RawPair
-from dm.mysql.binlog.json_diff import apply_differences
-from dm.mysql.binlog.json_tree import json_tree, json_value, value_of
+from dm.mysql.binlog.json_tree import apply_differences, json_tree, json_value, value_of
 from dm.mysql.binlog.native_rows import NATIVE_ROWS
 from dm.mysql.binlog.rows import Rows
-from dm.mysql.binlog.table_map import TableMap
+from dm.mysql.binlog.table_map import TableMap, WireColumn, mismatch
 from dm.mysql.binlog.value import Row
 from dm.mysql.binlog.wire_type import WireCode
 

@@ -20,17 +20,17 @@ from typing import Final
 
 from dm.errors import DMError
 from dm.gtid import Gtid, GtidFormatError, GtidSet
-from dm.mysql.binlog.boundary import BETWEEN, INSIDE, TransactionBoundary
 from dm.mysql.binlog.cursor import ByteCursor, Malformed
 from dm.mysql.binlog.header import (
     CHECKSUM_SIZE,
     HEADER_SIZE,
     LOG_EVENT_ARTIFICIAL_F,
+    NOT_TRANSACTIONS,
     ROWS_AND_THEIR_TEXT,
     EventType,
     parse_header,
 )
-from dm.mysql.binlog.transaction import parse_gtid_tagged, uuid_texts
+from dm.mysql.binlog.transaction import BETWEEN, INSIDE, TransactionBoundary, parse_gtid_tagged, uuid_texts
 from dm.mysql.dialect import Flavor
 
 _UUID_AT: Final = HEADER_SIZE + 1  # after the flags byte
@@ -206,3 +206,30 @@ def parse_gtid_list(cursor: ByteCursor) -> GtidList:
         domain, server_id, number = cursor.uint(4), cursor.uint(4), cursor.uint(8)
         parts.append(f"{domain}-{server_id}-{number}")
     return GtidList(GtidSet.parse(",".join(parts), "mariadb"))
+
+
+# Where a time begins in a stream of raw events: after the last older transaction.
+
+
+class TimeBoundary:
+    """Takes the events of files in order, starting between two transactions; the place is a file and an offset."""
+
+    def __init__(self, time: int, file: str, offset: int, *, checksum: bool = True) -> None:
+        self._time = time
+        self._boundary = TransactionBoundary(checksum)
+        self.file = file
+        self.offset = offset
+        self.older = False  # a transaction before the time was seen
+
+    def reaches(self, event: bytes, file: str, end: int) -> bool:
+        """Take an event that ends here; True when it ends the first transaction of the time or later."""
+        if event[4] == EventType.FORMAT_DESCRIPTION:
+            self._boundary.checksum = format_has_checksum(event)
+        if not self._boundary.feed(event):
+            return False
+        if event[4] not in NOT_TRANSACTIONS:
+            if int.from_bytes(event[:4], "little") >= self._time:
+                return True
+            self.older = True
+        self.file, self.offset = file, end
+        return False

@@ -16,11 +16,10 @@ from typing import Any, Final, NamedTuple
 
 from dm.errors import DMError
 from dm.mysql.binlog import temporal
-from dm.mysql.binlog.check import WireColumn
 from dm.mysql.binlog.compression import decompress_column
-from dm.mysql.binlog.decimal_text import decimal_decoder, decimal_size
 from dm.mysql.binlog.json_tree import json_value
-from dm.mysql.binlog.value import ABSENT, Row, Value
+from dm.mysql.binlog.table_map import WireColumn
+from dm.mysql.binlog.value import ABSENT, Row, Value, decimal_decoder, decimal_size
 from dm.mysql.binlog.wire_type import WireCode, WireType
 
 Append = Callable[[Value], None]

@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Final
 
 from dm.mysql.binlog.cursor import Malformed
-from dm.mysql.binlog.decimal_text import decimal_decoder, decimal_size
+from dm.mysql.binlog.value import decimal_decoder, decimal_size
 from dm.mysql.binlog.wire_type import WireCode
 
 # Codes of types (json_binary.h, JSONB_TYPE_..).

@@ -1,9 +1,30 @@
-"""One table that takes the rows of several shards: all their columns, each with a type that holds the values of all.
+"""One table that takes the rows of several shards: its columns, and what a statement of one means for the others.
 
 Whether tables that are to be merged are alike: shards of one target table, which are altered by the same statements.
 
 The order of columns does not matter, since rows find theirs by name. Names of indexes do: a statement that drops one
 names it.
+
+A column that some shards of a merged table have and others do not, or that they have in different widths.
+
+The target's table has one column for all of them. Rows of a shard that lacks it get the target's default there. When
+that shard adds the column too, its source fills the rows with *its* default. The two must be the same value, at any
+time: `filling` says which it is.
+
+Whether a shard is already as a statement of another shard leaves that one, so that nobody has to wait for it.
+
+A statement may need all shards where one has it (`DROP COLUMN` of a column with an index), and none where another does
+the same in steps (`DROP INDEX`, then `DROP COLUMN`), or is created so. The second one never comes to it. What the
+statement changes is told by the structure before and after it. Where that is a DEFAULT only, a third one in its place
+will do: that shard is further on, or comes to this one from elsewhere, when all others have it. No row of a shard that
+has the column depends on the target's DEFAULT.
+
+The answer is yes only where nothing can go wrong when the target is altered under the other shard's rows:
+
+- No key and no column of a key changes. Plans and conflict detectors of its stream were made from the target's keys.
+- Where the target has no key for the rows, other indexes only are added or go: rows are looked for by all values.
+- No column is added: it may be another one's new name, or the target may have old values of the shard in it.
+- No generated column, CHECK, foreign key, partition or character set is concerned.
 """
 
 from __future__ import annotations
@@ -12,10 +33,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dm.ident import TableName
-from dm.mysql.schema.normal import index_form, same_column, same_structure
-from dm.mysql.schema.shard_column import fits, implicit_default, needs_value
-from dm.mysql.schema.table import Column, Index, TableSchema
-from dm.mysql.schema.widening import faithful
+from dm.mysql.schema.normal import (
+    constant_default,
+    index_form,
+    key_form,
+    of_the_moment,
+    same_column,
+    same_default,
+    same_structure,
+)
+from dm.mysql.schema.table import Column, Index, TableSchema, faithful, widens
+from dm.mysql.types.documents import may_hold_documents
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,3 +197,187 @@ def _column(column: Column) -> str:
 
 def _index(index: Index) -> str:
     return f"{index.name} {index.kind} ({', '.join(index.columns)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """The value that rows without the column have in it, in a normal form; None is NULL."""
+
+    value: str | None
+
+
+def implicit_default(column: Column) -> str | None:
+    """What a server fills a NOT NULL column without DEFAULT with, as a literal; None where no literal says it.
+
+    A date of zeros is refused by strict servers, and columns of long types take no literal as their default in MySQL.
+    """
+    return column.type.implicit_default(column)
+
+
+def filling(column: Column) -> Filling | None:
+    """What rows without the column have in it; None where that is no constant."""
+    if column.default is None and column.nullable:
+        return Filling(None)
+    literal = implicit_default(column) if column.default is None else column.default
+    value = None if literal is None else constant_default(replace(column, default=literal))
+    return None if value is None else Filling(value)
+
+
+def differing_values(column: Column) -> str:
+    """How the rows of the shards differ in a new column, for people; empty where all have the same value.
+
+    They have a value of their moment, or perhaps a time that each session understands by a time zone of its own.
+    """
+    if column.default is None or column.generated is not None:
+        return ""
+    if of_the_moment(column):
+        return other_values(column.name)
+    if column.type.is_moment and constant_default(column) is None:
+        return (
+            f"each shard's rows may have another value in the new column {column.name}, since each session reads its"
+            " DEFAULT in a time zone of its own"
+        )
+    return ""
+
+
+def other_values(column: str) -> str:
+    """How the rows of the shards differ in a column where each has its own value."""
+    return f"each shard's rows have another value in the new column {column}"
+
+
+def needs_value(column: Column) -> bool:
+    """Whether an INSERT has to name the column."""
+    return not column.nullable and column.default is None and not column.auto_increment and column.generated is None
+
+
+def fits(column: Column, there: Column) -> bool:
+    """Whether each value of a column is the same value in the other one; NULL aside."""
+    if column.type is not there.type and may_hold_documents(column.type) and may_hold_documents(there.type):
+        return True
+    return (column.generated is None) == (there.generated is None) and (
+        same_column(_type_alone(column), _type_alone(there)) or widens(column, there)
+    )
+
+
+def _type_alone(column: Column) -> Column:
+    return replace(
+        column, name="", collation=None, nullable=True, default=None, on_update=None, auto_increment=False,
+        invisible=False,
+    )  # fmt: skip
+
+
+def _same_default(before: Column, after: Column) -> bool:
+    if not same_default(before, after):
+        return False
+    return before.default is None or constant_default(before) is not None or before.default == after.default
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChange:
+    """How a column's definition changed."""
+
+    widens: bool  # the type holds more values, and all of the old ones
+    to_null: bool
+    to_not_null: bool
+    other: str  # what else changed, for people; empty where nothing did
+
+    @property
+    def nothing(self) -> bool:
+        """Whether both definitions are the same."""
+        return not (self.widens or self.to_null or self.to_not_null or self.other)
+
+
+def column_change(before: Column, after: Column) -> ColumnChange:
+    """What became of a column of one table."""
+    same_type = same_column(_type_alone(before), _type_alone(after))
+    other = ""
+    if before.collation != after.collation or (not same_type and before.charset != after.charset):
+        other = "its character set or collation changes"
+    elif (before.generated, before.expression) != (after.generated, after.expression):
+        other = "it is generated"
+    elif before.auto_increment != after.auto_increment:
+        other = "AUTO_INCREMENT comes or goes"
+    elif before.invisible != after.invisible:
+        other = "its visibility changes"
+    elif before.on_update != after.on_update:
+        other = "its ON UPDATE changes"
+    elif not _same_default(before, after):
+        other = "its DEFAULT changes"
+    elif not same_type and not widens(before, after):
+        other = "its new type does not hold all values of the old one"
+    return ColumnChange(
+        widens=not same_type and not other,
+        to_null=after.nullable and not before.nullable,
+        to_not_null=before.nullable and not after.nullable,
+        other=other,
+    )
+
+
+def undergone(before: TableSchema, after: TableSchema, other: TableSchema, target: TableSchema | None) -> bool:
+    """Whether `other` has all that a statement changed from `before` to `after`, and can be altered under.
+
+    `target` is their table at the target without what parts of names fill (`keys_for_rows`), as far as it is known.
+    """
+    if not _only_columns_and_indexes(before, after):
+        return False
+    old, new = _columns(before), _columns(after)
+    names = {name for name in old.keys() | new.keys() if not _same(old.get(name), new.get(name))}
+    indexes = {name for name, _ in _indexes(before) ^ _indexes(after)}
+    if not (names or indexes) or new.keys() - old.keys():
+        return False
+    if names and (target is None or not all(finds_rows(each, target) for each in (before, after, other))):
+        return False
+    keyed = (before, after) if target is None else (before, after, target)
+    of_keys = {name.lower() for schema in keyed for each in schema.unique_indexes for name in each.columns}
+    theirs = _columns(other)
+    return (
+        not names & of_keys
+        and all(
+            _not_generated(old.get(name), new.get(name)) and _has_change(old.get(name), new.get(name), theirs.get(name))
+            for name in names
+        )
+        and _of(after, indexes) == _of(other, indexes)
+    )
+
+
+def _only_columns_and_indexes(before: TableSchema, after: TableSchema) -> bool:
+    return (
+        [index_form(each, before) for each in before.unique_indexes]
+        == [index_form(each, after) for each in after.unique_indexes]
+        and [key_form(key) for key in before.foreign_keys] == [key_form(key) for key in after.foreign_keys]
+        and before.checks == after.checks
+        and not (before.partitions or after.partitions)
+        and (before.charset, before.collation, before.engine) == (after.charset, after.collation, after.engine)
+    )
+
+
+def _columns(schema: TableSchema) -> dict[str, Column]:
+    return {column.name.lower(): column for column in schema.columns}
+
+
+def _same(one: Column | None, other: Column | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return same_column(one, other)
+
+
+def _has_change(before: Column | None, after: Column | None, other: Column | None) -> bool:
+    if _same(after, other):
+        return True
+    if before is None or after is None or other is None or same_default(before, other):
+        return False
+    one, *rest = (replace(each, default=None) for each in (after, before, other))
+    return all(same_column(one, each) for each in rest)
+
+
+def _not_generated(before: Column | None, after: Column | None) -> bool:
+    """Whether a change of a column is one of type, NULL or DEFAULT, or its end."""
+    return all(column is None or column.generated is None for column in (before, after))
+
+
+def _indexes(schema: TableSchema) -> set[tuple[str, tuple[object, ...]]]:
+    return {(index.name.lower(), tuple(index_form(index, schema))) for index in schema.indexes if not index.functional}
+
+
+def _of(schema: TableSchema, names: set[str]) -> set[tuple[str, tuple[object, ...]]]:
+    return {each for each in _indexes(schema) if each[0] in names}

@@ -15,8 +15,7 @@ from dm.mysql.sql.alter import definition_kind
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.cursor import Clause, Cursor, NameRef, split_at_commas
 from dm.mysql.sql.grammar import parse
-from dm.mysql.sql.operation import CreateTable
-from dm.mysql.sql.option import TableOption, read_table_options
+from dm.mysql.sql.operation import CreateTable, TableOption, read_table_options
 from dm.mysql.sql.token import tokenize
 
 _ENGINE_ALIASES: Final = {"heap": "memory", "merge": "mrg_myisam", "ndb": "ndbcluster", "innobase": "innodb"}

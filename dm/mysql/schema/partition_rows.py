@@ -29,8 +29,7 @@ from typing import Final
 
 from dm.mysql.dialect import Dialect
 from dm.mysql.schema.partition import Listed, Partitions
-from dm.mysql.schema.table import Column, TableSchema
-from dm.mysql.schema.widening import same_type
+from dm.mysql.schema.table import Column, TableSchema, same_type
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.token import Token, tokenize
 from dm.text import is_decimal

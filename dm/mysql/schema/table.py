@@ -1,23 +1,32 @@
-"""The structure of one table: columns, indexes and what the replicator needs to know of them.
+"""The structure of one table: columns, indexes, what the replicator needs to know of them, and their form in JSON.
 
 Which columns of a table appear in its row events.
 
 Measured on both servers (MySQL 9.7, MariaDB 10.11): generated columns do, including virtual ones, and so do invisible
 ones, including MySQL's generated primary key. MySQL's columns for functional indexes do not. MariaDB's columns for the
 hash of a UNIQUE that is too long for an index do, at the end, one for each such index.
+
+Changes of a column's type that keep every value, on any server.
+
+Any other change converts: it rounds or cuts, reads text as a number or prints a number as text. The two flavours differ
+there: one rounds a fraction of a second, the other cuts it off; DATETIME becomes YEAR in one and zero in the other. No
+document says which conversions agree, so only changes without conversion are listed here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final, Literal
+import json
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Literal
 
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.charset import max_bytes
-from dm.mysql.binlog.check import WireForm
+from dm.mysql.binlog.table_map import WireForm
 from dm.mysql.dialect import Flavor, dialect
 from dm.mysql.sql.literal import Encoder
-from dm.mysql.types import ColumnType, column_type
+from dm.mysql.types import ColumnType, column_type, has_type
+from dm.mysql.types.strings import same_characters
 
 IndexKind = Literal["primary", "unique", "index", "fulltext", "spatial"]
 Placing = tuple[tuple[str, ...], ...]
@@ -184,3 +193,124 @@ def wire_columns(schema: TableSchema, flavor: Flavor) -> tuple[Column, ...]:
         Column(f"{_HIDDEN}{number + 1}", "bigint", unsigned=True, generated="virtual", invisible=True)
         for number in range(len(hashed))
     )
+
+
+def same_type(before: Column, after: Column) -> bool:
+    """Whether the type is the same; a collation orders values but changes none."""
+    return _type(before) == _type(after)
+
+
+def widens(before: Column, after: Column) -> bool:
+    """Whether each value of the old type is the same value in the new one; NULL has no type."""
+    if after.generated is not None or same_type(before, after):
+        return True  # a generated column's values are computed again, whatever they were
+    if before.unsigned != after.unsigned or not same_characters(before, after):
+        return False
+    return before.type.widens(before, after)
+
+
+def _type(column: Column) -> tuple[object, ...]:
+    length = None if column.type.is_integer else column.length
+    return column.base, length, column.decimals or 0, column.unsigned, column.charset, column.members
+
+
+# Whether a column of the target keeps the values of a source's column as they are, so that they find a row again.
+
+
+def faithful(source: Column, target: Column) -> bool:
+    """Whether every value that the target accepts from the source is stored unchanged, not rounded or padded."""
+    return source.type.faithful(source, target)
+
+
+# Table structures as JSON, the form in which checkpoints and intents keep them.
+
+_VERSION: Final = 1
+
+
+# By name, since `dataclasses.asdict` copies every value, and each DDL statement stores its structures three times.
+_OF_COLUMN: Final = tuple(field.name for field in fields(Column))
+_OF_PART: Final = tuple(field.name for field in fields(IndexPart))
+_OF_FOREIGN_KEY: Final = tuple(field.name for field in fields(ForeignKey))
+
+
+def _lean(item: Column | IndexPart, names: tuple[str, ...]) -> dict[str, Any]:
+    values = ((name, getattr(item, name)) for name in names)
+    return {name: value for name, value in values if value is not None and value is not False and value != ()}
+
+
+def schema_to_json(schema: TableSchema) -> str:
+    """A structure as JSON text; empty fields are left out."""
+    return json.dumps(
+        {
+            "v": _VERSION,
+            "name": list(schema.name),
+            "columns": [_lean(column, _OF_COLUMN) | {"nullable": column.nullable} for column in schema.columns],
+            "indexes": [
+                {"name": index.name, "kind": index.kind, "parts": [_lean(part, _OF_PART) for part in index.parts]}
+                | ({"hash": True} if index.hash else {})
+                | ({"invisible": True} if index.invisible else {})
+                for index in schema.indexes
+            ],
+            "foreign_keys": [{name: getattr(key, name) for name in _OF_FOREIGN_KEY} for key in schema.foreign_keys],
+            "charset": schema.charset,
+            "collation": schema.collation,
+            "engine": schema.engine,
+            "checks": list(schema.checks),
+            "partitions": list(schema.partitions),
+            "check_words": [list(words) for words in schema.check_words],
+        }
+        | ({"kept": list(schema.kept)} if schema.kept else {})
+        | ({"placing": [list(each) for each in schema.placing]} if schema.placing else {}),
+        separators=(",", ":"),
+    )
+
+
+def _column(item: dict[str, Any], table: TableName) -> Column:
+    if not has_type(item["base"]):
+        raise DMError("column-type-unknown", table=table, column=item["name"], type=item["base"])
+    return Column(**{**item, "members": tuple(item.get("members", ()))})
+
+
+def _part(item: dict[str, Any]) -> IndexPart:
+    return IndexPart(**{"column": None, **item})
+
+
+def _index(item: dict[str, Any]) -> Index:
+    parts = tuple(_part(part) for part in item["parts"])
+    return Index(item["name"], item["kind"], parts, item.get("hash", False), item.get("invisible", False))
+
+
+def _foreign_key(item: dict[str, Any]) -> ForeignKey:
+    return ForeignKey(
+        item["name"],
+        tuple(item["columns"]),
+        TableName(*item["parent"]),
+        tuple(item["parent_columns"]),
+        item["on_delete"],
+        item["on_update"],
+    )
+
+
+def schema_from_json(text: str) -> TableSchema:
+    """The structure that `schema_to_json` wrote; raises DMError."""
+    try:
+        data = json.loads(text)
+        if data["v"] != _VERSION:
+            raise DMError("structure-not-understood", statement=text, why=f"it has version {data['v']}")
+        name = TableName(*data["name"])
+        return TableSchema(
+            name,
+            tuple(_column(item, name) for item in data["columns"]),
+            tuple(_index(item) for item in data["indexes"]),
+            tuple(_foreign_key(item) for item in data["foreign_keys"]),
+            data["charset"],
+            data["collation"],
+            data["engine"],
+            tuple(data["checks"]),
+            tuple(data["partitions"]),
+            tuple(tuple(words) for words in data.get("check_words", ())),
+            tuple(data.get("kept", ())),
+            tuple(tuple(each) for each in data.get("placing", ())),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DMError("structure-not-understood", statement=text, why="its stored form is damaged") from error

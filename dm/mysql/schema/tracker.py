@@ -20,8 +20,7 @@ from dm.mysql.schema.charset import Collated, collated
 from dm.mysql.schema.draft import OperationRefused, renamed
 from dm.mysql.schema.interpretation import SchemaState, interpret, untrackable
 from dm.mysql.schema.parse import server_collation
-from dm.mysql.schema.serial import schema_from_json, schema_to_json
-from dm.mysql.schema.table import ForeignKey, TableSchema
+from dm.mysql.schema.table import ForeignKey, TableSchema, schema_from_json, schema_to_json
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.operation import (
     ChangeColumn,

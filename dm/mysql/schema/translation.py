@@ -3,8 +3,8 @@
 A collation orders and equates texts, an engine stores rows; neither changes a stored value. So a statement may name
 another one at the target, as long as all statements do: a table from the load and a column from a later ALTER have to
 agree. Three places imply a collation without naming it: a character set alone has its default one, CREATE DATABASE uses
-the session's, and CREATE TABLE the schema's (`dm.mysql.schema.inherited_charset`). If such a collation is mapped to
-another one, that is written out.
+the session's, and CREATE TABLE the schema's (see below). If such a collation is mapped to another one, that is written
+out.
 
 MySQL 8 and MariaDB 10.10 have the same collations under different names: `0900` is Unicode's order of version 9 without
 padding, `uca1400_nopad` that of version 14. MariaDB itself reads the first as the second since 11.4.5 (MDEV-20912).
@@ -19,6 +19,11 @@ Only words are replaced; the rest of the text stays.
 
 `CHARSET utf8mb4` without a COLLATE means utf8mb4_0900_ai_ci on MySQL 8 and utf8mb4_general_ci on MariaDB 10. The text
 is kept. The source's default is added after the character set's name, only if the target's default differs.
+
+CREATE TABLE without a character set uses its schema's default, which may differ at the target.
+
+It differs if a route leads into an existing schema with another default. The table would then store other text than the
+source's, or none, and treat other keys as equal. So the source's default is written into the statement.
 """
 
 from __future__ import annotations
@@ -31,10 +36,10 @@ from typing import Final
 
 from dm.errors import DMError
 from dm.mysql.dialect.pair import both_of_mysql, same_family
-from dm.mysql.schema.charset import charset_name, default_collation
-from dm.mysql.schema.parse import engine_name, server_collation
+from dm.mysql.schema.charset import Collated, charset_name, collated, default_collation
+from dm.mysql.schema.parse import engine_name, options_of, server_collation
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.cursor import Clause, outside_parentheses, split_at_commas
+from dm.mysql.sql.cursor import Clause, Cursor, outside_parentheses, split_at_commas
 from dm.mysql.sql.operation import (
     AddColumn,
     AlterDatabase,
@@ -302,3 +307,62 @@ def with_collations(piece: Piece, target: SourceContext) -> Piece:
     for at, words in sorted(insertions, reverse=True):
         text = text[:at] + words + text[at:]
     return Piece.of(text, piece.context) if insertions else piece
+
+
+def inherits_charset(piece: Piece) -> bool:
+    """Whether the piece creates a table that inherits its character set from its schema."""
+    operation = piece.operations[0] if piece.operations else None
+    if not isinstance(operation, CreateTable) or operation.like is not None:
+        return False
+    options, _ = options_of(operation.options, Cursor(Clause(piece.text), piece.context))
+    return not any(option.name in ("CHARSET", "COLLATE") for option in options)
+
+
+def with_inherited_charset(
+    piece: Piece,
+    source: Collated | None,
+    there: Collated,
+    target: SourceContext,
+    *,
+    strict: bool,
+    translation: Translation | None = None,
+) -> Piece:
+    """The piece, whose table inherits its character set, with the source's one written out if the target's differs.
+
+    `source` and `there` are the defaults of the two schemas, `target` is how a statement is read at the target. With
+    `strict` collations must be the same, too; otherwise two server defaults of one character set count as the same.
+    `translation` maps the source's collation to the target's.
+    """
+    reader = target
+    if same_family(piece.context.flavor, target.flavor):  # the session has the same
+        target = replace(
+            target,
+            utf8mb4_collation=piece.context.utf8mb4_collation,
+            charset_collations=piece.context.charset_collations,
+        )
+    there = collated(there.charset, there.collation, there, target)
+    ours = server_collation(piece.context) if source is None else source
+    by_default = ours.collation == default_collation(ours.charset, piece.context)
+    wanted = ours
+    if translation is not None:
+        wanted = Collated(ours.charset, translation.collation(ours.collation, piece.context, reader))
+    if there == wanted or (source is None and there == ours):
+        return piece
+    translated = wanted != ours and source is not None
+    if not (strict or translated) and by_default and there == (ours.charset, default_collation(ours.charset, target)):
+        return piece
+    if source is None:
+        why = "it takes the default character set of its schema, which the source has no more"
+        raise DMError("ddl-not-understood", statement=piece.text, why=why)
+    words = f" CHARACTER SET {wanted.charset}"
+    if strict or translated or not by_default:
+        words += f" COLLATE {wanted.collation}"
+    at = _after_columns(piece)
+    return Piece.of(f"{piece.text[:at]}{words}{piece.text[at:]}", piece.context)
+
+
+def _after_columns(piece: Piece) -> int:
+    operation = piece.operations[0]
+    assert isinstance(operation, CreateTable)
+    last = operation.body.tokens[-1].end
+    return next(token.end for token in tokenize(piece.text, piece.context) if token.start >= last)

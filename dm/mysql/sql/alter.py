@@ -38,8 +38,9 @@ from dm.mysql.sql.operation import (
     RenameIndex,
     RenameTable,
     TableOptions,
+    is_table_option,
+    read_table_options,
 )
-from dm.mysql.sql.option import is_table_option, read_table_options
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ from dm.mysql.sql.operation import (
     Operation,
     RenameTable,
     TruncateTable,
+    read_table_options,
 )
-from dm.mysql.sql.option import read_table_options
 from dm.mysql.sql.token import KEPT, LONGEST_KEPT, Token, read_statement, tokenize
 
 
@@ -43,7 +43,7 @@ class Parsed:
     """A statement that was understood."""
 
     verb: str  # A statement that was understood.
-    text: str  # as the source read it, see dm.mysql.sql.lexeme
+    text: str  # as the source read it, see dm.mysql.sql.token
     operations: tuple[Operation, ...]
     names: tuple[NameRef, ...]  # in the order they are written
     specifications: tuple[Specification, ...] = ()  # of an ALTER TABLE

@@ -35,9 +35,8 @@ from dm.ident import TableName
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.cursor import Cursor
 from dm.mysql.sql.grammar import skip_set_statement
-from dm.mysql.sql.lexeme import scan
 from dm.mysql.sql.piece import Piece
-from dm.mysql.sql.token import tokenize
+from dm.mysql.sql.token import scan, tokenize
 
 StatementKind = Literal["ddl", "skip", "begin", "commit", "rollback", "savepoint", "xa", "dml"]
 

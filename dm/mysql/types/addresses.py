@@ -11,7 +11,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 from uuid import UUID
 
-from dm.mysql.binlog.check import WireColumn, WireForm
+from dm.mysql.binlog.table_map import WireColumn, WireForm
 from dm.mysql.binlog.value import Value
 from dm.mysql.binlog.wire_type import WireCode, WireType
 from dm.mysql.sql.literal import Encoder, wrong_type

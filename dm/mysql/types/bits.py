@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dm.mysql.binlog.check import WireColumn, WireForm
+from dm.mysql.binlog.table_map import WireColumn, WireForm
 from dm.mysql.binlog.wire_type import WireCode, WireType
 from dm.mysql.sql.cursor import Cursor
 from dm.mysql.types.family import ColumnType, DataType, TypedColumn, TypeFamily, length_of, plainly, written_length

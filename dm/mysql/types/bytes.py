@@ -10,7 +10,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Final
 
-from dm.mysql.binlog.check import WireColumn, WireForm
+from dm.mysql.binlog.table_map import WireColumn, WireForm
 from dm.mysql.binlog.value import Value
 from dm.mysql.binlog.wire_type import WireCode, WireType
 from dm.mysql.dialect import Dialect

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dm.mysql.binlog.check import WireForm
+from dm.mysql.binlog.table_map import WireForm
 from dm.mysql.binlog.value import Value
 from dm.mysql.binlog.wire_type import WireCode
 from dm.mysql.dialect import Dialect

@@ -20,7 +20,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from dm.mysql.binlog.check import WireColumn, WireForm
+from dm.mysql.binlog.table_map import WireColumn, WireForm
 from dm.mysql.binlog.value import Value
 from dm.mysql.dialect import Dialect
 from dm.mysql.sql.cursor import Cursor
@@ -237,7 +237,7 @@ class ColumnType:
 
     # Pairs: the source's column, of this type, and the target's.
     widens: Callable[[TypedColumn, TypedColumn], bool] = never
-    """Whether each old value is the same value in the new type, by no conversion (`dm.mysql.schema.widening`)."""
+    """Whether each old value is the same value in the new type, by no conversion (`dm.mysql.schema.table`)."""
     faithful: Callable[[TypedColumn, TypedColumn], bool] = same_name
     """Whether accepted values stay equal and unequal as they were, so that they find a row again."""
     keeps: Callable[[TypedColumn, TypedColumn], bool] = same_name

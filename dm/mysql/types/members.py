@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import Final
 
 from dm.errors import DMError
-from dm.mysql.binlog.check import WireColumn, WireForm
+from dm.mysql.binlog.table_map import WireColumn, WireForm
 from dm.mysql.binlog.value import Value
 from dm.mysql.binlog.wire_type import WireCode, WireType
 from dm.mysql.dialect import Dialect

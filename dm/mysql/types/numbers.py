@@ -11,7 +11,7 @@ from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Final
 
-from dm.mysql.binlog.check import WireColumn, WireForm
+from dm.mysql.binlog.table_map import WireColumn, WireForm
 from dm.mysql.binlog.value import Value
 from dm.mysql.binlog.wire_type import WireCode, WireType
 from dm.mysql.dialect import Dialect

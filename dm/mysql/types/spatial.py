@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from dm.mysql.binlog.check import WireForm
+from dm.mysql.binlog.table_map import WireForm
 from dm.mysql.binlog.wire_type import WireCode
 from dm.mysql.sql.cursor import Cursor
 from dm.mysql.types.family import ColumnType, DataType, TypedColumn, TypeFamily, lengths_of

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from dm.mysql.binlog.charset import max_bytes
-from dm.mysql.binlog.check import WireColumn, WireForm
+from dm.mysql.binlog.table_map import WireColumn, WireForm
 from dm.mysql.binlog.value import Value
 from dm.mysql.binlog.wire_type import WireCode, WireType
 from dm.mysql.dialect import Dialect

@@ -38,7 +38,7 @@ from typing import Final
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.schema.serial import schema_to_json
+from dm.mysql.schema.table import schema_to_json
 from dm.position import Position
 from dm.progress.intent import Intent, dump_structures, load_structures
 from dm.progress.shards.ddl_numbers import count, forget_passed, leave_out, put_before, step_over

@@ -26,8 +26,7 @@ from functools import reduce
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.schema.serial import schema_from_json, schema_to_json
-from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.table import TableSchema, schema_from_json, schema_to_json
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint, read_checkpoint, write_global, write_table
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position

@@ -4,30 +4,40 @@ Each event carries a CRC-32 and says where it ends. If the source writes no chec
 the reader gets an event when all its blocks match, as far as the index reaches. What the relay has written since the
 last index is not verified: a MiB at most, nothing once the source is idle.
 
-Bytes that can't be the source's are an error and are reported beside the file (`dm.sourcelog.relaylog.damage`). The
-reader gets the events before the first bad one, so it stops exactly there. Missing data is suspect as well: if no whole
-event can be read at a place and the index says that the file is complete beyond it, the file is damaged.
+Bytes that can't be the source's are an error and are reported beside the file (see below). The reader gets the events
+before the first bad one, so it stops exactly there. Missing data is suspect as well: if no whole event can be read at a
+place and the index says that the file is complete beyond it, the file is damaged.
 
 When the relay truncates the file and writes the same bytes again, a reader may see zeros for a moment. So anything that
 looks damaged is read twice.
+
+Damaged relay files: a reader that finds one leaves a note, and the relay fetches the file again.
+
+The note `<file>.damaged` holds the place and the reason (JSON). The reader, which is another process, writes it and
+ends with an error that auto-resume retries. The relay checks for notes every second, replaces the damaged file with a
+good copy, and removes the note. If the source no longer has the file, the note says so (`lost`), and readers that reach
+the damage pause for a person: nothing is ever skipped. A note never decides whether a file is good. The bytes decide.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from zlib import crc32
 
+from dm.atomic_file import write_atomically
 from dm.errors import DMError
 from dm.mysql.binlog.event import CheckedEvent
 from dm.mysql.binlog.frame import CRC_RESIDUE, checked_events
 from dm.mysql.binlog.gtid_history import format_has_checksum
 from dm.mysql.binlog.header import EventType
 from dm.position import MAGIC_SIZE
-from dm.sourcelog.relaylog import damage
-from dm.sourcelog.relaylog.event_file import PIECE, EventFile
 from dm.sourcelog.relaylog.index import ANY_SIZE, BLOCK, FileIndex, read_index, read_seal
-from dm.sourcelog.relaylog.layout import SubDirectory
-from dm.sourcelog.relaylog.scan import wrong
+from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, is_binlog_name
+from dm.sourcelog.relaylog.scan import PIECE, EventFile, wrong
 
 _CORRUPT = "relay-file-corrupt"
 _SMALL_PIECE = 1 << 17  # many events at a time burden the garbage collector
@@ -191,12 +201,12 @@ class CheckedFile(EventFile):
         """The error to end with; reports the damage unless the relay has replaced the file already."""
         if self.replaced:
             return self._corrupt(offset, what)
-        known = damage.lost(self._sub, self._name)
+        known = lost(self._sub, self._name)
         if known is not None:
             return DMError("relay-file-lost", file=self._name, offset=offset, what=what, why=known.lost)
         if offset == self._start and self._is_inside_event():
             return DMError("relay-start-misplaced", file=self._name, offset=offset)
-        damage.report(self._sub, self._name, offset, what)
+        report(self._sub, self._name, offset, what)
         return self._corrupt(offset, what)
 
     def _is_inside_event(self) -> bool:
@@ -216,3 +226,81 @@ class CheckedFile(EventFile):
                 if at >= self._start:
                     return at > self._start
         return False
+
+
+SUFFIX = ".damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What is wrong with a file, and, if so, why it can't be fetched again."""
+
+    file: str
+    offset: int
+    what: str
+    lost: str = ""
+    asked: str = ""  # the server that could not send it
+
+
+def _note(sub: SubDirectory, file: str) -> Path:
+    return sub.file(file).with_name(file + SUFFIX)
+
+
+def _write(sub: SubDirectory, found: Damage) -> None:
+    try:
+        write_atomically(_note(sub, found.file), json.dumps(asdict(found)).encode(), durable=True)
+    except OSError as error:
+        raise DMError("relay-storage-failed", path=sub.path) from error
+
+
+def _read(sub: SubDirectory, file: str) -> Damage | None:
+    try:
+        found = json.loads(_note(sub, file).read_bytes())
+        return Damage(file, int(found["offset"]), str(found["what"]), str(found["lost"]), str(found["asked"]))
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        return Damage(file, 0, "the note of its damage can't be read")
+
+
+def report(sub: SubDirectory, file: str, offset: int, what: str) -> None:
+    """Report this file as damaged; the relay's earlier answer stays."""
+    if lost(sub, file) is None:
+        _write(sub, Damage(file, offset, what))
+
+
+def reported(sub: SubDirectory, server_uuid: str = "") -> list[Damage]:
+    """Every damaged file of a sub-directory to fetch again; another server may have what one lacks."""
+    return [found for found in _all(sub) if not found.lost or (server_uuid and found.asked != server_uuid)]
+
+
+def lost(sub: SubDirectory, file: str) -> Damage | None:
+    """The relay's answer, if the file can't be fetched again."""
+    found = _read(sub, file)
+    return found if found is not None and found.lost else None
+
+
+def give_up(sub: SubDirectory, found: Damage, why: str, server_uuid: str) -> None:
+    """Answer that the file can't be fetched again from this server."""
+    _write(sub, replace(found, lost=why, asked=server_uuid))
+
+
+def mended(sub: SubDirectory, file: str) -> None:
+    """The file is good again."""
+    _note(sub, file).unlink(missing_ok=True)
+
+
+def try_again(directory: RelayDirectory) -> None:
+    """Forget the answers: the relay starts afresh, and the source may have its files back."""
+    for sub in directory.sub_directories():
+        for found in _all(sub):
+            if found.lost:
+                _write(sub, replace(found, lost="", asked=""))
+
+
+def _all(sub: SubDirectory) -> list[Damage]:
+    try:
+        names = sorted(entry.removesuffix(SUFFIX) for entry in os.listdir(sub.path) if entry.endswith(SUFFIX))
+    except FileNotFoundError:
+        return []
+    return [found for name in names if is_binlog_name(name) and (found := _read(sub, name)) is not None]

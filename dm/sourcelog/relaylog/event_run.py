@@ -5,7 +5,7 @@ it. So one loop does all of this for runs of usual events. An event is usual if 
 size, ends where the byte count says, has a correct checksum, and its type is not about files. Everything else stops the
 run before it and takes the slow path, which judges it: rotations, format descriptions, heartbeats, holes, long events,
 and whatever a damaged or hostile stream sends. An event that may leave its end to the byte count
-(`dm/mysql/binlog/event_end.py`) gets it here.
+(`dm/mysql/binlog/frame.py`) gets it here.
 
 The compiled `cut` is the same loop (`dm/accelerator/event_run.c`). It moves the events together in place.
 
@@ -23,10 +23,9 @@ from zlib import crc32
 from dm.accelerator.native import Native
 from dm.accelerator.structures import shared
 from dm.accelerator.switch import Twins
-from dm.mysql.binlog.boundary import INSIDE
-from dm.mysql.binlog.event_end import WITHOUT_END, ending_at
-from dm.mysql.binlog.frame import CRC_RESIDUE
+from dm.mysql.binlog.frame import CRC_RESIDUE, WITHOUT_END, ending_at
 from dm.mysql.binlog.header import HEADER_SIZE, LOG_EVENT_ARTIFICIAL_F, ROWS_AND_THEIR_TEXT, EventType
+from dm.mysql.binlog.transaction import INSIDE
 from dm.sourcelog.relaylog.index import ID, IndexBuilder
 
 

@@ -1,8 +1,17 @@
-"""Events from the relay's files on this host, as an EventSource.
+"""Events from the relay's files on this host, as an EventSource; where a time begins in them, and how far they go.
 
 A start is found in a file of the start's server, if the relay has it. If the start names another server or no file, it
 is found in the newest file that begins inside of its GTID set. The reader waits for what the relay does not have yet.
 What the relay no longer has, or never had, is an error, because waiting would not bring it.
+
+The place in a relay's files where a time begins.
+
+The indexes locate the file: each has the time of its latest transaction, so of hundreds of files only one is opened.
+Its marks lead close to the place. The times are commit times in seconds, by the source's clock. So the place is only
+"about then".
+
+Times go back if a session sets its clock (`mysqlbinlog | mysql` does). So one transaction's time proves nothing: only a
+part known to hold no transaction of this time or later is skipped. A file is read if its index does not tell.
 """
 
 from __future__ import annotations
@@ -14,15 +23,17 @@ from pathlib import Path
 
 from dm.clock import Clock, SystemClock
 from dm.errors import DMError
-from dm.mysql.binlog.event_source import BinlogType, SourceEvent, SourceRun
+from dm.mysql.binlog.event import BinlogType, SourceEvent, SourceRun
+from dm.mysql.binlog.gtid_history import TimeBoundary, format_has_checksum
 from dm.mysql.dialect import Flavor
-from dm.position import MAGIC_SIZE, Position
-from dm.sourcelog.relaylog import damage
-from dm.sourcelog.relaylog.change_watch import ChangeWatch
+from dm.position import MAGIC_SIZE, Position, TimePlace
+from dm.sourcelog.relaylog import checked_file
 from dm.sourcelog.relaylog.checked_file import CheckedFile
-from dm.sourcelog.relaylog.file_reader import FileReader, RelayPlace
+from dm.sourcelog.relaylog.file_reader import ChangeWatch, FileReader, RelayPlace, following
+from dm.sourcelog.relaylog.index import ANY_SIZE, FileIndex, read_index
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, base_name, file_number
-from dm.sourcelog.relaylog.recovery import gtids_at, gtids_before_file
+from dm.sourcelog.relaylog.recovery import gtids_at, gtids_before_file, proven
+from dm.sourcelog.relaylog.scan import EventFile, scan, wrong
 from dm.stop_signal import told
 
 IDLE_SECONDS = 2.0
@@ -134,9 +145,9 @@ class RelayEventSource:
                 raise DMError("relay-file-missing", file=start.file, first=files[0], position=start)
             if files and start.server_uuid and file_number(start.file) < file_number(files[-1]):
                 # Removed from the middle: waiting would not bring it, but the relay can fetch it again.
-                if damage.lost(sub, start.file) is not None:
+                if checked_file.lost(sub, start.file) is not None:
                     raise DMError("relay-file-missing", file=start.file, first=files[0], position=start)
-                damage.report(sub, start.file, 0, "it is missing")
+                checked_file.report(sub, start.file, 0, "it is missing")
                 raise DMError("relay-file-corrupt", file=start.file, offset=0, what="it is missing")
 
     @staticmethod
@@ -163,3 +174,81 @@ class RelayEventSource:
         if oldest:
             raise DMError("relay-file-missing", file=f"for the GTID set {gtid_set}", first=oldest)
         return None
+
+
+# How far a relay's files go on after a place without a gap: asked before a task starts, so nothing is changed.
+
+
+def unbroken_end(directory: Path, flavor: Flavor, start: Position) -> Position | None:
+    """The end of what the relay has from `start` on; None where it has nothing of that yet.
+
+    The next file's name stands in for the end of a file that is closed. Raises DMError `relay-gap`, or
+    `relay-file-missing` where the relay begins after the start.
+    """
+    place = RelayEventSource(directory, flavor).place(start)
+    if place is None:
+        return None
+    sub, file = place.sub, place.file
+    while (after := following(RelayDirectory(directory), sub, file)) is not None:
+        verdict = proven(sub, file, after.sub, after.file)
+        if verdict is None:
+            break  # the next file has not begun
+        if not verdict:
+            raise DMError("relay-gap", file=file, next=after.file)
+        sub, file = after.sub, after.file
+    index = read_index(sub.idx(file), ANY_SIZE)
+    if index is None or not index.final:
+        found = scan(sub.file(file), sub.idx(file), flavor, trust=True)
+        index = index if found is None else found.index
+    if index is None:
+        return Position(sub.server_uuid, file)
+    if index.final and index.next_file:
+        return Position(sub.server_uuid, index.next_file, gtid_set=index.gtids)
+    return Position(sub.server_uuid, file, index.complete, index.gtids)
+
+
+def find_time(directory: RelayDirectory, flavor: Flavor, time: int) -> TimePlace | None:
+    """The place of a time, in seconds since the epoch; None when nothing stored is as late."""
+    files = [(sub, name) for sub in directory.sub_directories() for name in sub.files()]
+    for number, (sub, name) in enumerate(files):
+        if number < len(files) - 1 and _all_older(sub, name, time):
+            continue
+        found = _in_file(sub, name, time)
+        if found is not None:
+            offset, older = found
+            position = Position(sub.server_uuid, name, offset, gtids_at(sub, name, offset, flavor))
+            return TimePlace(position, older or number > 0)
+    return None
+
+
+def _all_older(sub: SubDirectory, name: str, time: int) -> bool:
+    """Whether a closed file's index says so."""
+    size = sub.file(name).stat().st_size
+    index = read_index(sub.idx(name), size)
+    return index is not None and index.complete == size and _knows_times(index) and index.latest_time < time
+
+
+def _knows_times(index: FileIndex) -> bool:
+    return index.latest_time > 0 or not index.transactions
+
+
+def _in_file(sub: SubDirectory, name: str, time: int) -> tuple[int, bool] | None:
+    """The offset after the last transaction before the first of this time or later, and whether there is one."""
+    with EventFile(sub.file(name)) as file:
+        first = file.first_event()
+        if first is None:
+            return None
+        index = read_index(sub.idx(name), ANY_SIZE, int.from_bytes(first[:4], "little"))
+        checksum = format_has_checksum(first) if index is None else index.checksum
+        known = [] if index is None or not _knows_times(index) else index.marks
+        marks = [offset for offset, latest in known if latest < time and offset <= file.size]
+        offset = marks[-1] if marks else MAGIC_SIZE
+        boundary = TimeBoundary(time, name, offset, checksum=checksum)
+        while events := file.read(offset):
+            for event in events:
+                offset += len(event)
+                if fault := wrong(event, offset, checksum):
+                    raise DMError("relay-file-corrupt", file=name, offset=offset - len(event), what=fault)
+                if boundary.reaches(event, name, offset):
+                    return boundary.offset, boundary.older or bool(marks)
+    return None

@@ -45,7 +45,6 @@ from dm.atomic_file import write_atomically
 from dm.clock import Clock
 from dm.errors import DMError
 from dm.gtid import GtidSet
-from dm.mysql.binlog.boundary import INSIDE
 from dm.mysql.binlog.frame import CRC_RESIDUE, MAGIC
 from dm.mysql.binlog.gtid_history import GtidHistory, format_has_checksum
 from dm.mysql.binlog.header import (
@@ -57,6 +56,7 @@ from dm.mysql.binlog.header import (
     ROWS_AND_THEIR_TEXT,
     EventType,
 )
+from dm.mysql.binlog.transaction import INSIDE
 from dm.mysql.dialect import Flavor
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.relaylog.event_run import EventRun, Packets

@@ -25,8 +25,7 @@ from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
 from dm.ident import TableName
 from dm.mysql.binlog.cursor import Malformed
-from dm.mysql.binlog.event import RawEvent
-from dm.mysql.binlog.event_source import SourceEvent, SourceRun
+from dm.mysql.binlog.event import RawEvent, SourceEvent, SourceRun
 from dm.mysql.binlog.header import LOG_EVENT_ARTIFICIAL_F
 from dm.mysql.binlog.reader import (
     Event,
@@ -51,8 +50,8 @@ from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.stream.file_births import FileBirth, FileBirths
 from dm.sourcelog.stream.marks import MarkKind, Marks, Session, Writer, announced_session, source_of
 from dm.sourcelog.stream.memory_quota import MemoryQuota
-from dm.sourcelog.stream.open_items import OpenItems
 from dm.sourcelog.stream.prepared import PreparedItems, UndecidedXa
+from dm.sourcelog.stream.spool import OpenItems
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
 
 _BEGIN = (b"BEGIN", b"begin")

@@ -23,7 +23,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
-from dm.mysql.binlog.event_source import EventSource
+from dm.mysql.binlog.event import EventSource
 from dm.mysql.binlog.reader import Query
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
@@ -34,7 +34,6 @@ from dm.session.answers import reads_answers
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.sourcelog.stream.transaction import query_context
-from dm.sourcelog.upstream.address import SourceAddresses, open_at
 from dm.sourcelog.upstream.connection import Connection, fetch, identity_for, read_source_settings
 from dm.sourcelog.upstream.facts import (
     ServerFacts,
@@ -48,7 +47,7 @@ from dm.sourcelog.upstream.facts import (
     purged_gtids,
     read_structure,
 )
-from dm.sourcelog.upstream.lineage import creation_time, expect_all
+from dm.sourcelog.upstream.lineage import SourceAddresses, creation_time, expect_all, open_at
 from dm.sourcelog.upstream.locate import place_after
 from dm.sourcelog.upstream.remote_source import RemoteEventSource
 

@@ -55,9 +55,8 @@ from dm.errors import DMError
 from dm.gtid import Gtid
 from dm.ident import TableName
 from dm.position import Position
-from dm.sourcelog.stream.item_record import RECORDS, ItemWriter, read_items, read_maps
 from dm.sourcelog.stream.prepared_list import HeldXa, PreparedDirectory, TransactionEnd
-from dm.sourcelog.stream.spool_file import SpoolReader, SpoolWriter
+from dm.sourcelog.stream.spool_file import RECORDS, ItemWriter, SpoolReader, SpoolWriter, read_items, read_maps
 from dm.sourcelog.stream.transaction import Item, RowsItem, TransactionItems
 
 Wanted = Callable[[TableName], bool]

@@ -1,6 +1,6 @@
 """The folder of prepared XA transactions: one directory per run, with a file per PREPARE and a list of them.
 
-    <folder>/<epoch>/<number>.xa     the rows (`item_record`), with a footer
+    <folder>/<epoch>/<number>.xa     the rows (`spool_file`), with a footer
     <folder>/<epoch>/list            one record of JSON: reach, entries; replaced as a whole, durable when written
 
 See `prepared.py` for the purpose of the list. A directory is built under another name and then renamed, so a directory

@@ -41,15 +41,14 @@ from pathlib import Path
 from dm.clock import Clock, SystemClock
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.binlog.event_source import EventSource, SourceEvent, SourceRun
+from dm.mysql.binlog.event import EventSource, SourceEvent, SourceRun
 from dm.position import Position
 from dm.sourcelog.stream.assembler import BroughtBackCheck, TransactionAssembler
 from dm.sourcelog.stream.file_births import FileBirths
 from dm.sourcelog.stream.marks import Marks
 from dm.sourcelog.stream.memory_quota import MemoryQuota
-from dm.sourcelog.stream.open_items import OpenItems
 from dm.sourcelog.stream.prepared import UndecidedXa
-from dm.sourcelog.stream.spool import Spool
+from dm.sourcelog.stream.spool import OpenItems, Spool
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.sourcelog.stream.until import Until
 

@@ -6,6 +6,15 @@ source does not answer, the lag is unknown. It may have rested since, or not.
 
 If the end is before a position that was already applied when the question was sent, the source's binlog was reset. Such
 a server sends nothing and reports nothing until it has written as much again.
+
+Until when a source has surely nothing more to say: what raises the frontier of one that is idle.
+
+The clock of the source is read first, then the end of its binlog. A transaction that is not before that end is written
+later, so its commit time is later than the clock. Two things are taken off the clock. A clock may be set back by a
+little. And MariaDB's commit times are whole seconds: those of the time at which the last statement began.
+
+That statement may have begun long before its transaction is written. Then its time lies below the frontier. It counts
+as committed at the frontier, which is between its own time and the time when it was really committed.
 """
 
 from __future__ import annotations
@@ -22,9 +31,9 @@ from dm.mysql.dialect import dialect
 from dm.position import Position
 from dm.rules.block_allow import ListEntry
 from dm.session.answers import reads_answers, understood
-from dm.sourcelog.upstream.address import Opened, SourceAddresses
 from dm.sourcelog.upstream.connection import Connection, fetch
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, list_tables
+from dm.sourcelog.upstream.lineage import Opened, SourceAddresses
 
 INTERVAL_SECONDS = 2.0
 FRESH_SECONDS = 3 * INTERVAL_SECONDS  # an older end proves nothing about now
@@ -230,3 +239,38 @@ class ListWatch:
             for place, entry in self._left
             if not entry.there(schemas, tables, case_sensitive=self._case_sensitive)
         )
+
+
+WATERMARK_SECONDS: Final = 0.5  # between two looks at the source
+FINE_MARGIN: Final = 200_000  # microseconds
+COARSE_MARGIN: Final = 1_000_000  # where times are whole seconds
+
+
+def has_fine_times(facts: ServerFacts) -> bool:
+    """Whether the source's binlog has commit times in microseconds."""
+    return facts.dialect.has_commit_times
+
+
+class Watermark:
+    """Written by the source monitor's thread, read by the dispatcher's."""
+
+    def __init__(self, clock: Clock, told: Callable[[], None]) -> None:
+        self._clock = clock
+        self._told = told
+        self._latest: tuple[SourceEnd, int] | None = None
+        self.skew: int | None = None
+        """The source's clock minus ours, in microseconds; as exact as half of a round trip."""
+
+    @property
+    def latest(self) -> tuple[SourceEnd, int] | None:
+        """The last end read, and the moment up to which nothing comes after it."""
+        return self._latest
+
+    def look(self, connection: Connection, facts: ServerFacts, source_time: float) -> None:
+        """Read the end after the clock; raises DMError."""
+        moment = round(source_time * 1_000_000)
+        self.skew = moment - round(self._clock.time() * 1_000_000)
+        read_at = self._clock.monotonic()
+        margin = FINE_MARGIN if has_fine_times(facts) else COARSE_MARGIN
+        self._latest = SourceEnd(binlog_end(connection, facts), source_time, read_at), moment - margin
+        self._told()

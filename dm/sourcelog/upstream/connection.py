@@ -22,7 +22,6 @@ from dm.changes.computing import VARIABLES, SourceSettings
 from dm.config.endpoint import Endpoint
 from dm.errors import PRIVILEGE_ERRORS, REFUSED_STATEMENT, WHO, DMError, Grantee, nobody, privilege_missing
 from dm.mysql.dialect import dialect, flavor_of
-from dm.mysql.sql.zone_offsets import offset_named, offsets_of, offsets_question
 from dm.session import state
 from dm.session.answers import reads_answers
 from dm.session.login import (
@@ -37,6 +36,7 @@ from dm.session.login import (
     open_connection,
     words_of,
 )
+from dm.session.state import offset_named, offsets_of, offsets_question
 
 __all__ = [
     "PROMPT_SECONDS",

@@ -30,7 +30,7 @@ from pymysqlreplication.binlogstream import ReportSlave
 
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError, grant
-from dm.gtid import GtidSet
+from dm.gtid import GtidSet, binary_form
 from dm.mysql.dialect import Flavor, dialect, flavor_of
 from dm.session.login import LONGEST_WORDS, UNSOUND
 from dm.sourcelog.upstream.connection import (
@@ -44,7 +44,6 @@ from dm.sourcelog.upstream.connection import (
     server_error,
 )
 from dm.sourcelog.upstream.facts import binlog_files, purged_gtids, read_facts
-from dm.sourcelog.upstream.gtid_encoding import encode
 from dm.sourcelog.upstream.packet_reader import PacketReader, StreamEndedError
 
 DumpStart = tuple[str, int] | GtidSet
@@ -158,7 +157,7 @@ class DumpStream:
     def _dump_command(self, flavor: Flavor) -> bytes:
         server_id = self._identity.server_id
         if isinstance(self._start, GtidSet) and not dialect(flavor).gtids_have_domains:
-            data = encode(self._start)
+            data = binary_form(self._start)
             body = (
                 struct.pack("<BHIIQI", COMMAND.COM_BINLOG_DUMP_GTID, _THROUGH_GTID, server_id, 0, 4, len(data)) + data
             )

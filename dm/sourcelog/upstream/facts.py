@@ -1,4 +1,4 @@
-"""What an upstream server is and where its binlog stands."""
+"""What an upstream server is, where its binlog stands, and sessions that must be on that very server."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
+from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
@@ -16,7 +17,7 @@ from dm.mysql.schema.charset import collations_query
 from dm.mysql.sql.context import version_number
 from dm.position import Position
 from dm.session.answers import reads_answers
-from dm.sourcelog.upstream.connection import Connection, fetch
+from dm.sourcelog.upstream.connection import Connection, connect, fetch, set_variables
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -243,3 +244,39 @@ def list_tables(connection: Connection) -> tuple[TableName, ...]:
 
 def _text(value: object) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
+
+
+_READ_TIMEOUT = 900.0
+
+
+def question_session(endpoint: Endpoint, facts: ServerFacts | None = None, *, role: str = "upstream") -> Connection:
+    """A session of the source for questions that may take long; of the target in that role.
+
+    Raises DMError where another server than the one with these facts answers: an address may lead to several, and what
+    the dump puts together must be of one.
+    """
+    connection = connect(endpoint, role=role, read_timeout=_READ_TIMEOUT)
+    try:
+        if facts is not None:
+            _demand_server(connection, facts)
+    except DMError:
+        connection.close()
+        raise
+    return connection
+
+
+def _demand_server(connection: Connection, facts: ServerFacts) -> None:
+    now = read_server_uuid(connection)
+    if now != facts.server_uuid:
+        raise DMError("dump-source-switched", now=now, before=facts.server_uuid)
+
+
+def row_session(endpoint: Endpoint, facts: ServerFacts | None = None, *, role: str = "upstream") -> Connection:
+    """A session in which values come as stored: sent to us without conversion, literals stay utf8mb4."""
+    connection = question_session(endpoint, facts, role=role)
+    try:
+        set_variables(connection, {"character_set_results": "binary"}, role=role)
+    except DMError:
+        connection.close()
+        raise
+    return connection

@@ -26,10 +26,9 @@ from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
 from dm.mysql.binlog.cursor import ByteCursor
-from dm.mysql.binlog.event_end import has_checksum
-from dm.mysql.binlog.gtid_history import empty_history
+from dm.mysql.binlog.frame import has_checksum
+from dm.mysql.binlog.gtid_history import TimeBoundary, empty_history
 from dm.mysql.binlog.header import CHECKSUM_SIZE, HEADER, HEADER_SIZE, NOT_TRANSACTIONS, EventType
-from dm.mysql.binlog.time_boundary import TimeBoundary
 from dm.mysql.binlog.transaction import parse_gtid, parse_gtid_tagged
 from dm.mysql.dialect import Flavor, dialect
 from dm.position import MAGIC_SIZE, Position, TimePlace
@@ -37,7 +36,7 @@ from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import ReplicaIdentity, connect, fetch
 from dm.sourcelog.upstream.dump_stream import DumpStream
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, binlog_files, read_facts
-from dm.sourcelog.upstream.stream_position import StreamPosition
+from dm.sourcelog.upstream.packet_reader import StreamPosition
 
 _HEARTBEAT_SECONDS = 1.0
 

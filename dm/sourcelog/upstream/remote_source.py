@@ -1,10 +1,10 @@
 """Events straight from the source, for a task without relay.
 
-The contract (`dm.mysql.binlog.event_source`) requires a stream without seams. A lost connection is reopened at the end
-of the last complete transaction, because a server refuses or garbles a start inside one. Events that were already
-delivered are dropped by their offset. That is sound only for the same file of the same server. So the identity is
-compared (server uuid, and the creation time in the format description), and a partly delivered transaction must arrive
-again in full. Otherwise the reader gets an error and has to start again from its own checkpoint.
+The contract (`dm.mysql.binlog.event`) requires a stream without seams. A lost connection is reopened at the end of the
+last complete transaction, because a server refuses or garbles a start inside one. Events that were already delivered
+are dropped by their offset. That is sound only for the same file of the same server. So the identity is compared
+(server uuid, and the creation time in the format description), and a partly delivered transaction must arrive again in
+full. Otherwise the reader gets an error and has to start again from its own checkpoint.
 
 The same holds for the two addresses of a source with a standby. They are two servers, and a switch between them is a
 new start. Every event's checksum is verified before the event is delivered.
@@ -24,20 +24,18 @@ from dataclasses import replace
 from dm.clock import Clock, SystemClock
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
-from dm.mysql.binlog.boundary import TransactionBoundary
-from dm.mysql.binlog.event import RawEvent
-from dm.mysql.binlog.event_end import has_checksum
-from dm.mysql.binlog.event_source import BinlogType, SourceEvent, SourceRun
+from dm.mysql.binlog.event import BinlogType, RawEvent, SourceEvent, SourceRun
+from dm.mysql.binlog.frame import has_checksum
 from dm.mysql.binlog.gtid_history import format_has_checksum
 from dm.mysql.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
+from dm.mysql.binlog.transaction import TransactionBoundary
 from dm.position import MAGIC_SIZE, Position
-from dm.sourcelog.upstream.address import SourceAddresses
 from dm.sourcelog.upstream.connection import ReplicaIdentity
 from dm.sourcelog.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStart, DumpStream
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, binlog_files
-from dm.sourcelog.upstream.lineage import can_follow, expect_all, explained
+from dm.sourcelog.upstream.lineage import SourceAddresses, can_follow, expect_all, explained
 from dm.sourcelog.upstream.locate import gtids_before, resume_after
-from dm.sourcelog.upstream.stream_position import StreamPosition
+from dm.sourcelog.upstream.packet_reader import StreamPosition
 from dm.stop_signal import told
 
 FIRST_WAIT = 0.5

@@ -16,7 +16,7 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.progress.undone import TransactionKey, UndoneKeys, digests, transaction_key
 from dm.sourcelog.stream.memory_quota import MemoryQuota
-from dm.sourcelog.stream.transaction_queue import Rest
+from dm.sourcelog.stream.reader import Rest
 from dm.syncer.apply.apply_lane import ApplyLane
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.conflict_detector import CONFLICT, ConflictDetector, KeyMemory

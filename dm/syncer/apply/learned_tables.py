@@ -34,7 +34,7 @@ from dm.mysql.dialect.pair import same_family
 from dm.mysql.schema.joined_table import lacking
 from dm.mysql.schema.table import Column, TableSchema, wire_columns
 from dm.position import Position
-from dm.rules.server_condition import Judges
+from dm.rules.row_filter import Judges
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.sourcelog.upstream.facts import ServerFacts

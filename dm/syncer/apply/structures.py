@@ -14,8 +14,8 @@ from contextlib import contextmanager
 
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.binlog.check import mismatch
 from dm.mysql.binlog.reader import TableMap
+from dm.mysql.binlog.table_map import mismatch
 from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import TableSchema, wire_columns
 from dm.mysql.schema.tracker import SchemaTracker
@@ -23,7 +23,7 @@ from dm.mysql.sql.operation import RenameTable
 from dm.mysql.sql.piece import Piece
 from dm.mysql.types.documents import may_hold_documents
 from dm.position import Position
-from dm.rules.folded_names import FoldedNames, folded, refuse_alike
+from dm.rules.router import FoldedNames, folded, refuse_alike
 from dm.rules.table_rules import TableRules
 
 
@@ -122,7 +122,7 @@ def alike(source: TableSchema, target: TableSchema) -> bool:
 
 
 class TargetNames:
-    """Keeps the followed tables distinct at a target that folds names (`dm.rules.folded_names`).
+    """Keeps the followed tables distinct at a target that folds names (`dm.rules.router`).
 
     Asked about each table before its first row, and about each statement; belongs to the unit's own thread.
     """

@@ -3,14 +3,14 @@
 Each check decides itself whether it concerns a piece, and raises DMError. `CHECKS` lists all of them, in order.
 
 Values. A statement must not give the target's rows other values than the source's rows got: later rows would be looked
-for by values that the target's rows do not have. `dm.mysql.sql.own_values` says what a statement leaves to the server.
+for by values that the target's rows do not have. `dm.mysql.sql.rows_before` says what a statement leaves to the server.
 
 - Without rows, nothing can differ. Values that depend on the order of rows are harmless with one row, or if both tables
   keep their rows in the same order. InnoDB reads rows by the primary key, or by the only key that can replace it.
   Without such a key the order is that of the inserts, and concurrent sessions of the source are in the binlog in the
   order of their commits. Rows that a filter left out, or that another source table added, also change the order.
-- On another kind of server, a column's new type may convert rows in another way (`dm.mysql.schema.widening`), and a new
-  column's DEFAULT may be computed in another way (`dm.mysql.schema.exact_default`). A conversion is harmless if it
+- On another kind of server, a column's new type may convert rows in another way (`dm.mysql.schema.table`), and a new
+  column's DEFAULT may be computed in another way (`dm.mysql.schema.normal`). A conversion is harmless if it
   changes nothing, neither here nor, as far as its table is known, at the source. If the column already has the new type
   here, a person has converted it, which is the way out.
 - TRUNCATE, DROP and EXCHANGE PARTITION remove the rows of a partition. The target's partition may hold other rows
@@ -43,14 +43,13 @@ from dm.ident import Ident, TableName
 from dm.mysql.dialect.pair import same_family, same_server
 from dm.mysql.schema.draft import OperationRefused
 from dm.mysql.schema.effect import expected_after
-from dm.mysql.schema.exact_default import exact_default, loses_digits
 from dm.mysql.schema.interpretation import SchemaState, interpret
+from dm.mysql.schema.normal import exact_default, loses_digits
 from dm.mysql.schema.partition import losing_rows
 from dm.mysql.schema.partition_rows import other_values, placed_otherwise
-from dm.mysql.schema.table import Column, Index, TableSchema
+from dm.mysql.schema.table import Column, Index, TableSchema, same_type, widens
 from dm.mysql.schema.tracker import SchemaTracker
 from dm.mysql.schema.translation import charsets
-from dm.mysql.schema.widening import same_type, widens
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.operation import (
     AddColumn,
@@ -63,8 +62,8 @@ from dm.mysql.sql.operation import (
     Operation,
     OtherAlter,
 )
-from dm.mysql.sql.own_values import OwnValues, numbered, own_values
 from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.rows_before import OwnValues, numbered, own_values
 from dm.mysql.sql.token import Token
 from dm.rules.router import table_missing
 from dm.rules.table_rules import RowEvent, TableRules

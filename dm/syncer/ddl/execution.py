@@ -20,10 +20,9 @@ from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.schema import effect
 from dm.mysql.schema.charset import Collated
-from dm.mysql.schema.inherited_charset import inherits_charset, with_inherited_charset
 from dm.mysql.schema.normal import key_form
 from dm.mysql.schema.table import ForeignKey, TableSchema
-from dm.mysql.schema.translation import with_collations
+from dm.mysql.schema.translation import inherits_charset, with_collations, with_inherited_charset
 from dm.mysql.schema.visibility import with_visibility
 from dm.mysql.schema.written_timestamps import with_written_timestamps
 from dm.mysql.sql.operation import DropConstraint, DropForeignKey

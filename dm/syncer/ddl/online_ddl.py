@@ -44,10 +44,10 @@ from dm.mysql.sql.operation import (
     RenameColumn,
     TruncateTable,
 )
-from dm.mysql.sql.own_values import numbered
 from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.rows_before import numbered
 from dm.progress.online import OnlineRecord, StoredStatement
-from dm.rules.folded_names import OnlineTables
+from dm.rules.router import OnlineTables
 from dm.syncer.ddl.plan import CutOver, Execute, Forget, KnownStructures, MovedAway, Step, TrackOnly, tracked
 
 StepsOf = Callable[[Piece, Query], Sequence[Step]]

@@ -30,9 +30,9 @@ from dm.ident import TableName
 from dm.mysql.binlog.query import Query
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.grammar import Parsed, parse
-from dm.mysql.sql.lexeme import scan
 from dm.mysql.sql.operation import CreateTable, RenameTable
 from dm.mysql.sql.statement import read_temporary
+from dm.mysql.sql.token import scan
 
 KEPT: Final = 10_000
 _VERBS: Final = ("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "SET")

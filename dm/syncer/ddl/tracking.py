@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.binlog.check import mismatch
 from dm.mysql.binlog.reader import TableMap
+from dm.mysql.binlog.table_map import mismatch
 from dm.mysql.schema.effect import same_structure
 from dm.mysql.schema.table import TableSchema, wire_columns
 from dm.mysql.schema.tracker import SchemaTracker

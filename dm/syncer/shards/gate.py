@@ -15,9 +15,9 @@ from dm import faults
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.schema.joined_table import differing_values
 from dm.mysql.schema.partition import losing_rows
 from dm.mysql.schema.partition_rows import differing_rows
-from dm.mysql.schema.shard_column import differing_values
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.operation import CreateTable, RenameTable
 from dm.mysql.sql.piece import Piece
@@ -28,7 +28,7 @@ from dm.progress.shards.group import GOES_ON, GroupDdl, Shard, Standing
 from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.holds import HeldTable, hand_over, put_held
 from dm.progress.shards.structures import StoredStructures
-from dm.rules.owned_tables import OwnedTables
+from dm.rules.table_rules import OwnedTables
 from dm.session.answers import reads_answers
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.ddl.gate import Act, GateSides, GateVerdict

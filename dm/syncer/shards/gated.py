@@ -6,7 +6,7 @@ others have passed. All shards have to arrive at:
 
 - Keys. The plans and the conflict detectors of other subtasks were made from the target's keys.
 - Changes of values or names: rows of shards that have not altered yet would get values that their source did not.
-- DEFAULTs. Rows of shards that lack the column have the target's (`dm.mysql.schema.shard_column`).
+- DEFAULTs. Rows of shards that lack the column have the target's (`dm.mysql.schema.joined_table`).
 - Any change, if the target has no key for the rows. They are found by all values, and those of a shard that lacks a
   column would match another shard's. So all have one structure.
 - Partitions, unless ADD PARTITION only adds some to a RANGE or LIST. The target places rows by its own partitions. More
@@ -15,10 +15,9 @@ others have passed. All shards have to arrive at:
 
 from __future__ import annotations
 
-from dm.mysql.schema.joined_table import finds_rows
+from dm.mysql.schema.joined_table import column_change, filling, finds_rows, implicit_default, needs_value
 from dm.mysql.schema.normal import index_form, key_form
 from dm.mysql.schema.partition import added_by_values
-from dm.mysql.schema.shard_column import column_change, filling, implicit_default, needs_value
 from dm.mysql.schema.table import Column, Index, TableSchema
 from dm.mysql.sql.operation import (
     AddColumn,

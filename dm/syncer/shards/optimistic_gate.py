@@ -18,12 +18,11 @@ from dm.ident import TableName
 from dm.mysql.schema.charset import Collated
 from dm.mysql.schema.draft import OperationRefused, renamed
 from dm.mysql.schema.interpretation import SchemaState, interpret
-from dm.mysql.schema.joined_table import keys_for_rows
-from dm.mysql.schema.shard_column import differing_values, other_values
+from dm.mysql.schema.joined_table import differing_values, keys_for_rows, other_values
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.operation import AddColumn, CreateTable
-from dm.mysql.sql.own_values import own_values
 from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.rows_before import own_values
 from dm.progress.intent import Intent
 from dm.progress.shards.group import GroupDdl, Shard
 from dm.progress.shards.structures import GroupSurvey, ShardStructures

@@ -31,14 +31,23 @@ from dm.ident import Ident
 from dm.mysql.schema.charset import Collated
 from dm.mysql.schema.draft import OperationRefused
 from dm.mysql.schema.interpretation import SchemaState, interpret, untrackable
-from dm.mysql.schema.joined_table import finds_rows, keys_for_rows, lacking, unfilled, untaken
+from dm.mysql.schema.joined_table import (
+    column_change,
+    filling,
+    finds_rows,
+    fits,
+    implicit_default,
+    keys_for_rows,
+    lacking,
+    needs_value,
+    undergone,
+    unfilled,
+    untaken,
+)
 from dm.mysql.schema.normal import index_form, same_column, same_structure
 from dm.mysql.schema.partition import added_by_values
-from dm.mysql.schema.shard_change import undergone
-from dm.mysql.schema.shard_column import column_change, filling, fits, implicit_default, needs_value
 from dm.mysql.schema.show import column_text, index_text
-from dm.mysql.schema.table import Column, TableSchema
-from dm.mysql.schema.widening import widens
+from dm.mysql.schema.table import Column, TableSchema, widens
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.cursor import Clause
 from dm.mysql.sql.operation import AddColumn, ChangeColumn, ModifyColumn

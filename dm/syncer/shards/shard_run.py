@@ -32,7 +32,7 @@ from dm.progress.shards.structures import NoStructures, ShardStructures
 from dm.progress.shards.tables import create_shard_tables, lock_id
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
-from dm.rules.owned_tables import OwnedTables
+from dm.rules.table_rules import OwnedTables
 from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.transaction import SourceTransaction

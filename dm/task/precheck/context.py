@@ -17,7 +17,7 @@ from dm.ident import TableName
 from dm.mysql.sql.context import SourceContext
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.load_parts import begun_dump
-from dm.rules.folded_names import PresentNames
+from dm.rules.router import PresentNames
 from dm.rules.table_rules import TableRules
 from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, SqlRow, connect, fetch

@@ -20,9 +20,8 @@ from dm.mysql.dialect.pair import same_server
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema, wire_columns
 from dm.mysql.sql.context import SourceContext
-from dm.rules.row_filter import Condition, RowFilter
-from dm.rules.server_condition import Judges, ServerCondition
-from dm.rules.texts import Question
+from dm.rules.comparisons import Question
+from dm.rules.row_filter import Condition, Judges, RowFilter, ServerCondition
 from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.facts import read_structure
 from dm.task.precheck.context import Answers, CheckResult, Context

@@ -26,14 +26,15 @@ from dm.mysql.schema.joined_table import (
     alike,
     differences,
     finds_rows,
+    fits,
     joined,
     lacking,
+    needs_value,
     optional,
     tells_apart,
     untaken,
 )
 from dm.mysql.schema.parse import parse_create_table
-from dm.mysql.schema.shard_column import fits, needs_value
 from dm.mysql.schema.show import column_text, create_table
 from dm.mysql.schema.table import Column, TableSchema
 from dm.task.precheck.context import Answers, CheckResult, Context, some

@@ -14,8 +14,7 @@ from dm.loader.target_tables import TargetTables, misfit
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
-from dm.rules.folded_names import refuse_alike
-from dm.rules.router import table_missing
+from dm.rules.router import refuse_alike, table_missing
 from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.facts import read_structure
 from dm.task.precheck.computed import computed_values

@@ -36,15 +36,14 @@ from dm.progress.brought_back import CHECKPOINT, reads_server
 from dm.progress.opposite import Opposite, opposite_of
 from dm.progress.shards.holds import earliest
 from dm.session.answers import reads_answers
-from dm.sourcelog.relaylog.relay_source import RelayEventSource
-from dm.sourcelog.relaylog.unbroken import unbroken_end
+from dm.sourcelog.relaylog.relay_source import RelayEventSource, unbroken_end
 from dm.sourcelog.stream.marks import MarkTables
 from dm.sourcelog.upstream.connection import identity_for
 from dm.sourcelog.upstream.dump_stream import DumpStart, DumpStream
 from dm.sourcelog.upstream.facts import binlog_end, binlog_files
 from dm.sourcelog.upstream.lineage import expect_all, still_has
 from dm.sourcelog.upstream.locate import resume_after
-from dm.sourcelog.upstream.stream_position import StreamPosition
+from dm.sourcelog.upstream.packet_reader import StreamPosition
 from dm.task.precheck.context import Answers, CheckResult, Context
 from dm.task.progress import places_needed
 

@@ -30,7 +30,7 @@ from dm.mysql.equality.checksum import BUCKET_DIGITS, Checksum, SequenceSum, buc
 from dm.mysql.equality.values import text_of
 from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, fetch
-from dm.sourcelog.upstream.row_session import row_session
+from dm.sourcelog.upstream.facts import row_session
 from dm.tools.diff.snapshot import SnapshotStatements
 from dm.tools.diff.table import TARGET, ComparedTable, Slice, TableAt, cut, role_at, shape_of
 from dm.tools.diff.versions import ROW_COST, Difference, Values, Versions

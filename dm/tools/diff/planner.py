@@ -19,19 +19,18 @@ from dm.mysql.dialect.pair import same_family
 from dm.mysql.equality import structure
 from dm.mysql.equality.structure import ColumnFacts, Structure
 from dm.mysql.schema.expressions import depends_on_zone
+from dm.mysql.schema.joined_table import fits
 from dm.mysql.schema.parse import parse_create_table
-from dm.mysql.schema.shard_column import fits
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext, version_number
 from dm.mysql.sql.literal import quoted
-from dm.mysql.sql.zone_offsets import offsets_of, offsets_question
 from dm.rules import TableRules
-from dm.rules.folded_names import PresentNames
+from dm.rules.router import PresentNames
 from dm.rules.table_rules import RowEvent
 from dm.session.answers import reads_answers
+from dm.session.state import offsets_of, offsets_question
 from dm.sourcelog.upstream.connection import Connection, fetch, read_source_settings
-from dm.sourcelog.upstream.facts import list_tables, read_structure
-from dm.sourcelog.upstream.row_session import question_session, row_session
+from dm.sourcelog.upstream.facts import list_tables, question_session, read_structure, row_session
 from dm.tools.diff.chunk import Chunk
 from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.snapshot import TARGET_WORD, Snapshots, SnapshotStatements

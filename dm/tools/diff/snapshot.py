@@ -26,8 +26,7 @@ from dm.progress.checkpoint import read_checkpoint
 from dm.progress.tables import SubtaskKey
 from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, fetch
-from dm.sourcelog.upstream.facts import read_facts
-from dm.sourcelog.upstream.row_session import question_session
+from dm.sourcelog.upstream.facts import question_session, read_facts
 from dm.sourcelog.upstream.snapshot import upper_bound
 
 NOW: Final = "now"

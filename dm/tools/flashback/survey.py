@@ -29,8 +29,7 @@ from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.rows_before import Effect, effect_of
 from dm.position import Position
 from dm.sourcelog.relaylog.layout import RelayDirectory
-from dm.sourcelog.relaylog.relay_source import RelayEventSource
-from dm.sourcelog.relaylog.time_search import find_time
+from dm.sourcelog.relaylog.relay_source import RelayEventSource, find_time
 from dm.sourcelog.stream.marks import Marks
 from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.source_log import SourceLog, Space

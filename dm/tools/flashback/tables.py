@@ -26,15 +26,13 @@ from dm.changes.statement import (
 )
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.binlog.check import mismatch
 from dm.mysql.binlog.decode import RowDecoder
-from dm.mysql.binlog.table_map import TableMap
+from dm.mysql.binlog.table_map import TableMap, mismatch
 from dm.mysql.binlog.value import ABSENT, Row
 from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import Column, TableSchema, wire_columns
 from dm.position import Position
-from dm.rules.row_filter import RowFilter
-from dm.rules.server_condition import Judges
+from dm.rules.row_filter import Judges, RowFilter
 from dm.rules.table_rules import RowEvent, TableRules
 from dm.sourcelog.stream.transaction import RowsItem
 from dm.tools.flashback.survey import parents

@@ -35,7 +35,7 @@ from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, read_checkpoint
 from dm.progress.opposite import marks_of
 from dm.progress.tables import SubtaskKey, existing_tables
-from dm.rules.server_condition import Judges
+from dm.rules.row_filter import Judges
 from dm.rules.table_rules import TableRules
 from dm.session.state import CLIENT_HEAD
 from dm.sourcelog.stream.origin import Origin, open_origin

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from dm.errors import DMError
 from dm.mysql.binlog.charset import LATIN1, codec_of, decoder_of
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.lexeme import Lexeme, scan
+from dm.mysql.sql.token import Lexeme, scan
 from dm.session.state import OTHER_QUOTES
 from dm.tools.objects.stored import StoredObject
 

@@ -35,9 +35,8 @@ from dm.rules.table_rules import TableRules
 from dm.sourcelog.relaylog.index import FileIndex, read_index
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, file_number
 from dm.sourcelog.relaylog.recovery import gtids_at
-from dm.sourcelog.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.relaylog.relay_source import RelayEventSource, find_time
 from dm.sourcelog.relaylog.scan import created_at, scan
-from dm.sourcelog.relaylog.time_search import find_time
 from dm.sourcelog.stream.file_births import FileBirth
 from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.prepared import UnheldXa

@@ -16,9 +16,8 @@ from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_keys import TargetTable
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.binlog.check import mismatch
 from dm.mysql.binlog.decode import RowDecoder
-from dm.mysql.binlog.table_map import TableMap
+from dm.mysql.binlog.table_map import TableMap, mismatch
 from dm.mysql.binlog.value import Row
 from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import TableSchema, wire_columns

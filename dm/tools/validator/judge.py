@@ -38,7 +38,7 @@ from dm.mysql.sql.literal import statements
 from dm.progress.validator_errors import ErrorKind
 from dm.session.answers import reads_answers, understood
 from dm.sourcelog.upstream.connection import Connection, fetch
-from dm.sourcelog.upstream.row_session import row_session
+from dm.sourcelog.upstream.facts import row_session
 from dm.tools.diff.fix import Fix, fix_of
 from dm.tools.diff.table import TARGET, ComparedTable, TableAt
 from dm.tools.validator.pending import PendingRow, Shape

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
 from dm.ident import TableName
-from dm.mysql.schema.serial import schema_from_json, schema_to_json
-from dm.mysql.schema.table import Column, TableSchema
+from dm.mysql.schema.table import Column, TableSchema, schema_from_json, schema_to_json
 from dm.position import Position
 from dm.progress.validator import StoredRow
 

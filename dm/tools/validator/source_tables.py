@@ -18,9 +18,9 @@ from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.gtid import Gtid
 from dm.ident import TableName
-from dm.mysql.binlog.check import mismatch
 from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.reader import TableMap
+from dm.mysql.binlog.table_map import mismatch
 from dm.mysql.binlog.value import ABSENT, Row
 from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import Column, TableSchema, wire_columns

@@ -10,7 +10,7 @@ import pytest
 
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
-from dm.mysql.sql.zone_offsets import WEEKS, Offsets, offset_name, offset_named, offsets_of, offsets_question
+from dm.session.state import WEEKS, Offsets, offset_name, offset_named, offsets_of, offsets_question
 from dm.sourcelog.upstream.connection import connect, read_source_settings
 from tests.testbed.general_log import logged
 from tests.testbed.park import ServerPark

@@ -21,7 +21,7 @@ from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext, version_number
 from dm.sourcelog.upstream.connection import Connection, connect, fetch, read_source_settings
-from dm.sourcelog.upstream.row_session import row_session
+from dm.sourcelog.upstream.facts import row_session
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.zones import BACK, SUMMER, globally, know_summer

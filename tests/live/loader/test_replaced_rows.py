@@ -25,7 +25,7 @@ from dm.mysql.schema.table import Index, IndexPart
 from dm.mysql.sql.context import SourceContext, version_number
 from dm.progress.load_parts import LoadRun
 from dm.progress.tables import SubtaskKey
-from dm.sourcelog.upstream.row_session import row_session
+from dm.sourcelog.upstream.facts import row_session
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 

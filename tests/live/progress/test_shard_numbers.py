@@ -12,8 +12,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.schema.serial import schema_to_json
-from dm.mysql.schema.table import Column, Index, IndexPart, TableSchema
+from dm.mysql.schema.table import Column, Index, IndexPart, TableSchema, schema_to_json
 from dm.progress.lane_rows import claimed
 from dm.progress.shards.group import GroupDdl, Shard, ShardGroup, Standing
 from dm.progress.shards.locks import give_up

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from dm.config.endpoint import Endpoint
 from dm.config.source import SourceConfig
 from dm.demo.servers import ThrowawayServer
-from dm.mysql.binlog.event_source import EventSource, SourceEvent
+from dm.mysql.binlog.event import EventSource, SourceEvent
 from dm.mysql.binlog.header import EventType
 from dm.position import Position
 from dm.relay.unit import RelayUnit

@@ -13,7 +13,7 @@ from dm.errors import DMError
 from dm.mysql.binlog.header import EventType
 from dm.mysql.dialect import Flavor
 from dm.position import Position
-from dm.sourcelog.relaylog import damage
+from dm.sourcelog.relaylog import checked_file
 from dm.sourcelog.relaylog.index import ANY_SIZE, read_index
 from dm.sourcelog.relaylog.layout import SubDirectory
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
@@ -65,7 +65,7 @@ def indexed(sub: SubDirectory, name: str) -> int:
 
 
 def wait_mended(root: Path) -> None:
-    wait_until(lambda: not damage.reported(newest(root)), "the relay to fetch the file again")
+    wait_until(lambda: not checked_file.reported(newest(root)), "the relay to fetch the file again")
 
 
 def test_a_damaged_file_is_fetched_again_wherever_it_is(server: ServerFactory, flavor: Flavor, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_damaged_file_is_fetched_again_wherever_it_is(server: ServerFactory, f
         purge_to(source, end_of(source)[0])
         flip(sub.file(cut), 300)
         assert read_error(tmp_path, source, first).retryable
-        wait_until(lambda: damage.lost(sub, cut) is not None, "the relay's answer")
+        wait_until(lambda: checked_file.lost(sub, cut) is not None, "the relay's answer")
         error = read_error(tmp_path, source, first)
         assert (error.name, error.retryable) == ("relay-file-lost", False)
         assert "the source has it no more" in error.message
@@ -188,6 +188,6 @@ def test_every_flipped_bit_of_a_servers_files_is_detected(
         assert raised.value.name == "relay-file-corrupt"
         assert raised.value.details["file"] == name
         flip(sub.file(name), at, bit)
-        damage.mended(sub, name)
+        checked_file.mended(sub, name)
     assert read(tmp_path, source, first, end) == everything
     record(f"relay.bit_flips.{flavor}", {"seed": SEED, "flips": flips, "detected": flips, "files": len(sub.files())})

@@ -9,7 +9,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.gtid import GtidSet
-from dm.mysql.binlog.event_source import EventSource
+from dm.mysql.binlog.event import EventSource
 from dm.mysql.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.mysql.dialect import Flavor
 from dm.position import Position

@@ -9,8 +9,7 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
 from dm.mysql.schema.normal import same_structure
-from dm.mysql.schema.serial import schema_from_json, schema_to_json
-from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.table import TableSchema, schema_from_json, schema_to_json
 from dm.mysql.schema.tracker import SchemaTracker
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.split import split

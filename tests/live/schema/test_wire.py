@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from dm.ident import TableName
-from dm.mysql.binlog.check import mismatch
 from dm.mysql.binlog.event import RawEvent
 from dm.mysql.binlog.frame import frames
 from dm.mysql.binlog.reader import EventParser, TableMap, TableMapEvent
+from dm.mysql.binlog.table_map import mismatch
 from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import wire_columns
 from dm.mysql.schema.tracker import SchemaTracker

@@ -16,8 +16,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.mysql.dialect import Flavor
 from dm.position import MAGIC_SIZE
 from dm.sourcelog.upstream.connection import connect, fetch
-from dm.sourcelog.upstream.facts import binlog_end, read_facts
-from dm.sourcelog.upstream.row_session import question_session
+from dm.sourcelog.upstream.facts import binlog_end, question_session, read_facts
 from dm.sourcelog.upstream.snapshot import lower_bound
 from tests.live.syncer.ddl.test_server_written import STATEMENTS, write
 from tests.live.syncer.test_follow import identical

@@ -13,7 +13,7 @@ from dm.config.source import SourceConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.sourcelog.upstream import address
+from dm.sourcelog.upstream import lineage
 from dm.task.precheck.context import CheckResult
 from dm.task.precheck.run import prechecks
 from dm.unit import JSON
@@ -43,7 +43,7 @@ WAYS = pytest.mark.parametrize("relay", [True, pytest.param(False, marks=pytest.
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look often whether the first address is back."""
-    monkeypatch.setattr(address, "PROBE_SECONDS", 0.5)
+    monkeypatch.setattr(lineage, "PROBE_SECONDS", 0.5)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.dumpfiles.text_rows import read_all
 from dm.errors import DMError
 from dm.sourcelog.upstream.connection import connect, fetch
-from dm.sourcelog.upstream.row_session import row_session
+from dm.sourcelog.upstream.facts import row_session
 from dm.sourcelog.upstream.snapshot import wait_for_no_prepared_xa
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of

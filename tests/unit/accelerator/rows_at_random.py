@@ -8,10 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dm.mysql.binlog.check import WireColumn
-from dm.mysql.binlog.decimal_text import decimal_size
 from dm.mysql.binlog.rows import Rows, RowsKind
-from dm.mysql.binlog.table_map import OptionalMetadata, TableMap
+from dm.mysql.binlog.table_map import OptionalMetadata, TableMap, WireColumn
+from dm.mysql.binlog.value import decimal_size
 from dm.mysql.binlog.wire_type import WireCode, WireType
 from dm.mysql.schema.table import Column
 from tests.unit.mysql.binlog.test_json_decoder import stored

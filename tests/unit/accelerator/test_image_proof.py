@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm.mysql.binlog.check import WireColumn
 from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.image_proof import ImageProof, ProofStep, RawPair, proof_of
 from dm.mysql.binlog.rows import Rows
-from dm.mysql.binlog.table_map import OptionalMetadata, TableMap
+from dm.mysql.binlog.table_map import OptionalMetadata, TableMap, WireColumn
 from dm.mysql.binlog.value import UNREAD
 from dm.mysql.binlog.wire_type import WireCode, WireType
 from dm.mysql.schema.table import Column

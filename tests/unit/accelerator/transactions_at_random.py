@@ -9,8 +9,7 @@ from types import ModuleType
 
 from dm.errors import DMError
 from dm.gtid import GtidSet
-from dm.mysql.binlog.event import CheckedEvent, RawEvent
-from dm.mysql.binlog.event_source import SourceRun
+from dm.mysql.binlog.event import CheckedEvent, RawEvent, SourceRun
 from dm.mysql.binlog.frame import checked_events
 from dm.mysql.binlog.header import HEADER_SIZE, EventType, parse_header
 from dm.mysql.binlog.table_map import TABLE_ID_SIZE
@@ -18,8 +17,8 @@ from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.sourcelog.stream.assembler import TransactionAssembler
 from dm.sourcelog.stream.memory_quota import MemoryQuota
-from dm.sourcelog.stream.open_items import OpenItems
 from dm.sourcelog.stream.prepared import PreparedTransactions
+from dm.sourcelog.stream.spool import OpenItems
 from tests.testbed.decoders import running
 from tests.unit.mysql.binlog.mutation import Mutator, packed_event
 from tests.unit.mysql.binlog.sample import raw_events

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from dm.dumpfiles.json_types import time_bytes, typed_tree
 from dm.errors import DMError
-from dm.mysql.binlog.decimal_text import decimal_bytes
 from dm.mysql.binlog.json_decoder import opaque_text
 from dm.mysql.binlog.json_tree import Integer, Opaque
+from dm.mysql.binlog.value import decimal_bytes
 from dm.mysql.binlog.wire_type import WireCode
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.rules.folded_names import FoldedNames, PresentNames, refuse_alike
+from dm.rules.router import FoldedNames, PresentNames, refuse_alike
 
 MERGED = {TableName("d", "T"): TableName("d", "all"), TableName("d", "t"): TableName("d", "all")}
 

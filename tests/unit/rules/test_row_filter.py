@@ -16,9 +16,9 @@ from dm.ident import TableName
 from dm.mysql.binlog.value import ABSENT, Row, Value
 from dm.mysql.schema.table import Column, TableSchema
 from dm.rules import RowFilter, TableRules
-from dm.rules.server_condition import Judges, ServerCondition
+from dm.rules.comparisons import Question
+from dm.rules.row_filter import Judges, ServerCondition
 from dm.rules.table_rules import RowEvent
-from dm.rules.texts import Question
 from tests.unit.rules.subtasks import subtask
 
 BIN = {"charset": "utf8mb4", "collation": "utf8mb4_bin"}

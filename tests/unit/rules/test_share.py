@@ -7,8 +7,7 @@ import pytest
 from dm.config.rules import BlockAllowList
 from dm.config.subtask import Share, SubtaskConfig
 from dm.ident import TableName
-from dm.rules.owned_tables import BesideShare
-from dm.rules.table_rules import TableRules
+from dm.rules.table_rules import BesideShare, TableRules
 from tests.unit.rules.subtasks import subtask
 
 ORDERS, ITEMS, OTHER = (TableName("shop", name) for name in ("orders", "items", "other"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.spark.class_archive import archive_path, java_options
+from dm.spark.java import archive_path, java_options
 
 
 def java(home: Path, version: str) -> Path:

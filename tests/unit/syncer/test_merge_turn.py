@@ -11,9 +11,8 @@ import pytest
 from dm.config.units import CommitTimeOrder, SilentSource
 from dm.errors import DMError
 from dm.position import Position
-from dm.sourcelog.stream.source_monitor import SourceEnd
+from dm.sourcelog.stream.source_monitor import SourceEnd, Watermark
 from dm.sourcelog.stream.transaction import MemoryItems, SourceTransaction, StatementItem
-from dm.sourcelog.stream.watermark import Watermark
 from dm.syncer.apply.completion import CommittedPoint
 from dm.syncer.merge_order import LOOK_SECONDS, NEVER, MergeTurn, OwnSide, SourceProgress
 from tests.testbed.fake_clock import FakeClock

@@ -12,9 +12,9 @@ import pytest
 from dm.config.units import CommitTimeOrder
 from dm.mysql.dialect import dialect
 from dm.position import Position
-from dm.sourcelog.stream import watermark
+from dm.sourcelog.stream import source_monitor
+from dm.sourcelog.stream.source_monitor import INTERVAL_SECONDS, Watermark
 from dm.sourcelog.stream.transaction import MemoryItems, SourceTransaction, StatementItem
-from dm.sourcelog.stream.watermark import INTERVAL_SECONDS, Watermark
 from dm.syncer.apply.completion import CommittedPoint
 from dm.syncer.merge_order import NEVER, MergeTurn, OwnSide, SourceProgress
 from tests.testbed.fake_clock import FakeClock
@@ -111,7 +111,7 @@ class TwoSources:
 def test_a_transaction_waits_no_longer_than_stated_where_the_others_are_idle(
     monkeypatch: pytest.MonkeyPatch, flavor: str, bound: float, busy: str
 ) -> None:
-    monkeypatch.setattr(watermark, "binlog_end", lambda *_: PLACE)
+    monkeypatch.setattr(source_monitor, "binlog_end", lambda *_: PLACE)
     waits = [
         TwoSources(flavor, busy, BEGINNING + look * INTERVAL_SECONDS / STEPS).wait_of(BEGINNING + 1 + second / STEPS)
         for look in range(STEPS)

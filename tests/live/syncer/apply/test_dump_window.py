@@ -19,8 +19,7 @@ from dm.mysql.sql.context import SourceContext
 from dm.position import Position
 from dm.progress.checkpoint import Handover, write_handover
 from dm.progress.tables import SubtaskKey
-from dm.sourcelog.upstream.facts import read_facts, read_structure
-from dm.sourcelog.upstream.row_session import question_session
+from dm.sourcelog.upstream.facts import question_session, read_facts, read_structure
 from dm.sourcelog.upstream.snapshot import lower_bound, upper_bound
 from tests.live.syncer.test_follow import identical
 from tests.live.syncer.test_operators import ask, place

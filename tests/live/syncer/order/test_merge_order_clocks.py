@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
 AHEAD_SECONDS = 4
 AHEAD = f"""
-from dm.sourcelog.stream.watermark import Watermark
+from dm.sourcelog.stream.source_monitor import Watermark
 look = Watermark.look
 Watermark.look = lambda *seen: look(*seen[:-1], seen[-1] + {AHEAD_SECONDS})
 """

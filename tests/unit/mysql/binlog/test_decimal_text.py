@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.mysql.binlog.decimal_text import decimal_decoder, decimal_size
+from dm.mysql.binlog.value import decimal_decoder, decimal_size
 
 _BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 

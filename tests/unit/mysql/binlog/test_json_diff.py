@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.mysql.binlog.cursor import Malformed
-from dm.mysql.binlog.json_diff import apply_differences, parse_path
-from dm.mysql.binlog.json_tree import json_tree, tree_text
+from dm.mysql.binlog.json_tree import apply_differences, json_tree, parse_path, tree_text
 from tests.unit.mysql.binlog.test_json_decoder import stored
 
 REPLACE, INSERT, REMOVE = 0, 1, 2

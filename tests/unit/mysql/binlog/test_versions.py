@@ -17,11 +17,11 @@ from zlib import crc32
 import pytest
 
 from dm.gtid import Gtid, GtidSet
-from dm.mysql.binlog.boundary import TransactionBoundary
 from dm.mysql.binlog.event import RawEvent
 from dm.mysql.binlog.gtid_history import GtidHistory
 from dm.mysql.binlog.header import EventType, parse_header
 from dm.mysql.binlog.reader import Event, EventParser, FormatDescription, GtidEvent, Query, Rows, TableMapEvent
+from dm.mysql.binlog.transaction import TransactionBoundary
 from dm.mysql.schema.table import Column
 from tests.testbed.decoders import decoded
 

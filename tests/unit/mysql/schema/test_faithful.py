@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.mysql.schema.table import Column
-from dm.mysql.schema.widening import faithful
+from dm.mysql.schema.table import Column, faithful
 
 
 @pytest.mark.parametrize(

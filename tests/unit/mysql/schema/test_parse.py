@@ -13,8 +13,7 @@ from dm.ident import Ident, TableName
 from dm.mysql.schema.charset import Collated
 from dm.mysql.schema.normal import same_structure
 from dm.mysql.schema.parse import has_checks, parse_create_table
-from dm.mysql.schema.serial import schema_from_json, schema_to_json
-from dm.mysql.schema.table import Column, IndexPart
+from dm.mysql.schema.table import Column, IndexPart, schema_from_json, schema_to_json
 from dm.mysql.sql.context import SourceContext
 
 _MYSQL = SourceContext("mysql", 90704, "d")

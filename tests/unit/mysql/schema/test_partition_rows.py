@@ -9,8 +9,7 @@ from dm.mysql.schema.interpretation import SchemaState, interpret
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.partition import losing_rows
 from dm.mysql.schema.partition_rows import differing_rows, other_values
-from dm.mysql.schema.serial import schema_from_json, schema_to_json
-from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.table import TableSchema, schema_from_json, schema_to_json
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.mysql.dialect import Flavor
-from dm.mysql.schema.parse import parse_create_table
-from dm.mysql.schema.shard_column import (
+from dm.mysql.schema.joined_table import (
     Filling,
     column_change,
     differing_values,
@@ -15,6 +14,7 @@ from dm.mysql.schema.shard_column import (
     implicit_default,
     needs_value,
 )
+from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import Column
 from dm.mysql.sql.context import SourceContext
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.parse import parse_create_table
-from dm.mysql.schema.serial import schema_from_json, schema_to_json
 from dm.mysql.schema.show import create_table
+from dm.mysql.schema.table import schema_from_json, schema_to_json
 from dm.mysql.schema.tracker import SchemaTracker
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.mysql.schema.charset import Collated
-from dm.mysql.schema.inherited_charset import with_inherited_charset
-from dm.mysql.schema.translation import Translation, nearest
+from dm.mysql.schema.translation import Translation, nearest, with_inherited_charset
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.mysql.schema.parse import parse_create_table
-from dm.mysql.schema.table import Column
-from dm.mysql.schema.widening import widens
+from dm.mysql.schema.table import Column, widens
 from dm.mysql.sql.context import SourceContext
 
 CONTEXT = SourceContext("mysql", 90700, "d")

@@ -14,8 +14,7 @@ from dm.errors import DMError
 from dm.ident import Ident
 from dm.mysql.dialect import Flavor
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.lexeme import scan
-from dm.mysql.sql.token import tokenize
+from dm.mysql.sql.token import scan, tokenize
 
 
 def _context(

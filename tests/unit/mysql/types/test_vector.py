@@ -11,9 +11,8 @@ from dm.mysql.binlog.wire_type import WireCode, resolve
 from dm.mysql.equality.structure import ColumnFacts
 from dm.mysql.equality.values import Side, parts
 from dm.mysql.schema.parse import parse_create_table
-from dm.mysql.schema.serial import schema_from_json, schema_to_json
 from dm.mysql.schema.show import create_table
-from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.table import TableSchema, schema_from_json, schema_to_json
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.types import registry, vector
 from dm.mysql.types.registry import TypeRegistry, family_modules

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dm.clock import SystemClock
-from dm.mysql.binlog.event_source import SourceEvent
+from dm.mysql.binlog.event import SourceEvent
 from dm.mysql.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.position import MAGIC_SIZE
 from dm.sourcelog.relaylog.layout import RelayDirectory

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dm.mysql.binlog.boundary import TransactionBoundary
 from dm.mysql.binlog.header import EventType
+from dm.mysql.binlog.transaction import TransactionBoundary
 from tests.unit.sourcelog.relaylog.binlog_bytes import (
     event,
     format_description,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from dm.sourcelog.relaylog import change_watch
-from dm.sourcelog.relaylog.change_watch import ChangeWatch
+from dm.sourcelog.relaylog import file_reader
+from dm.sourcelog.relaylog.file_reader import ChangeWatch
 
 
 class _NoInotify:
@@ -23,7 +23,7 @@ class _NoInotify:
 @pytest.fixture(params=["told", "looking"])
 def watch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[ChangeWatch]:
     if request.param == "looking":
-        monkeypatch.setattr(change_watch, "_libc", _NoInotify())
+        monkeypatch.setattr(file_reader, "_libc", _NoInotify())
     made = ChangeWatch()
     assert (made._descriptor >= 0) == (request.param == "told")
     path = tmp_path / "sub" / "mysql-bin.000001"

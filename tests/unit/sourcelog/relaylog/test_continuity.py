@@ -14,8 +14,7 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.recovery import gtids_at
-from dm.sourcelog.relaylog.relay_source import RelayEventSource
-from dm.sourcelog.relaylog.unbroken import unbroken_end
+from dm.sourcelog.relaylog.relay_source import RelayEventSource, unbroken_end
 from tests.unit.sourcelog.relaylog.binlog_bytes import SERVER, anonymous, rotate, transaction
 from tests.unit.sourcelog.relaylog.relay_files import binlog
 from tests.unit.sourcelog.relaylog.writing import FIRST, SECOND, THIRD, head, new_writer, write

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from dm.errors import DMError
-from dm.mysql.binlog.event_source import SourceEvent
+from dm.mysql.binlog.event import SourceEvent
 from dm.mysql.binlog.header import EventType
 from dm.position import Position
-from dm.sourcelog.relaylog import damage
+from dm.sourcelog.relaylog import checked_file
 from dm.sourcelog.relaylog.index import BLOCK
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory
 from dm.sourcelog.relaylog.recovery import gtids_at
@@ -83,13 +83,13 @@ def test_every_flipped_bit_is_detected_before_anything_after_it_is_given(
         assert error.details["file"] == name
         assert found == relay.events[: len(found)]
         assert not found or (found[-1][0], found[-1][1]) <= (name, at)
-        [note] = damage.reported(relay.sub)
+        [note] = checked_file.reported(relay.sub)
         # Without checksums the place is the block's.
         assert note.file == name
         assert note.offset == error.details["offset"]
         assert note.offset <= at if checksums else note.offset // BLOCK <= at // BLOCK
         _flip(path, at, bit)
-        damage.mended(relay.sub, name)
+        checked_file.mended(relay.sub, name)
     assert relay.read() == (relay.events, None)
     record(
         f"relay.bit_flips.{'checksums' if checksums else 'blocks'}", {"seed": SEED, "flips": flips, "detected": flips}
@@ -120,7 +120,7 @@ def test_a_closed_file_that_was_cut_is_not_left_for_the_next_one(relay: Stored) 
         assert all(file == FIRST for file, _, _ in found)
         assert found == relay.events[: len(found)]
         relay.sub.file(FIRST).write_bytes(whole)
-        damage.mended(relay.sub, FIRST)
+        checked_file.mended(relay.sub, FIRST)
 
 
 @pytest.mark.parametrize("gtids", [True, False])
@@ -159,9 +159,9 @@ def test_a_file_that_is_gone_from_the_middle_is_not_stepped_over(tmp_path: Path)
         assert error is not None
         assert (error.name, error.details["file"]) == ("relay-file-corrupt", SECOND)
         assert {file for file, _, _ in found} == {FIRST}
-    [note] = damage.reported(writer.sub)
-    assert note == damage.Damage(SECOND, 0, "it is missing")
-    damage.give_up(writer.sub, note, "the source has it no more", SERVER)
+    [note] = checked_file.reported(writer.sub)
+    assert note == checked_file.Damage(SECOND, 0, "it is missing")
+    checked_file.give_up(writer.sub, note, "the source has it no more", SERVER)
     found, error = Stored(tmp_path, writer.sub, []).read()
     assert error is not None
     assert (error.name, error.details["next"], error.retryable) == ("relay-gap", THIRD, False)
@@ -227,7 +227,7 @@ def test_a_gtid_set_is_not_guessed_across_damage_or_ahead_of_the_file(relay: Sto
     with pytest.raises(DMError) as raised:
         gtids_at(relay.sub, FIRST, end, "mysql")
     assert raised.value.name == "relay-file-corrupt"
-    assert [note.file for note in damage.reported(relay.sub)] == [FIRST]
+    assert [note.file for note in checked_file.reported(relay.sub)] == [FIRST]
 
 
 def test_what_the_source_can_not_give_again_is_an_error_for_a_person(relay: Stored) -> None:
@@ -235,8 +235,8 @@ def test_what_the_source_can_not_give_again_is_an_error_for_a_person(relay: Stor
     _, first = relay.read()
     assert first is not None
     assert first.retryable
-    [note] = damage.reported(relay.sub)
-    damage.give_up(relay.sub, note, "the source has it no more", "the server")
+    [note] = checked_file.reported(relay.sub)
+    checked_file.give_up(relay.sub, note, "the source has it no more", "the server")
     found, error = relay.read()
     assert error is not None
     assert (error.name, error.retryable) == ("relay-file-lost", False)
@@ -244,16 +244,16 @@ def test_what_the_source_can_not_give_again_is_an_error_for_a_person(relay: Stor
     assert str(note.offset) in error.message
     assert "the source has it no more" in error.message
     assert found == relay.events[: len(found)]
-    assert damage.reported(relay.sub) == []
-    assert damage.reported(relay.sub, "another server") == [
-        damage.Damage(FIRST, note.offset, note.what, *_answer(relay))
+    assert checked_file.reported(relay.sub) == []
+    assert checked_file.reported(relay.sub, "another server") == [
+        checked_file.Damage(FIRST, note.offset, note.what, *_answer(relay))
     ]
-    damage.try_again(RelayDirectory(relay.root))
-    assert damage.reported(relay.sub) == [note]
+    checked_file.try_again(RelayDirectory(relay.root))
+    assert checked_file.reported(relay.sub) == [note]
 
 
 def _answer(relay: Stored) -> tuple[str, str]:
-    answer = damage.lost(relay.sub, FIRST)
+    answer = checked_file.lost(relay.sub, FIRST)
     assert answer is not None
     return answer.lost, answer.asked
 
@@ -263,7 +263,7 @@ def test_a_start_inside_an_event_of_a_good_file_is_not_called_damage(relay: Stor
     with pytest.raises(DMError) as raised:
         list(RelayEventSource(relay.root, "mysql").events(start, threading.Event()))
     assert raised.value.name == "relay-start-misplaced"
-    assert damage.reported(relay.sub) == []
+    assert checked_file.reported(relay.sub) == []
 
 
 def test_a_start_behind_the_end_of_a_closed_file_is_told(relay: Stored) -> None:

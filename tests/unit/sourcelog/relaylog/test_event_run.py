@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dm.errors import DMError
-from dm.mysql.binlog.event_end import WITHOUT_END
+from dm.mysql.binlog.frame import WITHOUT_END
 from dm.mysql.binlog.header import EventType
 from dm.sourcelog.relaylog.index import ANY_SIZE, read_index
 from dm.sourcelog.relaylog.writer import RelayWriter

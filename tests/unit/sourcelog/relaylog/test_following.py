@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm.mysql.binlog.event_source import SourceEvent
+from dm.mysql.binlog.event import SourceEvent
 from dm.position import Position
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
 from dm.unit import JSON

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dm.relay.unit import inspect
-from dm.sourcelog.relaylog import damage
+from dm.sourcelog.relaylog import checked_file
 from dm.sourcelog.relaylog.index import ANY_SIZE, read_index
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory
 from tests.unit.sourcelog.relaylog.binlog_bytes import rotate, transaction
@@ -31,7 +31,7 @@ def inspected(sub: SubDirectory) -> int:
 
 def test_files_that_fit_their_index_are_not_read(sub: SubDirectory) -> None:
     assert inspected(sub) == 0
-    assert damage.reported(sub) == []
+    assert checked_file.reported(sub) == []
 
 
 @pytest.mark.parametrize("content", [None, b'{"format": 1, "complete": 300, "created": 1700000000}', b"\xff"])
@@ -42,7 +42,7 @@ def test_a_lost_or_older_index_is_made_again(sub: SubDirectory, content: bytes |
         sub.idx(FIRST).write_bytes(content)
     assert inspected(sub) == 1
     assert read_index(sub.idx(FIRST), ANY_SIZE) == before
-    assert damage.reported(sub) == []
+    assert checked_file.reported(sub) == []
     assert inspected(sub) == 0
 
 
@@ -51,11 +51,11 @@ def test_a_cut_file_is_reported_with_and_without_its_index(sub: SubDirectory) ->
     cut = len(whole) - len(rotate(SECOND)) - sum(map(len, transaction(2)))
     sub.file(FIRST).write_bytes(whole[:cut])
     assert inspected(sub) == 0
-    assert damage.reported(sub) == [damage.Damage(FIRST, cut, f"it has {cut} bytes of {len(whole)}")]
-    damage.mended(sub, FIRST)
+    assert checked_file.reported(sub) == [checked_file.Damage(FIRST, cut, f"it has {cut} bytes of {len(whole)}")]
+    checked_file.mended(sub, FIRST)
     sub.idx(FIRST).unlink()
     assert inspected(sub) == 1
-    assert damage.reported(sub) == [damage.Damage(FIRST, cut, "its end can't be proven")]
+    assert checked_file.reported(sub) == [checked_file.Damage(FIRST, cut, "its end can't be proven")]
     assert not sub.idx(FIRST).exists()
 
 
@@ -65,7 +65,7 @@ def test_damage_in_a_file_without_index_is_reported(sub: SubDirectory) -> None:
     sub.file(SECOND).write_bytes(damaged)
     sub.idx(SECOND).unlink()
     assert inspected(sub) == 1
-    [note] = damage.reported(sub)
+    [note] = checked_file.reported(sub)
     assert (note.file, note.what) == (SECOND, "its checksum is wrong")
 
 

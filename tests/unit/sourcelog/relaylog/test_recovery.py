@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dm.errors import DMError
-from dm.sourcelog.relaylog import damage
+from dm.sourcelog.relaylog import checked_file
 from dm.sourcelog.relaylog.index import read_seal, write_index
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory
 from dm.sourcelog.relaylog.recovery import gtids_at, gtids_before_file, recover
@@ -122,8 +122,8 @@ def test_a_file_that_had_begun_is_not_deleted_because_its_beginning_is_damaged(s
         recover(sub, "mysql")
     assert (raised.value.name, raised.value.retryable) == ("relay-file-corrupt", True)
     assert sub.file(NAME).read_bytes() == damaged
-    [note] = damage.reported(sub)
-    damage.give_up(sub, note, "the source has it no more", SERVER)
+    [note] = checked_file.reported(sub)
+    checked_file.give_up(sub, note, "the source has it no more", SERVER)
     with pytest.raises(DMError) as raised:
         recover(sub, "mysql")
     assert raised.value.name == "relay-file-lost"

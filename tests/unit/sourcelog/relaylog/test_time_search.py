@@ -10,11 +10,10 @@ import pytest
 
 from dm.gtid import GtidSet
 from dm.mysql.binlog.frame import MAGIC
-from dm.sourcelog.relaylog import event_file
 from dm.sourcelog.relaylog.index import MARK_EVERY, write_index
 from dm.sourcelog.relaylog.layout import RelayDirectory
-from dm.sourcelog.relaylog.scan import scan
-from dm.sourcelog.relaylog.time_search import find_time
+from dm.sourcelog.relaylog.relay_source import find_time
+from dm.sourcelog.relaylog.scan import EventFile, scan
 from tests.unit.sourcelog.relaylog.binlog_bytes import (
     SERVER,
     file_bytes,
@@ -32,13 +31,13 @@ T0 = 1_700_000_000  # file n has transactions at T0 + 100 n + 0, 1, ..
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the relay files that were opened, in order."""
     names: list[str] = []
-    original = event_file.EventFile.__init__
+    original = EventFile.__init__
 
-    def counted(self: event_file.EventFile, path: Path) -> None:
+    def counted(self: EventFile, path: Path) -> None:
         names.append(path.name)
         original(self, path)
 
-    monkeypatch.setattr(event_file.EventFile, "__init__", counted)
+    monkeypatch.setattr(EventFile, "__init__", counted)
     return names
 
 

@@ -14,7 +14,7 @@ from dm import faults
 from dm.clock import SystemClock
 from dm.errors import DMError
 from dm.gtid import GtidSet
-from dm.mysql.binlog.event_source import SourceEvent
+from dm.mysql.binlog.event import SourceEvent
 from dm.mysql.binlog.frame import MAGIC
 from dm.mysql.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.position import Position

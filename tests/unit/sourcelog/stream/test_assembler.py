@@ -13,8 +13,7 @@ import dm.sourcelog.stream.assembler
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
-from dm.mysql.binlog.event import CheckedEvent, RawEvent
-from dm.mysql.binlog.event_source import SourceEvent, SourceRun
+from dm.mysql.binlog.event import CheckedEvent, RawEvent, SourceEvent, SourceRun
 from dm.mysql.binlog.header import parse_header
 from dm.position import Position
 from dm.sourcelog.stream.assembler import TransactionAssembler

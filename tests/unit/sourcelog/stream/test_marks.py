@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.binlog.event_source import SourceEvent
+from dm.mysql.binlog.event import SourceEvent
 from dm.position import Position
 from dm.progress.opposite import Opposite
 from dm.sourcelog.stream.assembler import TransactionAssembler

@@ -9,13 +9,12 @@ import pytest
 
 from dm.errors import DMError
 from dm.gtid import GtidSet
-from dm.mysql.binlog.event_source import BinlogType, SourceEvent, SourceRun
+from dm.mysql.binlog.event import BinlogType, SourceEvent, SourceRun
 from dm.position import Position
 from dm.sourcelog.stream.memory_quota import MemoryQuota
-from dm.sourcelog.stream.open_items import OpenItems
-from dm.sourcelog.stream.reader import TAKINGS, Reader
+from dm.sourcelog.stream.reader import TAKINGS, Reader, TransactionQueue
 from dm.sourcelog.stream.source_log import SourceLog, SourceLogReader
-from dm.sourcelog.stream.transaction_queue import TransactionQueue
+from dm.sourcelog.stream.spool import OpenItems
 from dm.unit import JSON
 from tests.unit.sourcelog.stream.test_assembler import FILE, NO_XA, UUID, Stream
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from dm.sourcelog.stream.transaction_queue import Rest
+from dm.sourcelog.stream.reader import Rest
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dm.errors import DMError
-from dm.mysql.binlog.event_source import BinlogType, SourceEvent, SourceRun
+from dm.mysql.binlog.event import BinlogType, SourceEvent, SourceRun
 from dm.position import Position
 from dm.sourcelog.stream.prepared import PreparedTransactions, UndecidedXa, UnheldXa
 from dm.sourcelog.stream.source_log import SourceLog, Space

@@ -12,7 +12,7 @@ from dm.gtid import GtidSet
 from dm.position import Position
 from dm.sourcelog.stream import source_monitor
 from dm.sourcelog.stream.source_monitor import FRESH_SECONDS, SourceEnd, SourceMonitor
-from dm.sourcelog.upstream.address import SourceAddresses
+from dm.sourcelog.upstream.lineage import SourceAddresses
 
 END = Position("u", "binlog.000001", 400)
 

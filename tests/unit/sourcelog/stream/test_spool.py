@@ -21,11 +21,9 @@ from dm.mysql.binlog.table_map import TableMap
 from dm.position import Position
 from dm.sourcelog.stream import spool as spool_module
 from dm.sourcelog.stream.assembler import TransactionAssembler
-from dm.sourcelog.stream.item_record import ItemWriter, read_items
 from dm.sourcelog.stream.memory_quota import MemoryQuota
-from dm.sourcelog.stream.open_items import OpenItems, QuotaClosed
-from dm.sourcelog.stream.spool import UNLINK_SECONDS, Spool
-from dm.sourcelog.stream.spool_file import SpoolReader, SpoolWriter
+from dm.sourcelog.stream.spool import UNLINK_SECONDS, OpenItems, QuotaClosed, Spool
+from dm.sourcelog.stream.spool_file import ItemWriter, SpoolReader, SpoolWriter, read_items
 from dm.sourcelog.stream.transaction import Item, RowsItem, SourceTransaction, StatementItem, TransactionItems
 from tests.testbed.fake_clock import FakeClock
 from tests.unit.sourcelog.stream.test_assembler import NO_XA, Stream, everything, start

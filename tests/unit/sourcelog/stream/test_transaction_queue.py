@@ -11,8 +11,8 @@ import pytest
 
 from dm.position import Position
 from dm.sourcelog.stream.memory_quota import MemoryQuota
+from dm.sourcelog.stream.reader import TransactionQueue
 from dm.sourcelog.stream.transaction import SourceTransaction
-from dm.sourcelog.stream.transaction_queue import TransactionQueue
 
 END = Position("a", "bin.000001", 4)
 TRANSACTION = SourceTransaction(END, END, None, 0)

@@ -9,8 +9,8 @@ import pytest
 
 from dm.mysql.dialect import dialect
 from dm.position import Position
-from dm.sourcelog.stream import watermark
-from dm.sourcelog.stream.watermark import Watermark
+from dm.sourcelog.stream import source_monitor
+from dm.sourcelog.stream.source_monitor import Watermark
 from tests.testbed.fake_clock import FakeClock
 
 END = Position("u", "bin.000001", 100)
@@ -23,7 +23,7 @@ END = Position("u", "bin.000001", 100)
 def test_the_margin_depends_on_how_fine_commit_times_are(
     monkeypatch: pytest.MonkeyPatch, flavor: str, version: int, margin: int
 ) -> None:
-    monkeypatch.setattr(watermark, "binlog_end", lambda *_: END)
+    monkeypatch.setattr(source_monitor, "binlog_end", lambda *_: END)
     told: list[None] = []
     mark = Watermark(FakeClock(now=999.5), lambda: told.append(None))
     facts: Any = SimpleNamespace(dialect=dialect(flavor, version))

@@ -9,9 +9,8 @@ import pytest
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.gtid import GtidSet
-from dm.sourcelog.upstream.address import SourceAddresses
 from dm.sourcelog.upstream.facts import ServerFacts
-from dm.sourcelog.upstream.lineage import lost_for_ever
+from dm.sourcelog.upstream.lineage import SourceAddresses, lost_for_ever
 
 FIRST, SECOND = Endpoint(host="first"), Endpoint(host="second")
 UUIDS = ("3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562")

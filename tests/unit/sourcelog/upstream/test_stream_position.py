@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dm.errors import DMError
-from dm.mysql.binlog.event_end import has_checksum, with_end
+from dm.mysql.binlog.frame import has_checksum, with_end
 from dm.mysql.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
-from dm.sourcelog.upstream.stream_position import StreamPosition, rotate_target
+from dm.sourcelog.upstream.packet_reader import StreamPosition, rotate_target
 from tests.unit.sourcelog.relaylog.binlog_bytes import event, format_description, placed, rotate, rows, transaction
 
 NAME = "mysql-bin.000007"

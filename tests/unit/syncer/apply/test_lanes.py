@@ -9,7 +9,7 @@ import pytest
 
 from dm.position import Position
 from dm.sourcelog.stream.memory_quota import MemoryQuota
-from dm.sourcelog.stream.transaction_queue import Rest
+from dm.sourcelog.stream.reader import Rest
 from dm.syncer.apply.apply_lane import ApplyLane
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lane import ChangeQueue

@@ -14,8 +14,7 @@ from dm.mysql.schema.tracker import SchemaTracker
 from dm.mysql.sql.context import SourceContext
 from dm.position import Position
 from dm.progress.operators import Operator
-from dm.rules.folded_names import OnlineTables
-from dm.rules.router import ExtractedColumn
+from dm.rules.router import ExtractedColumn, OnlineTables
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.ddl.plan import DumpWindow, Execute, PlanningState, SourceAnswers, StatementEvent, Step
 from dm.syncer.ddl.planner import SourceViews, plan

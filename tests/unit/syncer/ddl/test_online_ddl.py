@@ -16,7 +16,7 @@ from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.split import split
 from dm.position import Position
 from dm.progress.online import OnlineRecord, StoredStatement
-from dm.rules.folded_names import OnlineTables
+from dm.rules.router import OnlineTables
 from dm.syncer.ddl.barrier import prove
 from dm.syncer.ddl.online_ddl import OnlineDdl
 from dm.syncer.ddl.plan import CutOver, Execute, Forget, MovedAway, PieceStep, Step

@@ -12,8 +12,8 @@ from dm.ident import TableName
 from dm.mysql.binlog.query import QuerySession
 from dm.mysql.binlog.reader import Query
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.lexeme import scan
 from dm.mysql.sql.piece import Piece
+from dm.mysql.sql.token import scan
 from dm.sourcelog.stream.transaction import MemoryItems, SourceTransaction, StatementItem
 from dm.syncer.ddl.reading_ahead import ReadingAhead, StatementReading
 from tests.unit.syncer.ddl.planning import PLACE

@@ -12,10 +12,10 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.lane_rows import CONTROL, LaneClaim
 from dm.progress.tables import SubtaskKey
-from dm.rules.owned_tables import OwnedTables
+from dm.rules.table_rules import OwnedTables
 from dm.sourcelog.stream.memory_quota import MemoryQuota
+from dm.sourcelog.stream.reader import TransactionQueue
 from dm.sourcelog.stream.transaction import SourceTransaction
-from dm.sourcelog.stream.transaction_queue import TransactionQueue
 from dm.syncer.apply.completion import CompletionTracker
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.shards import shard_run

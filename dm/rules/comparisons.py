@@ -1,9 +1,17 @@
-"""Texts in comparisons and in LIKE, by the collation of their column.
+"""Texts, dates and times in comparisons, with the server's result or none.
 
 Bytes, and texts under a `_bin` collation, are compared here. Under other collations two printable ASCII texts are
 equal, or alike, when they are the same letters in one case: that is so for every collation of `PLAIN_COLLATION`. All
 that lies beyond (other characters, an order, other collations) only a server knows, so one is asked if the caller has
 one: its answer for these two texts under this collation is the server's result by definition.
+
+Dates, datetimes, timestamps and times in comparisons.
+
+All of them are compared as texts of one form (or, a TIME, as microseconds), so a constant must be written out:
+`2024-02-01`, `2024-02-01 10:00:00.5`, `-12:30:00`. Servers read many other forms, each by rules of its version.
+
+A TIMESTAMP is a moment, and a text is one only with a time zone: the offset at its end, else the task's `timezone`,
+else the target's global zone. Without any the answer would depend on a session, so there is none.
 """
 
 from __future__ import annotations
@@ -11,11 +19,15 @@ from __future__ import annotations
 import operator as operator_module
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from decimal import Decimal
 from typing import Any, Literal, Protocol
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dm.config.expression import Comparison
+from dm.mysql.binlog.value import Row
 from dm.mysql.schema.table import Column
-from dm.rules.compiled import Compiled, InexactError
 
 Question = Literal["=", "<=>", "<>", "<", "<=", ">", ">=", "like"]
 
@@ -162,3 +174,127 @@ def _printable(text: bytes) -> bool:
 def _padded(text: bytes, other: bytes) -> tuple[bytes, bytes]:
     length = max(len(text), len(other))
     return text.ljust(length), other.ljust(length)
+
+
+# What the nodes of an expression become: functions of a row, each with the kind of its result.
+
+Kind = Literal[
+    "null", "integer", "decimal", "float", "year", "text", "constant text", "date", "datetime", "timestamp", "time",
+    "other",
+]  # fmt: skip
+Result = None | int | float | Decimal | str | bytes
+Function = Callable[[Row], Result]
+
+NUMBERS: tuple[Kind, ...] = ("integer", "decimal", "float")
+
+
+class InexactError(ValueError):
+    """Raised for what can't be evaluated with the server's exact result."""
+
+
+class UnknownColumnError(ValueError):
+    """Raised for a column that the table does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A node with its kind; `column` for columns, `constant` for constants."""
+
+    kind: Kind
+    function: Function
+    column: Column | None = None
+    constant: Result = None
+    unsigned: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The node in messages."""
+        return f"column `{self.column.name}` ({self.column.base})" if self.column else f"a {self.kind}"
+
+
+_DATETIME = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?)?")
+_OFFSET = re.compile(r"([+-])(\d{2}):(\d{2})")
+_TIME = re.compile(r"(-?)(\d{2,3}):(\d{2}):(\d{2})(?:\.(\d{1,6}))?")
+_ZERO = "0000-00-00"
+_LONGEST_TIME = (838 * 3600 + 59 * 60 + 59) * 1_000_000
+
+
+def full_datetime(value: Result) -> Result:
+    """The one form in which dates and datetimes compare as texts: with all six decimals."""
+    if value is None:
+        return None
+    text = str(value)
+    if len(text) == 10:
+        text += " 00:00:00"
+    whole, _, fraction = text.partition(".")
+    return f"{whole}.{fraction:0<6}"
+
+
+def microseconds(value: Result) -> Result:
+    """A TIME as a number."""
+    return None if value is None else _microseconds(str(value))
+
+
+def _microseconds(text: str) -> int:
+    match = _TIME.fullmatch(text)
+    if match is None:
+        raise InexactError(f"a time compared with {text!r}, which is not in the form hh:mm:ss")
+    seconds = int(match[2]) * 3600 + int(match[3]) * 60 + int(match[4])
+    number = seconds * 1_000_000 + int(f"{match[5] or '':0<6}")
+    if number > _LONGEST_TIME or int(match[3]) > 59 or int(match[4]) > 59:
+        raise InexactError(f"{text!r} is no time")
+    return -number if match[1] else number
+
+
+def temporal_constant(kind: Kind, text: str, zone: str) -> Result:
+    """A constant in the form in which columns of this kind are compared."""
+    if kind == "time":
+        return _microseconds(text)
+    if kind == "timestamp":
+        return _moment(text, zone)
+    match = _DATETIME.fullmatch(text)
+    if match is None:
+        raise InexactError(f"a {kind} compared with a text that is not one, or not in the form YYYY-MM-DD hh:mm:ss")
+    if match[1] != _ZERO:
+        try:
+            datetime.fromisoformat(_written(match))
+        except ValueError:
+            raise InexactError(f"{text!r} is no date") from None
+    return text if kind == "date" and len(text) == len(_ZERO) else _written(match)
+
+
+def _written(match: re.Match[str]) -> str:
+    return str(full_datetime(match[1] + (f" {match[2]}" if match[2] else "") + (f".{match[3]}" if match[3] else "")))
+
+
+def _moment(text: str, zone: str) -> str:
+    offset = _OFFSET.fullmatch(text[-6:])
+    match = _DATETIME.fullmatch(text[:-6] if offset else text)
+    if match is None:
+        raise InexactError(f"a timestamp compared with {text!r}, which is not in the form YYYY-MM-DD hh:mm:ss")
+    if not (offset or zone):
+        raise InexactError(f"{text!r} has no time zone: write it as '{text}+00:00', or set `timezone` in the task")
+    where = _zone(offset or _OFFSET.fullmatch(zone), zone)
+    try:
+        local = datetime.fromisoformat(_written(match))
+        moments = {local.replace(tzinfo=where, fold=fold).astimezone(UTC) for fold in (0, 1)}
+    except (ValueError, OverflowError):
+        raise InexactError(f"{text!r} is no moment") from None
+    if len(moments) > 1:
+        raise InexactError(
+            f"{text!r} is in the hour that clocks repeat or leave out in {zone}: write it with its offset"
+        )
+    (moment,) = moments
+    return moment.strftime("%Y-%m-%d %H:%M:%S.%f")
+
+
+def _zone(offset: re.Match[str] | None, name: str) -> tzinfo:
+    if offset is None:
+        try:
+            return ZoneInfo(name)
+        except ZoneInfoNotFoundError:
+            raise InexactError(
+                f"this machine knows no time zone {name}: write the offset behind the constant"
+            ) from None
+    difference = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
+    return timezone(-difference if offset[1] == "-" else difference)
