@@ -21,6 +21,7 @@ _MEANING: Final = {
     "fenced": "the sources take no writes",
     "drained": "the target has everything that the sources have",
     "proved": "ready for the switch",
+    "way-back": "the task of the way back begins",
     "switching": "the switch has begun, so the sources stay closed",
     "switched": "applications belong to the target now",
     "complete": "the task is stopped, the cut-over is over",
@@ -41,25 +42,32 @@ def cut_over(asked: CutOverTask, caller: Caller) -> int:
     if asked.complete:
         return _told(caller.ask(CompleteCutOver(task=asked.task)), caller)
     known = caller.ask(CutOverStatus(task=asked.task))
+    ways = {"way_back": not asked.no_way_back, "back": asked.back}
     if known["state"] != "switching" or asked.dry_run:
-        checked = caller.ask(CheckCutOver(task=asked.task, max_lag=asked.max_lag, hook=hook))
+        checked = caller.ask(CheckCutOver(task=asked.task, max_lag=asked.max_lag, hook=hook, **ways))
         if asked.dry_run:
-            caller.show(checked, lambda answer: _print(finding_lines(answer)))
+            caller.show(checked, lambda answer: _print([*file_lines(answer), *finding_lines(answer)]))
             return OK if checked["ready"] else FAILED
         if not caller.json:
             for line in finding_lines(checked):
                 printer.say(line)
-    if not asked.yes and (caller.json or not typer.confirm("stop the writes at the sources now?", err=True)):
+    if not asked.yes and (caller.json or not typer.confirm(_question(asked), err=True)):
         return FAILED
     begun = caller.ask(
-        BeginCutOver(task=asked.task, prove=asked.prove, max_lag=asked.max_lag, timeout=asked.timeout, hook=hook)
+        BeginCutOver(
+            task=asked.task, prove=asked.prove, max_lag=asked.max_lag, timeout=asked.timeout, hook=hook, **ways
+        )
     )
-    return _told(_follow(begun, caller), caller)
+    return _told(_follow(asked.task, begun, caller), caller)
 
 
-def _follow(answer: Answer, caller: Caller) -> Answer:
+def _question(asked: CutOverTask) -> str:
+    return f"stop the writes at the {'target' if asked.back else 'sources'} now?"
+
+
+def _follow(task: str, answer: Answer, caller: Caller) -> Answer:
     """Tell each state until nobody drives it any more; Ctrl-C leaves it to the daemon."""
-    state, asked = "", CutOverStatus(task=answer["task"])
+    state, asked = "", CutOverStatus(task=task)
     try:
         while answer["driven"]:
             if not caller.json and answer["state"] != state:
@@ -80,12 +88,17 @@ def _told(answer: Answer, caller: Caller, aborted: int = FAILED) -> int:
     return FAILED if answer["state"] in ("switching", "aborting") and not answer["driven"] else OK
 
 
+def file_lines(answer: Answer) -> list[str]:
+    """The files of the way back."""
+    return [line for one in answer["files"] for line in (f"# {one['name']}", *one["cfg"].splitlines(), "")]
+
+
 def finding_lines(answer: Answer) -> list[str]:
     """What is in the way, each with what mends it."""
     found = []
     for each in answer["findings"]:
         found.append(f"{each['where']}: {each['says']}{'' if each['stops'] else ' (does not stop a cut-over)'}")
-        found.append(f"  {each['mend']}")
+        found += [f"  {each['mend']}"] if each["mend"] else []
     if answer["ready"]:
         return [*found, f"{answer['task']}: ready for a cut-over"]
     return [*found, f"{answer['task']}: not ready for a cut-over"]
@@ -104,12 +117,23 @@ def state_lines(answer: Answer) -> list[str]:
     lines += [f"  {name}: its binlog ends at {place}" for name, place in row.get("ends", {}).items()]
     if row.get("proof"):
         lines.append(f"  {_proof(row['proof'])}")
+    lines += _way_back(row, state)
     if row.get("target_end") and state in ("switching", "switched", "complete"):
         lines.append(f"  target: its binlog ends at {row['target_end']}")
     times = row.get("times", {})
     if "switched" in times:
         lines.append(f"  without writes for {times['switched'] - times['fencing']:.1f} s")
     return lines + [f"  {line}" for line in answer["left"]]
+
+
+def _way_back(row: dict[str, Any], state: str) -> list[str]:
+    way_back = row.get("way_back")
+    if not way_back or state not in ("switching", "switched"):
+        return []
+    lines = [f"  way back: task {way_back['task']} runs"]
+    if row["others"]:
+        lines.append(f"  target: {counted(row['others'], 'transaction')} of others came to it since the fence")
+    return lines
 
 
 def _proof(proof: dict[str, Any]) -> str:

@@ -84,4 +84,13 @@ KINDS: tuple[ErrorKind, ...] = (
         "task {task} rests for its cut-over, which is {state}: applications may write to the target",
         "`dmctl cut-over {task} --status` tells how far it is; `--complete` ends it, `--abort` does before the switch",
     ),
+    ErrorKind(
+        "way-back-impossible",
+        44079,
+        "dmctl",
+        "internal",
+        "medium",
+        "task {task} has no way back: {why}",
+        "`dmctl cut-over` with --no-way-back leaves it out",
+    ),
 )

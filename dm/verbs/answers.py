@@ -72,7 +72,9 @@ STATUS: Final = _answer("StatusTold", sources=list[Record], may={"cutOver": Reco
 LOG_FILES: Final = _answer("LogFiles", files=list[dict[str, str]])
 BEGUN: Final = _answer("RunBegun", number=int, task=str)
 DIFF_BEGUN: Final = _answer("DiffBegun", number=int, task=str, behind=dict[str, str])
-CUT_OVER_CHECKED: Final = _answer("CutOverChecked", task=str, ready=bool, findings=list[Record])
+CUT_OVER_CHECKED: Final = _answer(
+    "CutOverChecked", task=str, ready=bool, findings=list[Record], files=list[dict[str, str]]
+)
 CUT_OVER: Final = _answer("CutOverTold", task=str, state=str, driven=bool, problem=str, cutOver=Record, left=list[str])
 RUN: Final = _answer("RunTold", may={"task": str, "ended": bool}, more=True)
 PLANNED: Final = _answer(

@@ -30,16 +30,21 @@ class CutOverTask(Verb, name="cut-over", permission=CHANGES):
     max_lag: MaxLag = MAX_LAG
     timeout: Timeout = TIMEOUT
     hook: Hook = ""
+    no_way_back: Annotated[bool, option("--no-way-back", "make no task that brings changes back to the source")] = False
     yes: Annotated[bool, option("--yes -y", "do it without asking")] = False
     status: Annotated[bool, option("--status", "tell how far it is")] = False
     abort: Annotated[bool, option("--abort", "before the switch: undo it, the sources take writes again")] = False
+    back: Annotated[bool, option("--back", "after the switch: move applications back to the source")] = False
     complete: Annotated[bool, option("--complete", "after the switch: stop the task, and end the cut-over")] = False
 
     def demand_consistent(self) -> None:
         """Raise DMError unless one thing is asked for."""
+        hint = "dmctl cut-over <task> --status"
         if sum((self.dry_run, self.status, self.abort, self.complete)) > 1:
-            hint = "dmctl cut-over <task> --status"
             problem = "--dry-run, --status, --abort and --complete are four different things"
+            raise DMError("usage", problem=problem, hint=hint)
+        if self.back and (self.status or self.abort or self.complete or self.no_way_back):
+            problem = "--back goes with none of --status, --abort, --complete and --no-way-back"
             raise DMError("usage", problem=problem, hint=hint)
         demand_prove(self.prove)
 
@@ -59,6 +64,8 @@ class CheckCutOver(
     task: Annotated[str, argument("the task's name")]
     max_lag: float = MAX_LAG
     hook: str = ""
+    way_back: bool = True
+    back: bool = False
 
 
 class BeginCutOver(Verb, route="POST tasks/{task}/cut-over", permission=CHANGES, answer=answers.CUT_OVER):
@@ -69,6 +76,8 @@ class BeginCutOver(Verb, route="POST tasks/{task}/cut-over", permission=CHANGES,
     max_lag: float = MAX_LAG
     timeout: float = TIMEOUT
     hook: str = ""
+    way_back: bool = True
+    back: bool = False
 
 
 class CutOverStatus(Verb, route="GET tasks/{task}/cut-over", permission=READS, answer=answers.CUT_OVER):

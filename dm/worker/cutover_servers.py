@@ -8,18 +8,17 @@ from typing import Final
 
 from dm.config import SubtaskConfig
 from dm.errors import DMError
-from dm.task.payload import DiffPayload
+from dm.task.payload import DiffPayload, position_to_json
 from dm.tools.cutover import source as at_source
 from dm.tools.cutover.driver import Driver
 from dm.tools.cutover.hook import call
-from dm.tools.cutover.machine import NotYet
+from dm.tools.cutover.machine import CutOverState, NotYet
 from dm.tools.diff.options import DiffOptions
 from dm.unit import JSON
-from dm.worker.job import Job
+from dm.worker.task_jobs import TaskJobs
+from dm.worker.way_back import WayBack
 from dm.worker.work import Means
 
-FRESH_SECONDS: Final = 5.0
-_REST_SECONDS: Final = 20.0
 _MOMENT: Final = 0.3  # between two looks at the end of a binlog
 _LOOK: Final = 0.2
 
@@ -29,9 +28,11 @@ class TaskServers:
 
     driver: Driver
 
-    def __init__(self, means: Means, task: str) -> None:
+    def __init__(self, means: Means, task: str, way_back: WayBack) -> None:
         self._means = means
         self._task = task
+        self._jobs = TaskJobs(means, task)
+        self._way_back = way_back
 
     def subtasks(self) -> list[SubtaskConfig]:
         """The task on each of its sources."""
@@ -44,16 +45,6 @@ class TaskServers:
             return [config.subtask(source, known) for source in config.source_ids]
 
         return self._means.loop.call(configured)
-
-    def fresh_jobs(self) -> list[Job]:
-        """With a status as of now, as far as that comes in time."""
-        loop = self._means.loop
-        asked = loop.call(lambda: [(job, job.refresh()) for job in self._jobs()])
-        loop.wait_until(lambda: all(job.fresh(request) for job, request in asked), FRESH_SECONDS)
-        return [job for job, _ in asked]
-
-    def _jobs(self) -> list[Job]:
-        return list(self._means.supervisor.task(self._task).jobs.values())
 
     def _hook(self, word: str) -> bool:
         found, subtasks = self.driver.found, self.subtasks()
@@ -81,9 +72,9 @@ class TaskServers:
         for one in subtasks:
             at_source.demand_none_prepared(one)
 
-    def closed(self) -> bool:
+    def closed(self, *, strictly: bool) -> bool:
         """By the servers' own word."""
-        return all(at_source.closed(one) for one in self.subtasks())
+        return all(at_source.closed(one, strictly=strictly) for one in self.subtasks())
 
     def ends(self) -> Mapping[str, str]:
         """By source."""
@@ -102,7 +93,7 @@ class TaskServers:
     def demand_applied(self) -> None:
         """By what the syncers answer now: a checkpoint may be written later."""
         runs = True
-        for job in self.fresh_jobs():
+        for job in self._jobs.fresh():
             if job.subtask.errors:
                 raise DMError("cut-over-not-ready", task=self._task, findings=job.subtask.errors[0]["Message"])
             if job.subtask.stage != "Running":
@@ -120,7 +111,7 @@ class TaskServers:
         """A comparison as `dmctl diff` makes it."""
         means, subtasks = self._means, self.subtasks()
         number, work = means.errands.number(), means.supervisor.home.work / self._task
-        follows = tuple(job.source for job in means.loop.call(self._jobs) if job.subtask.stage == "Running")
+        follows = tuple(job.source for job in means.loop.call(self._jobs.there) if job.subtask.stage == "Running")
         payload = DiffPayload(
             tuple(subtasks), DiffOptions(follows=follows), work / f".diff-{number}", work / ".diff"
         )  # fmt: skip
@@ -144,18 +135,7 @@ class TaskServers:
 
     def rest(self) -> None:
         """The checkpoints of a task at rest are those of its last row."""
-        loop = self._means.loop
-
-        def pause() -> list[Job]:
-            jobs = self._jobs()
-            for job in jobs:
-                if job.subtask.stage == "Running":
-                    job.subtask.pause()
-            return jobs
-
-        jobs = loop.call(pause)
-        if not loop.wait_until(lambda: all(job.subtask.stage == "Paused" for job in jobs), _REST_SECONDS):
-            raise NotYet(f"{self._task} has not come to rest")
+        self._jobs.rest()
         self._demand_stored()
 
     def target_end(self) -> str:
@@ -165,6 +145,29 @@ class TaskServers:
         if found is None:
             return ""
         return f"{found}, GTID set {found.gtid_set}" if found.gtid_set else str(found)
+
+    def target_place(self) -> JSON:
+        """For the row."""
+        found = self._means.servers.final_place(self.subtasks()[0]).target_end
+        return None if found is None else position_to_json(found)
+
+    def begin_way_back(self, found: CutOverState) -> int:
+        """The task in the other direction."""
+        return self._way_back.begin(found, self.driver.demand_owned)
+
+    def demand_untouched(self, found: CutOverState) -> None:
+        """By what the source's binlog has."""
+        self._way_back.demand_untouched()
+
+    def end_way_back(self, found: CutOverState) -> None:
+        """The sources are opened after that."""
+        self._way_back.end(found)
+
+    def open_target(self, found: CutOverState) -> None:
+        """The task that has closed it is the way back now, and nothing holds it any more."""
+        self._way_back.complete_kept(found)
+        if found.opens:
+            at_source.reopen(self.subtasks()[0], found.opens, self.driver.demand_owned, target=True)
 
     def switch(self) -> None:
         """Without a hook, a person does it."""
@@ -177,13 +180,7 @@ class TaskServers:
 
     def go_on(self) -> None:
         """What rests without an error runs again; what a person has stopped stays so."""
-
-        def resume() -> None:
-            for job in self._jobs():
-                if job.subtask.stage == "Paused" and not job.subtask.errors:
-                    job.subtask.resume()
-
-        self._means.loop.call(resume)
+        self._jobs.go_on()
 
     def start_writes(self) -> None:
         """The servers are open by now."""

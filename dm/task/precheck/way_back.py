@@ -30,7 +30,7 @@ from dm.ident import TableName
 from dm.mysql.binlog.compression import TransactionPayload
 from dm.mysql.binlog.event import RawEvent
 from dm.mysql.binlog.header import EventType
-from dm.mysql.binlog.reader import EventParser, TableMapEvent
+from dm.mysql.binlog.reader import Event, EventParser, TableMapEvent
 from dm.position import MAGIC_SIZE, Position
 from dm.progress.brought_back import CHECKPOINT, reads_server
 from dm.progress.opposite import Opposite, opposite_of
@@ -49,9 +49,18 @@ from dm.task.progress import places_needed
 
 READ_SECONDS: Final = 20.0  # as long as a person waits for an answer that a run would give as well
 # Before and after a transaction; MySQL 5.6 writes nothing of the first kind for one without a GTID.
-_BETWEEN = frozenset(
+BETWEEN = frozenset(
     {EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID, EventType.XID}
 )
+
+
+def unpacked(parser: EventParser, raw: RawEvent, room: int) -> Iterator[Event]:
+    """The event, or those of a compressed transaction, which may have so many bytes."""
+    parsed = parser.parse(raw)
+    if isinstance(parsed, TransactionPayload):
+        yield from (parser.parse(each) for each in parsed.events(room))
+    else:
+        yield parsed
 
 
 @dataclass(slots=True)
@@ -75,14 +84,10 @@ class _Returned:
     def takes(self, raw: RawEvent) -> bool:
         """Whether the event is the proof."""
         kind = raw.header.type
-        if kind in _BETWEEN:
+        if kind in BETWEEN:
             self.task, self.table = "", None
         elif kind in (EventType.FORMAT_DESCRIPTION, EventType.TABLE_MAP, EventType.TRANSACTION_PAYLOAD):
-            parsed = self.parser.parse(raw)
-            inner = (self.parser.parse(each) for each in parsed.events(self.room)) if isinstance(
-                parsed, TransactionPayload
-            ) else (parsed,)  # fmt: skip
-            for event in inner:
+            for event in unpacked(self.parser, raw, self.room):
                 if isinstance(event, TableMapEvent):
                     self._table(TableName(event.table_map.schema, event.table_map.table))
         return bool(self.task) and self.table is not None
@@ -105,7 +110,7 @@ def nothing_returned(context: Context, answers: Answers, clock: Clock | None = N
         return
     returned = _Returned(context, tasks)
     deadline = clock.monotonic() + READ_SECONDS
-    for raw, file, end_offset in _events(context, start):
+    for raw, file, end_offset in events_after(context, start):
         if returned.takes(raw):
             place = Position("", file, max(end_offset - raw.header.size, MAGIC_SIZE))
             yield answers.failure(
@@ -160,7 +165,7 @@ def _tasks_from_target(context: Context) -> Iterator[tuple[str, MarkTables]]:
             yield found.task, tables
 
 
-def _events(context: Context, start: Position) -> Iterator[tuple[RawEvent, str, int]]:
+def events_after(context: Context, start: Position) -> Iterator[tuple[RawEvent, str, int]]:
     """Each event after the place with its file and its end there, up to the source's present end."""
     connection, facts = context.source.connection, context.source.facts
     end = binlog_end(connection, facts, exact=False)

@@ -15,8 +15,15 @@ next state, and begins again. It may be killed anywhere, so each step can be don
 Where the hook fails at an end that can't be left (`switching`, `aborting`), the reason is stored in `failed`, and the
 cut-over rests until a person has it go on. A daemon that starts anew does not call that hook again.
 
-    fencing -> fenced -> drained -> proved -> switching -> switched -> complete
-       any of the first four -> aborting -> aborted
+The way back writes to the source, so its start moves the binlog's end. From there on the fence is what its binlog has
+of others: no transaction that the task wants, and that has no mark of the way back. For that the source goes from
+MySQL's super_read_only to read_only, which lets dm's account write.
+
+    fencing -> fenced -> drained -> proved (-> way-back) -> switching -> switched -> complete
+       any of the first five -> aborting -> aborted
+
+The return is the same machine for the task of the way back. Then the first task is the way back: it is there, rests
+with its checkpoint, and goes on.
 """
 
 from __future__ import annotations
@@ -30,13 +37,24 @@ from dm.errors import DMError
 from dm.unit import JSON
 
 State = Literal[
-    "fencing", "fenced", "drained", "proved", "switching", "switched", "complete", "aborting", "aborted",
+    "fencing", "fenced", "drained", "proved", "way-back", "switching", "switched", "complete", "aborting", "aborted",
 ]  # fmt: skip
 STATES: Final[tuple[State, ...]] = State.__args__  # type: ignore[attr-defined]
-UNDOABLE: Final[frozenset[State]] = frozenset({"fencing", "fenced", "drained", "proved"})
+UNDOABLE: Final[frozenset[State]] = frozenset({"fencing", "fenced", "drained", "proved", "way-back"})
 RESTING: Final[frozenset[State]] = frozenset({"switched", "complete", "aborted"})  # nothing is left to do
 OVER: Final[frozenset[State]] = frozenset({"complete", "aborted"})
-HOLDS_TASK: Final[frozenset[State]] = frozenset({"proved", "switching", "switched"})  # it is not to apply anything
+HOLDS_TASK: Final[frozenset[State]] = frozenset(
+    {"proved", "way-back", "switching", "switched"}
+)  # it is not to apply anything
+
+
+@dataclass(frozen=True, slots=True)
+class WayBackTask:
+    """The task in the other direction."""
+
+    task: str
+    source: str = ""  # how the target is called as its source; empty where the cut-over has not made the two
+    kept: bool = False  # it is there and rests: it goes on from its checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +74,12 @@ class CutOverState:
     why: str = ""  # of an abort
     failed: str = ""  # why it rests before its end, until a person has it go on
     times: Mapping[str, float] = field(default_factory=dict)  # when each state was stored first
+    number: int = 1  # of a pair of tasks that are cut over in turn, the highest is the last
+    way_back: WayBackTask | None = None
+    opens: Mapping[str, str] = field(default_factory=dict)  # read-only variables that the target gets at the switch
+    since: JSON = None  # the target's place at the fence
+    start: JSON = None  # R as a place, where the way back begins
+    others: int = 0  # transactions of others at the target between the two
 
     @property
     def rests(self) -> bool:
@@ -69,7 +93,9 @@ class CutOverState:
     @classmethod
     def from_json(cls, text: str) -> CutOverState:
         """From what is stored; raises ValueError, TypeError."""
-        found = cls(**json.loads(text))
+        stored = json.loads(text)
+        way_back = stored.pop("way_back", None)
+        found = cls(**stored, way_back=None if way_back is None else WayBackTask(**way_back))
         if found.state not in STATES:
             raise ValueError(f"{found.state!r} is no state")
         return found
@@ -88,8 +114,8 @@ class CutOverServers(Protocol):
     def close(self, *, by_hook: bool) -> None:
         """Have the sources take no more writes, if the hook has not; raises NotYet while some still can."""
 
-    def closed(self) -> bool:
-        """Whether all sources are in read-only mode."""
+    def closed(self, *, strictly: bool) -> bool:
+        """Whether all sources are in read-only mode; `strictly`: in the one that binds even dm, if there is one."""
 
     def ends(self) -> Mapping[str, str]:
         """Where the binlog of each source ends."""
@@ -111,6 +137,24 @@ class CutOverServers(Protocol):
 
     def target_end(self) -> str:
         """Where the target's binlog ends; empty where that is not to be known."""
+
+    def target_place(self) -> JSON:
+        """The same as a place."""
+
+    def begin_way_back(self, found: CutOverState) -> int:
+        """Have the other task follow the target; gives how many transactions of others came to it since the fence.
+
+        Raises NotYet until it does, and DMError where it can't.
+        """
+
+    def demand_untouched(self, found: CutOverState) -> None:
+        """Raise DMError where a source has transactions after its end that are not of the way back."""
+
+    def end_way_back(self, found: CutOverState) -> None:
+        """Take the other task away, or let it rest as before."""
+
+    def open_target(self, found: CutOverState) -> None:
+        """Give the target the mode that applications need, where the cut-over before has closed it."""
 
     def switch(self) -> None:
         """Have the hook move the applications."""
@@ -135,7 +179,7 @@ def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
         on.pause()
         if on.written(ends):
             raise NotYet("the binlog of a source still moves")
-        return replace(found, state="fenced", ends=ends)
+        return replace(found, state="fenced", ends=ends, since=on.target_place())
     if found.state == "fenced":
         on.demand_applied()
         demand_fence(found, on)
@@ -146,13 +190,22 @@ def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
         return replace(found, state="proved", proof=proof)
     if found.state == "proved":
         on.rest()
-        end = on.target_end()
+        end, start = on.target_end(), on.target_place()
         demand_fence(found, on)
-        return replace(found, state="switching", target_end=end)
+        following: State = "switching" if found.way_back is None else "way-back"
+        return replace(found, state=following, target_end=end, start=start)
+    if found.state == "way-back":
+        others = on.begin_way_back(found)
+        if not found.by_hook and not on.closed(strictly=False):
+            raise DMError("cut-over-fence-lost", how="a source is not in read-only mode any more")
+        on.demand_untouched(found)
+        return replace(found, state="switching", others=others)
     if found.state == "switching":
+        on.open_target(found)
         on.switch()
         return replace(found, state="switched")
     if found.state == "aborting":
+        on.end_way_back(found)
         if not found.by_hook:
             on.reopen(found.before)
         on.go_on()
@@ -163,7 +216,7 @@ def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
 
 def demand_fence(found: CutOverState, on: CutOverServers) -> None:
     """Raise DMError unless the sources have taken nothing since the fence, and still take nothing."""
-    if not found.by_hook and not on.closed():
+    if not found.by_hook and not on.closed(strictly=True):
         raise DMError("cut-over-fence-lost", how="a source is not in read-only mode any more")
     written = on.written(found.ends)
     if written:

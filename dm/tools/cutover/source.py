@@ -21,7 +21,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dm.config import SubtaskConfig
@@ -75,10 +75,10 @@ def _modes(connection: Connection) -> dict[str, str]:
 
 
 @contextmanager
-def _held(config: SubtaskConfig, demand_owned: Callable[[], None]) -> Iterator[Connection]:
+def _held(config: SubtaskConfig, demand_owned: Callable[[], None], *, target: bool = False) -> Iterator[Connection]:
     """A session that may change the mode; no earlier one can from here on. Raises NotYet, and what is demanded."""
     name = "dm-" + hashlib.sha256(f"{config.meta_schema}\0{config.task}".encode()).hexdigest()[:32]
-    with closing(connect(config.source.endpoint)) as connection:
+    with closing(connect(config.target if target else config.source.endpoint)) as connection:
         demand_owned()
         _end_holder(connection, name)
         if fetch(connection, "SELECT GET_LOCK(%s, %s)", (name, LOCK_SECONDS)) != ((1,),):
@@ -139,15 +139,24 @@ def _xa_sessions(connection: Connection) -> list[int]:
     return [int(thread) for (thread,) in rows]
 
 
-def closed(config: SubtaskConfig) -> bool:
-    """Whether it is in that mode."""
+def closed(config: SubtaskConfig, *, strictly: bool) -> bool:
+    """Whether it is in that mode, or at least in the one that binds applications."""
     found = modes(config)
-    return found[next(each for each in _MODES if each in found)] != "OFF"
+    return found[next(each for each in _MODES if each in found) if strictly else "read_only"] != "OFF"
 
 
-def reopen(config: SubtaskConfig, before: Mapping[str, str], demand_owned: Callable[[], None]) -> None:
-    """Give the server the mode that it had."""
+def let_dm_write(config: SubtaskConfig, demand_owned: Callable[[], None]) -> None:
+    """From the strictest mode to the one that does not bind dm's account; applications are bound all the time."""
     with _held(config, demand_owned) as connection:
+        if _modes(connection).get("super_read_only") == "ON":
+            fetch(connection, "SET GLOBAL super_read_only = OFF")  # leaves read_only on
+
+
+def reopen(
+    config: SubtaskConfig, before: Mapping[str, str], demand_owned: Callable[[], None], *, target: bool = False
+) -> None:
+    """Give the server, or the one at the other end, the mode that it had."""
+    with _held(config, demand_owned, target=target) as connection:
         fetch(connection, f"SET SESSION lock_wait_timeout = {LOCK_SECONDS}")
         found = _modes(connection)
         for name in _MODES:
@@ -231,15 +240,33 @@ def _may_fence(connection: Connection, facts: ServerFacts, where: str) -> list[F
     return []
 
 
-@reads_answers
+def findings_of_way_back(config: SubtaskConfig) -> list[Finding]:
+    """Who can write to a source beside the way back, where the strictest mode binds them until then."""
+    where = f"source {config.source_id}"
+    with closing(connect(config.source.endpoint)) as connection:
+        return _privileged(connection, where) if "super_read_only" in _modes(connection) else []
+
+
+def findings_of_return(config: SubtaskConfig) -> list[Finding]:
+    """Whether dm may close the target for the return; `config` has it as the source."""
+    with closing(connect(config.source.endpoint)) as connection:
+        found = _may_fence(connection, read_facts(connection), "target, for --back")
+    return [replace(each, mend=each.mend.replace("at the source", "at the target"), stops=False) for each in found]
+
+
 def _not_bound(connection: Connection, where: str) -> list[Finding]:
     """The accounts that write in spite of MariaDB's read-only mode."""
-    if "super_read_only" in _modes(connection):
-        return []
+    return [] if "super_read_only" in _modes(connection) else _privileged(connection, where)
+
+
+@reads_answers
+def _privileged(connection: Connection, where: str) -> list[Finding]:
+    """The accounts that read_only does not bind; not MySQL's own."""
     rows = fetch(
         connection,
-        "SELECT DISTINCT grantee FROM information_schema.user_privileges"
-        " WHERE privilege_type IN ('READ_ONLY ADMIN', 'READ ONLY ADMIN', 'SUPER') ORDER BY grantee",
+        "SELECT DISTINCT grantee FROM information_schema.user_privileges WHERE privilege_type IN"
+        " ('READ_ONLY ADMIN', 'READ ONLY ADMIN', 'CONNECTION_ADMIN', 'SUPER')"
+        " AND SUBSTRING(grantee, 2, 6) <> 'mysql.' ORDER BY grantee",
     )
     own = grantee(connection).account
     return [

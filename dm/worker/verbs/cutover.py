@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final, cast
 
 from dm.errors import DMError
 from dm.tools.cutover import source as at_source
 from dm.tools.cutover.driver import Driver
-from dm.tools.cutover.machine import UNDOABLE, CutOverState
+from dm.tools.cutover.machine import UNDOABLE, CutOverState, WayBackTask
 from dm.tools.cutover.record import CutOverRow
 from dm.tools.cutover.source import Finding
 from dm.unit import JSON
@@ -19,10 +20,22 @@ from dm.verbs.cutover import demand_prove
 from dm.verbs.tasks import StopTask
 from dm.worker.cutover_servers import TaskServers
 from dm.worker.job import Job
+from dm.worker.task_jobs import TaskJobs
 from dm.worker.verbs.tasks import TaskVerbs
+from dm.worker.way_back import WayBack
 from dm.worker.work import Answer, Means, VerbWork, does
 
 _ABORT_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class _First:
+    """A cut-over that is about to begin."""
+
+    task: str
+    number: int
+    way_back: WayBackTask | None
+    opens: Mapping[str, str] = field(default_factory=dict)
 
 
 class CutOverVerbs(VerbWork):
@@ -36,93 +49,145 @@ class CutOverVerbs(VerbWork):
     @does(declared.CheckCutOver)
     def check(self, asked: declared.CheckCutOver) -> Answer:
         """What is in the way; changes nothing."""
-        found = self._findings(asked.task, asked.max_lag, asked.hook)
+        first = self._first(asked.task, back=asked.back, way_back=asked.way_back)
+        found, files = self._findings(first, asked.max_lag, asked.hook)
         ready = not any(each.stops for each in found)
-        return {"task": asked.task, "ready": ready, "findings": [cast(JSON, asdict(each)) for each in found]}
+        return {
+            "task": first.task, "ready": ready, "findings": [cast(JSON, asdict(each)) for each in found],
+            "files": files,
+        }  # fmt: skip
 
     @does(declared.BeginCutOver)
     def begin(self, asked: declared.BeginCutOver) -> Answer:
         """It answers when the first state is stored; a thread goes on."""
         demand_prove(asked.prove)
         with self._exclusion.tasks(asked.task):
-            row = self._row(asked.task)
-            known = row.read()
+            task, known = self._current(asked.task)
             if known is not None and known.state == "switching" and known.failed:
-                self._go_on(row, known, asked.hook)
+                self._go_on(self._row(task), known, asked.hook)
             else:
-                stops = [each for each in self._findings(asked.task, asked.max_lag, asked.hook) if each.stops]
-                if stops:
-                    findings = "; ".join(f"{each.where}: {each.says}" for each in stops)
-                    raise DMError("cut-over-not-ready", task=asked.task, findings=findings)
-                before = {
-                    one.source_id: at_source.modes(one) for one in TaskServers(self._means, asked.task).subtasks()
-                }
-                now = time.time()
-                first = CutOverState(
-                    "fencing", asked.prove, asked.hook, now + asked.timeout, before, times={"fencing": now}
-                )
-                self._all.note(asked.task)
-                try:
-                    row.begin(first)
-                except DMError as error:
-                    if error.name == "cut-over-under-way" and self._all.driver(asked.task) is None:
-                        self._all.forget(asked.task)  # another daemon's, which goes on with it
-                    raise
-            self._all.drive(self.driver(asked.task))
-        return self._told(asked.task, row.read())
+                task = self._begin(asked)
+            self._all.drive(self.driver(task))
+        return self._told(task)
+
+    def _begin(self, asked: declared.BeginCutOver) -> str:
+        """Store the first state; gives the task that is cut over."""
+        first = self._first(asked.task, back=asked.back, way_back=asked.way_back)
+        stops = [each for each in self._findings(first, asked.max_lag, asked.hook)[0] if each.stops]
+        if stops:
+            findings = "; ".join(f"{each.where}: {each.says}" for each in stops)
+            raise DMError("cut-over-not-ready", task=first.task, findings=findings)
+        before = {one.source_id: at_source.modes(one) for one in self._servers_of(first.task).subtasks()}
+        now = time.time()
+        state = CutOverState(
+            "fencing", asked.prove, asked.hook, now + asked.timeout, before, times={"fencing": now},
+            number=first.number, way_back=first.way_back, opens=first.opens,
+        )  # fmt: skip
+        self._all.note(first.task)
+        try:
+            self._row(first.task).begin(state)
+        except DMError as error:
+            if error.name == "cut-over-under-way" and self._all.driver(first.task) is None:
+                self._all.forget(first.task)  # another daemon's, which goes on with it
+            raise
+        return first.task
+
+    def _first(self, task: str, *, back: bool, way_back: bool) -> _First:
+        """What is cut over, and which task goes the way back; raises DMError where it is not the time for that."""
+        current, known = self._current(task)
+        if back:
+            self._demand(task, known, "only returns from", "switched and has a way back", {"switched"})
+        elif current == task or known is None or known.state != "switched":
+            made = self._way_back(task).named() if way_back else None
+            return _First(task, 1 if known is None else known.number + 1, made)
+        assert known is not None
+        if known.way_back is None or (back and current != task):
+            raise DMError(
+                "cut-over-none", task=task, what="this only returns from", wanted="switched and has a way back",
+                found="none" if current == task else "returned already",
+            )  # fmt: skip
+        (opens,) = known.before.values()
+        made_source = "" if known.way_back.source else self._way_back(known.way_back.task).named().source
+        return _First(known.way_back.task, known.number + 1, WayBackTask(current, made_source, kept=True), opens)
+
+    def _current(self, task: str, *, aborted: bool = False) -> tuple[str, CutOverState | None]:
+        """Of the task and the one in its other direction, the one that was cut over last; `aborted` ones count, too."""
+        known = self._row(task).read()
+        other = None if known is None or known.way_back is None else known.way_back.task
+        if known is not None and other is not None and self._loop.call(lambda: other in self._supervisor.tasks):
+            later = self._row(other).read()
+            of_pair = [(task, known), *([] if later is None else [(other, later)])]
+            counted = [each for each in of_pair if aborted or each[1].state != "aborted"]
+            return max(counted, key=lambda each: each[1].number, default=(task, known))
+        return task, known
 
     @does(declared.CutOverStatus)
     def status(self, asked: declared.CutOverStatus) -> Answer:
         """As the row has it."""
-        return self._told(asked.task, self._row(asked.task).read())
+        return self._told(self._current(asked.task, aborted=True)[0])
 
     @does(declared.AbortCutOver)
     def abort(self, asked: declared.AbortCutOver) -> Answer:
         """It answers when the sources take writes again, or when that takes long."""
         with self._exclusion.tasks(asked.task):
-            row = self._row(asked.task)
-            self._demand(asked.task, row.read(), "only undoes", "not at its switch yet", {*UNDOABLE, "aborting"})
-            known = row.read()
+            task, known = self._current(asked.task, aborted=True)
+            self._demand(task, known, "only undoes", "not at its switch yet", {*UNDOABLE, "aborting"})
             if known is not None and known.failed:
-                self._go_on(row, known, asked.hook)
-            driver = self._all.driver(asked.task)
+                self._go_on(self._row(task), known, asked.hook)
+            driver = self._all.driver(task)
             if driver is None:
-                self._all.note(asked.task)
-                driver = self.driver(asked.task)
+                self._all.note(task)
+                driver = self.driver(task)
                 driver.abort()
                 self._all.drive(driver)
             else:
                 driver.abort()
-            self._all.wait(asked.task, _ABORT_SECONDS)
-            found = row.read()
-            self._demand(asked.task, found, "only undoes", "not at its switch yet", {"aborting", "aborted"})
-        return self._told(asked.task, found)
+            self._all.wait(task, _ABORT_SECONDS)
+            found = self._row(task).read()
+            self._demand(task, found, "only undoes", "not at its switch yet", {"aborting", "aborted"})
+        return self._told(task)
 
     @does(declared.CompleteCutOver)
     def complete(self, asked: declared.CompleteCutOver) -> Answer:
         """The task is stopped; what stays is listed."""
         with self._exclusion.tasks(asked.task):
-            row, states = self._row(asked.task), {"switched", "aborting"}
-            if self._all.driver(asked.task) is None:
+            (task, found), states = self._current(asked.task, aborted=True), {"switched", "aborting"}
+            if found is not None and found.state == "aborted":  # it was not the last
+                task, found = self._current(asked.task)
+            if self._all.driver(task) is None:
                 states.add("switching")  # its hook failed, and a person has done the rest
-            found = row.read()
-            self._demand(asked.task, found, "only ends", "switched", states)
+            self._demand(task, found, "only ends", "switched", states)
             assert found is not None
-            driver = self._all.driver(asked.task)
+            driver = self._all.driver(task)
             if driver is not None:  # a source can't be opened again, and a person gives it up
                 driver.stop()
-                self._all.wait(asked.task, _ABORT_SECONDS)
+                self._all.wait(task, _ABORT_SECONDS)
+            row = self._row(task)
             epoch = row.take_over()
             assert epoch is not None
-            sources = list(found.before)
-            self._tasks.stop_task(StopTask(task=asked.task))
+            left = self._end(task, found)
             done = replace(found, state="complete", times={**found.times, "complete": time.time()})
             row.write(epoch, done)
-            self._all.forget(asked.task)
-        stays = "which may be closed to writes" if found.state == "aborting" else "closed to writes"
-        left = [f"source {name} stays as it is, {stays}" for name in sources]
-        left.append(f"the progress of {asked.task} stays at the target: `dmctl forgotten list --file <its file>`")
-        return {"task": asked.task, "driven": False, "problem": "", "left": [*left], **_state(done)}
+            self._all.forget(task)
+        return {"task": task, "driven": False, "problem": "", "left": [*left], **_state(done)}
+
+    def _end(self, task: str, found: CutOverState) -> list[str]:
+        """Stop what is not needed any more; gives what stays."""
+        way_back = found.way_back
+        given_up = found.state == "aborting"
+        if way_back is not None and way_back.kept and not way_back.source and not given_up:  # they have returned
+            self._way_back(task).complete_kept(found)
+            made = self._way_back(way_back.task)
+            made.stop(task, made.named().source)
+            return [f"task {way_back.task} goes on: the target follows again", f"the progress of {task} stays"]
+        self._tasks.stop_task(StopTask(task=task))
+        stays = "which may be closed to writes" if given_up else "closed to writes"
+        left = [f"source {name} stays as it is, {stays}" for name in found.before]
+        left.append(f"the progress of {task} stays at the target: `dmctl forgotten list --file <its file>`")
+        if way_back is not None:
+            self._way_back(task).stop(way_back.task, way_back.source)
+            left.append(f"the progress of {way_back.task} stays at the source")
+        return left
 
     def _go_on(self, row: CutOverRow, known: CutOverState, hook: str) -> None:
         """Its hook failed: it is to be called again, or another one in its place."""
@@ -132,7 +197,7 @@ class CutOverVerbs(VerbWork):
 
     def driver(self, task: str) -> Driver:
         """Who goes on with the cut-over of a task."""
-        on = TaskServers(self._means, task)
+        on = self._servers_of(task)
         on.driver = Driver(task, lambda: self._row(task), on, self._supervisor.clock)
         return on.driver
 
@@ -141,19 +206,26 @@ class CutOverVerbs(VerbWork):
             state = "none" if found is None else f"one that is {found.state}"
             raise DMError("cut-over-none", task=task, what=f"this {what}", wanted=wanted, found=state)
 
-    def _row(self, task: str) -> CutOverRow:
-        return CutOverRow(TaskServers(self._means, task).subtasks()[0])
+    def _way_back(self, task: str) -> WayBack:
+        return WayBack(self._means, self._tasks, task)
 
-    def _told(self, task: str, found: CutOverState | None) -> Answer:
-        driver = self._all.driver(task)
+    def _servers_of(self, task: str) -> TaskServers:
+        return TaskServers(self._means, task, self._way_back(task))
+
+    def _row(self, task: str) -> CutOverRow:
+        return CutOverRow(self._servers_of(task).subtasks()[0])
+
+    def _told(self, task: str) -> Answer:
+        driver = self._all.driver(task)  # first: one that ends has stored its last state
+        found = self._row(task).read()
         problem = str(self._all.told(task).get("problem", ""))
         return {"task": task, "driven": driver is not None, "problem": problem, "left": [], **_state(found)}
 
-    def _findings(self, task: str, max_lag: float, hook: str) -> list[Finding]:
-        """Everything at once."""
-        servers = TaskServers(self._means, task)
+    def _findings(self, first: _First, max_lag: float, hook: str) -> tuple[list[Finding], list[JSON]]:
+        """Everything at once, and the files of the way back."""
+        task, servers = first.task, self._servers_of(first.task)
         subtasks = servers.subtasks()
-        found = [each for one in servers.fresh_jobs() for each in self._of_job(one, max_lag)]
+        found = [each for one in TaskJobs(self._means, task).fresh() for each in self._of_job(one, max_lag)]
         missing = {one.source_id for one in subtasks} - self._loop.call(lambda: set(self._supervisor.task(task).jobs))
         found += [
             Finding(f"source {name}", f"task {task} does not run there", "dmctl start-task <its file>")
@@ -164,7 +236,15 @@ class CutOverVerbs(VerbWork):
                 found += at_source.findings(one, fences=not hook)
             except DMError as error:
                 found.append(Finding(f"source {one.source_id}", error.message, error.workaround))
-        return found
+        if first.way_back is None:
+            return found, []
+        try:
+            if first.way_back.kept:
+                return found + self._way_back(task).findings_of(first.way_back), []
+            more, made = self._way_back(task).findings()
+        except DMError as error:
+            return [*found, Finding("way back", error.message, error.workaround)], []
+        return found + more, [] if made is None else made.to_json()
 
     def _of_job(self, job: Job, max_lag: float) -> list[Finding]:
         def look() -> list[Finding]:

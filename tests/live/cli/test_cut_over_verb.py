@@ -54,7 +54,7 @@ class Move:
 
     def begin(self, **options: Any) -> None:
         environment = {**os.environ, "DM_HOME": str(self.daemon.home)}
-        Client(None, environment, lambda _: None).ask(BeginCutOver(task="move", **options))
+        Client(None, environment, lambda _: None).ask(BeginCutOver(task="move", way_back=False, **options))
 
     def read_only(self) -> bool:
         return bool(self.source.query("SELECT @@global.read_only")[0][0])
@@ -101,6 +101,8 @@ def refused_until_ready(move: Move) -> None:
     assert said.status == 1, str(said)
     assert "dm may not set" in said.out
     assert "GRANT " in said.out
+    assert "way back, source move-target" in said.out, "what it needs is told at the same time"
+    assert "way back, target" in said.out
     assert not move.read_only()
     refused = move.daemon.said("cut-over", "move", "--yes")
     assert refused.status == 1
@@ -111,9 +113,10 @@ def refused_until_ready(move: Move) -> None:
 
 def grant(move: Move) -> None:
     flavor: Flavor = "mysql" if move.source.query("SHOW GLOBAL VARIABLES LIKE 'super_read_only'") else "mariadb"
-    account = move.source.query("SELECT user, host FROM mysql.user WHERE user = 'dm'")
-    for user, host in account:
-        move.source.execute(f"GRANT {FENCING[flavor]} TO '{user}'@'{host}'")
+    for server in (move.source, move.target):
+        for user, host in server.query("SELECT user, host FROM mysql.user WHERE user = 'dm'"):
+            for privileges in (FENCING[flavor], SOURCE_GRANTS[flavor], TARGET_GRANTS, APPLIER_GRANTS[flavor]):
+                server.execute(f"GRANT {privileges} TO '{user}'@'{host}'")
 
 
 def refused_while_it_replicates(move: Move) -> None:
@@ -135,6 +138,8 @@ def test_from_fence_to_complete_with_a_hook_that_fails_first(move: Move) -> None
     refused_while_it_replicates(move)
     ready = move.daemon.said("cut-over", "move", "--dry-run")
     assert ready.status == 0, str(ready)
+    assert "# move-back.yaml" in ready.out
+    assert PASSWORD not in ready.out
     hook, log = move.hook(status=7)
     failed = move.daemon.said("cut-over", "move", "--yes", "--hook", hook)
     assert failed.status == 1, str(failed)
@@ -146,7 +151,7 @@ def test_from_fence_to_complete_with_a_hook_that_fails_first(move: Move) -> None
     assert done.status == 0, str(done)
     assert "move: switched" in done.out
     (shown,) = [block for block in blocks(PAGE.read_text(encoding="utf-8")) if block.text.startswith("shop: switched")]
-    said = re.sub(r"^move", "shop", re.sub(r"^  old", "  mysql-01", done.out, flags=re.MULTILINE))
+    said = re.sub(r"\bmove\b", "shop", re.sub(r"^  old", "  mysql-01", done.out, flags=re.MULTILINE))
     assert alike(said) == alike(shown.text)
     words = [line.split() for line in log.read_text().splitlines()]
     assert [(word, state) for word, _, state, *_ in words] == [
@@ -175,7 +180,7 @@ def test_what_can_not_be_applied_is_aborted(move: Move, late: bool) -> None:
             move.source.execute("INSERT INTO move.t VALUES (9)")  # waits for the holder
             if late:
                 words = ("--prove", "none", "--max-lag", "1000", "--timeout", "2")
-                said = move.daemon.said("cut-over", "move", "--yes", *words)
+                said = move.daemon.said("cut-over", "move", "--no-way-back", "--yes", *words)
                 assert said.status == 1, str(said)
                 assert "the time is over" in said.out
             else:

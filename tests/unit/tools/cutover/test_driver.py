@@ -52,7 +52,7 @@ class _Servers:
     def close(self, *, by_hook: bool) -> None:
         pass
 
-    def closed(self) -> bool:
+    def closed(self, *, strictly: bool) -> bool:
         return True
 
     def ends(self) -> Mapping[str, str]:
@@ -77,6 +77,21 @@ class _Servers:
 
     def target_end(self) -> str:
         return "R"
+
+    def target_place(self) -> JSON:
+        return None
+
+    def begin_way_back(self, found: CutOverState) -> int:
+        return 0
+
+    def demand_untouched(self, found: CutOverState) -> None:
+        pass
+
+    def end_way_back(self, found: CutOverState) -> None:
+        pass
+
+    def open_target(self, found: CutOverState) -> None:
+        pass
 
     def switch(self) -> None:
         self._hook("switch")

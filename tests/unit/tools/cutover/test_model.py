@@ -15,7 +15,7 @@ import pytest
 
 from dm.errors import DMError
 from dm.tools.cutover import machine
-from dm.tools.cutover.machine import RESTING, UNDOABLE, CutOverState, NotYet, advance
+from dm.tools.cutover.machine import RESTING, UNDOABLE, CutOverState, NotYet, WayBackTask, advance
 from dm.unit import JSON
 from tests.testbed.exploration import Violation, Wrong, explore
 
@@ -40,6 +40,8 @@ class World:
     privileged: bool = False  # an account that the mode does not bind has written
     compared: int = -1  # what the source had then
     asked_abort: bool = False
+    comes_back: bool = False  # the task of the way back runs
+    strictly: bool = False  # closed for dm's account, too
 
 
 class Killed(Exception):
@@ -65,11 +67,11 @@ class Calls:
 
     def close(self, *, by_hook: bool) -> None:
         self._call()
-        self.world = replace(self.world, closed=True, open_transaction=False)  # its COMMIT is refused
+        self.world = replace(self.world, closed=True, strictly=True, open_transaction=False)  # its COMMIT is refused
 
-    def closed(self) -> bool:
+    def closed(self, *, strictly: bool) -> bool:
         self._call()
-        return self.world.closed or self._removed == "look at the mode"
+        return (self.world.strictly if strictly else self.world.closed) or self._removed == "look at the mode"
 
     def ends(self) -> Mapping[str, str]:
         self._call()
@@ -104,6 +106,33 @@ class Calls:
         self._call()
         return "R"
 
+    def target_place(self) -> JSON:
+        self._call()
+        return "R"
+
+    def begin_way_back(self, found: CutOverState) -> int:
+        self._call()
+        if found.start != "R":
+            raise Wrong("nobody knows where the way back begins")
+        self.world = replace(self.world, strictly=False)
+        self._call()
+        if not self.world.rests:
+            raise Wrong("both tasks run at the switch")
+        self.world = replace(self.world, comes_back=True)
+        return 0
+
+    def demand_untouched(self, found: CutOverState) -> None:
+        self._call()
+        if found.ends["one"] != str(self.world.written) and self._removed != "look at the source's transactions":
+            raise DMError("cut-over-fence-lost", how="rows")
+
+    def end_way_back(self, found: CutOverState) -> None:
+        self._call()
+        self.world = replace(self.world, comes_back=self._removed == "the end of the way back")
+
+    def open_target(self, found: CutOverState) -> None:
+        self._call()
+
     def switch(self) -> None:
         self._call()
         if self.world.reopened:
@@ -114,7 +143,7 @@ class Calls:
         self._call()
         if self.world.moved:
             raise Wrong("both sides are writable")
-        self.world = replace(self.world, closed=before["one"]["read_only"] == "ON", reopened=True)
+        self.world = replace(self.world, closed=False, strictly=False, reopened=True)
 
     def go_on(self) -> None:
         self._call()
@@ -164,6 +193,8 @@ def demand_whole(world: World, following: CutOverState) -> None:
         raise Wrong("what was compared is not what the source has")
     if following.target_end != "R":
         raise Wrong("nobody knows where the way back begins")
+    if following.way_back is not None and not world.comes_back:
+        raise Wrong("what applications write does not come back")
 
 
 def stored(found: CutOverState, state: machine.State) -> str:
@@ -179,7 +210,7 @@ def steps(world: World, removed: str) -> Iterator[World]:
     if world.applied < world.written and not world.rests:
         yield replace(world, applied=world.applied + 1)
     if world.closed and not world.restarts:
-        yield replace(world, closed=False, restarts=1)
+        yield replace(world, closed=False, strictly=False, restarts=1)
     if world.closed and not world.privileged:
         yield replace(world, written=world.written + 1, privileged=True)
     if not world.asked_abort:
@@ -192,34 +223,45 @@ def judge(world: World, stuck: bool) -> None:
         raise Wrong("an abort leaves something behind")
     if found.state == "aborted" and not world.restarts and world.closed:
         raise Wrong("a source stays closed after an abort")
+    if found.state == "aborted" and world.comes_back:
+        raise Wrong("the way back runs after an abort")
     if found.state == "switched" and not world.moved:
         raise Wrong("nobody has moved")
     if stuck and found.state not in RESTING:
         raise Wrong("it does not get on")
 
 
-def begin() -> World:
-    first = CutOverState("fencing", "full", "", 0.0, _BEFORE)
+def begin(way_back: WayBackTask | None) -> World:
+    first = CutOverState("fencing", "full", "", 0.0, _BEFORE, way_back=way_back)
     return World(first.to_json(), written=1, open_transaction=True)
 
 
-def explored(removed: str = "") -> tuple[int, Violation[World] | None]:
-    return explore(begin(), lambda world: steps(world, removed), judge, _LIMIT)
+def explored(removed: str = "", *, way_back: bool = True) -> tuple[int, Violation[World] | None]:
+    return explore(
+        begin(WayBackTask("back", "there") if way_back else None), lambda world: steps(world, removed), judge, _LIMIT
+    )
 
 
-def test_nothing_goes_wrong_in_any_order() -> None:
-    states, violation = explored()
+@pytest.mark.parametrize("way_back", [True, False])
+def test_nothing_goes_wrong_in_any_order(way_back: bool) -> None:
+    states, violation = explored(way_back=way_back)
     assert violation is None, violation
     assert states > 500
 
 
 @pytest.mark.parametrize("removed", ["no way back from the switch", "drain", "look at the mode", "look at the end"])
 def test_each_safeguard_is_needed(removed: str) -> None:
+    _, violation = explored(removed, way_back=False)
+    assert violation is not None, removed
+
+
+@pytest.mark.parametrize("removed", ["look at the source's transactions", "the end of the way back"])
+def test_each_safeguard_is_needed_once_the_way_back_writes_to_the_source(removed: str) -> None:
     _, violation = explored(removed)
     assert violation is not None, removed
 
 
 def test_the_last_look_at_the_fence_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "demand_fence", lambda found, on: None)
-    _, violation = explored()
+    _, violation = explored(way_back=False)
     assert violation is not None

@@ -1,0 +1,341 @@
+"""The files of the task that goes the way back, made from those of the task that is cut over.
+
+The way back has the target as its source and the source as its target. Its lists and routes are those of the task seen
+from the other end: for each table that there is, the name at the target becomes the name at the source. A schema at the
+target that has no other tables goes back as a whole, so tables that applications make there later come to the source,
+too. From a schema that has others, only the task's tables go back, by name.
+
+The names are inverted as the rules apply them, not as they are written. Then the new rules are applied to every table
+of the target, and have to give exactly the inverse. What has none is named: tables that were merged, rows and
+statements that were left out.
+
+Both tasks name each other as the opposite, so each leaves out what the other one has written (`dm.progress.opposite`).
+Passwords are not written into the files: these name variables, whose values the daemon keeps with a file as it does
+with those of a person.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from io import StringIO
+from pathlib import Path
+from typing import Final
+
+from ruamel.yaml import YAML
+
+from dm.config import Endpoint, SourceConfig, SubtaskConfig, TaskConfig, read_task
+from dm.config.document import YamlList, YamlMap, parse
+from dm.config.pattern import is_name
+from dm.config.problem import ProblemReport
+from dm.config.task import NAME_LIMIT
+from dm.config.units import SyncerConfig
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.rules.block_allow import SYSTEM_SCHEMAS
+from dm.rules.router import PresentNames
+from dm.rules.table_rules import TableRules
+from dm.sourcelog.upstream.connection import connect
+from dm.sourcelog.upstream.facts import binlog_end, list_tables, read_facts
+from dm.text import counted
+from dm.tools.cutover.source import Finding
+from dm.unit import JSON
+from dm.verbs.declaration import ConfigFile
+
+_ID_LIMIT: Final = 32  # of a source's name
+_RULES: Final = "way-back"  # how list and syncer are called in the file
+# What says how changes are applied, and nothing about which ones.
+_SYNCER_KEYS: Final = (
+    "worker_count", "batch", "queue_size", "checkpoint_flush_interval", "compact", "multiple_rows", "narrower_columns",
+    "row_format", "atomic_transactions", "memory_quota",
+)  # fmt: skip
+_WITHOUT: Final = "cut over with --no-way-back"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnds:
+    """What there is at both ends of a task."""
+
+    at_source: Sequence[TableName]  # that the task wants
+    at_target: Sequence[TableName]  # all that are no server's own
+    folding: int = 0  # the target's lower_case_table_names
+    start: Position | None = None  # where the target's binlog ends
+    without_binlog: tuple[str, str] | None = None  # why it has none, with what to do
+
+    @classmethod
+    def of(cls, subtask: SubtaskConfig) -> TaskEnds:
+        """As the servers have it now; raises DMError."""
+        rules, own = TableRules(subtask), subtask.meta_schema.lower()
+        with closing(connect(subtask.source.endpoint)) as source:
+            at_source = tuple(table for table in list_tables(source) if rules.wanted(table))
+        with closing(connect(subtask.target, role="target")) as target:
+            facts = read_facts(target)
+            at_target = tuple(
+                table
+                for table in list_tables(target)
+                if table.schema.lower() not in SYSTEM_SCHEMAS and table.schema.lower() != own
+            )
+            start, without = None, None
+            if not facts.dialect.has_binlog:
+                without = f"{facts.base_flavor} has no binlog: no task can follow the target", _WITHOUT
+            elif not facts.log_bin:
+                without = (
+                    "the target writes no binlog",
+                    f"log_bin in the target's file and a start of it, or {_WITHOUT}",
+                )
+            else:
+                start = binlog_end(target, facts)
+        return cls(at_source, at_target, facts.lower_case_table_names, start, without)
+
+
+@dataclass(frozen=True, slots=True)
+class WayBackFiles:
+    """A source file and a task file."""
+
+    task_name: str
+    source_id: str
+    source: ConfigFile
+    task: ConfigFile
+    remarks: tuple[str, ...] = ()
+
+    def to_json(self) -> list[JSON]:
+        """As they are shown: there are no secrets in them."""
+        return [{"name": file.name, "cfg": file.text} for file in (self.source, self.task)]
+
+
+def name_of(subtask: SubtaskConfig) -> str:
+    """The task that goes the way back: the opposite that the file names, or one that is made."""
+    return subtask.opposite or _with_end(subtask.task, "-back", NAME_LIMIT)
+
+
+def source_of(subtask: SubtaskConfig) -> str:
+    """The name that the target gets as a source."""
+    return _with_end(subtask.task, "-target", _ID_LIMIT)
+
+
+def _with_end(name: str, end: str, limit: int) -> str:
+    return name[: limit - len(end)] + end
+
+
+def obstacles(config: TaskConfig, subtask: SubtaskConfig, ends: TaskEnds) -> list[Finding]:
+    """Why there is no way back, each with what to do; empty where there is one."""
+    return [Finding("way back", says, mend) for says, mend in _obstacles(config, subtask, ends)]
+
+
+def _obstacles(config: TaskConfig, subtask: SubtaskConfig, ends: TaskEnds) -> Iterator[tuple[str, str]]:
+    if ends.without_binlog is not None:
+        yield ends.without_binlog
+    if len(config.mysql_instances) > 1:
+        says = f"the task has {counted(len(config.mysql_instances), 'source')}: the way back of several is not made"
+        yield says, f"{_WITHOUT}, or let a task for each source take its place"
+    if config.merges:
+        yield f"`shard-mode: {config.merges}` merges tables: no row says which table it came from", _WITHOUT
+    rules, merged = TableRules(subtask), defaultdict[TableName, list[TableName]](list)
+    for table in ends.at_source:
+        merged[rules.route(table)].append(table)
+        if columns := ", ".join(each.column for each in rules.extracted(table)):
+            yield f"{table} gets columns that the source has not: {columns}", _WITHOUT
+    for target, tables in merged.items():
+        if len(tables) > 1:
+            listed = ", ".join(map(str, tables))
+            yield f"{target} merges {listed}: no row says which table it came from", _WITHOUT
+    for rule in subtask.filters:
+        yield f"`filters` leave out events that the source keeps: {rule.name}", _WITHOUT
+    for each in subtask.expression_filters:
+        yield f"`expression-filter` leaves out rows that the source keeps: {each.name}", _WITHOUT
+
+
+def files(
+    config: TaskConfig, subtask: SubtaskConfig, file: ConfigFile, ends: TaskEnds, start: Position
+) -> WayBackFiles:
+    """Source and task file of the way back from a place of the target; raises DMError `way-back-impossible`.
+
+    `file` is the task's own, whose directory the new ones get.
+    """
+    found = obstacles(config, subtask, ends)
+    if found:
+        raise DMError("way-back-impossible", task=config.name, why="; ".join(each.says for each in found))
+    back, source_id = name_of(subtask), source_of(subtask)
+    inverse = _Inverse.of(subtask, ends)
+    source_text = _yaml(_source_file(subtask, source_id, start))
+    task_text = _yaml(_task_file(config, subtask, (back, source_id), inverse, start))
+    target_password = {"TARGET_PASSWORD": subtask.target.password.get_secret_value()}
+    source_password = {"SOURCE_PASSWORD": subtask.source.endpoint.password.get_secret_value()}
+    made = WayBackFiles(
+        back, source_id,
+        ConfigFile(f"{source_id}.yaml", source_text, file.directory, target_password),
+        ConfigFile(f"{back}.yaml", task_text, file.directory, source_password),
+        tuple(inverse.remarks),
+    )  # fmt: skip
+    _demand_inverse(made, inverse, ends)
+    return made
+
+
+@dataclass(slots=True)
+class _Inverse:
+    """For each table of the target that the task fills, the source's name."""
+
+    names: Mapping[TableName, TableName]
+    schemas: list[str] = field(default_factory=list)
+    tables: list[dict[str, str]] = field(default_factory=list)
+    routes: dict[str, dict[str, str]] = field(default_factory=dict)
+    remarks: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, subtask: SubtaskConfig, ends: TaskEnds) -> _Inverse:
+        rules, present = TableRules(subtask), PresentNames(ends.at_target, ends.folding)
+        found = cls({present.spelled(rules.route(table)): table for table in ends.at_source})
+        by_schema = defaultdict[str, list[TableName]](list)
+        for target in found.names:
+            by_schema[target.schema].append(target)
+        partial = {schema for schema in by_schema if not found._whole(schema, ends)}
+        for schema, tables in by_schema.items():
+            found._add(schema, tables, listed=bool(partial), whole=schema not in partial)
+        return found
+
+    def _whole(self, schema: str, ends: TaskEnds) -> bool:
+        """Whether all of a schema goes back, and to one schema: then so does what is made there later."""
+        there = [table for table in ends.at_target if table.schema == schema]
+        others = [table for table in there if table not in self.names]
+        into = {source.schema for target, source in self.names.items() if target.schema == schema}
+        if others:
+            self.remarks.append(
+                f"{schema} has tables that are not the task's: of what is made there later, nothing goes back"
+            )
+        elif len(into) > 1:
+            self.remarks.append(
+                f"{schema} goes back to {', '.join(sorted(into))}: of what is made there later, nothing goes back"
+            )
+        return not others and len(into) == 1
+
+    def _add(self, schema: str, tables: Sequence[TableName], *, listed: bool, whole: bool) -> None:
+        self.schemas.append(_exactly(schema))
+        if whole:
+            (into,) = {self.names[table].schema for table in tables}
+            if listed:
+                self.tables.append({"db-name": _exactly(schema), "tbl-name": "*"})
+            if into != schema:
+                self._route({"schema-pattern": _exactly(schema), "target-schema": into})
+        for table in tables:
+            source = self.names[table]
+            if not whole:
+                self.tables.append({"db-name": _exactly(schema), "tbl-name": _exactly(table.table)})
+            if source.table != table.table or (not whole and source.schema != schema):
+                self._route({
+                    "schema-pattern": _exactly(schema), "table-pattern": _exactly(table.table),
+                    "target-schema": source.schema, "target-table": source.table,
+                })  # fmt: skip
+
+    def _route(self, rule: dict[str, str]) -> None:
+        self.routes[f"{_RULES}-{len(self.routes) + 1}"] = rule
+
+
+def _exactly(name: str) -> str:
+    """A pattern for this name alone."""
+    return name if is_name(name) else f"~^{re.escape(name)}$"
+
+
+def _source_file(subtask: SubtaskConfig, source_id: str, start: Position) -> dict[str, object]:
+    found: dict[str, object] = {"source-id": source_id}
+    if start.gtid_set:
+        found["enable-gtid"] = True
+    if subtask.case_sensitive:
+        found["case-sensitive"] = True
+    return {**found, "from": _endpoint(subtask.target, "TARGET_PASSWORD")}
+
+
+def _task_file(
+    config: TaskConfig, subtask: SubtaskConfig, named: tuple[str, str], inverse: _Inverse, start: Position
+) -> dict[str, object]:
+    back, source_id = named
+    target = _endpoint(subtask.source.endpoint, "SOURCE_PASSWORD")
+    if subtask.foreign_key_checks:
+        target["session"] = {"foreign_key_checks": "1"}
+    meta: dict[str, object] = {"binlog-name": start.file, "binlog-pos": start.offset}
+    if start.gtid_set:
+        meta["binlog-gtid"] = str(start.gtid_set)
+    instance: dict[str, object] = {
+        "source-id": source_id, "opposite": subtask.task, "meta": meta, "block-allow-list": _RULES,
+    }  # fmt: skip
+    found: dict[str, object] = {"name": back, "task-mode": "incremental", "meta-schema": subtask.meta_schema}
+    if subtask.timezone:
+        found["timezone"] = subtask.timezone
+    if config.case_sensitive:
+        found["case-sensitive"] = True
+    found |= {"target-database": target, "mysql-instances": [instance]}
+    lists: dict[str, object] = {"do-dbs": inverse.schemas}
+    if inverse.tables:
+        lists["do-tables"] = inverse.tables
+    found["block-allow-list"] = {_RULES: lists}
+    if inverse.routes:
+        instance["route-rules"] = [*inverse.routes]
+        found["routes"] = inverse.routes
+    syncer, usual = config.syncer_of(config.mysql_instances[0]), SyncerConfig()
+    said = {key: (getattr(syncer, key), getattr(usual, key)) for key in _SYNCER_KEYS}
+    settings = {key.replace("_", "-"): value for key, (value, default) in said.items() if value != default}
+    if settings:
+        instance["syncer-config-name"] = _RULES
+        found["syncers"] = {_RULES: settings}
+    return found
+
+
+def _endpoint(endpoint: Endpoint, variable: str) -> dict[str, object]:
+    found: dict[str, object] = {"host": endpoint.host, "port": endpoint.port, "user": endpoint.user}
+    if endpoint.password.get_secret_value():
+        found["password"] = f"${{{variable}}}"
+    if endpoint.security is not None:
+        told = endpoint.security.model_dump(mode="json", context={"reveal": True}, exclude_defaults=True)
+        found["security"] = {key.replace("_", "-"): value for key, value in told.items()}
+    return found
+
+
+def _yaml(content: Mapping[str, object]) -> str:
+    yaml, written = YAML(), StringIO()
+    yaml.width = 1 << 16  # GTID sets are long
+    yaml.dump(dict(content), written)
+    return written.getvalue()
+
+
+def _demand_inverse(made: WayBackFiles, inverse: _Inverse, ends: TaskEnds) -> None:
+    """Raise DMError unless the files, read as any others, lead each table back to where it came from."""
+    source = SourceConfig.model_validate({"source_id": made.source_id, "endpoint": Endpoint(host="-")})
+    read = read_task(
+        made.task.text, file=made.task.name, directory=Path(made.task.directory), environ=made.task.environment
+    )
+    rules = TableRules(read.subtask(made.source_id, {made.source_id: source}))
+    back = {table: rules.route(table) for table in ends.at_target if rules.wanted(table)}
+    there = set(ends.at_target)
+    wanted = {table: name for table, name in inverse.names.items() if table in there}
+    for table in {*back, *wanted}:
+        if back.get(table) != wanted.get(table):
+            why = f"{table} would go to {back.get(table, 'nowhere')}, and comes from {wanted.get(table, 'nowhere')}"
+            raise DMError("way-back-impossible", task=made.task_name, why=why)
+
+
+def with_opposite(
+    file: ConfigFile, config: TaskConfig, opposite: str, read: Callable[[ConfigFile], TaskConfig]
+) -> ConfigFile:
+    """A task's file that names its opposite, otherwise as a person wrote it; raises DMError `way-back-impossible`."""
+    tree = parse(file.text, ProblemReport(file.name))
+    instances = None if tree is None else tree.get("mysql-instances")
+    wanted = tuple(one.model_copy(update={"opposite": opposite}) for one in config.mysql_instances)
+    if wanted == config.mysql_instances:
+        return file
+    instance = instances[0] if isinstance(instances, YamlList) and instances else None
+    if isinstance(instance, YamlMap):
+        place = instance.mark_of("source-id")
+        lines = file.text.splitlines(keepends=True)
+        at = sum(map(len, lines[: place.line - 1])) + place.column - 1
+        for added in (f"opposite: {opposite}\n{' ' * (place.column - 1)}", f"opposite: {opposite}, "):
+            named = replace(file, text=file.text[:at] + added + file.text[at:])
+            try:
+                if read(named).mysql_instances == wanted:
+                    return named
+            except DMError:
+                continue  # so it was not the right form
+    why = f"`opposite: {opposite}` can't be put into {file.name}: write it under `mysql-instances` and start it anew"
+    raise DMError("way-back-impossible", task=config.name, why=why)

@@ -1,0 +1,166 @@
+"""The files of the way back: exactly the inverse of the task, or named why there is none."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm.config import SourceConfig, TaskConfig, read_source, read_task
+from dm.config.rules import RouteRule
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.rules.table_rules import TableRules
+from dm.tools.cutover.way_back import TaskEnds, WayBackFiles, files, name_of, obstacles, source_of, with_opposite
+from dm.verbs.declaration import ConfigFile
+
+SECRETS = {"OLD": "s3cret-old", "NEW": "s3cret-new"}
+SOURCE = "source-id: old\nfrom: {host: a, port: 3306, user: reader, password: '${OLD}'}\n"
+HEAD = """name: shop
+task-mode: all
+# a person's own remark
+target-database: {host: b, port: 3307, user: writer, password: '${NEW}'}
+"""
+PLAIN = "mysql-instances:\n  - source-id: old\n"
+
+
+def task(text: str) -> tuple[ConfigFile, TaskConfig]:
+    file = ConfigFile("shop.yaml", HEAD + text, ".", SECRETS)
+    return file, read(file)
+
+
+def read(file: ConfigFile) -> TaskConfig:
+    source = read_source(SOURCE, environ=SECRETS)
+    return read_task(file.text, {"old": source, "shop-target": source}, environ=file.environment)
+
+
+def names(*texts: str) -> tuple[TableName, ...]:
+    return tuple(TableName(*text.split(".")) for text in texts)
+
+
+def way_back(text: str, ends: TaskEnds) -> WayBackFiles:
+    file, config = task(text)
+    return files(config, config.subtask("old"), file, ends, Position("", "binlog.000007", 4711))
+
+
+def routed_back(made: WayBackFiles, tables: tuple[TableName, ...]) -> dict[TableName, TableName]:
+    source = read_source(made.source.text, environ=made.source.environment)
+    config = read_task(made.task.text, {made.source_id: source}, environ=made.task.environment)
+    rules = TableRules(config.subtask(made.source_id))
+    return {table: rules.route(table) for table in tables if rules.wanted(table)}
+
+
+def test_a_schema_of_its_own_goes_back_as_a_whole_and_by_the_accounts_that_there_are() -> None:
+    tables = names("shop.orders", "shop.items")
+    made = way_back(PLAIN, TaskEnds(tables, (*tables, *names("other.t")), 0))
+    assert routed_back(made, names("shop.made_later", "other.t")) == {
+        TableName("shop", "made_later"): TableName("shop", "made_later")
+    }
+    source = read_source(made.source.text, environ=made.source.environment)
+    assert (source.source_id, source.endpoint.user, source.endpoint.port) == ("shop-target", "writer", 3307)
+    assert source.endpoint.password.get_secret_value() == "s3cret-new"
+    config = read_task(made.task.text, {"shop-target": source}, environ=made.task.environment)
+    back = config.subtask("shop-target")
+    assert (back.task, back.opposite, back.target.user) == ("shop-back", "shop", "reader")
+    assert back.target.password.get_secret_value() == "s3cret-old"
+    assert back.meta is not None
+    assert (back.meta.binlog_name, back.meta.binlog_pos) == ("binlog.000007", 4711)
+    assert "s3cret" not in made.source.text + made.task.text + str(made.to_json())
+
+
+def test_of_a_schema_with_other_tables_only_those_of_the_task_go_back() -> None:
+    tables = names("shop.orders")
+    made = way_back(PLAIN, TaskEnds(tables, (*tables, *names("shop.own")), 0))
+    assert routed_back(made, names("shop.orders", "shop.own", "shop.later")) == dict(zip(tables, tables, strict=True))
+    assert "shop has tables that are not the task's" in made.remarks[0]
+
+
+_NAME = st.text("ab*?[]~.$é-", min_size=1, max_size=4).filter(lambda name: "." not in name)
+
+
+@given(st.data())
+def test_whatever_goes_one_to_one_comes_back_exactly(data: st.DataObject) -> None:
+    """Drawn names, of which some go to another schema or table; the target has tables of its own."""
+    at_source = data.draw(st.lists(st.builds(TableName, _NAME, _NAME), min_size=1, max_size=5, unique=True))
+    targets = data.draw(
+        st.lists(st.builds(TableName, _NAME, _NAME), min_size=len(at_source), max_size=len(at_source), unique=True)
+    )
+    stays = data.draw(st.lists(st.booleans(), min_size=len(at_source), max_size=len(at_source)))
+    there = [source if stay else target for source, target, stay in zip(at_source, targets, stays, strict=True)]
+    if len(set(there)) < len(there):
+        return
+    others = [each for each in data.draw(st.lists(st.builds(TableName, _NAME, _NAME), max_size=3)) if each not in there]
+    file, config = task(PLAIN + "case-sensitive: true\n")
+    routes = tuple(
+        RouteRule(
+            schema_pattern=_regex(one.schema), table_pattern=_regex(one.table), target_schema=to.schema,
+            target_table=to.table,
+        )
+        for one, to in zip(at_source, there, strict=True)
+    )  # fmt: skip
+    subtask = config.subtask("old").model_copy(update={"routes": routes})
+    made = files(config, subtask, file, TaskEnds(at_source, (*there, *others), 0), Position("", "b.000001", 4))
+    assert routed_back(made, (*there, *others)) == dict(zip(there, at_source, strict=True))
+
+
+def _regex(name: str) -> str:
+    return f"~^{re.escape(name)}$"
+
+
+MERGE = """mysql-instances: [{source-id: old, route-rules: [m]}]
+routes: {m: {schema-pattern: shop, table-pattern: 't_*', target-schema: shop, target-table: t%s}}
+"""
+FILTER = """mysql-instances: [{source-id: old, filter-rules: [f]}]
+filters: {f: {schema-pattern: shop, events: [truncate table], action: Ignore}}
+"""
+ROWS = """mysql-instances: [{source-id: old, expression-filters: [e]}]
+expression-filter: {e: {schema: shop, table: t_1, insert-value-expr: id > 5}}
+"""
+EXTRACT = ", extract-table: {table-regexp: 't_(.*)', target-column: shard}"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (MERGE % "", "shop.t merges shop.t_1, shop.t_2"),
+        (MERGE % EXTRACT, "gets columns that the source has not: shard"),
+        (FILTER, "`filters` leave out events"),
+        (ROWS, "`expression-filter` leaves out rows"),
+        (PLAIN + "  - source-id: shop-target\n", "the task has 2 sources"),
+        (PLAIN + "shard-mode: optimistic\n", "`shard-mode: optimistic` merges tables"),
+    ],
+)
+def test_what_has_no_way_back_is_named_with_a_way_out(text: str, says: str) -> None:
+    file, config = task(text)
+    ends = TaskEnds(names("shop.t_1", "shop.t_2"), names("shop.t"), 0)
+    found = obstacles(config, config.subtask("old"), ends)
+    assert [each.says for each in found if says in each.says]
+    assert all("--no-way-back" in each.mend for each in found)
+    with pytest.raises(DMError, match="has no way back"):
+        files(config, config.subtask("old"), file, ends, Position("", "b.000001", 4))
+
+
+@pytest.mark.parametrize("text", [
+    PLAIN,
+    "mysql-instances: [{source-id: old, block-allow-list: l}]\nblock-allow-list: {l: {do-dbs: [shop]}}\n",
+    "mysql-instances:\n- block-allow-list: l\n  source-id: 'old'  # the only one\nblock-allow-list: {l: {}}\n",
+])  # fmt: skip
+def test_the_opposite_is_written_into_the_file_and_nothing_else_changes(text: str) -> None:
+    file, config = task(text)
+    named = with_opposite(file, config, "shop-back", read)
+    assert read(named).subtask("old").opposite == "shop-back"
+    as_before = read(named).model_copy(update={"mysql_instances": config.mysql_instances})
+    assert as_before.to_wire() == config.to_wire()
+    assert "# a person's own remark" in named.text
+    assert with_opposite(named, read(named), "shop-back", read) is named
+
+
+def test_names_stay_within_their_limits() -> None:
+    source: SourceConfig = read_source(SOURCE, environ=SECRETS)
+    config = read_task((HEAD + PLAIN).replace("name: shop", f"name: {'n' * 38}"), {"old": source}, environ=SECRETS)
+    subtask = config.subtask("old")
+    assert (len(name_of(subtask)), len(source_of(subtask))) == (38, 32)
+    assert name_of(subtask.model_copy(update={"opposite": "mine"})) == "mine"
