@@ -114,8 +114,19 @@ class Errands:
 
     def busy(self, task: str) -> bool:
         """Whether any run for a task is under way."""
+        return bool(self._under_way(task))
+
+    def demand_none(self, task: str) -> None:
+        """Raise DMError while a run for a task is under way, whose work and records at the target have to stay."""
+        found = self._under_way(task)
+        if found:
+            raise DMError("errand-under-way", what=" and a ".join(found), task=task)
+
+    def _under_way(self, task: str) -> list[str]:
+        """What runs; names that a server may fold into one are one."""
         with self._lock:
-            return any(each.task == task and not each.over for each in self._all.values())
+            running = (each for each in self._all.values() if not each.over)
+            return sorted({each.what for each in running if each.task.lower() == task.lower()})
 
     def last(self, task: str, unit: UnitName) -> Mapping[str, JSON] | None:
         """What the last run of a unit for a task has said; None where there was none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
@@ -68,12 +68,15 @@ class Exclusion:
       that begins where tables are still removed would lose them; one checked by a checkpoint that goes repeats rows.
     - Of sources: making one known or known otherwise, and removing directories of relays.
 
+    - A run that a person waits for (`diff`, `flashback`, `replay`) begins under its task's, and what removes a task's
+      progress or work is refused while one is under way (`Errands.demand_none`).
+
     A verb that needs both takes tasks first. Whoever has waited looks again at what it was asked for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tasks: Mapping[str, AbstractContextManager[object]] | None = None) -> None:
         self.sources = threading.Lock()
-        self._tasks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        self._tasks = defaultdict(threading.Lock) if tasks is None else tasks
 
     @contextmanager
     def tasks(self, *names: str) -> Iterator[None]:

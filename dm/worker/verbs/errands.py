@@ -70,7 +70,8 @@ class ErrandVerbs(VerbWork):
             asked.shown, asked.memory << 20, asked.resume, asked.snapshots, follows,
         )  # fmt: skip
         payload = DiffPayload(tuple(subtasks), options, work / f".diff-{number}", work / ".diff")
-        self._errands.begin(number, config.name, "Diff", payload.to_wire())
+        with self._exclusion.tasks(config.name):
+            self._errands.begin(number, config.name, "Diff", payload.to_wire())
         return {"number": number, "task": config.name, "behind": behind}
 
     @does(Flashback)
@@ -96,7 +97,8 @@ class ErrandVerbs(VerbWork):
             FlashbackRequest(asked.begin, asked.end, asked.tables, asked.directory),
             self._supervisor.home.work / config.name / f".flashback-{number}",
         )
-        self._errands.begin(number, config.name, "Flashback", payload.to_wire())
+        with self._exclusion.tasks(config.name):
+            self._errands.begin(number, config.name, "Flashback", payload.to_wire())
         return {"number": number, "task": config.name}
 
 
@@ -106,6 +108,10 @@ class ReplayVerbs(VerbWork):
     @does(Replay)
     def replay(self, asked: Replay) -> Answer:
         """The backlog of a paused task goes to a unit host of its own; raises DMError."""
+        with self._exclusion.tasks(asked.task):
+            return self._replay(asked)
+
+    def _replay(self, asked: Replay) -> Answer:
         task = asked.task
         subtask, relay = self._loop.call(lambda: self._at_rest(task))
         for number in self._errands.running(task, "Replay"):

@@ -62,8 +62,12 @@ class ForgottenVerbs(VerbWork):
     @does(RemoveForgotten)
     def remove(self, asked: RemoveForgotten) -> Answer:
         """All that is named or nothing, as far as names go; each line says what stays."""
-        tasks = (task for name in asked.names for task in _tasks_of(name.partition("/")[2]))
+        tasks = {task for name in asked.names for task in _tasks_of(name.partition("/")[2])}
         with self._exclusion.tasks(*tasks), self._exclusion.sources:
+            for name in asked.names:
+                kind, _, directory = name.partition("/")
+                for task in {"work": _tasks_of(directory), "progress": {directory}}.get(kind, ()):
+                    self._errands.demand_none(task)
             return self._remove_named(asked)
 
     def _remove_named(self, asked: RemoveForgotten) -> Answer:
@@ -103,6 +107,7 @@ class ForgottenVerbs(VerbWork):
         again = set() if known is None else {*known.jobs}
         for line in lines:
             try:
+                self._errands.demand_none(config.name)
                 _demand_gone(config.name, str(line["source"]), again)
                 self._servers.forget_progress(config.subtask(str(line["source"]), sources), work)
                 if last and line is lines[-1] and all(other["result"] for other in lines):

@@ -84,6 +84,8 @@ class TaskVerbs(VerbWork):
         remove_meta: bool,
     ) -> Answer:
         warnings, work = list[JSON](), self._supervisor.home.work / config.name
+        if remove_meta:
+            self._errands.demand_none(config.name)
         results = self._check(config, wanted, anew=remove_meta, at_time=when is not None)
         _demand_passed(config.name, results)
 

@@ -164,7 +164,12 @@ def run() -> None:
     """The process."""
     real, _ = Factories().parts()
     scripted = {name: factory(name) for name in ("Relay", "Dump", "Load", "Sync", "Spark", "Validator")}
-    main({**real, **scripted})
+
+    def diff(payload: Mapping[str, JSON]) -> Any:
+        there = (Path(str(payload["directory"])) / "script.json").exists()
+        return (factory("Diff") if there else real["Diff"])(payload)
+
+    main({**real, **scripted, "Diff": diff})
 
 
 if __name__ == "__main__":

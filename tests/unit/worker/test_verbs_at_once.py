@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from dm.verbs.declaration import ConfigFile
+from dm.verbs.errands import Diff, RunStatus, StopRun
 from tests.unit.worker.home import Dmctl, TestHome, until
 
 
@@ -48,6 +50,38 @@ def test_a_task_that_is_started_while_its_progress_is_removed_waits_for_that(one
     said = (one.directory / ("removed" if forgotten else "forgotten")).read_text().splitlines()
     assert said == ["127.0.0.1:4000/dm_meta old" if forgotten else "old/one"]
     assert one.stage("old")[1] == "Sync"
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_what_a_comparison_needs_is_not_removed_under_it(one: TestHome, known: bool) -> None:
+    file = one.task("old")
+    one.ok("start-task", file)
+    if not known:
+        one.ok("stop-task", "old")
+    answers(one, stored=["old"])
+    one.script("old/.diff", Diff="run")
+    given = ConfigFile(file, (one.directory / file).read_text(), str(one.directory))
+    number = one.ask(Diff(task="old") if known else Diff(file=given))["number"]
+    until(lambda: one.ask(RunStatus(number=number)).get("totalRows"))
+    removals = (
+        [("stop-task", "old", "--remove-meta")]
+        if known
+        else [
+            ("forgotten", "remove", "progress/old", "--file", file),
+            ("forgotten", "remove", "work/old"),
+            ("start-task", file, "--remove-meta"),
+        ]
+    )
+    for words in removals:
+        refused = one.said(*words)
+        assert (refused.status, "Error 48938" in refused.err) == (1, True), refused.err
+        assert "a diff of old is under way" in refused.err
+    assert not (one.directory / "removed").exists()
+    assert not (one.directory / "forgotten").exists()
+    one.ask(StopRun(number=number))
+    until(lambda: one.ask(RunStatus(number=number))["ended"])
+    one.ok("forgotten", "remove", "progress/old", "--file", file)
+    assert (one.directory / "removed").read_text() == "127.0.0.1:4000/dm_meta old\n"
 
 
 @pytest.mark.parametrize(("verb", "code"), [("stop", 46008), ("update", 46900)])
