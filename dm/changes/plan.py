@@ -16,6 +16,8 @@ What is forbidden for a table, and why:
   Also if a unique key depends on the time zone of the session, and nothing tells the source's value of it (an index
   over an expression): the row that would go may be another one than at the source. Where such a key is a column, what
   the target has computed is compared with the row's image (`computed`), so REPLACE removes what the source has not.
+  And if the target alone has a unique key over a prefix, or over what it computes: another row of the source may have
+  it, and nothing here can ask for it (`own_key_check` asks for the others).
 - INSERT .. ON DUPLICATE KEY UPDATE, with columns the source lacks (they may have no default), or with triggers, which
   would see an INSERT.
 - Changing the order of changes, if triggers or checked foreign keys make one row's change depend on other rows.
@@ -48,7 +50,7 @@ from dm.changes.computing import NEUTRAL, PLAIN, SESSION_TIME, Computing, LocalT
 from dm.changes.event_form import EventForm
 from dm.changes.keys import Key, KeyFunction, SharedKeys, table_key
 from dm.changes.row_hash import RowHash, RowText, listed_text, row_text
-from dm.changes.row_keys import TargetTable, exact, key_functions, row_keys
+from dm.changes.row_keys import NONE_LACKED, LackedKeys, RowKeys, TargetTable, exact, key_functions, row_keys
 from dm.config.units import InsertMode, MissingRow, NarrowerColumns
 from dm.errors import DMError
 from dm.ident import TableName
@@ -151,6 +153,7 @@ class TablePlan:
     computed_keys: frozenset[str] = frozenset()  # unique indexes, in lower case, that the target computes
     computed: tuple[tuple[MappedColumn, Comparison], ...] = ()  # what both store, to be compared, and the condition
     computed_of: tuple[tuple[int, Comparison], ...] = ()  # of a keyless table: what finds the rows that are compared
+    lacked: LackedKeys = NONE_LACKED  # unique keys that the source lacks, in which its rows may meet
 
     @property
     def dialect(self) -> Dialect:
@@ -220,7 +223,7 @@ def build_plan(
         zero_enums=tuple(c.at for c in written if c.source.type.is_enum and c.target.type.is_enum),
         insert_replaces=options.insert_mode == "replace" and keyed,
         counts_missing=options.missing_row == "count" and keyed,
-        upsert=extra or (checked and bool(target.referenced)) or _untold(schema, computed, keys.row_key),
+        upsert=extra or (checked and bool(target.referenced)) or _untold(schema, computed, keys),
         updates_by_insert=keyed
         and not (extra or any(_lost_by_values(column, there) for column in written))
         and groupable
@@ -240,6 +243,7 @@ def build_plan(
         computed=computed,
         computed_of=_computed_of(schema, written, comparisons) if computed and not keyed else (),
         computed_keys=frozenset(index.name.lower() for index in schema.unique_indexes if is_computed(index, schema)),
+        lacked=keys.lacked,
     )
     return replace(plan, values=row_text(written, b"(", plan.closing)) if own else plan
 
@@ -324,11 +328,10 @@ def _zoned_keys(schema: TableSchema, row_key: Sequence[MappedColumn]) -> Iterato
             yield index
 
 
-def _untold(
-    schema: TableSchema, computed: Sequence[tuple[MappedColumn, Comparison]], row_key: Sequence[MappedColumn]
-) -> bool:
-    """Whether some key depends on the time zone, and nothing tells the source's value of it."""
-    return any(not _told(index, computed, schema) for index in _zoned_keys(schema, row_key))
+def _untold(schema: TableSchema, computed: Sequence[tuple[MappedColumn, Comparison]], keys: RowKeys) -> bool:
+    """Whether some key depends on the time zone, or is the target's alone, and nothing tells the source's value."""
+    zoned = _zoned_keys(schema, keys.row_key)
+    return bool(keys.lacked.refusing) or any(not _told(index, computed, schema) for index in zoned)
 
 
 def _told(index: Index, computed: Sequence[tuple[MappedColumn, Comparison]], schema: TableSchema) -> bool:

@@ -1,7 +1,7 @@
 """The keys that tell a target's rows apart, what the changes of a row touch, and the conditions that find a row again.
 
 The row key is the first unique index without NULLs whose columns all come unchanged from the source row. The plan says
-what depends on it (`dm.changes.plan`).
+what depends on it (`dm.changes.plan`). In a key that the source lacks its rows may meet (`dm.changes.own_key_check`).
 
 Conditions find a row again by its key, or by all of its bytes. For a key, the server's own equality is right: the
 unique index uses the same. Without a key the condition must find exactly *that* row, so every column is compared for
@@ -15,6 +15,7 @@ from calendar import timegm
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import gmtime, strftime, strptime
+from typing import Final
 
 from dm.changes.collation import Weights, fold_for
 from dm.changes.column_map import MappedColumn
@@ -24,9 +25,30 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.value import ABSENT, Value
 from dm.mysql.dialect import Flavor, dialect
+from dm.mysql.schema.own_keys import lacking_indexes
 from dm.mysql.schema.table import ForeignKey, Index, TableSchema, faithful
 from dm.mysql.types.family import Comparison
 from dm.mysql.types.members import EXACT_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class LackedKey:
+    """A unique index that the source lacks, over whole columns that it fills."""
+
+    index: str
+    columns: tuple[MappedColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LackedKeys:
+    """The unique indexes that the source lacks, and what tells its rows apart."""
+
+    source_key: tuple[MappedColumn, ...] = ()  # the source's own key, else the row key
+    compared: tuple[LackedKey, ...] = ()
+    refusing: frozenset[str] = frozenset()  # those that can't be compared: their names, in lower case
+
+
+NONE_LACKED: Final = LackedKeys()
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +61,7 @@ class RowKeys:
     others: tuple[tuple[MappedColumn, ...], ...]  # the unique keys besides the row key that can be computed
     verified: tuple[MappedColumn, ...]  # further key columns, compared where the order of changes was altered
     columns: frozenset[int]  # indexes in the row of all columns of unique indexes
+    lacked: LackedKeys
 
 
 def row_keys(source: TableSchema, schema: TableSchema, by_name: dict[str, MappedColumn]) -> RowKeys:
@@ -50,7 +73,8 @@ def row_keys(source: TableSchema, schema: TableSchema, by_name: dict[str, Mapped
     key_names = {name.lower() for index in uniques for name in index.columns}
     in_row_key = {column.at for column in row_key}
     in_keys = [c for c in by_name.values() if c in identity or c.target.name.lower() in key_names]
-    computed = (_row_key(index, by_name, nulls=True) for index in uniques)
+    lacked = _lacked(source, schema, by_name, row_index, row_key)
+    computed = (_row_key(index, by_name, nulls=True) for index in uniques if index.name.lower() not in lacked.refusing)
     return RowKeys(
         index=row_index,
         row_key=row_key,
@@ -62,6 +86,7 @@ def row_keys(source: TableSchema, schema: TableSchema, by_name: dict[str, Mapped
             if column.written and column.at not in in_row_key and faithful(column.source, column.target)
         ),
         columns=frozenset(column.at for column in in_keys),
+        lacked=lacked,
     )
 
 
@@ -110,6 +135,29 @@ def _identity(
         if whole and key and nullable.isdisjoint(name.lower() for name in index.columns):
             return tuple(column for column in key if column not in row_key)
     return ()
+
+
+def _lacked(
+    source: TableSchema,
+    schema: TableSchema,
+    by_name: dict[str, MappedColumn],
+    row_index: str,
+    row_key: tuple[MappedColumn, ...],
+) -> LackedKeys:
+    if not row_key:
+        return NONE_LACKED
+    keys = (_row_key(index, by_name, nulls=True) for index in source.unique_indexes if index.identifies(source))
+    source_key = next((key for key in keys if key), row_key)
+    found = {
+        index.name: () if any(part.prefix is not None for part in index.parts) else _row_key(index, by_name, nulls=True)
+        for index in lacking_indexes(source, schema)
+        if index.name != row_index or source_key != row_key
+    }
+    return LackedKeys(
+        source_key,
+        tuple(LackedKey(name, columns) for name, columns in found.items() if columns),
+        frozenset(name.lower() for name, columns in found.items() if not columns),
+    )
 
 
 def _index_key(

@@ -26,6 +26,7 @@ from typing import Final, Protocol
 from dm import faults
 from dm.changes.compacted import compacted
 from dm.changes.event_form import GUARD, EventForm, read_all
+from dm.changes.own_key_check import own_key_met
 from dm.changes.row_bag import BagChange, Planned, planned
 from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
@@ -86,12 +87,16 @@ def apply_batch(
         nonlocal counts
         counts, plan = _Counts(), planned(left, limit=connection.statement_bytes)
         counts.add(changes, left, plan)
+        exchange.demand_own_keys(changes, failed, written=False)
         count = exchange.add_all(plan)
+        exchange.demand_own_keys(changes, failed, written=True)
         exchange.demand_computed(changes, failed)
         return count
 
     def one_by_one(exchange: Exchange) -> int:
+        exchange.demand_own_keys(changes, failed, written=False)
         count = serial.begin(exchange).apply(changes)
+        exchange.demand_own_keys(changes, failed, written=True)
         exchange.demand_computed(changes, failed)
         return count
 
@@ -124,7 +129,9 @@ def apply_parts(
             left = compacted(part, limit=limit)
             plan = planned(left, limit=limit)
             counts.add(part, left, plan)
+            exchange.demand_own_keys(part, written=False)
             statements += exchange.add_all(plan)
+            exchange.demand_own_keys(part, written=True)
             exchange.demand_computed(part)
             exchange.flush()
         return statements
@@ -136,7 +143,9 @@ def apply_parts(
         statements = 0
         for part in parts():
             read_all(part)
+            exchange.demand_own_keys(part, written=False)
             statements += serial.apply(part)
+            exchange.demand_own_keys(part, written=True)
             exchange.demand_computed(part)
         return statements
 
@@ -263,7 +272,7 @@ class _Serial:
             except DMError as error:
                 if self._failed is not None:
                     self._failed(change)
-                told = _of_computed_key(change, error) or _of_the_row(error, change)
+                told = _of_own_key(change, error) or _of_the_row(error, change)
                 if told is None:
                     raise
                 raise told from error
@@ -290,12 +299,17 @@ class _Serial:
             raise DMError("value-changed", table=change.plan.target, operation=operation_of(change))
 
 
-def _of_computed_key(change: RowChange, error: DMError) -> DMError | None:
-    """The error for a row whose key the target computes; None for all others."""
+def _of_own_key(change: RowChange, error: DMError) -> DMError | None:
+    """The error for a row whose key the target computes, or has alone; None for all others."""
     found = _KEY.search(error.cause) if error.name == "duplicate-key" else None
-    if found is None or found[1].lower() not in change.plan.computed_keys:
+    if found is None:
         return None
-    met = DMError("computed-key-met", table=change.plan.target, index=found[1], cause=error.cause)
+    index, plan = found[1], change.plan
+    if index.lower() in plan.lacked.refusing:
+        return own_key_met(plan, index, f"another row and {row_of(change)}", error.cause).numbered(error.server_errno)
+    if index.lower() not in plan.computed_keys:
+        return None
+    met = DMError("computed-key-met", table=plan.target, index=index, cause=error.cause)
     return met.numbered(error.server_errno)
 
 

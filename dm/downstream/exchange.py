@@ -45,6 +45,7 @@ from typing import Final
 
 from dm.changes.event_form import GUARD, read_all
 from dm.changes.keys import completed
+from dm.changes.own_key_check import own_key_checks
 from dm.changes.plan import TablePlan
 from dm.changes.row_bag import BagChange, Planned
 from dm.changes.row_change import RowChange
@@ -135,6 +136,19 @@ class Exchange:
                     if failed is not None:
                         failed(change)
                     raise computed_otherwise(change)
+
+    def demand_own_keys(
+        self, changes: Sequence[RowChange], failed: Callable[[RowChange], None] | None = None, *, written: bool
+    ) -> None:
+        """Raise DMError `own-key-met` where a row goes, or has gone, for another by a key that only the target has."""
+        for check in own_key_checks(changes):
+            self._as_table(check.plan)
+            self.flush()
+            met = (check.met_after if written else check.met_before)(self._connection.query)
+            if met is not None:
+                if failed is not None:
+                    failed(met.change)
+                raise met.error()
 
     def end(self) -> None:
         """The session has its own settings again, unless it is broken."""

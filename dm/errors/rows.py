@@ -170,6 +170,19 @@ KINDS: tuple[ErrorKind, ...] = (
         " TABLE {table} DROP INDEX {index}`, and add it without UNIQUE if it is needed; then `dmctl resume-task`",
     ),
     ErrorKind(
+        "own-key-met",
+        36913,
+        "sync-unit",
+        "downstream",
+        "high",
+        "two rows have the same unique key {index} of {table}, which source table {source_table} does not have: {rows}."
+        " One would go for the other",
+        "if both are at the source, the target can't have both: make the index an ordinary one there (`ALTER TABLE"
+        " {table} DROP INDEX .., ADD INDEX ..`), or change one of the rows at the source; then `dmctl resume-task`. If"
+        " the source has moved the key from one to the other, and the task replays changes (`safeMode` of"
+        " `query-status`): do the same, and make the index unique again once safe mode is over",
+    ),
+    ErrorKind(
         "computed-key-differs",
         36989,
         "sync-unit",

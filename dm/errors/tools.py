@@ -50,7 +50,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "no server was changed: give the verb again (`dmctl diff` goes on with --resume); its log is {log}",
     ),
     ErrorKind(
-        "errand-under-way", 48938, "dmctl", "internal", "medium",
+        "errand-under-way", 48939, "dmctl", "internal", "medium",
         "a {what} of {task} is under way, and needs what is to be removed",
         "wait until it is over, or end it where it was started (Ctrl-C; a replay: `dmctl replay {task} --cancel`);"
         " then give the verb again",

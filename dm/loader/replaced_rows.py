@@ -49,6 +49,7 @@ from dm.dumpfiles.literals import row_literals, shown_row
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.schema.expressions import columns_under, is_computed
+from dm.mysql.schema.own_keys import own_indexes
 from dm.mysql.schema.table import Column, Index, TableSchema
 from dm.progress.load_parts import LoadRun, tables_loaded_into
 from dm.session.answers import reads_answers
@@ -175,23 +176,10 @@ Rows = Callable[[Sequence[str]], Iterable[pyarrow.RecordBatch]]
 
 def own_keys(source: TableSchema, target: TableSchema) -> tuple[OwnKey, ...]:
     """The target's unique keys in which two rows of the source's table may meet that are two to the source."""
-    identities = [
-        frozenset(name.lower() for name in index.columns)
-        for index in source.unique_indexes
-        if not is_computed(index, source) and all(part.prefix is None for part in index.parts)
-    ]
-    keys = (_own(index, source, target, identities) for index in target.unique_indexes)
-    return tuple(key for key in keys if key is not None)
+    return tuple(_own(index, source, target) for index in own_indexes(source, target))
 
 
-def _own(index: Index, source: TableSchema, target: TableSchema, identities: Sequence[frozenset[str]]) -> OwnKey | None:
-    whole = frozenset(part.column.lower() for part in index.parts if part.column is not None and part.prefix is None)
-    # Rows that agree in all of it agree in a key of the source, whatever else is in it.
-    if any(identity <= whole for identity in identities):
-        return None
-    alike = [key for key in source.unique_indexes if key.columns == index.columns and not is_computed(key, source)]
-    if not is_computed(index, target) and any(_prefixes(key) == _prefixes(index) for key in alike):
-        return None
+def _own(index: Index, source: TableSchema, target: TableSchema) -> OwnKey:
     parts = tuple(
         f"({part.expression})" if part.column is None else _cut(part.column, part.prefix, target)
         for part in index.parts
@@ -213,10 +201,6 @@ def _own(index: Index, source: TableSchema, target: TableSchema, identities: Seq
             if column.name.lower() in names | read and (column.type.ordered or column.type.has_members)
         ),
     )
-
-
-def _prefixes(index: Index) -> list[int | None]:
-    return [part.prefix for part in index.parts]
 
 
 def _cut(column: str, prefix: int | None, table: TableSchema) -> str:

@@ -11,6 +11,7 @@ from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.target_tables import TargetTables, misfit
+from dm.mysql.schema.own_keys import lacking_indexes
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
@@ -39,6 +40,7 @@ def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
         *narrower_columns(context, answers),
         *computed_values(context, answers),
         *session_values(context, answers),
+        *own_keys(context, answers),
         *extracted_columns(context, answers),
         *_names_apart(context, answers),
         *expression_filters(context, answers),
@@ -288,3 +290,57 @@ def _demand_fit(context: Context, targets: TargetTables, table: TableName) -> No
 
 def _lacking(source: TableSchema, target: TableSchema) -> bool:
     return any(target.column(column.name) is None for column in source.columns if column.generated is None)
+
+
+# Unique keys that only the target has: what to the source are two rows may be one to them.
+
+_UNIQUE: Final = (
+    "SELECT table_schema, table_name, index_name, LOWER(column_name), sub_part FROM information_schema.statistics"
+    " WHERE non_unique = 0"
+)
+_Uniques = dict[str, list[tuple[object, object]]]
+
+
+def own_keys(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """Warnings of unique keys that the source lacks."""
+    if not (context.loads or context.syncs):
+        return
+    places = {table: context.destination(table) for table in context.tables}
+    here = _uniques(context.source, context.schemas)
+    there = _uniques(context.target, tuple({place.schema for place in places.values()}))
+    refused: list[str] = []
+    only: list[str] = []
+    targets = TargetSchemas(lambda: TargetConnection(context.config.target))
+    try:
+        for table, place in places.items():
+            known = list(here.get(table, {}).values())
+            if all(columns in known for columns in there.get(place, {}).values()):
+                continue  # structures are read one by one
+            text, target = context.structures.get(table), targets.read(place)
+            if text is None or target is None:
+                continue
+            source = parse_create_table(text, context.source_context(table))
+            lacking = list(lacking_indexes(source, target))
+            refused += [f"{index.name} of {place}" for index in lacking]
+            only += [f"{table}" for index in lacking[:1] if not source.has_key]
+    finally:
+        targets.close()
+    if refused:
+        finds = f"; rows of {some(only)} are found by such a key alone, and in safe mode the later replaces the other"
+        yield answers.warning(
+            f"unique keys that the target has and the source lacks: {some(refused)}. Two rows of the source that share"
+            f" one pause the task (34935, 36913, 36924){finds if only and context.syncs else ''}",
+            "if such rows are possible, make the index an ordinary one at the target (ALTER TABLE .. DROP INDEX .., ADD"
+            " INDEX ..)" + ("; or give the source's table the key" if only else ""),
+        )
+
+
+@reads_answers
+def _uniques(server: Server, schemas: tuple[str, ...]) -> dict[TableName, _Uniques]:
+    tables: dict[TableName, _Uniques] = {}
+    for schema, table, index, column, prefix in server.of_schemas(
+        _UNIQUE, "table_schema", schemas, " ORDER BY table_schema, table_name, index_name, seq_in_index"
+    ):
+        keys = tables.setdefault(TableName(str(schema), str(table)), {})
+        keys.setdefault(str(index), []).append((column, prefix))
+    return tables

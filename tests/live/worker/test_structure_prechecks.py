@@ -103,6 +103,28 @@ def test_a_target_table_that_lacks_a_column(migration: Migration) -> None:
     assert "lacks columns of" in finding.message
 
 
+def test_unique_keys_that_the_target_alone_has(migration: Migration) -> None:
+    name = migration.schema
+    migration.upstream.execute(
+        f"CREATE TABLE {name}.keyless (v INT NOT NULL)",
+        f"CREATE TABLE {name}.same (id INT PRIMARY KEY, v INT, t TEXT, UNIQUE KEY v (v), UNIQUE KEY t (t(9)))",
+    )
+    same = "UNIQUE KEY v (v), UNIQUE KEY t (t(9)), UNIQUE KEY more (v, id)"
+    migration.target.execute(
+        f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v INT, UNIQUE KEY by_v (v))",
+        f"CREATE TABLE {name}.same (id INT PRIMARY KEY, v INT, t TEXT, {same})",
+    )
+    other = "unique keys that the target has"
+    (finding,) = (each for each in migration.check()["table_schema"] if other in each.message)
+    assert finding.state == "warning"
+    assert f"{other} and the source lacks: by_v of {name}.a. Two rows" in finding.message
+    assert "alone" not in finding.message
+    migration.target.execute(f"CREATE TABLE {name}.keyless (v INT NOT NULL PRIMARY KEY)")
+    (finding,) = (each for each in migration.check()["table_schema"] if other in each.message)
+    assert f"by_v of {name}.a, PRIMARY of {name}.keyless" in finding.message
+    assert f"rows of {name}.keyless are found by such a key alone, and in safe mode" in finding.message
+
+
 def test_columns_that_an_alter_behind_the_checkpoint_may_bring(migration: Migration) -> None:
     migration.target.execute(f"CREATE TABLE {migration.schema}.a (id INT PRIMARY KEY)")
     migration.task_lines = f"meta-schema: {migration.schema}\n"

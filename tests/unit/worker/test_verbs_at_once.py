@@ -74,7 +74,7 @@ def test_what_a_comparison_needs_is_not_removed_under_it(one: TestHome, known: b
     )
     for words in removals:
         refused = one.said(*words)
-        assert (refused.status, "Error 48938" in refused.err) == (1, True), refused.err
+        assert (refused.status, "Error 48939" in refused.err) == (1, True), refused.err
         assert "a diff of old is under way" in refused.err
     assert not (one.directory / "removed").exists()
     assert not (one.directory / "forgotten").exists()
