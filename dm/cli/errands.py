@@ -6,6 +6,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Container
+from datetime import UTC, datetime
 from typing import Final
 
 from dm.cli import output as printer
@@ -79,6 +80,11 @@ def diff_lines(answer: Answer) -> list[str]:
         if table["unsettledRows"]:
             found.append(f"  {counted(table['unsettledRows'], 'row')} changed each time they were looked at")
         found += _undecided(table)
+        if table.get("restsOn"):
+            at = datetime.fromtimestamp(table["restsOn"]["at"], tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
+            found.append(f"  only rows written since {table['restsOn']['place']}; the others were equal at {at} UTC")
+        if table.get("wholeBecause"):
+            found.append(f"  all rows were compared: {table['wholeBecause']}")
         found += [f"  no statement for some rows: {why}" for why in table["withoutFix"]]
         if table["fixSql"]:
             found.append(f"  fix: {table['fixSql']}")

@@ -14,6 +14,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "name a directory with --fix-sql that the daemon's user can write to",
     ),
     ErrorKind(
+        "diff-relay-behind", 48985, "dmctl", "internal", "medium",
+        "the relay ends at {there}, and the source's binlog at {wanted}",
+        "let the relay catch up: `dmctl query-status` tells how far it is",
+    ),
+    ErrorKind(
         "diff-fix-busy", 48948, "dmctl", "internal", "medium",
         "another comparison writes its statements into {directory}",
         "name another directory with --fix-sql, or wait until it has ended",

@@ -121,7 +121,7 @@ class Factories:
         payload = DiffPayload.from_wire(wire)
         config = payload.subtasks[0]
         spark = self._provider(config, payload.scratch, _COMPARING)
-        return DiffUnit(payload.subtasks, payload.options, spark, directory=payload.directory)
+        return DiffUnit(payload.subtasks, payload.options, spark, directory=payload.directory, relays=payload.relays)
 
     def flashback(self, wire: Mapping[str, JSON]) -> Unit:
         """The statements that take back a stretch of a task's relays."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -207,6 +207,7 @@ class DiffPayload:
     options: DiffOptions
     scratch: Path  # where its Spark session writes
     directory: Path  # where comparisons of the task keep what is done
+    relays: Mapping[str, Path] = field(default_factory=dict)  # by source, of those that have one
 
     def to_wire(self) -> dict[str, JSON]:
         """With passwords: for the pipe only."""
@@ -215,6 +216,7 @@ class DiffPayload:
             "subtasks": [subtask.to_wire() for subtask in self.subtasks],
             "options": self.options.to_wire(),
             "scratch": str(self.scratch),
+            "relays": {source: str(relay) for source, relay in self.relays.items()},
         }
 
     @classmethod
@@ -226,6 +228,7 @@ class DiffPayload:
             DiffOptions.from_wire(options),
             Path(str(wire["scratch"])),
             Path(str(wire["directory"])),
+            {source: Path(str(relay)) for source, relay in cast("dict[str, JSON]", wire["relays"]).items()},
         )
 
 

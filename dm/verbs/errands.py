@@ -52,6 +52,18 @@ class Diff(Verb, name="diff", route="POST diffs", permission=OPERATES, answer=an
         ),
     ] = ()
     resume: Annotated[bool, option("--resume", "leave out what an unfinished comparison found equal")] = False
+    recent: Annotated[
+        bool, option("--recent", "of tables that were found equal, compare only the rows written since (by the relay)")
+    ] = False
+
+    def demand_consistent(self) -> None:
+        """Raise DMError unless --recent stands without what makes a comparison one of a part."""
+        given = {"--where": self.where, "--ignore-columns": self.ignore_columns, "--snapshot": self.snapshots,
+                 "--resume": self.resume}  # fmt: skip
+        others = [name for name, value in given.items() if value]
+        if self.recent and others:
+            hint = "dmctl diff <task> --recent"
+            raise DMError("usage", problem=f"--recent does not go together with {', '.join(others)}", hint=hint)
 
 
 class Flashback(Verb, name="flashback", route="POST flashbacks", answer=answers.BEGUN):

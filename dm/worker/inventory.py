@@ -5,7 +5,7 @@ All methods run on the loop's thread (dm/worker/loop.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -96,6 +96,10 @@ class Inventory:
         if isinstance(source.config, SourceConfig) and source.config.relay_dir:
             return Path(source.file.directory) / source.config.relay_dir / name
         return self.home.relay(name)
+
+    def relays(self, sources: Iterable[str]) -> dict[str, Path]:
+        """The relay directories of these sources, as far as there are relays."""
+        return {name: self.relay_directory(name) for name in sources if self.relay_runs(name)}
 
     def tasks_of(self, source: str) -> list[str]:
         """The tasks that have a subtask on the source."""

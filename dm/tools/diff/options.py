@@ -27,11 +27,14 @@ class DiffOptions:
     resume: bool = False  # whether chunks that an unfinished comparison found equal are left out
     snapshots: tuple[str, ...] = ()  # `MOMENT`, `target=MOMENT`, `SOURCE=MOMENT`
     follows: tuple[str, ...] = ()  # sources whose changes a syncer applies meanwhile
+    recent: bool = False  # only what was written since a table was found equal, where that can be known
 
     @property
     def asked(self) -> str:
         """A name for which rows are compared in which chunks: what a comparison that goes on must be asked, too."""
         what = [sorted(self.tables), self.where, sorted(self.ignore_columns), self.rows, sorted(self.snapshots)]
+        if self.recent:
+            what.append("recent")
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -33,6 +34,7 @@ from dm.sourcelog.upstream.connection import Connection, fetch, read_source_sett
 from dm.sourcelog.upstream.facts import list_tables, question_session, read_structure, row_session
 from dm.tools.diff.chunk import Chunk
 from dm.tools.diff.options import DiffOptions
+from dm.tools.diff.recent import Recent, RecentRows
 from dm.tools.diff.snapshot import TARGET_WORD, Snapshots, SnapshotStatements
 from dm.tools.diff.table import TARGET, ComparedTable, DiffSource, compared_table, role_at, shape_of, sorted_alike
 
@@ -51,6 +53,9 @@ class PlannedTable:
     conditions: list[str] = field(default_factory=list)  # of its chunks
     estimated_rows: int = 0
     places: frozenset[int] = frozenset()  # of the sources that have rows for it
+    basis: str = ""  # a digest of the tables on all sides
+    rests: RecentRows | None = None  # on an earlier comparison: the conditions are those of rows written since
+    whole_because: str = ""  # why all rows are compared, where only recent ones were asked for
 
     def chunks(self, number: int) -> list[Chunk]:
         """Its chunks, in the order of the key."""
@@ -69,8 +74,15 @@ class _Server:
 class DiffPlanner:
     """Plans the comparison of the subtasks of a task."""
 
-    def __init__(self, subtasks: Sequence[SubtaskConfig], options: DiffOptions, stop: threading.Event) -> None:
+    def __init__(
+        self,
+        subtasks: Sequence[SubtaskConfig],
+        options: DiffOptions,
+        stop: threading.Event,
+        recent: Recent | None = None,
+    ) -> None:
         self._subtasks = subtasks
+        self._recent = recent
         self._rules = [TableRules(subtask) for subtask in subtasks]
         self._options = options
         self._stop = stop
@@ -221,12 +233,14 @@ class DiffPlanner:
         key = walked_key(schemas[0])
         size = fetch(
             servers[TARGET].session,
-            "SELECT table_rows, avg_row_length FROM information_schema.tables"
+            "SELECT table_rows, avg_row_length, create_time FROM information_schema.tables"
             " WHERE table_schema = %s AND table_name = %s",
             planned.name,
         )
-        planned.estimated_rows, row_bytes = (int(each or 0) for each in size[0])
+        *numbers, made_at = size[0]
+        planned.estimated_rows, row_bytes = (int(each or 0) for each in numbers)
         assert planned.compared is not None
+        planned.basis = self._basis(planned.compared, str(made_at))
         zoned = depends_on_zone(schemas[0]) and not all(
             _in_utc(servers[place], self._subtasks[place].application_zone) for place, _ in origins
         )
@@ -235,9 +249,16 @@ class DiffPlanner:
         )
         one_flavor = len({server.flavor for server in servers.values()}) == 1
         if key is None or not self._cuttable(key, schemas, one_flavor=one_flavor):
+            planned.whole_because = "" if self._recent is None else "it has no key that is the same on all sides"
             return
         ordered = len(origins) == 1 and all(dialect(server.flavor).reads_in_key_order for server in servers.values())
         planned.compared = replace(planned.compared, ordered=ordered)
+        if self._recent is not None:
+            recent = self._recent.of(planned.name, key, planned.basis, planned.places, planned.estimated_rows)
+            if isinstance(recent, RecentRows):
+                planned.rests, planned.conditions, planned.estimated_rows = recent, list(recent.conditions), recent.keys
+                return
+            planned.whole_because = recent
         rows = rows_per_chunk(self._options.rows, 64 << 20, row_bytes)
         session = row_session(self.endpoints[TARGET], role=role_at(TARGET))
         try:
@@ -251,6 +272,14 @@ class DiffPlanner:
         if found.counted:  # the server's number may be of a time before the load, when there were none
             planned.estimated_rows = max(planned.estimated_rows, rows * len(bounds))
         planned.conditions = conditions(key if bounds else None, bounds)
+
+    def _basis(self, table: ComparedTable, made_at: str) -> str:
+        """What changes if one of the tables is made anew, altered, joined by another one, or leaves."""
+        known = hashlib.sha256(made_at.encode())
+        for side in table.sides:
+            source = "" if side.place == TARGET else self._subtasks[side.place].source_id
+            known.update(f"\0{source}\0{side.name}\0{side.shape}".encode())
+        return known.hexdigest()
 
     def _cuttable(self, key: WalkedKey, schemas: Sequence[TableSchema], *, one_flavor: bool) -> bool:
         return sorted_alike(schemas, [column.name for column in key.columns], one_flavor=one_flavor)

@@ -8,6 +8,7 @@ from typing import Final, Generic, Literal, TypeVar, cast
 
 from dm.ident import TableName
 from dm.tools.diff.chunk import Chunk, ChunkOutcome
+from dm.tools.diff.recent import RecentRows
 from dm.tools.diff.versions import Difference
 from dm.unit import JSON
 
@@ -34,6 +35,8 @@ class TableReport:
     undecided_why: str = ""
     not_fixed: list[str] = field(default_factory=list)  # why some difference has no statement
     fix_file: str = ""
+    rests: RecentRows | None = None  # on an earlier comparison: only these rows are compared
+    whole_because: str = ""  # why all rows are, where that was not asked for
 
     def forget(self) -> None:
         """All that was found about its rows."""
@@ -66,6 +69,8 @@ class TableReport:
                 "differingRows": self.differing, "unsettledRows": self.unsettled, "rows": rows,
                 "undecidedRows": self.undecided, "undecidedKeys": self.undecided_keys,
                 "undecidedWhy": self.undecided_why,
+                "restsOn": None if self.rests is None else self.rests.to_json(),
+                "wholeBecause": self.whole_because,
                 "fixSql": self.fix_file, "withoutFix": self.not_fixed,
             },
         )  # fmt: skip

@@ -13,8 +13,10 @@ then, and its slices begin with a first look.
 from __future__ import annotations
 
 import hashlib
+import tempfile
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -25,7 +27,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.compared import ComparedRecord, store_compared
+from dm.progress.compared import RECENT, ComparedRecord, store_compared
 from dm.progress.tables import SubtaskKey
 from dm.spark.job import MOST_WEIGHT, grouped, run_tasks
 from dm.spark.session import SparkProvider
@@ -34,6 +36,7 @@ from dm.tools.diff.done_chunks import Beginning, DoneChunks, EqualChunk, chunk_n
 from dm.tools.diff.fix import FixFiles
 from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.planner import DiffPlanner, PlannedTable
+from dm.tools.diff.recent import Recent
 from dm.tools.diff.report import DiffReport, Found, Suspects, TableReport
 from dm.tools.diff.snapshot import Lag, TargetProgress, end_of
 from dm.tools.diff.versions import Difference
@@ -45,6 +48,7 @@ _PLANS = 4  # of a table whose structure changes meanwhile
 # leaves to each thread eight tasks or more, so that they end at the same time.
 _TOGETHER = 4.0
 _TASKS_OF_A_THREAD = 8
+_HERE = 8  # chunks of recent rows that a thread compares over one session, before it can be stopped
 
 
 class _Enough(threading.Event):
@@ -85,6 +89,7 @@ class DiffUnit:
         *,
         directory: Path | None = None,
         clock: Clock | None = None,
+        relays: Mapping[str, Path] | None = None,
     ) -> None:
         self._subtasks = subtasks
         self._options = options
@@ -93,6 +98,8 @@ class DiffUnit:
         self.report = DiffReport()
         self._began = 0.0
         self._directory = directory
+        self._relays = relays or {}
+        self._here = False  # so little is compared that it needs no Spark
         self._done = DoneChunks(None, options.asked, Beginning(), resume=False)
         self._digests: dict[TableName, dict[int, str]] = {}  # of chunks that are equal, by their number
         self._fixes = FixFiles(Path(options.fix_sql)) if options.fix_sql else None
@@ -114,7 +121,7 @@ class DiffUnit:
                 self._done.close(over=self.report.over)
 
     def _run(self, stop: threading.Event) -> None:
-        planner = DiffPlanner(self._subtasks, self._options, stop)
+        planner = DiffPlanner(self._subtasks, self._options, stop, self._recent(stop))
         tables = {planned.name: planned for planned in self._settled(planner, planner.plan(), stop)}
         reports = {name: TableReport(name) for name in tables}
         self.report.tables = list(reports.values())
@@ -140,6 +147,16 @@ class DiffUnit:
         self.report.over = not stop.is_set()
         self.report.phase = "finished"
 
+    def _recent(self, stop: threading.Event) -> Recent | None:
+        """What was written since, if only that is asked for."""
+        if not self._options.recent:
+            return None
+        self.report.phase = "reading what was written since"
+        with tempfile.TemporaryDirectory(prefix="dm-diff-") as scratch:
+            found = Recent(self._subtasks, self._relays, Path(scratch), self._clock, self._options.kept_bytes)
+            found.read(self._done.beginning.places, stop)
+        return found
+
     def _record(self, tables: Mapping[TableName, PlannedTable]) -> None:
         """Store what was found of each table at the target; an account that may not is told of."""
         part, words = self._options.part
@@ -155,8 +172,10 @@ class DiffUnit:
                 digest = hashlib.sha256("".join(f"{sums[at]}\n" for at in sorted(sums)).encode()).hexdigest()
             record = ComparedRecord(
                 report.name, verdict, report.source_rows, report.target_rows, report.chunks, digest,
-                self._done.beginning.at, now, part, words,
+                self._done.beginning.at, now, part, words, tables[report.name].basis,
             )  # fmt: skip
+            if report.rests is not None:
+                record = replace(record, part=RECENT, asked=f"what was written since {report.rests.since.place}")
             for place in tables[report.name].places:
                 found.setdefault(place, []).append(record)
         try:
@@ -217,8 +236,10 @@ class DiffUnit:
             report = reports[each.name]
             report.structure, report.allowed = each.structure, each.allowed
             report.not_compared, report.chunks = each.skipped, len(each.conditions)
+            report.rests, report.whole_because = each.rests, each.whole_because
         tables = tuple(each.compared for each in planned if each.compared is not None)
         with_rows = [each for each in planned if each.compared is not None]
+        self._here = all(each.rests is not None for each in with_rows)
         chunks = [chunk for number, each in enumerate(with_rows) for chunk in each.chunks(number)]
         where, load = self._options.where, self._options.max_load
         comparer = ChunkComparer(
@@ -313,6 +334,9 @@ class DiffUnit:
 
         description = f"{self._subtasks[0].task}: compare"
         while left and not enough.is_set():
+            if self._here:
+                self._compare_here(comparer, list(left), enough, done)
+                continue
             weighed = [(chunk, weight(chunk)) for chunk in left]
             share = sum(each for _, each in weighed) / (_TASKS_OF_A_THREAD * self._options.threads)
             groups = grouped(weighed, most=max(MOST_WEIGHT, min(_TOGETHER, share)))
@@ -320,6 +344,27 @@ class DiffUnit:
         rows, size = self.most_kept
         self.most_kept = max(rows, found.kept), max(size, found.size)
         return found, list(left)
+
+    def _compare_here(
+        self,
+        comparer: ChunkComparer,
+        chunks: Sequence[Chunk],
+        enough: threading.Event,
+        done: Callable[[tuple[ChunkOutcome, ...]], None],
+    ) -> None:
+        """By threads of this process: Spark would take longer to begin than this to end."""
+        threads = self._options.threads
+        size = max(1, min(_HERE, len(chunks) // threads))
+        with ThreadPoolExecutor(threads) as pool:
+            running = [pool.submit(comparer, tuple(chunks[at : at + size])) for at in range(0, len(chunks), size)]
+            try:
+                for each in as_completed(running):
+                    if enough.is_set():
+                        return
+                    done(each.result())
+            finally:
+                for each in running:
+                    each.cancel()
 
     def _look_again(
         self,

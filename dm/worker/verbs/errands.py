@@ -40,6 +40,7 @@ class ErrandVerbs(VerbWork):
     @does(Diff)
     def diff(self, asked: Diff) -> Answer:
         """Compare what a task migrates; the one in a file, or one that is known."""
+        asked.demand_consistent()
         task = asked.task
         given = None if asked.file is None else self.parse_task(asked.file)[0]
 
@@ -67,9 +68,10 @@ class ErrandVerbs(VerbWork):
         # A source can't be called like these directories.
         options = DiffOptions(
             asked.tables, asked.where, asked.ignore_columns, asked.fix_sql, asked.rows, asked.threads, asked.max_load,
-            asked.shown, asked.memory << 20, asked.resume, asked.snapshots, follows,
+            asked.shown, asked.memory << 20, asked.resume, asked.snapshots, follows, asked.recent,
         )  # fmt: skip
-        payload = DiffPayload(tuple(subtasks), options, work / f".diff-{number}", work / ".diff")
+        relays = self._loop.call(lambda: self._supervisor.relays(config.source_ids)) if asked.recent else {}
+        payload = DiffPayload(tuple(subtasks), options, work / f".diff-{number}", work / ".diff", relays)
         with self._exclusion.tasks(config.name):
             self._errands.begin(number, config.name, "Diff", payload.to_wire())
         return {"number": number, "task": config.name, "behind": behind}

@@ -23,6 +23,14 @@ def test_equal_tables() -> None:
     ]
 
 
+def test_what_the_answer_rests_on() -> None:
+    rests = {"at": 1764411127, "place": "(binlog.000007, 81220)", "rows": 3}
+    assert told("equal", restsOn=rests)[1] == (
+        "  only rows written since (binlog.000007, 81220); the others were equal at 2025-11-29 10:12:07 UTC"
+    )
+    assert told("equal", wholeBecause="the task has no relay")[1] == "  all rows were compared: the task has no relay"
+
+
 def test_rows_that_were_on_their_way_at_the_first_look() -> None:
     assert told("equal", targetRows=2)[0] == "s.t: equal, 3 rows at the source, 2 at the target at the first look"
 
