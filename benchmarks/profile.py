@@ -52,7 +52,6 @@ STAGES: Mapping[str, str] = {
     "dm.clock": "waiting",
     "dm.gtid": "events",
     "dm.mysql.binlog.value": "row images",
-    "dm.mysql.binlog.temporal": "row images",
     "benchmarks": "measuring",
     "pymysql": "sessions",
     "ssl": "sessions",

@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.measure import tree_seconds
 from dm.config.subtask import SubtaskConfig
 from dm.spark.session import SparkProvider
-from dm.task.until import place_of_text
+from dm.task.start_and_end import place_of_text
 from dm.tools.replay.request import ReplayRequest
 from dm.tools.replay.unit import ReplayUnit
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from dm.task import garbage, host
+from dm.task import host
 from dm.unit import Unit
 
 _POLL_SECONDS = 0.02
@@ -16,7 +16,7 @@ _SHARE = 20  # a look takes the interpreter for a moment, longer with many table
 def run_until(unit: Unit, happened: Callable[[], bool], seconds: float) -> tuple[float, float]:
     """Wall and CPU seconds from the unit's start to then; raises the unit's error, or TimeoutError."""
     host.settle()  # as a unit's host does
-    garbage.settle()
+    host.settle()
     stop = threading.Event()
     failed: list[BaseException] = []
 

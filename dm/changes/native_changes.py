@@ -56,7 +56,7 @@ Part = tuple[int, list[RowChange]]
 
 @shared
 class Room(NamedTuple):
-    """How much workers take: see `dm.syncer.apply.placement`."""
+    """How much workers take: see `dm.syncer.apply.lane`."""
 
     counts: list[int]  # the changes that each has
     costs: list[int]  # and their memory

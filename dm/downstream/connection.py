@@ -89,7 +89,7 @@ class TargetConnection:
         self._together = several
         self._number = 0  # of the session, where the greeting need not have told it
         self.time_stops = False
-        """Whether its time stands still after row events (`row_event_session.py`)."""
+        """Whether its time stands still after row events (`dm.syncer.apply.target_sessions`)."""
         self._stopped = False  # it does now
         try:
             self._has = self._begin(endpoint, foreign_key_checks=foreign_key_checks)

@@ -31,7 +31,7 @@ from dm.dumpfiles.chunk_plan import (
 )
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_files import ChunkFooter, read_footer
-from dm.dumpfiles.json_types import types_column
+from dm.dumpfiles.literals import types_column
 from dm.dumpfiles.storage import DumpStorage
 from dm.dumpfiles.text_rows import ColumnBatch, Limits, read_all, read_batches
 from dm.errors import REFUSED_STATEMENT, DMError

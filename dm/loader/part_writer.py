@@ -16,8 +16,7 @@ from dm.config.endpoint import Endpoint
 from dm.downstream.apply import Attempts
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
-from dm.dumpfiles.json_types import types_column
-from dm.dumpfiles.literals import TypedDocuments, error_values, row_literals
+from dm.dumpfiles.literals import TypedDocuments, error_values, row_literals, types_column
 from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import Ident, TableName

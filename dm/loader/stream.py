@@ -47,7 +47,7 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.source_computing import with_settings
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan
-from dm.dumpfiles.json_types import types_column
+from dm.dumpfiles.literals import types_column
 from dm.dumpfiles.text_rows import ColumnBatch
 from dm.errors import DMError
 from dm.ident import TableName

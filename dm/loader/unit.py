@@ -35,7 +35,7 @@ from dm.dumpfiles.dump_files import (
     load_plan,
     remove_files,
 )
-from dm.dumpfiles.json_types import types_column
+from dm.dumpfiles.literals import types_column
 from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import TableName

@@ -12,7 +12,7 @@ What is stored, all of it on the target, in the meta schema, per task and source
                      batch number, highest position
     checkpoint       DM's table: the global point L, the bound B (`exit_safe_*`), points and structures per table
     ordered tables   which target tables are changed in the source's order, and since when (`ordered_tables.py`)
-    undone changes   what the last run was given and certainly did not do (`undone.py`)
+    undone changes   what the last run was given and certainly did not do (`takeover.py`)
     operators        a person's decisions about single events (`operators.py`)
     DDL intent       the piece about to be executed, with the structure before and the one expected after
     part records     which parts of a full load are in (`load_parts.py`)

@@ -42,7 +42,7 @@ from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, TablePoint, write_global, write_table
 from dm.progress.lane_rows import LaneClaim, LaneRow, claimed, insert_lanes
 from dm.progress.tables import CHARSET, SubtaskKey, existing_tables, reads, reads_of_run
-from dm.progress.undone import forget_undone
+from dm.progress.takeover import forget_undone
 from dm.sourcelog.stream.file_births import FileBirth
 from dm.unit import JSON
 

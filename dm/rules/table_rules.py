@@ -8,7 +8,7 @@ Server schemas never take part.
 
 This decides for tasks that only load. One that follows the binlog follows what the lists say, and the rows of a table
 that the dump has left out would be missing: there the lists decide alone, and a precheck asks the source whether that
-is what the options mean (dm/task/precheck/listed.py).
+is what the options mean (dm/task/precheck/not_migrated.py).
 
 The rules of a subtask whose tables do not all belong to the stream that is read now (shard merge).
 
@@ -23,10 +23,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal, Protocol, TypeVar
 
-from dm.config.dumper import DumperConfig
+from dm.config.dumper import DumperConfig, TableFilter
 from dm.config.expression import ExpressionFilter
 from dm.config.subtask import Share, SubtaskConfig
-from dm.config.table_filter import TableFilter
 from dm.ident import TableName
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.schema.translation import Translation

@@ -16,7 +16,7 @@ from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.mysql.binlog.event import EventSource
 from dm.position import Position
-from dm.progress.undone import Undone
+from dm.progress.takeover import Undone
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.marks import Marks
 from dm.sourcelog.stream.memory_quota import MemoryQuota
@@ -27,7 +27,7 @@ from dm.sourcelog.stream.source_monitor import ListWatch, SourceMonitor
 from dm.sourcelog.stream.spool import Spool
 from dm.syncer.apply.apply_lane import MissingRows
 from dm.syncer.apply.completion import CompletionTracker
-from dm.syncer.apply.key_writers import KeyWriters
+from dm.syncer.apply.conflict_detector import KeyWriters
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.apply.safe_mode_window import SafeModeWindow

@@ -30,8 +30,7 @@ from dm.progress.lane_rows import CONTROL, LaneClaim
 from dm.progress.online import OnlineRecord, read_online
 from dm.progress.operators import Operator, read_operators
 from dm.progress.ordered_tables import OrderedRecord, read_ordered, store_begun
-from dm.progress.takeover import Takeover, store_bound
-from dm.progress.undone import Undone, take_undone
+from dm.progress.takeover import Takeover, Undone, store_bound, take_undone
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.origin import Origin
 from dm.syncer.apply.lanes import Stopped

@@ -125,7 +125,7 @@ class Factories:
 
     def flashback(self, wire: Mapping[str, JSON]) -> Unit:
         """The statements that take back a stretch of a task's relays."""
-        from dm.task.until import place_of_text
+        from dm.task.start_and_end import place_of_text
         from dm.tools.flashback.unit import FlashbackUnit
 
         payload = FlashbackPayload.from_wire(wire)
@@ -133,7 +133,7 @@ class Factories:
 
     def replay(self, wire: Mapping[str, JSON]) -> Unit:
         """The backlog of a paused subtask."""
-        from dm.task.until import place_of_text
+        from dm.task.start_and_end import place_of_text
         from dm.tools.replay.unit import ReplayUnit
 
         payload = ReplayPayload.from_wire(wire)

@@ -231,14 +231,13 @@ def run(parts: DaemonParts, arguments: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """The console script."""
-    from dm.task import operators, tracked_structure
+    from dm.task import binlog_verbs as tracked_structure
     from dm.task.precheck.run import prechecks
     from dm.task.precheck.standby import verify_source
     from dm.task.progress import demand_readable, demand_sole_run, final_place, first_unit, forget_progress, hold_place
-    from dm.task.start_time import begin_at, place_of
-    from dm.task.until import until_of
+    from dm.task.start_and_end import begin_at, place_of, until_of
 
-    progress = ProgressAtTarget(demand_sole_run, operators.operate, tracked_structure.operate)
+    progress = ProgressAtTarget(demand_sole_run, tracked_structure.operate_on_event, tracked_structure.change_structure)
     servers = Servers(
         verify_source,
         prechecks,

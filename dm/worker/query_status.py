@@ -2,7 +2,7 @@
 
 Field names and forms are DM's, so scripts written for it go on working: 64-bit integers are strings, as in protobuf's
 JSON mapping; positions print as `(mysql-bin.000001, 154)`. Our own fields stand beside DM's and never replace them. A
-unit supplies its own fields: `dm/syncer/sync_status.py`, `dm/dumper/progress.py`, `dm/loader/progress.py`,
+unit supplies its own fields: `dm/syncer/sync_status.py`, `dm/dumper/dump_run.py`, `dm/loader/progress.py`,
 `dm/relay/unit.py`.
 
 A subtask's stage describes only its own process. A syncer that has read its relay's files to the end shows Running

@@ -28,9 +28,8 @@ from dm.worker.home import Home
 from dm.worker.hosts import Hosts, spark_host
 from dm.worker.inventory import Inventory, Source, Task
 from dm.worker.job import Job
-from dm.worker.joins import Joins
 from dm.worker.registry import Registry, RelayIntent, SubtaskRecord
-from dm.worker.validators import Validators
+from dm.worker.side_runs import Joins, Validators
 
 Locate = Callable[[SubtaskConfig], UnitName | None]
 

@@ -14,13 +14,12 @@ from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.position import TimePlace
 from dm.sourcelog.stream.until import Until
 from dm.syncer.operators import EventPlace, Request
+from dm.task.binlog_verbs import StructureRequest
 from dm.task.join_requests import JoinRequests
 from dm.task.precheck.context import CheckResult
 from dm.task.progress import FinalPlace, StoredProgress
 from dm.task.shard_locks import ShardLocks
-from dm.task.start_time import StartTime
-from dm.task.tracked_structure import StructureRequest
-from dm.task.until import AskedEnd
+from dm.task.start_and_end import AskedEnd, StartTime
 from dm.task.validation import Validations
 from dm.tools.objects.adapted import Definers
 from dm.tools.objects.task_objects import TaskObjects

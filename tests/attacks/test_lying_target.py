@@ -19,16 +19,16 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.downstream import connection, session_lock, source_computing, target_schema
 from dm.downstream.connection import TargetConnection
-from dm.downstream.row_event_session import Variables, take_row_events
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.checkpoint import read_position_of
 from dm.progress.made_tables import own_deferrals
 from dm.progress.shards.members import expect_sources
 from dm.progress.shards.tables import ShardTables, create_shard_tables
-from dm.progress.stored_tasks import stored_tasks
 from dm.progress.tables import SubtaskKey, create_tables, existing_tables
 from dm.session import login
+from dm.syncer.apply.target_sessions import Variables, take_row_events
+from dm.task.progress import stored_tasks
 from tests.testbed.hostile import HostileProxy, Packet
 from tests.testbed.sync import endpoint_of
 

@@ -21,7 +21,7 @@ from dm.progress.checkpoint import Checkpoint, read_checkpoint
 from dm.progress.replayed import read_replay
 from dm.progress.tables import SubtaskKey
 from dm.spark.session import SparkProvider
-from dm.task.until import place_of_text
+from dm.task.start_and_end import place_of_text
 from dm.tools.replay.request import ReplayRequest
 from dm.tools.replay.unit import ReplayUnit
 from dm.unit import JSON

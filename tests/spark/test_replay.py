@@ -16,7 +16,7 @@ from dm.errors import DMError
 from dm.mysql.dialect import Flavor
 from dm.progress.checkpoint import write_global
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch
-from dm.progress.undone import UndoneKeys, store_undone
+from dm.progress.takeover import UndoneKeys, store_undone
 from dm.spark.session import SparkProvider
 from tests.spark.replaying import CHANGES, TABLES, Scene, accepted, run
 from tests.testbed.fixtures import SchemaFactory

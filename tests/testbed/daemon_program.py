@@ -12,10 +12,9 @@ from tests.testbed.host_forks import fork_hosts
 # Those that are imported only where they are needed.
 for name in (
     "dm.tools.diff.unit", "dm.dumper.unit", "dm.tools.flashback.unit", "dm.loader.stream", "dm.loader.unit",
-    "dm.relay.unit", "dm.spark.session", "dm.spark.session", "dm.syncer.shards.sharded", "dm.task.progress",
-    "dm.task.joining", "dm.task.operators", "dm.task.precheck.run", "dm.task.precheck.standby", "dm.task.progress",
-    "dm.task.start_time", "dm.task.tracked_structure", "dm.task.until", "dm.tools.validator.unit", "py4j.java_gateway",
-    "uvicorn.protocols.http.auto",
+    "dm.relay.unit", "dm.spark.session", "dm.syncer.shards.sharded", "dm.task.progress", "dm.task.joining",
+    "dm.task.binlog_verbs", "dm.task.precheck.run", "dm.task.precheck.standby", "dm.task.start_and_end",
+    "dm.tools.validator.unit", "py4j.java_gateway", "uvicorn.protocols.http.auto",
 ):  # fmt: skip
     import_module(name)
 

@@ -11,9 +11,8 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.shards.locks import Lock, read_locks
 from dm.task.progress import key_of
-from dm.task.shard_locks import Decision, decide
+from dm.task.shard_locks import Decision, Lock, decide, read_locks
 from tests.testbed.shard_ddl import ShardDdl
 
 STILL_SECONDS = 30.0

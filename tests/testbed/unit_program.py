@@ -21,7 +21,7 @@ from dm.relay.unit import RelayUnit
 from dm.sourcelog.stream.until import until_from_json
 from dm.syncer.joining import JoinedSync
 from dm.syncer.shards.sharded import ShardedSync, sync_unit
-from dm.task import garbage, host
+from dm.task import host
 from dm.unit import Unit
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -32,7 +32,7 @@ def main() -> None:
     # Also a stopped process dies with its test.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     host.settle()
-    garbage.settle()
+    host.settle()
     answers = os.dup(1)
     os.dup2(2, 1)  # as in a host: what a unit logs is no answer
     line = sys.stdin.readline()

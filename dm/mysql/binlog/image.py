@@ -15,7 +15,7 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from dm.errors import DMError
-from dm.mysql.binlog import temporal
+from dm.mysql.binlog import value
 from dm.mysql.binlog.compression import decompress_column
 from dm.mysql.binlog.json_tree import json_value
 from dm.mysql.binlog.table_map import WireColumn
@@ -112,7 +112,7 @@ def _year(number: int) -> int:
 
 
 def _date(low: int, high: int) -> str:
-    return temporal.DATES[low | high << 16]
+    return value.DATES[low | high << 16]
 
 
 def _padded(size: int) -> Callable[[bytes], bytes]:
@@ -130,15 +130,15 @@ def _old_temporal(code: int, digits: int) -> Fixed:
     """TIMESTAMP, DATETIME and TIME from before the version 2 types; those with digits are MariaDB's."""
     if code == WireCode.TIMESTAMP:
         if digits:
-            return _called(temporal.hires_timestamp_size(digits), temporal.hires_timestamp_decoder(digits))
-        return fixed("I", temporal.old_timestamp)
+            return _called(value.hires_timestamp_size(digits), value.hires_timestamp_decoder(digits))
+        return fixed("I", value.old_timestamp)
     if code == WireCode.DATETIME:
         if digits:
-            return _called(temporal.HIRES_DATETIME_SIZE[digits], temporal.hires_datetime_decoder(digits))
-        return fixed("Q", temporal.old_datetime)
+            return _called(value.HIRES_DATETIME_SIZE[digits], value.hires_datetime_decoder(digits))
+        return fixed("Q", value.old_datetime)
     if digits:
-        return _called(temporal.HIRES_TIME_SIZE[digits], temporal.hires_time_decoder(digits))
-    return _called(3, temporal.old_time)
+        return _called(value.HIRES_TIME_SIZE[digits], value.hires_time_decoder(digits))
+    return _called(3, value.old_time)
 
 
 def step_of(wire: WireType, column: WireColumn) -> Step:
@@ -161,11 +161,11 @@ def step_of(wire: WireType, column: WireColumn) -> Step:
     if code in (WireCode.DATE, WireCode.NEWDATE):
         return fixed("HB", _date)
     if code == WireCode.DATETIME2:
-        return _called(5 + temporal.fraction_size(size), temporal.datetime2_decoder(size))
+        return _called(5 + value.fraction_size(size), value.datetime2_decoder(size))
     if code == WireCode.TIMESTAMP2:
-        return _called(4 + temporal.fraction_size(size), temporal.timestamp2_decoder(size))
+        return _called(4 + value.fraction_size(size), value.timestamp2_decoder(size))
     if code == WireCode.TIME2:
-        return _called(3 + temporal.fraction_size(size), temporal.time2_decoder(size))
+        return _called(3 + value.fraction_size(size), value.time2_decoder(size))
     if code in (WireCode.TIMESTAMP, WireCode.DATETIME, WireCode.TIME):
         return _old_temporal(code, column.decimals or 0)
     if code in (WireCode.ENUM, WireCode.SET):

@@ -23,19 +23,21 @@ from dm.accelerator.native import Native
 from dm.accelerator.switch import Twins
 from dm.errors import DMError
 from dm.mysql.binlog import compression as payload
-from dm.mysql.binlog import control, gtid_history, query, transaction
+from dm.mysql.binlog import event, gtid_history, query, transaction
 from dm.mysql.binlog.compression import LARGEST_UNPACKED, TransactionPayload, decompress_event
-from dm.mysql.binlog.control import (
+from dm.mysql.binlog.cursor import ByteCursor, Malformed
+from dm.mysql.binlog.event import (
+    CheckedEvent,
     FormatDescription,
     Heartbeat,
     Ignorable,
+    InnerEvent,
     MariadbBinlogCheckpoint,
+    RawEvent,
     Rotate,
     StatementInput,
     Stop,
 )
-from dm.mysql.binlog.cursor import ByteCursor, Malformed
-from dm.mysql.binlog.event import CheckedEvent, InnerEvent, RawEvent
 from dm.mysql.binlog.frame import CRC_RESIDUE, verify_crc
 from dm.mysql.binlog.gtid_history import GtidList, PreviousGtids
 from dm.mysql.binlog.header import (
@@ -149,7 +151,7 @@ class EventParser:
             EventType.QUERY: self._query,
             EventType.MARIADB_QUERY_COMPRESSED: self._compressed_query,
             EventType.STOP: lambda data, at, end, header: Stop(),
-            EventType.ROTATE: lambda data, at, end, header: control.parse_rotate(ByteCursor(data, at, end), header),
+            EventType.ROTATE: lambda data, at, end, header: event.parse_rotate(ByteCursor(data, at, end), header),
             EventType.INTVAR: self._statement_input,
             EventType.RAND: self._statement_input,
             EventType.USER_VAR: self._statement_input,
@@ -161,10 +163,8 @@ class EventParser:
             ),
             EventType.XID: self._xid,
             EventType.TABLE_MAP: self._table_map,
-            EventType.HEARTBEAT: lambda data, at, end, header: control.parse_heartbeat(
-                ByteCursor(data, at, end), header
-            ),
-            EventType.HEARTBEAT_V2: lambda data, at, end, header: control.parse_heartbeat_v2(ByteCursor(data, at, end)),
+            EventType.HEARTBEAT: lambda data, at, end, header: event.parse_heartbeat(ByteCursor(data, at, end), header),
+            EventType.HEARTBEAT_V2: lambda data, at, end, header: event.parse_heartbeat_v2(ByteCursor(data, at, end)),
             EventType.IGNORABLE: self._ignorable,
             EventType.TRANSACTION_CONTEXT: self._ignorable,  # certification in group replication, for its members only
             EventType.VIEW_CHANGE: self._ignorable,
@@ -184,7 +184,7 @@ class EventParser:
             EventType.MARIADB_GTID_LIST: lambda data, at, end, header: gtid_history.parse_gtid_list(
                 ByteCursor(data, at, end)
             ),
-            EventType.MARIADB_BINLOG_CHECKPOINT: lambda data, at, end, header: control.parse_binlog_checkpoint(
+            EventType.MARIADB_BINLOG_CHECKPOINT: lambda data, at, end, header: event.parse_binlog_checkpoint(
                 ByteCursor(data, at, end)
             ),
             EventType.XA_PREPARE: lambda data, at, end, header: transaction.parse_xa_prepare(ByteCursor(data, at, end)),
@@ -304,7 +304,7 @@ class EventParser:
         if raw.header.size != len(raw.data) or len(raw.data) < HEADER_SIZE:
             raise _wrong_size(raw)
         try:
-            found = control.parse_format_description(raw.data)
+            found = event.parse_format_description(raw.data)
         except _DAMAGE as error:
             raise _corrupt(raw.header, str(error)) from error
         if found.checksum and self._verify and not verify_crc(raw.data):

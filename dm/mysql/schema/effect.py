@@ -16,11 +16,11 @@ from dm.mysql.schema.charset import UNKNOWN, Collated
 from dm.mysql.schema.column_definition import Definition, read_definition
 from dm.mysql.schema.draft import OperationRefused, told
 from dm.mysql.schema.index_definition import read_foreign_key
-from dm.mysql.schema.interpretation import Changes, SchemaState, interpret
 from dm.mysql.schema.normal import index_form, key_form, same_column, same_structure
 from dm.mysql.schema.parse import check_name, read_create
 from dm.mysql.schema.partition import Partitions, after_operation
 from dm.mysql.schema.table import Column, ForeignKey, Index, TableSchema
+from dm.mysql.schema.tracker import Changes, SchemaState, interpret
 from dm.mysql.sql.cursor import Clause, Cursor
 from dm.mysql.sql.grammar import honours_inline_references
 from dm.mysql.sql.operation import (

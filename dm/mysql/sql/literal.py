@@ -30,7 +30,7 @@ written exactly.
 What to ask MySQL for the types inside JSON documents, which their text does not say.
 
 The answer lists the values whose type is not the one that their text would get, each with its number in the order in
-which the paths find values, its type and its text; it is `NOTHING` where there is none. `dm.dumpfiles.json_types` reads
+which the paths find values, its type and its text; it is `NOTHING` where there is none. `dm.dumpfiles.literals` reads
 it. The server gives NULL for a list that is longer than its max_allowed_packet, with a warning that nobody sees between
 those of other rows.
 

@@ -287,7 +287,7 @@ class TransactionQueue:
 class Rest:
     """The state of a rest: one per run, under the lock of the queue on which the dispatcher sleeps.
 
-    Changes are held back so that batches fill (`dm.syncer.apply.placement`). When the queue is empty, nothing can fill
+    Changes are held back so that batches fill (`dm.syncer.apply.lane`). When the queue is empty, nothing can fill
     them soon, so partial batches are sent at once. But while enough lanes are busy, a small batch gains nothing: it can
     as well wait until a lane ends its batch, and more changes may come. Three threads follow this protocol:
 

@@ -22,7 +22,7 @@ from dm.position import Position
 from dm.progress.lane_rows import LaneClaim
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.syncer.apply.completion import CompletionTracker, Ticket
-from dm.syncer.apply.key_writers import KeyWriters
+from dm.syncer.apply.conflict_detector import KeyWriters
 from dm.syncer.apply.lane import ChangeQueue, LaneJob, SharedLock
 from dm.syncer.apply.table_counters import TableCounters
 from dm.syncer.operators import EventPlace

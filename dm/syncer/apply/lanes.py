@@ -14,15 +14,14 @@ from dm.changes.keys import keys_of
 from dm.changes.row_change import RowChange
 from dm.errors import DMError
 from dm.position import Position
-from dm.progress.undone import TransactionKey, UndoneKeys, digests, transaction_key
+from dm.progress.takeover import TransactionKey, UndoneKeys, digests, transaction_key
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.reader import Rest
 from dm.syncer.apply.apply_lane import ApplyLane
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.conflict_detector import CONFLICT, ConflictDetector, KeyMemory
-from dm.syncer.apply.lane import LaneJob
+from dm.syncer.apply.lane import LaneJob, Placement
 from dm.syncer.apply.ordered_lane import ChangeStream
-from dm.syncer.apply.placement import Placement
 from dm.syncer.apply.table_counters import TableCounters
 
 # While one lane in this many is busy, only full batches are handed over.
@@ -325,7 +324,7 @@ class Lanes:
 
 
 def undone_changes(jobs: Iterable[LaneJob]) -> dict[TransactionKey, UndoneKeys]:
-    """What the next run must know of jobs that were not committed, by transaction (`dm.progress.undone`).
+    """What the next run must know of jobs that were not committed, by transaction (`dm.progress.takeover`).
 
     Changes for safe mode are left out: an earlier run may have done them.
     """

@@ -34,7 +34,7 @@ from dm.progress.online import OnlineRecord
 from dm.progress.operators import Operator, change_operators
 from dm.progress.ordered_tables import OrderedSince, store_ordered
 from dm.progress.tables import SubtaskKey
-from dm.progress.undone import TransactionKey, UndoneKeys, store_undone
+from dm.progress.takeover import TransactionKey, UndoneKeys, store_undone
 from dm.sourcelog.stream.file_births import FileBirths
 from dm.syncer.apply.completion import CommittedPoint, CompletionTracker
 from dm.syncer.apply.safe_mode_window import SafeModeWindow

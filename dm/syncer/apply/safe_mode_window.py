@@ -7,7 +7,7 @@ How a transaction's changes are applied depends on what earlier runs may have do
 
     FIRST_TIME    none of it: strictly
     AGAIN         any part of it: in safe mode
-    in parts      all but certain changes, known by their keys (`dm.progress.undone`): those strictly, the others in
+    in parts      all but certain changes, known by their keys (`dm.progress.takeover`): those strictly, the others in
                   safe mode
 
 If the task file asks for safe mode, everything is AGAIN.
@@ -20,7 +20,7 @@ from typing import Final
 
 from dm.clock import Clock
 from dm.position import Position
-from dm.progress.undone import Undone, UndoneKeys
+from dm.progress.takeover import Undone, UndoneKeys
 from dm.sourcelog.stream.transaction import SourceTransaction
 
 

@@ -17,10 +17,9 @@ from dm import faults
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.draft import OperationRefused, renamed
-from dm.mysql.schema.interpretation import SchemaState, interpret
 from dm.mysql.schema.normal import index_form, same_column
 from dm.mysql.schema.table import TableSchema
-from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.schema.tracker import SchemaState, SchemaTracker, interpret
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint
 from dm.progress.intent import Intent

@@ -43,12 +43,11 @@ from dm.ident import Ident, TableName
 from dm.mysql.dialect.pair import same_family, same_server
 from dm.mysql.schema.draft import OperationRefused
 from dm.mysql.schema.effect import expected_after
-from dm.mysql.schema.interpretation import SchemaState, interpret
 from dm.mysql.schema.normal import exact_default, loses_digits
 from dm.mysql.schema.partition import losing_rows
 from dm.mysql.schema.partition_rows import other_values, placed_otherwise
 from dm.mysql.schema.table import Column, Index, TableSchema, same_type, widens
-from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.schema.tracker import SchemaState, SchemaTracker, interpret
 from dm.mysql.schema.translation import charsets
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.operation import (

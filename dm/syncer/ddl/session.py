@@ -26,8 +26,8 @@ from dm.ident import TableName
 from dm.mysql.binlog.charset import charset_of
 from dm.mysql.binlog.reader import Query
 from dm.mysql.dialect.pair import both_choose_collations, both_of_mysql, same_family, same_server
-from dm.mysql.schema.interpretation import database_schema
 from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.tracker import database_schema
 from dm.mysql.schema.written_timestamps import told_by_session
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.token import tokenize

@@ -10,8 +10,8 @@ joined structure):
     a partition  of a RANGE or LIST is there once a shard has got it, if the target's table has partitions
 
 So a statement that makes the target accept more is executed when the first shard brings it, and one that makes it
-accept less when the last shard does; for the shards in between it is passed over. `gated.py` says which statements wait
-for all shards. If no structure is right for all, that is a conflict, and the task pauses.
+accept less when the last shard does; for the shards in between it is passed over. `statement_form.py` says which
+statements wait for all shards. If no structure is right for all, that is a conflict, and the task pauses.
 
 A column is optional with the default of its definition. A column that is NOT NULL without a DEFAULT gets the value with
 which servers fill it as a default: it is *loose* until all shards have it.
@@ -30,7 +30,6 @@ from dm.errors import DMError
 from dm.ident import Ident
 from dm.mysql.schema.charset import Collated
 from dm.mysql.schema.draft import OperationRefused
-from dm.mysql.schema.interpretation import SchemaState, interpret, untrackable
 from dm.mysql.schema.joined_table import (
     column_change,
     filling,
@@ -48,12 +47,13 @@ from dm.mysql.schema.normal import index_form, same_column, same_structure
 from dm.mysql.schema.partition import added_by_values
 from dm.mysql.schema.show import column_text, index_text
 from dm.mysql.schema.table import Column, TableSchema, widens
+from dm.mysql.schema.tracker import SchemaState, interpret, untrackable
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.cursor import Clause
 from dm.mysql.sql.operation import AddColumn, ChangeColumn, ModifyColumn
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.split import separate
-from dm.syncer.shards.gated import gated
+from dm.syncer.shards.statement_form import gated
 
 Databases = Callable[[str], Collated]
 

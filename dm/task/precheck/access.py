@@ -5,6 +5,12 @@ Rows that are in the target's tables before a load fills them: they stay, beside
 A merge into a table that is in use wants just that; mostly they are left over from a trial. Rows that a load of this
 task has brought before are none of them, and a task that goes on from its checkpoint loads nothing. A task that begins
 anew forgets what it has brought: its own rows are there already, too, and without a key each would come a second time.
+
+Whether a Spark cluster gives what it holds to its own members alone.
+
+Tasks elsewhere get passwords in Spark's messages: no file of ours is there. Without `spark.authenticate` the driver and
+the executors give those to whoever reaches their ports; without encryption, whoever sees the packets reads along. A
+local master needs neither setting, its session sets both (`dm/spark/session.py`).
 """
 
 from __future__ import annotations
@@ -14,9 +20,10 @@ from contextlib import closing
 from typing import Final
 
 from dm.config.endpoint import WRITTEN_BY_DM
+from dm.config.spark import SparkConfig
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
-from dm.dumper.hidden_tables import hidden
+from dm.dumper.table_planner import hidden
 from dm.errors import TARGET_PRIVILEGES, DMError, grant
 from dm.ident import Ident, TableName
 from dm.mysql.dialect import Dialect
@@ -334,3 +341,30 @@ def _told(count: int, guess: int) -> str:
     if count > _COUNTED:
         return f"about {max(guess, count)} rows, estimated"
     return "1 row" if count == 1 else f"{count} rows"
+
+
+ITEM = "spark_authentication"
+
+_ON = ("true",)
+_SECRET_BY_SPARK = ("yarn", "k8s://")  # Spark's security page, "Authentication": elsewhere all hosts are given one
+
+
+def cluster_authentication(spark: SparkConfig) -> Iterator[CheckResult]:
+    """Nothing for a local master."""
+    if not spark.master or spark.master.startswith("local"):
+        return
+    answers = Answers(ITEM, f"Spark cluster {spark.master}")
+    if spark.settings.get("spark.authenticate", "").lower() not in _ON:
+        given = spark.master.startswith(_SECRET_BY_SPARK)
+        also = "" if given else ", and `spark.authenticate.secret` with the secret that its hosts have"
+        yield answers.failure(
+            "whoever reaches the ports of its driver or executors is given the passwords of source and target",
+            f"add `spark.authenticate: true` to `spark.conf`{also} (docs/cluster.md)",
+        )
+    elif spark.settings.get("spark.network.crypto.enabled", "").lower() not in _ON:
+        yield answers.warning(
+            "passwords of source and target pass the network unencrypted",
+            "add `spark.network.crypto.enabled: true` to `spark.conf`",
+        )
+    else:
+        yield answers.success("its members show each other a secret, and encrypt what they send")

@@ -17,13 +17,11 @@ from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.facts import ServerFacts
 from dm.task.precheck import access, binlog, tables, way_back
 from dm.task.precheck import standby as second_address
-from dm.task.precheck.access import rows_there_already
-from dm.task.precheck.cluster import ITEM as CLUSTER
-from dm.task.precheck.cluster import cluster_authentication
+from dm.task.precheck.access import ITEM as CLUSTER
+from dm.task.precheck.access import cluster_authentication, rows_there_already
 from dm.task.precheck.context import Answers, Check, CheckResult, Context, Server, open_server, some
-from dm.task.precheck.listed import ITEM as LISTS
-from dm.task.precheck.listed import SourceNames, dump_and_lists, entries_without_tables
-from dm.task.precheck.not_migrated import not_migrated
+from dm.task.precheck.not_migrated import ITEM as LISTS
+from dm.task.precheck.not_migrated import SourceNames, dump_and_lists, entries_without_tables, not_migrated
 from dm.task.precheck.opposite import named_each_other
 from dm.task.precheck.shards import SourceShards, merged_shards, shards_of
 from dm.task.subtask import UNITS_OF_MODE

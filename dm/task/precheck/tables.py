@@ -18,11 +18,9 @@ from dm.mysql.sql.context import SourceContext
 from dm.rules.router import refuse_alike, table_missing
 from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.facts import read_structure
-from dm.task.precheck.computed import computed_values
-from dm.task.precheck.computing import session_values
+from dm.task.precheck.computing import acting_foreign_keys, computed_values, session_values
 from dm.task.precheck.context import Answers, CheckResult, Context, Server, some
 from dm.task.precheck.expressions import expression_filters
-from dm.task.precheck.foreign_keys import acting_foreign_keys
 from dm.task.precheck.takeable import untakeable_tables, untransactional
 from dm.text import counted
 

@@ -1,7 +1,7 @@
 """What the target can't make of the source's tables: told once for all of them, before anything is copied.
 
 A server knows best what it takes. Every structure that the load would create is tried there, in a schema of its own
-(`dm.downstream.scratch_schema`), by the statement that the load would run; tables that differ in their names only are
+(`dm.downstream.target_schema`), by the statement that the load would run; tables that differ in their names only are
 tried once. Collations are looked at first, since a table names several and a server complains of one; and so that one
 missing collation or an engine without transactions does not hide what else a table has, the trial puts others in their
 place.
@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Final
 
 from dm.downstream.connection import TargetConnection
-from dm.downstream.scratch_schema import scratch_beginning, scratch_schema
+from dm.downstream.target_schema import scratch_beginning, scratch_schema
 from dm.errors import REFUSED_STATEMENT, DMError, grant
 from dm.ident import Ident, TableName
 from dm.loader.target_tables import KEY_DEMANDED, Route, TargetTables

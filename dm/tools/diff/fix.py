@@ -34,7 +34,7 @@ from pathlib import Path
 
 from dm.atomic_file import create_new
 from dm.changes.statement import lenient_script
-from dm.dumpfiles.json_types import typed_tree
+from dm.dumpfiles.literals import typed_tree
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.dialect import dialect

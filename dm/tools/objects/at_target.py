@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from dm.config.endpoint import Endpoint
 from dm.downstream.connection import TargetConnection
-from dm.downstream.scratch_schema import scratch_schema
+from dm.downstream.target_schema import scratch_schema
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.sql.context import SourceContext

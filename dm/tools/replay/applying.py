@@ -21,8 +21,7 @@ from dm.progress.lane_rows import LaneClaim
 from dm.progress.replayed import REMOVALS, RelayRange, ReplayPart, done_parts, lane_of, record_part
 from dm.progress.tables import SubtaskKey
 from dm.session.answers import reads_answers
-from dm.tools.replay.reduction import Changer, Net, Reduction
-from dm.tools.replay.spill import ReplayContext, spilled
+from dm.tools.replay.reduction import Changer, Net, Reduction, ReplayContext, spilled
 from dm.tools.replay.tables import ReplayedTable, ReplayTables
 
 _METADATA_LOCK_SECONDS: Final = 3

@@ -43,8 +43,7 @@ from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, Stateme
 from dm.sourcelog.upstream.connection import connect
 from dm.syncer.apply.source_table import KINDS
 from dm.syncer.ddl.planner import changes_rows
-from dm.tools.replay.reduction import Net, Reduction, bucket_of
-from dm.tools.replay.spill import ReplayContext, Section, SpilledTable, SpillWriter
+from dm.tools.replay.reduction import Net, Reduction, ReplayContext, Section, SpilledTable, SpillWriter, bucket_of
 from dm.tools.replay.tables import ReplayTables
 
 _ITEMS: Final = 512  # of a transaction that are decoded together

@@ -29,8 +29,7 @@ from dm.progress.operators import read_operators
 from dm.progress.ordered_tables import read_ordered
 from dm.progress.replayed import RelayRange, StoredReplay, read_replay
 from dm.progress.tables import SubtaskKey
-from dm.progress.takeover import Takeover
-from dm.progress.undone import has_undone
+from dm.progress.takeover import Takeover, has_undone
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.relaylog.index import FileIndex, read_index
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, file_number

@@ -62,8 +62,8 @@ from dm.tools.replay.pieces import (
     refuse_unsuited,
     total_bytes,
 )
+from dm.tools.replay.reduction import ReplayContext
 from dm.tools.replay.request import ReplayReport, ReplayRequest
-from dm.tools.replay.spill import ReplayContext
 from dm.unit import JSON, UnitName
 
 ItemT = TypeVar("ItemT")

@@ -58,9 +58,8 @@ from dm.sourcelog.stream.source_log import SourceLog, Space
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
 from dm.sourcelog.upstream.snapshot import upper_bound
 from dm.stop_signal import StopSignal, told
-from dm.tools.validator.gate import CheckpointGate, CutoverPlace
 from dm.tools.validator.judge import Judge
-from dm.tools.validator.pace import Throttle
+from dm.tools.validator.pace import CheckpointGate, CutoverPlace, Throttle
 from dm.tools.validator.pending import PendingRows, Shape, restored
 from dm.tools.validator.rounds import Places, RoundContext, Rounds
 from dm.tools.validator.source_tables import SourceTables, ValidatorSource, ValidatorTarget

@@ -14,7 +14,7 @@ from dm.config import SubtaskConfig
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.syncer.operators import EventPlace, Request
-from dm.task.tracked_structure import StructureRequest
+from dm.task.binlog_verbs import StructureRequest
 from dm.unit import JSON
 from dm.verbs import binlog as declared
 from dm.worker.errands import answer_of

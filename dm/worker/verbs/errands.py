@@ -12,7 +12,7 @@ from typing import Final
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.task.payload import DiffPayload, FlashbackPayload, ReplayPayload, replay_directory, sync_directory
-from dm.task.until import is_time
+from dm.task.start_and_end import is_time
 from dm.tools.diff.options import DiffOptions
 from dm.tools.flashback.request import FlashbackRequest, RelayedSubtask
 from dm.tools.replay.request import ReplayRequest

@@ -12,9 +12,8 @@ from dm.errors import DMError
 from dm.sourcelog.relaylog.hold import Hold
 from dm.task.payload import validator_hold
 from dm.task.precheck.context import CheckResult, of_no_task, summary
-from dm.task.start_time import StartTime, before_all_binlogs
+from dm.task.start_and_end import AskedEnd, StartTime, before_all_binlogs, is_time
 from dm.task.subtask import UNITS_OF_MODE
-from dm.task.until import AskedEnd, is_time
 from dm.tools.cutover.machine import HOLDS_TASK
 from dm.unit import JSON
 from dm.verbs import tasks as declared
@@ -24,8 +23,7 @@ from dm.worker.inventory import Task
 from dm.worker.job import Job
 from dm.worker.query_status import all_tasks, held_up, resting_relay, task_status
 from dm.worker.registry import SubtaskRecord
-from dm.worker.silent_target import unanswered
-from dm.worker.spark_ahead import spark_ahead
+from dm.worker.starting import spark_ahead, unanswered
 from dm.worker.verbs.errands import ReplayVerbs
 from dm.worker.verbs.forgotten import ForgottenVerbs
 from dm.worker.work import Answer, VerbWork, does

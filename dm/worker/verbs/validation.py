@@ -10,7 +10,7 @@ from typing import Final, cast
 from dm.config import SubtaskConfig
 from dm.errors import DMError
 from dm.progress.validator_errors import ErrorKind, ErrorState, StoredError
-from dm.task.start_time import StartTime, before_all_binlogs
+from dm.task.start_and_end import StartTime, before_all_binlogs
 from dm.unit import JSON
 from dm.verbs import validation as declared
 from dm.worker.job import Job

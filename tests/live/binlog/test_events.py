@@ -7,8 +7,8 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
-from dm.mysql.binlog.control import MariadbBinlogCheckpoint
 from dm.mysql.binlog.decode import RowDecoder
+from dm.mysql.binlog.event import MariadbBinlogCheckpoint
 from dm.mysql.binlog.reader import (
     FormatDescription,
     GtidEvent,

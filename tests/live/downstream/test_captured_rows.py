@@ -29,13 +29,13 @@ from dm.changes.row_change import ChangeKind, RowChange
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.apply import apply_batch
 from dm.downstream.connection import TargetConnection
-from dm.downstream.row_event_session import Variables, take_row_events
 from dm.downstream.target_schema import TargetSchemas
 from dm.ident import TableName
 from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.reader import Query, Rows, TableMap, TableMapEvent
 from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import wire_columns
+from dm.syncer.apply.target_sessions import Variables, take_row_events
 from tests.live.changes.tables import contents, endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

@@ -8,13 +8,13 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
-from dm.downstream.row_event_session import Variables, take_row_events
 from dm.downstream.statements import StatementResult
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.row_events import RowEvents, binlog_statement
 from dm.mysql.binlog.table_map import OptionalMetadata, TableMap
 from dm.mysql.binlog.wire_type import WireCode, WireType
+from dm.syncer.apply.target_sessions import Variables, take_row_events
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 

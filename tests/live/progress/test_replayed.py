@@ -20,7 +20,7 @@ from dm.progress.checkpoint import Checkpoint, TablePoint, read_checkpoint, writ
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch, read_lanes
 from dm.progress.replayed import REMOVALS, WRITES, RelayRange, ReplayPart, StoredReplay
 from dm.progress.tables import SubtaskKey, create_tables
-from dm.progress.undone import UndoneKeys, has_undone, store_undone
+from dm.progress.takeover import UndoneKeys, has_undone, store_undone
 from dm.tools.replay.applying import commit_part
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of

@@ -21,10 +21,10 @@ from dm.progress.operators import Operator, change_operators, put_operator, read
 from dm.progress.shards.group import GroupDdl, Shard, Standing
 from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.holds import HeldTable, begin_second, put_held, read_held, return_second, undecided_before
-from dm.progress.shards.locks import give_up, read_locks, unlock
 from dm.progress.shards.members import expect_sources, remove_source
 from dm.progress.shards.tables import ShardTables, create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables, remove_progress
+from dm.task.shard_locks import give_up, read_locks, unlock
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of
 

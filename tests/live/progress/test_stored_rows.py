@@ -36,13 +36,13 @@ from dm.progress.replayed import create_record, read_replay
 from dm.progress.shards.group import GroupDdl, Shard
 from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.holds import read_held
-from dm.progress.shards.locks import read_locks
 from dm.progress.shards.structures import ShardStructures
 from dm.progress.shards.tables import ShardTables, create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables, reading
 from dm.progress.validator import ValidatorProgress, ValidatorTables, create_validator_tables, read_validation
 from dm.progress.validator_errors import read_errors
 from dm.syncer.merge_order import create_order_table, read_order
+from dm.task.shard_locks import read_locks
 from dm.tools.validator.pending import restored
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of

@@ -15,9 +15,9 @@ from dm.position import Position
 from dm.progress.checkpoint import has_checkpoint, no_other_run, write_global
 from dm.progress.made_tables import Deferral, create_deferrals, defer
 from dm.progress.shards.tables import create_shard_tables
-from dm.progress.stored_tasks import remove_task, stored_tasks
 from dm.progress.tables import SubtaskKey, create_tables, remove_progress
 from dm.progress.validator import create_validator_tables
+from dm.task.progress import remove_task, stored_tasks
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of
 

@@ -13,7 +13,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.task.payload import sync_directory
 from dm.task.progress import forget_progress
-from dm.task.start_time import StartTime, begin_at, place_of
+from dm.task.start_and_end import StartTime, begin_at, place_of
 from tests.live.relay.relaying import end_of
 from tests.live.worker.test_start_time import next_second
 from tests.testbed.fixtures import SchemaFactory

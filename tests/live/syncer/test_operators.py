@@ -12,7 +12,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.syncer.operators import EventPlace, Request, Verb
-from dm.task.operators import operate
+from dm.task.binlog_verbs import operate_on_event
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import SyncProcess, running_sync, subtask_for
 
@@ -35,7 +35,7 @@ def place(server: ThrowawayServer) -> str:
 
 
 def ask(subtask: SubtaskConfig, verb: Verb, binlog_pos: str = "", *statements: str) -> Any:
-    return operate(subtask, Request(verb, subtask.task, subtask.source_id, binlog_pos, statements), None)
+    return operate_on_event(subtask, Request(verb, subtask.task, subtask.source_id, binlog_pos, statements), None)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_what_fails_while_a_statement_is_read_or_executed_tells_its_place_and_ca
     assert isinstance(error, DMError)
     assert error.place is not None
     assert f", at ({error.place['file']}, {error.place['offset']})" in error.message
-    operate(subtask, Request("skip", name, subtask.source_id), EventPlace.from_json(error.place))
+    operate_on_event(subtask, Request("skip", name, subtask.source_id), EventPlace.from_json(error.place))
     with running_sync(subtask) as sync:
         sync.wait_synced()
     assert target.query(f"SHOW TABLES FROM {name} LIKE 'behind'") == (("behind",),)

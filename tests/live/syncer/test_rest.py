@@ -13,7 +13,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.mysql.dialect import Flavor
 from dm.syncer.operators import EventPlace, Request
-from dm.task.operators import operate
+from dm.task.binlog_verbs import operate_on_event
 from tests.live.syncer.test_follow import create, identical
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for, wait_until
@@ -175,7 +175,7 @@ def test_what_a_person_does_in_place_of_a_statement_is_not_overwritten_by_what_s
     assert target.query(f"SELECT COUNT(*) FROM {name}.keyed") == ((100,),)
     target.execute(statement)
     assert error.place is not None
-    operate(subtask, Request("skip", name, subtask.source_id, "", ()), EventPlace.from_json(error.place))
+    operate_on_event(subtask, Request("skip", name, subtask.source_id, "", ()), EventPlace.from_json(error.place))
     with running_sync(subtask) as resumed:
         assert resumed.wait_synced()["safeModeRows"] == 0
     identical(upstream, target, name)

@@ -13,9 +13,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.syncer.operators import Request
-from dm.task.operators import operate
-from dm.task.tracked_structure import StructureRequest
-from dm.task.tracked_structure import operate as change_structure
+from dm.task.binlog_verbs import StructureRequest, change_structure, operate_on_event
 from tests.live.syncer.test_operators import place
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for
@@ -39,7 +37,7 @@ def goes_on(subtask: SubtaskConfig) -> None:
 
 
 def replace(subtask: SubtaskConfig, at: str, statement: str) -> None:
-    operate(subtask, Request("replace", subtask.task, subtask.source_id, at, (statement,)), None)
+    operate_on_event(subtask, Request("replace", subtask.task, subtask.source_id, at, (statement,)), None)
 
 
 def identical(upstream: ThrowawayServer, target: ThrowawayServer, name: str) -> None:

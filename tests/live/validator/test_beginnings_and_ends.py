@@ -12,7 +12,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.sourcelog.upstream.connection import connect
 from dm.sourcelog.upstream.facts import binlog_end, read_facts
 from dm.sourcelog.upstream.snapshot import prepared_xids
-from dm.task.start_time import StartTime, begin_at
+from dm.task.start_and_end import StartTime, begin_at
 from dm.task.validation import beginning, cut_over, forget
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of, running_sync, subtask_for, wait_until

@@ -9,7 +9,7 @@ import pytest
 from dm.config.expression import ExpressionFilter
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
-from dm.task.start_time import StartTime
+from dm.task.start_and_end import StartTime
 from dm.task.validation import beginning
 from dm.tools.validator.source_tables import FILTERED, PARTIAL, UNKNOWN
 from tests.live.validator.test_beginnings_and_ends import next_second

@@ -9,7 +9,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.progress.load_parts import PartKey, begin_run, claim_part
 from dm.progress.tables import SubtaskKey
-from dm.task.precheck.listed import ITEM as LISTS
+from dm.task.precheck.not_migrated import ITEM as LISTS
 from dm.task.precheck.run import prechecks
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.migration import Migration, put_right

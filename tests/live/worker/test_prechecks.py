@@ -23,7 +23,7 @@ from dm.sourcelog.upstream.connection import Connection, connect, fetch
 from dm.sourcelog.upstream.facts import read_facts
 from dm.sourcelog.upstream.privilege import read_grants
 from dm.task.precheck.context import CheckResult
-from dm.task.precheck.listed import ITEM as LISTS
+from dm.task.precheck.not_migrated import ITEM as LISTS
 from dm.task.precheck.run import ITEMS
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.migration import Migration, put_right

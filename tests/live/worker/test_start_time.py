@@ -16,7 +16,7 @@ from dm.sourcelog.upstream.connection import identity_for
 from dm.sourcelog.upstream.dump_stream import DumpStream
 from dm.sourcelog.upstream.locate import find_time
 from dm.task.progress import forget_progress
-from dm.task.start_time import StartTime, begin_at, place_of
+from dm.task.start_and_end import StartTime, begin_at, place_of
 from tests.live.relay.relaying import endpoint_of, flush_logs, has_reached, relaying, source_of
 from tests.live.relay.test_outages import RESET
 from tests.testbed.figures import record

@@ -6,7 +6,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
-from dm.downstream.scratch_schema import scratch_schema
+from dm.downstream.target_schema import scratch_schema
 from dm.task.precheck.context import CheckResult
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.migration import Migration, put_right

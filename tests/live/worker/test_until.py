@@ -18,7 +18,7 @@ from dm.sourcelog.stream.until import Until, UntilPosition
 from dm.sourcelog.upstream.connection import connect
 from dm.sourcelog.upstream.facts import binlog_end, read_facts
 from dm.task.progress import final_place, stored_checkpoint
-from dm.task.until import AskedEnd, until_of
+from dm.task.start_and_end import AskedEnd, until_of
 from tests.live.relay.relaying import endpoint_of, flush_logs, has_reached, relaying, source_of
 from tests.live.worker.test_start_time import next_second
 from tests.testbed.fixtures import SchemaFactory

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dm.config import ConfigErrors, read_task
-from dm.config.table_filter import TableFilterError, file_rules, filter_file
+from dm.config.dumper import TableFilterError, file_rules, filter_file
 from tests.unit.config.texts import TASK
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.config.table_filter import TableFilter, TableFilterError
+from dm.config.dumper import TableFilter, TableFilterError
 from dm.ident import TableName
 
 NAMES = tuple(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.dumpfiles.json_types import time_bytes, typed_tree
+from dm.dumpfiles.literals import time_bytes, typed_tree
 from dm.errors import DMError
 from dm.mysql.binlog.json_decoder import opaque_text
 from dm.mysql.binlog.json_tree import Integer, Opaque

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.dumper.chunk_reader import read_report, report_file
-from dm.dumper.progress import DumpProgress
+from dm.dumper.dump_run import DumpProgress
 from dm.ident import TableName
 from dm.loader.progress import LoadProgress
 from dm.position import Position

@@ -21,8 +21,7 @@ from dm.progress.intent import Intent
 from dm.progress.lane_rows import CONTROL, KEYLESS, LaneClaim, LaneRow, worker_lane
 from dm.progress.ordered_tables import OrderedRecord
 from dm.progress.tables import SubtaskKey
-from dm.progress.takeover import Takeover
-from dm.progress.undone import Undone
+from dm.progress.takeover import Takeover, Undone
 from dm.sourcelog.stream.origin import Origin
 from dm.syncer import state_found
 from dm.syncer.resources import Resources

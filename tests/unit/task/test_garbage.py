@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dm.task.garbage import Collector
+from dm.task.host import Collector
 from tests.testbed.fake_clock import FakeClock
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dm.errors import DMError
-from dm.task.start_time import StartTime
+from dm.task.start_and_end import StartTime
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.task import tracked_structure
+from dm.task import binlog_verbs as tracked_structure
 from tests.unit.rules.subtasks import subtask
 
 CONFIG = subtask("syncer-config-name: s", "syncers:\n  s: {}\n")

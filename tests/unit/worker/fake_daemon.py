@@ -20,19 +20,17 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position, TimePlace
 from dm.progress.joining import Joining
-from dm.progress.stored_tasks import StoredTask
 from dm.progress.validator_errors import Operation, RowError, StoredError, TableStatus
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until, UntilPosition, UntilTime
 from dm.syncer.operators import EventPlace, Request
+from dm.task.binlog_verbs import StructureRequest
 from dm.task.join_requests import Added, JoinRequests, Reload
 from dm.task.precheck.context import CheckResult
-from dm.task.progress import FinalPlace, Place, StoredProgress
+from dm.task.progress import FinalPlace, Place, StoredProgress, StoredTask
 from dm.task.shard_locks import Decision, ShardLocks
-from dm.task.start_time import StartTime
+from dm.task.start_and_end import AskedEnd, StartTime, is_time
 from dm.task.subtask import UNITS_OF_MODE
-from dm.task.tracked_structure import StructureRequest
-from dm.task.until import AskedEnd, is_time
 from dm.task.validation import Validations
 from dm.unit import JSON, UnitName
 from dm.verbs.declaration import Verb

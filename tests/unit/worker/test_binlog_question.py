@@ -11,8 +11,8 @@ from dm.clock import SystemClock
 from dm.config import SubtaskConfig
 from dm.errors import DMError
 from dm.syncer.operators import EventPlace, Request
+from dm.task.binlog_verbs import StructureRequest
 from dm.task.subtask import UNITS_OF_MODE, Subtask
-from dm.task.tracked_structure import StructureRequest
 from dm.unit import JSON
 from dm.verbs.binlog import SkipEvent
 from dm.worker.job import Job

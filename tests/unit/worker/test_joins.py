@@ -9,7 +9,7 @@ from dm.clock import SystemClock
 from dm.errors import DMError
 from dm.task.subtask import JOIN_UNITS, UNITS_OF_MODE, Subtask
 from dm.worker.job import Job
-from dm.worker.joins import Joins
+from dm.worker.side_runs import Joins
 
 KEY = ("t", "one")
 ASKED = {"number": "a", "kind": "reload", "phase": "asked", "tables": ["`s`.`t`"]}

@@ -14,8 +14,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.progress.lane_rows import CONTROL
 from dm.progress.tables import SubtaskKey, create_tables
-from dm.progress.takeover import Fence, take_over
-from dm.progress.undone import UndoneKeys, digests, store_undone, take_undone
+from dm.progress.takeover import Fence, UndoneKeys, digests, store_undone, take_over, take_undone
 from tests.testbed.fake_clock import FakeClock
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for

@@ -10,7 +10,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.mysql.dialect import Flavor
 from dm.syncer.operators import Request
-from dm.task.operators import operate
+from dm.task.binlog_verbs import operate_on_event
 from tests.live.syncer.test_operators import place
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
@@ -133,7 +133,7 @@ def test_one_of_several_that_look_alike_pauses_until_it_is_named(
     error = pause_of(sync)
     assert (error.name, "it may be " in error.message) == ("ddl-constraint-unclear", True)
     statement = f"ALTER TABLE {name}.ch DROP CONSTRAINT bottom"
-    operate(subtask, Request("replace", name, subtask.source_id, dropped, (statement,)), None)
+    operate_on_event(subtask, Request("replace", name, subtask.source_id, dropped, (statement,)), None)
     with running_sync(subtask) as resumed:
         resumed.wait_synced()
     assert target.query(f"SELECT * FROM {name}.kid") == ((1, -5),)
@@ -153,7 +153,7 @@ def test_a_check_that_is_a_columns_own_at_the_target_pauses(park: ServerPark, sc
     error = pause_of(sync)
     assert (error.name, "the CHECK of a column" in error.message) == ("ddl-constraint-unclear", True)
     statement = f"ALTER TABLE {name}.t MODIFY v INT"
-    operate(subtask, Request("replace", name, subtask.source_id, dropped, (statement,)), None)
+    operate_on_event(subtask, Request("replace", name, subtask.source_id, dropped, (statement,)), None)
     with running_sync(subtask) as resumed:
         resumed.wait_synced()
     assert target.query(f"SELECT * FROM {name}.t") == ((1, -1),)

@@ -9,7 +9,7 @@ from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.syncer.operators import Request
-from dm.task.operators import operate
+from dm.task.binlog_verbs import operate_on_event
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import running_sync, subtask_for
 
@@ -135,7 +135,7 @@ def test_a_table_like_a_temporary_one_that_is_gone_pauses_where_rows_do_not_tell
     assert error.name == "ddl-charset-unclear"
     # The way out that the error names.
     statement = f"CREATE TABLE {name}.t (a TEXT) CHARACTER SET latin1"
-    operate(subtask, Request("replace", name, subtask.source_id, f"{file}:{offset}", (statement,)), None)
+    operate_on_event(subtask, Request("replace", name, subtask.source_id, f"{file}:{offset}", (statement,)), None)
     with running_sync(subtask) as sync:
         sync.wait_synced()
     assert mariadb.query(f"SELECT a FROM {other}.u") == (("vé",),)
@@ -166,7 +166,7 @@ def test_without_atomic_ddl_the_sources_table_tells_what_was_meant(
     assert error.name == "statement-charset-unclear"
     assert "`oldé`" in error.workaround
     statement = f"CREATE TABLE {name}.oldé (né INT)"
-    operate(subtask, Request("replace", name, subtask.source_id, f"{file}:{offset}", (statement,)), None)
+    operate_on_event(subtask, Request("replace", name, subtask.source_id, f"{file}:{offset}", (statement,)), None)
     with running_sync(subtask) as sync:
         sync.wait_synced()
     assert mysql.query(f"SELECT né FROM {name}.new") == ((1,),)

@@ -24,7 +24,7 @@ from dm.sourcelog.stream.until import UntilPosition
 from dm.syncer.joining import ShareRun, ShareWait
 from dm.task.join_requests import cancel_reload, reload
 from dm.task.progress import key_of
-from dm.task.until import AskedEnd, until_of
+from dm.task.start_and_end import AskedEnd, until_of
 from dm.unit import UnitName
 from tests.testbed.fake_clock import FakeClock
 from tests.testbed.fixtures import SchemaFactory

@@ -12,7 +12,7 @@ from dm.config.units import CommitTimeOrder
 from dm.demo.servers import ThrowawayServer
 from dm.mysql.dialect import Flavor
 from dm.syncer.merge_order import LOOK_SECONDS
-from dm.task.until import AskedEnd, until_of
+from dm.task.start_and_end import AskedEnd, until_of
 from tests.live.syncer.order.test_merge_order import content, late, subtasks_of
 from tests.live.syncer.test_operators import place
 from tests.testbed.fixtures import SchemaFactory

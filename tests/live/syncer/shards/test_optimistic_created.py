@@ -10,7 +10,7 @@ from dm.errors import DMError
 from dm.progress.shards.tables import ShardTables
 from dm.syncer.operators import EventPlace, Request
 from dm.syncer.shards.shard_run import ShardRun
-from dm.task.operators import operate
+from dm.task.binlog_verbs import operate_on_event
 from dm.task.progress import key_of
 from tests.live.syncer.shards.test_optimistic_shards import optimistic, shown
 from tests.live.syncer.shards.test_shards import KEYED, merged, wait_for_rows
@@ -93,7 +93,7 @@ def test_a_create_table_that_waited_and_is_left_out_is_a_shard_from_there_on(
     assert ended.name == "shard-target-behind"
     assert ended.place is not None
     target.execute(f"ALTER TABLE {name}.t ADD COLUMN c INT")
-    operate(subtask, Request("skip", name, "source-0", "", ()), EventPlace.from_json(ended.place))
+    operate_on_event(subtask, Request("skip", name, "source-0", "", ()), EventPlace.from_json(ended.place))
     statements = (
         f"ALTER TABLE {name}.{{}} ADD UNIQUE INDEX by_both (v, id)",
         f"ALTER TABLE {name}.{{}} ADD COLUMN w INT",

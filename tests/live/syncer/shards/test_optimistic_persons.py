@@ -11,10 +11,9 @@ from dm.ident import TableName
 from dm.progress.shards.group import Shard
 from dm.progress.shards.groups import ShardGroups
 from dm.syncer.operators import Request
-from dm.task.operators import operate
+from dm.task.binlog_verbs import StructureRequest, operate_on_event
+from dm.task.binlog_verbs import change_structure as replace_structure
 from dm.task.shard_locks import Decision, decide, locks
-from dm.task.tracked_structure import StructureRequest
-from dm.task.tracked_structure import operate as replace_structure
 from tests.live.syncer.shards.test_optimistic_shards import optimistic, shown
 from tests.live.syncer.shards.test_shards import held, merged, wait_for_rows
 from tests.live.syncer.test_operators import place
@@ -188,10 +187,10 @@ def test_a_default_that_changes_while_a_waived_shard_lacks_the_column_is_not_the
     assert error.name == "shard-column-kept"
     if way_out == "values":
         target.execute(f"UPDATE {name}.t SET z = 5 WHERE id = 11")
-        operate(subtask, Request("skip", name, "source-0", at), None)
+        operate_on_event(subtask, Request("skip", name, "source-0", at), None)
     else:
         upstream.execute(f"ALTER TABLE {name}.s1 DROP COLUMN z", f"ALTER TABLE {name}.s2 DROP COLUMN z")
-        operate(subtask, Request("skip", name, "source-0", at), None)
+        operate_on_event(subtask, Request("skip", name, "source-0", at), None)
     with running_sync(subtask) as sync:
         wait_for_rows(target, name, 3, sync)
         sync.wait_synced()

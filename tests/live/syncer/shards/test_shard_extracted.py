@@ -13,9 +13,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.syncer.operators import EventPlace, Request
-from dm.task.operators import operate
-from dm.task.tracked_structure import StructureRequest
-from dm.task.tracked_structure import operate as change_structure
+from dm.task.binlog_verbs import StructureRequest, change_structure, operate_on_event
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for, wait_until
 
@@ -133,7 +131,7 @@ def test_a_shards_own_column_of_that_name_is_none_of_the_targets(
         assert error.name == "extract-column-altered"
         assert statement in error.message
         assert error.place is not None
-        operate(subtask, Request("skip", name, "source-0"), EventPlace.from_json(error.place))
+        operate_on_event(subtask, Request("skip", name, "source-0"), EventPlace.from_json(error.place))
     with running_sync(subtask) as sync:
         sync.wait_synced()
     assert found(target, name, "id, v") == expected([upstream], name, "id, v")

@@ -12,10 +12,8 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.syncer.operators import EventPlace, Request, Verb
-from dm.task.operators import operate
+from dm.task.binlog_verbs import StructureRequest, change_structure, operate_on_event
 from dm.task.shard_locks import Decision, decide, locks
-from dm.task.tracked_structure import StructureRequest
-from dm.task.tracked_structure import operate as change_structure
 from dm.unit import JSON
 from tests.live.syncer.shards.test_shards import held, merged, subtasks_of, wait_for_rows
 from tests.live.syncer.test_operators import place
@@ -72,7 +70,7 @@ def test_a_statement_that_one_shard_alone_has_is_left_out(
     assert isinstance(error, DMError)
     assert error.name == "shard-ddl-conflict"
     assert error.place is not None
-    operate(subtask, Request("skip", name, "source-0"), EventPlace.from_json(error.place))
+    operate_on_event(subtask, Request("skip", name, "source-0"), EventPlace.from_json(error.place))
     with running_sync(subtask) as sync:
         wait_for_rows(target, name, 1, sync)  # that of the shard without the statement; the other one still waits
         upstream.execute(f"ALTER TABLE {name}.s2 {BY_V}", f"INSERT INTO {name}.s2 VALUES (12, 3)")
@@ -95,7 +93,7 @@ def test_what_is_injected_before_a_ddl_that_waits_is_executed_once(
     begin = place(upstream)
     upstream.execute(f"ALTER TABLE {name}.s1 {BY_V}", f"INSERT INTO {name}.s1 VALUES (1, 1)")
     words = (f"ALTER TABLE {name}.s1 DROP COLUMN x", f"ALTER TABLE {name}.s1 ADD COLUMN x INT DEFAULT 2")
-    operate(subtask, Request("inject", name, "source-0", begin, words), None)
+    operate_on_event(subtask, Request("inject", name, "source-0", begin, words), None)
     with running_sync(subtask) as sync:
         held(sync)
         upstream.execute(f"INSERT INTO {name}.s2 VALUES (11, 2)")
@@ -125,7 +123,7 @@ def test_what_is_injected_before_a_held_shards_next_ddl_is_executed_once_as_well
     upstream.execute(f"ALTER TABLE {name}.s1 {BY_BOTH}", f"INSERT INTO {name}.s1 VALUES (2, 2)")
     words = (f"ALTER TABLE {name}.s1 DROP COLUMN x", f"ALTER TABLE {name}.s1 ADD COLUMN x INT DEFAULT 2")
     more = (f"ALTER TABLE {name}.u ADD COLUMN x INT",) if of_u else ()  # the stream itself has that table
-    operate(subtask, Request("inject", name, "source-0", begin, (*words, *more)), None)
+    operate_on_event(subtask, Request("inject", name, "source-0", begin, (*words, *more)), None)
     with running_sync(subtask) as sync:
         held(sync)
         upstream.execute(f"INSERT INTO {name}.u VALUES (1)")

@@ -12,7 +12,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.syncer.operators import Request
-from dm.task.operators import operate
+from dm.task.binlog_verbs import operate_on_event
 from tests.live.syncer.shards.test_shards import held, merged, subtasks_of, wait_for_rows
 from tests.live.syncer.test_operators import place
 from tests.testbed.fixtures import SchemaFactory
@@ -37,11 +37,11 @@ class Waiting:
     def replace(self) -> None:
         """The second one's statement is executed by hand, in pieces only."""
         words = f"ALTER TABLE {self.name}.s1 {ALTER}, ALGORITHM=COPY"
-        operate(self.second, Request("replace", self.name, "source-1", self.place, (words,)), None)
+        operate_on_event(self.second, Request("replace", self.name, "source-1", self.place, (words,)), None)
 
     def revert(self) -> None:
         """As it stands after all."""
-        operate(self.second, Request("revert", self.name, "source-1", self.place), None)
+        operate_on_event(self.second, Request("revert", self.name, "source-1", self.place), None)
 
 
 def waiting(name: str, upstreams: Sequence[ThrowawayServer], target: ThrowawayServer) -> Waiting:

@@ -17,7 +17,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.syncer.operators import EventPlace, Request
 from dm.syncer.shards.shard_run import ShardRun
-from dm.task.operators import operate
+from dm.task.binlog_verbs import operate_on_event
 from dm.task.shard_locks import Decision, decide, locks
 from dm.unit import JSON
 from tests.live.syncer.test_operators import place
@@ -287,7 +287,7 @@ def test_a_conflict_is_settled_by_an_operator_in_a_second_pass_as_well(
     failing, other = ("s1", "s2") if f"{name}.s1 has ALTER" in str(error) else ("s2", "s1")
     words = f"ALTER TABLE {name}.{failing} ADD INDEX of_{other} (v)"
     assert error.place is not None
-    operate(subtask, Request("replace", name, "source-0", "", (words,)), EventPlace.from_json(error.place))
+    operate_on_event(subtask, Request("replace", name, "source-0", "", (words,)), EventPlace.from_json(error.place))
     with running_sync(subtask) as sync:
         wait_for_rows(target, name, 4, sync)
         sync.wait_synced()

@@ -9,7 +9,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.syncer.operators import Request
-from dm.task.operators import operate
+from dm.task.binlog_verbs import operate_on_event
 from dm.task.shard_locks import Decision, decide, locks
 from tests.live.syncer.shards.test_shard_persons import BY_V, keys_of
 from tests.live.syncer.shards.test_shards import KEYED, held, merged, subtasks_of, wait_for_rows
@@ -154,7 +154,7 @@ def test_shards_go_with_their_schema_and_the_targets_stays(
     at = place(upstream)
     upstream.execute(f"DROP DATABASE {other}")
     if left_out_by == "person":
-        operate(subtask, Request("skip", name, "source-0", at), None)
+        operate_on_event(subtask, Request("skip", name, "source-0", at), None)
     with running_sync(subtask) as sync:
         for number, key in enumerate((BY_V, "ADD UNIQUE INDEX by_both (v, id)"), 2):
             upstream.execute(f"ALTER TABLE {name}.s1 {key}", f"INSERT INTO {name}.s1 VALUES ({number}, {number})")
@@ -183,7 +183,7 @@ def test_a_shard_of_a_schema_that_is_made_anew_does_not_go_with_the_one_before(
     at = place(upstream)
     upstream.execute(f"DROP DATABASE {other}")
     if by_person:
-        operate(subtask, Request("skip", name, "source-0", at), None)
+        operate_on_event(subtask, Request("skip", name, "source-0", at), None)
     upstream.execute(f"CREATE DATABASE {other}", f"CREATE TABLE {other}.s2 ({KEYED})")
     upstream.execute(f"ALTER TABLE {other}.s2 {BY_V}", f"INSERT INTO {other}.s2 VALUES (11, 11)")
     upstream.execute(f"INSERT INTO {name}.u VALUES (1)")
@@ -211,7 +211,7 @@ def test_a_shard_that_is_renamed_out_of_its_group_is_none_where_a_person_leaves_
         sync.wait_synced()
     at = place(upstream)
     upstream.execute(f"RENAME TABLE {name}.s2 TO {name if wanted else other}.gone")
-    operate(subtask, Request("skip", name, "source-0", at), None)
+    operate_on_event(subtask, Request("skip", name, "source-0", at), None)
     with running_sync(subtask) as sync:
         upstream.execute(f"ALTER TABLE {name}.s1 {BY_V}", f"INSERT INTO {name}.s1 VALUES (1, 1)")
         wait_for_rows(target, name, 1, sync)
@@ -234,7 +234,7 @@ def test_the_other_renames_of_a_statement_that_is_left_out_count(
         wait_for_rows(target, name, 1, sync)
     at = place(upstream)
     upstream.execute(f"RENAME TABLE {name}.s1 TO {other}.s1, {name}.s2 TO {name}.s1")
-    operate(subtask, Request("skip", name, "source-0", at), None)
+    operate_on_event(subtask, Request("skip", name, "source-0", at), None)
     with running_sync(subtask) as sync:
         upstream.execute(f"ALTER TABLE {name}.s3 DROP COLUMN w", f"INSERT INTO {name}.s3 VALUES (3, 3)")
         wait_for_rows(target, name, 2, sync)

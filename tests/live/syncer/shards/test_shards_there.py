@@ -6,7 +6,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.syncer.operators import Request
-from dm.task.operators import operate
+from dm.task.binlog_verbs import operate_on_event
 from dm.task.shard_locks import Decision, decide, locks
 from tests.live.syncer.shards.test_shard_persons import rows_of
 from tests.live.syncer.shards.test_shards import KEYED, held, merged, subtasks_of, wait_for_rows
@@ -69,7 +69,7 @@ def test_a_shard_that_has_left_out_a_statement_is_created_no_second_time(
         sync.wait_synced()
     at = place(upstream)
     upstream.execute(f"ALTER TABLE {name}.s1 ADD INDEX by_v (v)")
-    operate(subtask, Request("skip", name, "source-0", at), None)
+    operate_on_event(subtask, Request("skip", name, "source-0", at), None)
     upstream.execute(f"CREATE TABLE IF NOT EXISTS {name}.s1 ({KEYED})", f"INSERT INTO {name}.s1 VALUES (1, 1)")
     with running_sync(subtask) as sync:
         wait_for_rows(target, name, 1, sync)

@@ -18,7 +18,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
-from dm.downstream.scratch_schema import scratch_schema
+from dm.downstream.target_schema import scratch_schema
 from dm.task.precheck import takeable
 from tests.live.syncer.ddl.test_online_ddl import prepared
 from tests.live.syncer.shards.test_optimistic_shards import STATEMENTS, changes, optimistic

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dm.mysql.schema.charset import Collated
-from dm.mysql.schema.interpretation import SchemaState, interpret
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.partition import losing_rows
 from dm.mysql.schema.partition_rows import differing_rows, other_values
 from dm.mysql.schema.table import TableSchema, schema_from_json, schema_to_json
+from dm.mysql.schema.tracker import SchemaState, interpret
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
 

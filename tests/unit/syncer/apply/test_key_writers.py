@@ -12,8 +12,8 @@ import pytest
 from dm.changes.keys import WILD, Key
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.ident import TableName
-from dm.syncer.apply import key_writers
-from dm.syncer.apply.key_writers import KeyWriters
+from dm.syncer.apply import conflict_detector
+from dm.syncer.apply.conflict_detector import KeyWriters
 from tests.testbed.fake_clock import FakeClock
 
 TABLE = TableName("shop", "orders")
@@ -53,7 +53,7 @@ def test_a_table_of_one_source_is_not_looked_at(
     writers: tuple[KeyWriters, KeyWriters], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = writers
-    monkeypatch.setattr(key_writers, "keys_of", lambda _: pytest.fail("nobody else writes it"))
+    monkeypatch.setattr(conflict_detector, "keys_of", lambda _: pytest.fail("nobody else writes it"))
     one.note(changes(("k", 1)))
     one.note(changes(("k", 1)))
     other.note(changes(("k", 1), table=TableName("shop", "items")))
@@ -79,7 +79,7 @@ def test_a_source_that_the_task_does_not_have_is_nobody(tmp_path: Path) -> None:
 def test_only_so_many_keys_a_second_are_looked_at(
     writers: tuple[KeyWriters, KeyWriters], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(key_writers, "KEYS_PER_SECOND", 3)
+    monkeypatch.setattr(conflict_detector, "KEYS_PER_SECOND", 3)
     one, other = writers
     for number in (0, 1):
         one.note(changes(("first", number)))

@@ -7,7 +7,7 @@ from collections.abc import Container
 from dm.changes.row_change import RowChange
 from dm.position import Position
 from dm.syncer.apply.completion import Ticket
-from dm.syncer.apply.placement import Placement
+from dm.syncer.apply.lane import Placement
 
 END = Position("a", "bin.000001", 4)
 CHANGE: RowChange = RowChange.__new__(RowChange)

@@ -6,7 +6,7 @@ import pytest
 
 from dm.changes.keys import keys_of
 from dm.position import Position
-from dm.progress.undone import Undone, UndoneKeys, digests, transaction_key
+from dm.progress.takeover import Undone, UndoneKeys, digests, transaction_key
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.apply.safe_mode_window import AGAIN, FIRST_TIME, SafeModeWindow, WindowReplay
 from tests.testbed.fake_clock import FakeClock

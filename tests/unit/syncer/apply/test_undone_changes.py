@@ -9,11 +9,10 @@ import pytest
 from dm.changes.keys import keys_of
 from dm.changes.row_change import RowChange
 from dm.position import Position
-from dm.progress.undone import Undone, UndoneKeys, digests
+from dm.progress.takeover import Undone, UndoneKeys, digests
 from dm.syncer.apply.completion import CompletionTracker, Ticket
-from dm.syncer.apply.lane import ChangeQueue, LaneJob
+from dm.syncer.apply.lane import ChangeQueue, LaneJob, Placement
 from dm.syncer.apply.lanes import undone_changes
-from dm.syncer.apply.placement import Placement
 from tests.unit.changes.plans import insert, key, number, plan
 
 END = Position("a", "bin.000001", 100)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from dm.ident import TableName
 from dm.mysql.schema.charset import Collated
-from dm.mysql.schema.interpretation import SchemaState, interpret
 from dm.mysql.schema.joined_table import filling, fits, needs_value
 from dm.mysql.schema.normal import same_column
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.tracker import SchemaState, interpret
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.split import split

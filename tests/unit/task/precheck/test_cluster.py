@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.config.spark import SparkConfig
-from dm.task.precheck.cluster import cluster_authentication
+from dm.task.precheck.access import cluster_authentication
 
 ON = {"spark.authenticate": "true"}
 WHOLE = {**ON, "spark.network.crypto.enabled": "TRUE"}

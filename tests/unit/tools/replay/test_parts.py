@@ -19,8 +19,7 @@ from dm.progress.replayed import REMOVALS, WRITES, RelayRange
 from dm.progress.tables import SubtaskKey
 from dm.tools.replay import applying
 from dm.tools.replay.applying import BucketApplier, SizedChange, cut, demand_same_cuts, size_of
-from dm.tools.replay.reduction import Net
-from dm.tools.replay.spill import ReplayContext, SpilledTable, SpillWriter
+from dm.tools.replay.reduction import Net, ReplayContext, SpilledTable, SpillWriter
 from dm.tools.replay.tables import ReplayTables
 from tests.unit.changes.event_tables import ROW_EVENTS, table_map_of
 from tests.unit.changes.plans import insert, key, number, plan

@@ -12,8 +12,7 @@ from dm.ident import TableName
 from dm.mysql.binlog.json_tree import Integer, TypedJson
 from dm.mysql.binlog.table_map import OptionalMetadata, TableMap
 from dm.mysql.binlog.value import ABSENT, UNREAD
-from dm.tools.replay.reduction import Net
-from dm.tools.replay.spill import SpilledTable, SpillWriter, spilled
+from dm.tools.replay.reduction import Net, SpilledTable, SpillWriter, spilled
 
 TABLE, OTHER = TableName("s", "t"), TableName("s", "u")
 MAP = TableMap("s", "t", (), (), OptionalMetadata(), "mysql", b"content")

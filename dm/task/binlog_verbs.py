@@ -1,7 +1,11 @@
-"""`dmctl binlog-schema`: the structure of a source's table at the checkpoint, shown, replaced, forgotten.
+"""`dmctl binlog` and `dmctl binlog-schema` for a subtask that does not run: what is stored is changed.
 
-Rows are read by that structure, so it must be the one that the source had there; a structure that does not fit the
-rows after the checkpoint pauses the task again. A paused task holds nothing in memory: what is changed here is stored.
+Rows are read by the structure of the source's table at the checkpoint, so it must be the one that the source had there;
+a structure that does not fit the rows after the checkpoint pauses the task again. A paused task holds nothing in
+memory: what is changed here is stored.
+
+Operators at the target are changed directly. Nothing else changes them meanwhile: the control lane's lock is held, and
+a new run takes that lock away first.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dm.config import SubtaskConfig
+from dm.config import SourceConfig, SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
@@ -20,6 +24,7 @@ from dm.mysql.schema.joined_table import unfilled
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.show import create_table
 from dm.mysql.schema.table import TableSchema
+from dm.mysql.sql.context import SourceContext
 from dm.progress.checkpoint import (
     Checkpoint,
     TablePoint,
@@ -29,14 +34,18 @@ from dm.progress.checkpoint import (
     store_table,
     write_table,
 )
+from dm.progress.operators import change_operators, read_operators
 from dm.progress.shards.group import Shard
+from dm.progress.shards.holds import earliest, read_held
 from dm.progress.shards.structures import ShardStructures
+from dm.progress.shards.tables import create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.upstream.connection import connect
-from dm.sourcelog.upstream.facts import has_view, read_structure
-from dm.task.operators import plain_context
+from dm.sourcelog.upstream.facts import has_view, read_facts, read_structure
+from dm.syncer.operators import Change, EventPlace, Request, checked, decide, report
 from dm.task.progress import key_of, reading_key
+from dm.unit import JSON
 
 StructureOrigin = Literal["file", "source", "target"]
 _NO_SUCH_TABLE = (1146, 1049)
@@ -53,7 +62,7 @@ class StructureRequest:
     sync: bool = True  # optimistic shard mode: other sources' statements see it at once, and not when the task goes on
 
 
-def operate(config: SubtaskConfig, request: StructureRequest) -> str:
+def change_structure(config: SubtaskConfig, request: StructureRequest) -> str:
     """Carry out a request; gives the structure as CREATE TABLE, where one is left. Raises DMError."""
     if request.verb == "list":
         with closing(TargetConnection(config.target)) as connection:
@@ -168,3 +177,42 @@ def _at_target(config: SubtaskConfig, table: TableName) -> TableSchema:
     if schema is None:
         raise DMError("structure-not-there", role="target", table=routed)
     return unfilled(schema, rules.filled(table))
+
+
+def operate_on_event(config: SubtaskConfig, request: Request, failing: EventPlace | None) -> JSON:
+    """Carry out a request; gives the operators of a list. Raises DMError."""
+    if request.verb in ("replace", "inject"):
+        statements = checked(request.statements, plain_context(config.source), config.task)
+        request = replace(request, statements=statements)
+    with closing(TargetConnection(config.target)) as connection:
+        create_tables(connection, key_of(config))
+        if config.shard_mode:
+            create_shard_tables(connection, key_of(config))
+        if request.verb == "list":
+            key = reading_key(connection, config)
+            return report(_decided(config, connection, key, request, failing), request.task)
+        key = reading_key(connection, config)
+        with no_other_run(connection, key_of(config)), no_other_run(connection, key):
+            change = _decided(config, connection, key, request, failing)
+            keys = {key, key_of(config)}
+            change_operators(connection, keys, put=change.put, remove=change.remove)
+        return report(change, request.task)
+
+
+def _decided(
+    config: SubtaskConfig, connection: TargetConnection, key: SubtaskKey, request: Request, failing: EventPlace | None
+) -> Change:
+    checkpoint = read_checkpoint(connection, key)
+    if checkpoint is None:
+        raise DMError("no-failing-event", source=config.source_id, task=config.task)
+    passed = checkpoint.position
+    if config.shard_mode:  # held shards are read again
+        passed = earliest([passed, *(held.place for held in read_held(connection, key_of(config)))])
+    return decide(request, read_operators(connection, key), passed, failing)
+
+
+def plain_context(source: SourceConfig) -> SourceContext:
+    """How statements are to be read that a person writes under the source's names."""
+    with closing(connect(source.endpoint)) as connection:
+        facts = read_facts(connection)
+    return SourceContext(facts.flavor, facts.version, "", lower_case_names=facts.lower_case_table_names == 1)

@@ -1,15 +1,28 @@
-"""Spark's session for a task that is about to start, while its checks run.
+"""A task that is about to start: Spark's session for it, and a target that does not answer.
 
-The session belongs to the process of the task's dumps and loads (`dm.spark.session`); that process is started a few
-seconds earlier, and not at all where a syncer will go on from its checkpoint. A cluster is asked for nothing before the
-checks are done. If they fail, the process ends, and nothing of it stays behind.
+**Spark's session** is made while the checks run. It belongs to the process of the task's dumps and loads
+(`dm.spark.session`); that process is started a few seconds earlier, and not at all where a syncer will go on from its
+checkpoint. A cluster is asked for nothing before the checks are done. If they fail, the process ends, and nothing of it
+stays behind.
+
+**A target that does not answer**: the prechecks find that and refuse. Who leaves them out (`ignore-checking-items:
+[all]`) starts tasks by a script, and expects what DM does: the task is there, and goes on by itself once the target
+answers. Two things are asked of the target before a task begins, whether a run of it is open elsewhere and where it
+goes on. Without an answer neither is guessed:
+
+- The task's hold stays as it was made: it needs all of the relay's files (dm/sourcelog/relaylog/hold.py). So the relay
+  purges nothing and passes over no gap until the run has read the task's place and stores its first checkpoint.
+- Another daemon's run of the task is ended by this one's, as whenever two daemons run one task; neither loses anything,
+  since the rows of progress tell each whether it may commit.
+
+What needs the target now, to forget progress or to set a place, still fails.
 """
 
 from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -126,3 +139,22 @@ def spark_ahead(
             loop.call(ahead.clear)
         raise
     loop.call(ahead.end)
+
+
+def unanswered(
+    ask: Callable[[SubtaskConfig], None], subtasks: Mapping[str, SubtaskConfig], *, needed: bool
+) -> dict[str, str]:
+    """Ask for each source's subtask; a warning for those whose target does not answer. Raises DMError if `needed`."""
+    silent: dict[str, str] = {}
+    for source, subtask in subtasks.items():
+        try:
+            ask(subtask)
+        except DMError as error:
+            answered = error.kind.error_class != "database" or error.scope != "downstream"  # another daemon's run
+            if needed or answered or not error.retryable:
+                raise
+            silent[source] = (
+                f"{error.message}: so nobody knows where source {source} goes on, and its relay keeps all its files"
+                " until the target answers; the task tries again by itself"
+            )
+    return silent
