@@ -447,6 +447,13 @@ CHAPTERS: Final = (
             "row-format": "ours: in which form row changes reach the target: `auto`, as row events where the account"
             " has REPLICATION_APPLIER (MySQL) or BINLOG REPLAY (MariaDB), and TRIGGER, and both sides agree in the"
             " table, else as SQL; or `sql`, always",
+            "conflicts": "ours: what becomes of a change whose row at the target is not what the source's was before"
+            " it, because somebody has written it there, too: `pause` looks at each row of a table with a key before"
+            " it is changed, and pauses the task (36977); with `ignore` an UPDATE by the key writes over it. `pause`"
+            " needs `atomic-transactions: true`, and takes no `safe-mode`, `insert-mode: replace` or"
+            " `missing-row: count` ([two-directions.md](two-directions.md#writes-of-one-row-on-both-sides))",
+            "ddl": "ours: what becomes of a statement that the target would get: `apply` it, or `pause` (36979), for"
+            " tasks in both directions of which one brings the statements",
         },
         {"multiple-rows": "`true`, but `false` with `foreign_key_checks: 1`", "safe-mode-duration": "none"},
     ),

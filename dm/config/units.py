@@ -124,6 +124,8 @@ InsertMode = Literal["insert", "replace"]
 MissingRow = Literal["pause", "count"]
 NarrowerColumns = Literal["pause", "accept"]
 RowFormat = Literal["auto", "sql"]
+Conflicts = Literal["ignore", "pause"]
+Statements = Literal["apply", "pause"]
 
 
 # Unless `batch` says something: DM's default, and where a target transaction gains nothing more from being larger.
@@ -166,6 +168,8 @@ class SyncerConfig(Section):
     narrower_columns: Annotated[NarrowerColumns, one_of(NarrowerColumns)] = "pause"
     row_format: Annotated[RowFormat, one_of(RowFormat)] = "auto"
     atomic_transactions: Flag = False
+    conflicts: Annotated[Conflicts, one_of(Conflicts)] = "ignore"
+    ddl: Annotated[Statements, one_of(Statements)] = "apply"
     memory_quota: Annotated[int, size(low=1 << 20)] = 128 << 20  # bytes
 
     @property
@@ -179,9 +183,22 @@ class SyncerConfig(Section):
         return (BATCH, LARGEST_BATCH) if self.batch is None else (self.batch, self.batch)
 
     def check(self) -> Iterator[Issue]:
-        """Safe mode can't be on and last 0 s."""
+        """Safe mode can't be on and last 0 s; what lets changes pass over other rows looks for no conflicts."""
         if self.safe_mode and self.safe_mode_duration == 0:
             yield Issue("config-safe-mode-duration", "safe-mode-duration", suggestion="leave one of the two out")
+        if self.conflicts == "ignore":
+            return
+        wanted = {
+            "`atomic-transactions: true`": self.atomic_transactions,
+            "no `safe-mode`": not (self.safe_mode or self.safe_mode_duration),
+            "no `insert-mode: replace`": self.insert_mode == "insert",
+            "no `missing-row: count`": self.missing_row == "pause",
+        }
+        for expected, there in wanted.items():
+            if not there:
+                hint = "a change that passes over another row, or is applied again, can't tell a conflict"
+                value = {"value": f"`conflicts: {self.conflicts}`"}
+                yield Issue("config-refused-value", "conflicts", f"{expected} beside it", hint, details=value)
 
 
 # In which order the changes of several sources reach the tables that they share.

@@ -31,6 +31,7 @@ from dm.changes.row_bag import BagChange, Planned, planned
 from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of, row_of
+from dm.downstream.conflicts import demand_as_before, demand_free
 from dm.downstream.connection import BEGIN, ROW_EVENTS, TargetConnection
 from dm.downstream.exchange import Exchange, OneLessByHash, Unexpected, run_exactly, warned
 from dm.downstream.source_computing import TableSession
@@ -74,11 +75,12 @@ def apply_batch(
     first: FirstStatement | None = None,
     last: Callable[[], None] | None = None,
     failed: Callable[[RowChange], None] | None = None,
+    looks: bool = False,
 ) -> BatchResult:
     """Apply the changes in one transaction; `first` is its first act (again after a roll-back), `last` its last.
 
-    Raises DMError with the transaction rolled back, except for `commit-outcome-unknown`; `failed` is told which change
-    it was, where one is to blame.
+    `looks`: a row that is not what the source's was is a conflict. Raises DMError with the transaction rolled back,
+    except for `commit-outcome-unknown`; `failed` is told which change it was, where one is to blame.
     """
     left = compacted(changes, limit=connection.statement_bytes)
     counts = _Counts()
@@ -87,6 +89,9 @@ def apply_batch(
         nonlocal counts
         counts, plan = _Counts(), planned(left, limit=connection.statement_bytes)
         counts.add(changes, left, plan)
+        if looks:
+            read_all(left)
+            exchange.demand_as_before(left)
         exchange.demand_own_keys(changes, failed, written=False)
         count = exchange.add_all(plan)
         exchange.demand_own_keys(changes, failed, written=True)
@@ -100,7 +105,7 @@ def apply_batch(
         exchange.demand_computed(changes, failed)
         return count
 
-    serial = _Serial(connection, failed)
+    serial = _Serial(connection, failed, looks=looks)
     try:
         statements = _grouped(connection, attempt, first, last)
         return counts.applied(statements)
@@ -117,6 +122,7 @@ def apply_parts(
     *,
     first: FirstStatement | None = None,
     last: Callable[[], None] | None = None,
+    looks: bool = False,
 ) -> BatchResult:
     """Apply changes that are too many to be held at once in one transaction; `parts` gives them, again if need be."""
     counts = _Counts()
@@ -129,6 +135,9 @@ def apply_parts(
             left = compacted(part, limit=limit)
             plan = planned(left, limit=limit)
             counts.add(part, left, plan)
+            if looks:
+                read_all(left)
+                exchange.demand_as_before(left)
             exchange.demand_own_keys(part, written=False)
             statements += exchange.add_all(plan)
             exchange.demand_own_keys(part, written=True)
@@ -136,7 +145,7 @@ def apply_parts(
             exchange.flush()
         return statements
 
-    serial = _Serial(connection, None)
+    serial = _Serial(connection, None, looks=looks)
 
     def one_by_one(exchange: Exchange) -> int:
         serial.begin(exchange)
@@ -241,7 +250,10 @@ def _blame(unexpected: Unexpected) -> None:
 class _Serial:
     """One change at a time: what every grouping must equal."""
 
-    def __init__(self, connection: TargetConnection, failed: Callable[[RowChange], None] | None) -> None:
+    def __init__(
+        self, connection: TargetConnection, failed: Callable[[RowChange], None] | None, *, looks: bool = False
+    ) -> None:
+        self._looks = looks
         self._connection = connection
         self._session = TableSession(connection)
         self._failed = failed
@@ -267,11 +279,15 @@ class _Serial:
             self.changes += 1
             self._session.take(change.plan.settings)
             try:
+                if self._looks:
+                    demand_as_before(self._connection, change)
                 for statement in row_statements(change):
                     count += self._run(statement)
             except DMError as error:
                 if self._failed is not None:
                     self._failed(change)
+                if self._looks and error.name == "duplicate-key":
+                    demand_free(self._connection, change)
                 told = _of_own_key(change, error) or _of_the_row(error, change)
                 if told is None:
                     raise

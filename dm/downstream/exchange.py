@@ -50,6 +50,7 @@ from dm.changes.plan import TablePlan
 from dm.changes.row_bag import BagChange, Planned
 from dm.changes.row_change import RowChange
 from dm.changes.statement import ApplyStatement, find, holds, row_of, shown
+from dm.downstream.conflicts import as_before, looked_at, overlap
 from dm.downstream.connection import TargetConnection
 from dm.downstream.rows_by_hash import Lacking, NotByHash, carry_out
 from dm.downstream.source_computing import TableSession
@@ -122,6 +123,16 @@ class Exchange:
         if plan.settings != self.session.now:
             self.flush()
             self.session.take(plan.settings)
+
+    def demand_as_before(self, changes: Sequence[RowChange]) -> None:
+        """Raise Unexpected where the target's rows may be others than the source's were; locks them."""
+        if overlap(changes):
+            raise Unexpected(None, "changes of one row have to be looked at one by one")
+        for plan, some in looked_at(changes):
+            self._as_table(plan)
+            self.flush()
+            if not as_before(self._connection, plan, some):
+                raise Unexpected(None, "the target has another row than the source had")
 
     def demand_computed(self, changes: Sequence[RowChange], failed: Callable[[RowChange], None] | None = None) -> None:
         """Raise DMError `computed-value-differs` where the target has computed what the source has not."""

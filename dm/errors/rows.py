@@ -81,6 +81,19 @@ KINDS: tuple[ErrorKind, ...] = (
         "add the member to the target's ENUM or SET column and resume the task",
     ),
     ErrorKind(
+        "write-conflict",
+        36977,
+        "sync-unit",
+        "downstream",
+        "high",
+        "both sides have written one row: {operation} on {table} with {key}. The source had {before} and now has "
+        "{after}; the target has {found}",
+        "nothing was overwritten. Let the source's write win: give the target's row what the source had, in a session "
+        "with `SET sql_log_bin = 0`, and `dmctl resume-task`. Let the target's win: `dmctl binlog skip` passes over "
+        "the source's transaction, and `dmctl binlog replace` executes statements instead of it. The task in the other "
+        "direction meets the other side's write: decide alike there",
+    ),
+    ErrorKind(
         "duplicate-key",
         36924,
         "sync-unit",

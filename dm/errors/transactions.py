@@ -36,6 +36,17 @@ KINDS: tuple[ErrorKind, ...] = (
         "does), then `dmctl resume-task`; or take `opposite` away; " + WITH_NEW_FILE,
     ),
     ErrorKind(
+        "ddl-other-way",
+        36979,
+        "sync-unit",
+        "upstream",
+        "high",
+        "the source has executed a statement, and the task's `syncers` have `ddl: pause`: {statement}",
+        "statements of this task go the other way only. If the target is to have it, `dmctl binlog replace` with the "
+        "same statement executes it there; if not, or if it has come there by itself, `dmctl binlog skip` passes "
+        "over it",
+    ),
+    ErrorKind(
         "opposite-unreadable",
         36967,
         "sync-unit",

@@ -241,6 +241,7 @@ class Wiring:
             resources.missing,
             resources.writers,
             resources.clock,
+            looks=settings.conflicts == "pause",
             failed=self._ending.lane_failed,
             ended=resources.queue.rest.batch_ended,
         )
@@ -332,6 +333,7 @@ class Wiring:
             DumpWindow(self._points, state.dumped_until),
             state.online,
             TemporaryTables(),
+            pauses=self._settings.ddl == "pause",
         )
         key = self._state.writer.claim.key
         session = DdlSession(

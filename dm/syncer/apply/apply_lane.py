@@ -55,6 +55,7 @@ class LaneSurroundings:
     missing: MissingRows
     writers: KeyWriters | None
     clock: Clock
+    looks: bool  # a row that was written at the target, too, is an error (`conflicts`)
     failed: Callable[[BaseException, Ticket | None], None]  # called once with the error that ended a lane
     ended: Callable[[], None]  # called after every batch
 
@@ -86,6 +87,7 @@ class ApplyLane:
         self._missing = around.missing
         self._writers = around.writers
         self._clock = around.clock
+        self._looks = around.looks
         self._failed = around.failed
         self._ended = around.ended
         self._chance = random.Random(claim.lane)
@@ -202,9 +204,12 @@ class ApplyLane:
                 with self._gate.alone() if tries else self._gate.together():
                     faults.hit("syncer.before_begin")
                     if stream is None:
-                        applied = apply_batch(self._connection, changes, first=first, last=last, failed=self._note)
+                        applied = apply_batch(
+                            self._connection, changes, first=first, last=last, failed=self._note, looks=self._looks
+                        )
                     else:
-                        applied = apply_parts(self._connection, counted.counting(stream.parts), first=first, last=last)
+                        parts = counted.counting(stream.parts)
+                        applied = apply_parts(self._connection, parts, first=first, last=last, looks=self._looks)
                     self.committing = False
                     faults.hit("syncer.after_commit")
                 break

@@ -238,6 +238,7 @@ class PlanningState:
     dump: DumpWindow
     online: Mapping[TableName, OnlineRecord]
     temporary: TemporaryTables
+    pauses: bool = False  # at every statement that the target would get (`ddl: pause`)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,9 @@ def plan(event: StatementEvent, known: PlanningState) -> DdlPlan:
         found = _Found(planning.followed(query, share))
     else:
         found = planning.as_it_stands(query, share)
+    decided = event.operator is not None or transaction.writer == "opposite"
+    if known.pauses and not decided and any(isinstance(step, Execute | CutOver) for step in found.steps):
+        raise DMError("ddl-other-way", statement=query.readable)
     if found.steps and transaction.writer == "unclear" and event.operator is None:
         raise DMError("opposite-statement-unclear", statement=query.readable, session=query.thread_id)
     return DdlPlan(

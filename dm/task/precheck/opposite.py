@@ -9,6 +9,8 @@ is the opposite's to leave out: that is exact where the target's account may giv
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import gcd
+from typing import Final
 
 from dm.errors import DMError, grant
 from dm.ident import Ident, TableName
@@ -16,6 +18,8 @@ from dm.progress.opposite import Opposite, names, opposite_of
 from dm.progress.opposite_sources import has_rows_of, read_by
 from dm.task.precheck.context import Answers, CheckResult, Context, Server
 from dm.task.progress import key_of
+
+_SIDES: Final = ("source", "target")
 
 
 def named_each_other(context: Context, answers: Answers) -> Iterator[CheckResult]:
@@ -67,9 +71,27 @@ def named_each_other(context: Context, answers: Answers) -> Iterator[CheckResult
             " again",
         )
         return
+    if context.config.syncer.conflicts != "ignore" and (same := _same_numbers(context)):
+        yield answers.warning(
+            f"both servers give AUTO_INCREMENT the same values ({same}): rows that are inserted on both sides meet",
+            "SET GLOBAL auto_increment_increment = 2, and auto_increment_offset = 1 on one side and 2 on the other; in"
+            " the servers' option files, too",
+        )
+        return
     others = sorted(name for name, is_it in reads.items() if is_it is False and not name.startswith("~"))
     beside = f"; what it brings from {', '.join(others)} comes to this target" if others else ""
     yield answers.success(f"task {opposite.task} reads this target, and names this task{beside}")
+
+
+def _same_numbers(context: Context) -> str:
+    """How both servers number rows, where two rows may get one number; else empty."""
+    names = ("auto_increment_increment", "auto_increment_offset")
+    said = [[int(server.variables[name]) for name in names] for server in (context.source, context.target)]
+    (step, first), (other_step, other_first) = said
+    common = gcd(step, other_step)
+    if common > 1 and first % common != other_first % common:
+        return ""
+    return ", ".join(f"{role}: every {each}, from {start}" for role, (each, start) in zip(_SIDES, said, strict=True))
 
 
 def _keeps_server_numbers(target: Server) -> bool:

@@ -60,6 +60,12 @@ def opposite(one: SubtaskConfig, other: SubtaskConfig) -> SubtaskConfig:
     return one.model_copy(update={"opposite": other.task, "opposite_meta_schema": other.meta_schema})
 
 
+def looking(task: SubtaskConfig, **syncer: object) -> SubtaskConfig:
+    """The task as it looks for conflicts."""
+    settings = task.syncer.model_copy(update={"conflicts": "pause", "atomic_transactions": True, **syncer})
+    return task.model_copy(update={"syncer": settings})
+
+
 def settle(*syncs: RunningSync) -> None:
     """Until what each of them has brought is read, and left out, by the other one."""
     for sync in (*syncs, *syncs):

@@ -16,7 +16,7 @@ from dm.config.references import StartPoint
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.mysql.dialect import Flavor
-from tests.live.syncer.test_two_directions import both_ways, equal, settle
+from tests.live.syncer.test_two_directions import both_ways, equal, looking, settle
 from tests.testbed.looks import looks
 from tests.testbed.loop_result import SEED_VARIABLE, draw_seed
 from tests.testbed.park import ServerPark
@@ -52,6 +52,8 @@ class Play:
                 f"CREATE TABLE {self.name}.keyless (v INT)",
             )
         self.tasks = both_ways(servers, self.name, self.chance.choice(["auto", "sql"]))
+        if self.chance.random() < 0.5:  # rows that are applied again after a death are no conflicts
+            self.tasks = looking(self.tasks[0]), looking(self.tasks[1])
         self.running: list[SyncProcess | None] = [None, None]
 
     def drop(self) -> None:

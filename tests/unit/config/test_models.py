@@ -149,6 +149,8 @@ syncers:
     narrower-columns: accept
     row-format: sql
     atomic-transactions: true
+    conflicts: ignore
+    ddl: pause
     memory-quota: 64M
 validators:
   v:

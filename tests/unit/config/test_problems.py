@@ -195,6 +195,12 @@ SECTION_CASES = [
     ("syncer: {safe-mode: true, safe-mode-duration: 0s}", "syncer.safe-mode-duration", 20061),
     ("syncer: {safe-mode-duration: 60}", "syncer.safe-mode-duration", 20912),
     ("syncer: {insert-mode: upsert}", "syncer.insert-mode", 20912),
+    ("syncer: {conflicts: source-wins}", "syncer.conflicts", 20912),
+    ("syncer: {conflicts: pause}", "syncer.conflicts", 20913),
+    ("syncer: {conflicts: pause, atomic-transactions: true, safe-mode: true}", "syncer.conflicts", 20913),
+    ("syncer: {conflicts: pause, atomic-transactions: true, missing-row: count}", "syncer.conflicts", 20913),
+    ("syncer: {conflicts: pause, atomic-transactions: true, insert-mode: replace}", "syncer.conflicts", 20913),
+    ("syncer: {ddl: skip}", "syncer.ddl", 20912),
     ("syncer: {worker-cout: 4}", "syncer.worker-cout", 20003),
 ]
 

@@ -1,0 +1,145 @@
+"""Finds rows that were written at the target, too, before a change of the source is applied to them (`conflicts`).
+
+With tasks in both directions, applications may write one row on both sides before either side has the other's change.
+The two changes have no order. So before a change its row at the target must be what the source's was before it:
+
+    UPDATE, DELETE    a row with the before image's key and all of its values, byte by byte
+    INSERT            no row with a key of the after image; the unique keys prove that themselves
+
+Why comparing values is enough, if both sides do so. Think of a row's values as places (that there is no row is one,
+too) and of each change as a road from its before image to its after image. A change that is applied where its before
+image is goes its road. As long as neither side finds another row, both go the same roads, each once, from the same
+place, in whatever order. A walk over all roads of a map, each once, ends in one place, which the roads alone determine.
+So both sides end with the same row, and each write was made to the row that its writer had seen. Once the two differ,
+some change meets another row on one of the sides.
+
+The look and the change are one transaction, and the look locks the rows: nothing comes between. It asks for all changes
+of a batch together, since what it asks for is true of nearly all. If it is not, the batch is applied one change at a
+time, each with its own look, and the first that meets another row is the error. Where two changes of a batch have a key
+in common, the second one's row is not there yet before the batch, so such a batch is applied one at a time, too.
+
+A change that is applied again (safe mode) meets what an earlier run has left, so nothing can be told of it. That is why
+`conflicts` takes the lane of `atomic-transactions`, whose row commits with the changes and says exactly which are done
+(I9 of `dm.progress.protocol`): it applies nothing again, whatever crashed. Safe mode remains after a load without a
+lock, up to the dump's end.
+
+A table without a key needs no look: an UPDATE or DELETE finds its row by all of its values in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from dm.changes.keys import WILD, keys_of
+from dm.changes.plan import TablePlan
+from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.statement import find, holds, key_of, operation_of, row_of, shown
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import Ident
+from dm.mysql.binlog.value import ABSENT, Row, Value
+from dm.session.answers import reads_answers
+
+_ASKED_TOGETHER: Final = 100
+_IMAGE: Final = 1000  # characters of a row in a message
+
+
+def looked_at(changes: Iterable[RowChange]) -> Iterator[tuple[TablePlan, list[RowChange]]]:
+    """The changes whose rows have to be looked at, by table; few enough for one question each."""
+    found: dict[int, list[RowChange]] = {}
+    for change in changes:
+        if _looks(change):
+            found.setdefault(id(change.plan), []).append(change)
+    for of_table in found.values():
+        for at in range(0, len(of_table), _ASKED_TOGETHER):
+            yield of_table[0].plan, of_table[at : at + _ASKED_TOGETHER]
+
+
+def overlap(changes: Iterable[RowChange]) -> bool:
+    """Whether two of the changes may be of one row, or need one key, or lack a value to look for."""
+    seen = set[object]()
+    for change in changes:
+        keys = keys_of(change)
+        if WILD in keys or not seen.isdisjoint(keys) or (change.before is not None and ABSENT in change.before):
+            return True
+        seen.update(keys)
+    return False
+
+
+@reads_answers
+def as_before(connection: TargetConnection, plan: TablePlan, changes: Sequence[RowChange]) -> bool:
+    """Lock the rows of changes with disjoint keys; whether each is what the source's was. Raises DMError."""
+    conditions = [b"(" + _as_source_had(plan, change.before) + b")" for change in changes if change.before is not None]
+    sql = b"SELECT COUNT(*) FROM " + _table(plan) + b" WHERE " + b" OR ".join(conditions) + b" FOR UPDATE"
+    return int(connection.query(sql)[0][0]) == len(changes)
+
+
+def demand_as_before(connection: TargetConnection, change: RowChange) -> None:
+    """Lock the change's row; raises DMError `write-conflict` where it is not what the source's was."""
+    if change.safe or not change.plan.keyed:
+        return
+    if change.before is None:
+        demand_free(connection, change)
+    elif _looks(change) and not as_before(connection, change.plan, [change]):
+        raise _conflict(connection, change, find(change.plan, change.before))
+
+
+def demand_free(connection: TargetConnection, change: RowChange) -> None:
+    """Raise DMError `write-conflict` where another row has a key of the row that the change writes."""
+    plan, after = change.plan, change.after
+    if change.safe or not plan.keyed or after is None:
+        return
+    keys = [plan.row_key + plan.identity, *plan.other_keys]
+    taken = [
+        b"(" + holds(plan, key, after) + b")"
+        for key in keys
+        if all(after[column.at] is not None and after[column.at] is not ABSENT for column in key)
+    ]
+    condition = b"(" + b" OR ".join(taken) + b")"
+    if change.before is not None:
+        condition += b" AND NOT (" + find(plan, change.before) + b")"
+    if connection.query(b"SELECT 1 FROM " + plan.target.sql.encode() + b" WHERE " + condition + b" LIMIT 1"):
+        raise _conflict(connection, change, condition)
+
+
+def _looks(change: RowChange) -> bool:
+    return change.before is not None and change.kind is not ChangeKind.NOTHING and change.plan.keyed and not change.safe
+
+
+def _as_source_had(plan: TablePlan, before: Row) -> bytes:
+    return b" AND ".join([find(plan, before), *(compare(before[at]) for at, compare in plan.comparisons)])
+
+
+def _table(plan: TablePlan) -> bytes:
+    """The table, read by the row key's index: of a table that it takes for a small one, a server may lock every row."""
+    index = f" FORCE INDEX ({Ident(plan.row_index).sql})" if plan.row_index else ""
+    return (plan.target.sql + index).encode()
+
+
+def _conflict(connection: TargetConnection, change: RowChange, condition: bytes) -> DMError:
+    plan = change.plan
+    names = b",".join([column.sql for column in plan.columns])
+    rows = connection.query(
+        b"SELECT " + names + b" FROM " + plan.target.sql.encode() + b" WHERE " + condition + b" LIMIT 1"
+    )
+    return DMError(
+        "write-conflict",
+        operation=operation_of(change),
+        table=plan.target,
+        key=key_of(change) if change.before is not None else row_of(change),
+        before=_image(plan, change.before),
+        after=_image(plan, change.after),
+        found=_told(zip((column.target.name for column in plan.columns), rows[0], strict=True)) if rows else "no row",
+    )
+
+
+def _image(plan: TablePlan, row: Row | None) -> str:
+    if row is None:
+        return "no row"
+    return _told((column.target.name, row[column.at]) for column in plan.columns if row[column.at] is not ABSENT)
+
+
+def _told(values: Iterable[tuple[str, Value]]) -> str:
+    text = ", ".join(f"{name} = {'NULL' if value is None else shown(value)}" for name, value in values)
+    return f"({text})" if len(text) <= _IMAGE else f"({text[:_IMAGE]}...)"
