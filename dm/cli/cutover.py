@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from dm.verbs.cutover import AbortCutOver, BeginCutOver, CheckCutOver, CompleteC
 _SECONDS: Final = 0.2
 _MEANING: Final = {
     "none": "no cut-over was begun",
+    "comparing": "what is there is being compared while applications write",
     "fencing": "the sources are being closed to writes",
     "fenced": "the sources take no writes",
     "drained": "the target has everything that the sources have",
@@ -138,7 +140,11 @@ def _way_back(row: dict[str, Any], state: str) -> list[str]:
 
 def _proof(proof: dict[str, Any]) -> str:
     rows = sum(int(number) for number in proof["rows"].values())
-    return f"equal: {counted(len(proof['rows']), 'table')}, {counted(rows, 'row')}"
+    told, rests = f"equal: {counted(len(proof['rows']), 'table')}, {counted(rows, 'row')}", proof.get("restsOn")
+    if not rests:
+        return told
+    at = datetime.fromtimestamp(min(each["at"] for each in rests.values()), tz=UTC).strftime("%Y-%m-%d %H:%M:%S")
+    return f"{told}; of {counted(len(rests), 'table')} only rows written since all were equal at {at} UTC"
 
 
 def _print(lines: list[str]) -> None:

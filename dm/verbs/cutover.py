@@ -8,11 +8,17 @@ from dm.errors import DMError
 from dm.verbs import answers
 from dm.verbs.declaration import CHANGES, OPERATES, READS, Task, Verb, argument, option
 
-PROVES = ("full", "none")
+PROVES = ("full", "recent", "none")
 TIMEOUT = 600.0
 MAX_LAG = 10.0
 
-Prove = Annotated[str, option("--prove", "full: all rows are compared while nobody writes; none: not compared")]
+Prove = Annotated[
+    str,
+    option(
+        "--prove",
+        "full: all rows are compared while nobody writes; recent: before that, and then those written since; none",
+    ),
+]
 MaxLag = Annotated[float, option("--max-lag", "seconds that the task may be behind when it begins", least=0)]
 Timeout = Annotated[float, option("--timeout", "seconds without writes; after them it is aborted", least=1)]
 Hook = Annotated[str, option("--hook", "a program that stops the writes and moves the applications")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
 from dm.config import SubtaskConfig
@@ -107,14 +108,38 @@ class TaskServers:
         for one in self.subtasks():
             at_source.demand_applied(one)
 
-    def prove(self) -> Mapping[str, JSON]:
+    def compare_ahead(self) -> None:
+        """Rows that did not come to rest are compared again after the fence."""
+        status = self._compared(recent=True)
+        if status.get("verdict") == "different":
+            raise DMError("cut-over-unequal", task=self._task, what=_unequal(status))
+
+    def prove(self, how: str) -> Mapping[str, JSON]:
         """A comparison as `dmctl diff` makes it."""
+        status = self._compared(recent=how == "recent")
+        if status.get("verdict") != "equal":
+            raise DMError("cut-over-unequal", task=self._task, what=_unequal(status))
+        tables = {str(each["table"]): each for each in _tables(status)}
+        return {
+            "verdict": "equal", "seconds": status.get("seconds"),
+            "rows": {name: each["targetRows"] for name, each in tables.items()},
+            "sums": {name: each["digest"] for name, each in tables.items()},
+            "restsOn": {name: each["restsOn"] for name, each in tables.items() if each["restsOn"]},
+            "wholeBecause": {name: each["wholeBecause"] for name, each in tables.items() if each["wholeBecause"]},
+        }  # fmt: skip
+
+    def _compared(self, *, recent: bool) -> Mapping[str, JSON]:
+        """What a comparison has found; raises DMError where it could not be made, NotYet where it was ended."""
         means, subtasks = self._means, self.subtasks()
         number, work = means.errands.number(), means.supervisor.home.work / self._task
-        follows = tuple(job.source for job in means.loop.call(self._jobs.there) if job.subtask.stage == "Running")
-        payload = DiffPayload(
-            tuple(subtasks), DiffOptions(follows=follows), work / f".diff-{number}", work / ".diff"
-        )  # fmt: skip
+
+        def configured() -> tuple[tuple[str, ...], dict[str, Path]]:
+            running = tuple(job.source for job in self._jobs.there() if job.subtask.stage == "Running")
+            return running, means.supervisor.relays(one.source_id for one in subtasks) if recent else {}
+
+        follows, relays = means.loop.call(configured)
+        options = DiffOptions(follows=follows, recent=recent)
+        payload = DiffPayload(tuple(subtasks), options, work / f".diff-{number}", work / ".diff", relays)
         means.errands.begin(number, self._task, "Diff", payload.to_wire())
         while not (status := means.errands.status(number)).get("ended"):
             if status.get("result") is False:
@@ -123,15 +148,7 @@ class TaskServers:
                 means.errands.stop(number)
                 raise NotYet("the comparison was ended")
             self.driver.wait(_LOOK)
-        report = status.get("report")
-        tables = [each for each in report if isinstance(each, dict)] if isinstance(report, list) else []
-        if status.get("verdict") != "equal":
-            unequal = ", ".join(
-                f"{each['table']} is {each['verdict']}" for each in tables if each["verdict"] != "equal"
-            )
-            raise DMError("cut-over-unequal", task=self._task, what=unequal or str(status.get("verdict")))
-        rows: dict[str, JSON] = {str(each["table"]): each["targetRows"] for each in tables}
-        return {"verdict": "equal", "rows": rows, "seconds": status.get("seconds")}
+        return status
 
     def rest(self) -> None:
         """The checkpoints of a task at rest are those of its last row."""
@@ -185,3 +202,13 @@ class TaskServers:
     def start_writes(self) -> None:
         """The servers are open by now."""
         self._hook("start-writes")
+
+
+def _tables(status: Mapping[str, JSON]) -> list[dict[str, JSON]]:
+    report = status.get("report")
+    return [each for each in report if isinstance(each, dict)] if isinstance(report, list) else []
+
+
+def _unequal(status: Mapping[str, JSON]) -> str:
+    found = [f"{each['table']} is {each['verdict']}" for each in _tables(status) if each["verdict"] != "equal"]
+    return ", ".join(found) or str(status.get("verdict"))

@@ -114,7 +114,10 @@ class Driver:
         if following is None:
             return False
         self.problem = following.failed
-        following = replace(following, times={following.state: self._clock.time(), **following.times})
+        now = self._clock.time()
+        if found.state == "comparing":  # what took time so far kept no application from writing
+            following = replace(following, deadline=now + found.patience)
+        following = replace(following, times={following.state: now, **following.times})
         self._row.write(self._epoch, following)
         self.found = following
         self._log.info("cut-over", state=following.state, why=following.why)
@@ -129,8 +132,8 @@ class Driver:
         """The next state; None where this one stays."""
         undoable = found.state in UNDOABLE
         if undoable and self._abort.is_set():
-            return replace(found, state="aborting", why="asked for")
-        late = undoable and self._clock.time() > found.deadline
+            return found.undone("asked for")
+        late = undoable and found.state != "comparing" and self._clock.time() > found.deadline
         try:
             if not late:
                 return advance(found, self._on)
@@ -143,6 +146,6 @@ class Driver:
                 raise
             self._tell(error)
             if undoable and not error.retryable:
-                return replace(found, state="aborting", why=error.message)
+                return found.undone(error.message)
             return replace(found, failed=error.message) if error.name == "cut-over-hook" else None
-        return replace(found, state="aborting", why=f"the time is over: {self.problem}")
+        return found.undone(f"the time is over: {self.problem}")

@@ -19,8 +19,11 @@ The way back writes to the source, so its start moves the binlog's end. From the
 of others: no transaction that the task wants, and that has no mark of the way back. For that the source goes from
 MySQL's super_read_only to read_only, which lets dm's account write.
 
-    fencing -> fenced -> drained -> proved (-> way-back) -> switching -> switched -> complete
-       any of the first five -> aborting -> aborted
+With `--prove recent` all that is there is compared before the fence, while applications write. Then the proof compares
+what was written since, which is little. Nothing is closed yet, so an abort has nothing to undo.
+
+    (comparing ->) fencing -> fenced -> drained -> proved (-> way-back) -> switching -> switched -> complete
+       comparing -> aborted, any from fencing to way-back -> aborting -> aborted
 
 The return is the same machine for the task of the way back. Then the first task is the way back: it is there, rests
 with its checkpoint, and goes on.
@@ -37,10 +40,11 @@ from dm.errors import DMError
 from dm.unit import JSON
 
 State = Literal[
-    "fencing", "fenced", "drained", "proved", "way-back", "switching", "switched", "complete", "aborting", "aborted",
+    "comparing", "fencing", "fenced", "drained", "proved", "way-back", "switching", "switched", "complete", "aborting",
+    "aborted",
 ]  # fmt: skip
 STATES: Final[tuple[State, ...]] = State.__args__  # type: ignore[attr-defined]
-UNDOABLE: Final[frozenset[State]] = frozenset({"fencing", "fenced", "drained", "proved", "way-back"})
+UNDOABLE: Final[frozenset[State]] = frozenset({"comparing", "fencing", "fenced", "drained", "proved", "way-back"})
 RESTING: Final[frozenset[State]] = frozenset({"switched", "complete", "aborted"})  # nothing is left to do
 OVER: Final[frozenset[State]] = frozenset({"complete", "aborted"})
 HOLDS_TASK: Final[frozenset[State]] = frozenset(
@@ -62,7 +66,7 @@ class CutOverState:
     """What the row says."""
 
     state: State
-    prove: str  # full or none
+    prove: str  # full, recent or none
     hook: str  # a program; empty for none
     deadline: float  # seconds since the epoch: without `switching` by then it is aborted
     before: Mapping[str, Mapping[str, str]]  # by source, the read-only variables as they were
@@ -80,6 +84,11 @@ class CutOverState:
     since: JSON = None  # the target's place at the fence
     start: JSON = None  # R as a place, where the way back begins
     others: int = 0  # transactions of others at the target between the two
+    patience: float = 0.0  # seconds from the fence to the deadline, where the fence is yet to come
+
+    def undone(self, why: str) -> CutOverState:
+        """What follows where it is given up."""
+        return replace(self, state="aborted" if self.state == "comparing" else "aborting", why=why)
 
     @property
     def rests(self) -> bool:
@@ -129,8 +138,11 @@ class CutOverServers(Protocol):
     def demand_applied(self) -> None:
         """Raise NotYet unless the task has applied all that the sources have now."""
 
-    def prove(self) -> Mapping[str, JSON]:
-        """Compare all rows; raises DMError unless they are equal."""
+    def compare_ahead(self) -> None:
+        """Compare while applications write; raises DMError where rows are different."""
+
+    def prove(self, how: str) -> Mapping[str, JSON]:
+        """Compare all rows, or recent ones; raises DMError unless they are equal."""
 
     def rest(self) -> None:
         """Pause the task; raises DMError unless its stored checkpoints cover the ends of the sources."""
@@ -171,6 +183,9 @@ class CutOverServers(Protocol):
 
 def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
     """Do one step; gives the next state, which is to be stored before another step is done."""
+    if found.state == "comparing":
+        on.compare_ahead()
+        return replace(found, state="fencing")
     if found.state == "fencing":
         if not found.asked:
             return replace(found, asked=True, by_hook=on.stop_writes())
@@ -185,7 +200,7 @@ def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
         demand_fence(found, on)
         return replace(found, state="drained")
     if found.state == "drained":
-        proof = on.prove() if found.prove == "full" else {}
+        proof = {} if found.prove == "none" else on.prove(found.prove)
         demand_fence(found, on)
         return replace(found, state="proved", proof=proof)
     if found.state == "proved":

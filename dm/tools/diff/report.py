@@ -37,6 +37,7 @@ class TableReport:
     fix_file: str = ""
     rests: RecentRows | None = None  # on an earlier comparison: only these rows are compared
     whole_because: str = ""  # why all rows are, where that was not asked for
+    digest: str = ""  # of the sums of all chunks, where they are equal
 
     def forget(self) -> None:
         """All that was found about its rows."""
@@ -70,7 +71,7 @@ class TableReport:
                 "undecidedRows": self.undecided, "undecidedKeys": self.undecided_keys,
                 "undecidedWhy": self.undecided_why,
                 "restsOn": None if self.rests is None else self.rests.to_json(),
-                "wholeBecause": self.whole_because,
+                "wholeBecause": self.whole_because, "digest": self.digest,
                 "fixSql": self.fix_file, "withoutFix": self.not_fixed,
             },
         )  # fmt: skip

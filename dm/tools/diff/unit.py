@@ -170,6 +170,7 @@ class DiffUnit:
             digest = ""
             if verdict == "equal" and len(sums) == report.chunks:
                 digest = hashlib.sha256("".join(f"{sums[at]}\n" for at in sorted(sums)).encode()).hexdigest()
+            report.digest = digest
             record = ComparedRecord(
                 report.name, verdict, report.source_rows, report.target_rows, report.chunks, digest,
                 self._done.beginning.at, now, part, words, tables[report.name].basis,

@@ -11,7 +11,7 @@ from typing import Final, cast
 from dm.errors import DMError
 from dm.tools.cutover import source as at_source
 from dm.tools.cutover.driver import Driver
-from dm.tools.cutover.machine import UNDOABLE, CutOverState, WayBackTask
+from dm.tools.cutover.machine import UNDOABLE, CutOverState, State, WayBackTask
 from dm.tools.cutover.record import CutOverRow
 from dm.tools.cutover.source import Finding
 from dm.unit import JSON
@@ -79,9 +79,10 @@ class CutOverVerbs(VerbWork):
             raise DMError("cut-over-not-ready", task=first.task, findings=findings)
         before = {one.source_id: at_source.modes(one) for one in self._servers_of(first.task).subtasks()}
         now = time.time()
+        begins: State = "comparing" if asked.prove == "recent" else "fencing"
         state = CutOverState(
-            "fencing", asked.prove, asked.hook, now + asked.timeout, before, times={"fencing": now},
-            number=first.number, way_back=first.way_back, opens=first.opens,
+            begins, asked.prove, asked.hook, now + asked.timeout, before, times={begins: now},
+            number=first.number, way_back=first.way_back, opens=first.opens, patience=asked.timeout,
         )  # fmt: skip
         self._all.note(first.task)
         try:

@@ -170,6 +170,22 @@ def test_from_fence_to_complete_with_a_hook_that_fails_first(move: Move) -> None
     move.open()
 
 
+@pytest.mark.spark
+def test_rows_that_were_compared_before_the_fence_are_not_compared_again(move: Move) -> None:
+    grant(move)
+    move.daemon.must("start-relay", "-s", "old")
+    done = move.daemon.said("cut-over", "move", "--yes", "--prove", "recent", "--no-way-back", "-o", "json")
+    assert done.status == 0, str(done)
+    row = done.json()["cutOver"]
+    assert row["times"]["comparing"] < row["times"]["fencing"]
+    assert row["deadline"] > row["times"]["fencing"] + 590, "the time without writes begins with the fence"
+    assert (list(row["proof"]["restsOn"]), row["proof"]["wholeBecause"]) == (["move.t"], {})
+    assert (
+        "of 1 table only rows written since all were equal at" in move.daemon.said("cut-over", "move", "--status").out
+    )
+    move.open()
+
+
 @pytest.mark.chaos  # the model has it in every order
 @pytest.mark.parametrize("late", [False, True])
 def test_what_can_not_be_applied_is_aborted(move: Move, late: bool) -> None:

@@ -69,7 +69,10 @@ class _Servers:
         if self.looks >= 0:
             raise self._error or NotYet("behind")
 
-    def prove(self) -> Mapping[str, JSON]:
+    def compare_ahead(self) -> None:
+        self.called["compare"] += 1
+
+    def prove(self, how: str) -> Mapping[str, JSON]:
         return {}
 
     def rest(self) -> None:
@@ -161,3 +164,22 @@ def test_one_whose_row_was_taken_over_does_nothing_more() -> None:
     driver = Driver("t", lambda: row, on, clock)
     driver.run()
     assert (driver.taken, row.state.state, on.called) == (True, "fenced", Counter())
+
+
+def test_the_time_without_writes_begins_with_the_fence() -> None:
+    clock = FakeClock()
+    row = _Row(CutOverState("comparing", "recent", "", clock.now + 10, BEFORE, patience=10.0))
+    on = _Servers(0, None)
+    clock.now += 1000  # a comparison of all rows
+    Driver("t", lambda: row, on, clock).run()
+    assert (row.state.state, row.state.deadline, on.called["compare"]) == ("switched", clock.now + 10, 1)
+    assert row.state.times["fencing"] == clock.now
+
+
+def test_an_abort_before_the_fence_calls_no_hook_and_opens_nothing() -> None:
+    clock = FakeClock()
+    row, on = _Row(CutOverState("comparing", "recent", "hook", clock.now + 10, BEFORE)), _Servers(0, None)
+    driver = Driver("t", lambda: row, on, clock)
+    driver.abort()
+    driver.run()
+    assert (row.state.state, row.state.why, on.called) == ("aborted", "asked for", Counter())
