@@ -89,10 +89,17 @@ class DMError(Exception):
 
     @property
     def cause(self) -> str:
-        """What the server or the system said, in its own words."""
-        if self._cause:
+        """What the server or the system said, in its own words; of one of dm's errors, without its code and way out.
+
+        The way out of the error that is told is the one that holds: two of them would contradict each other.
+        """
+        inner = self.__cause__
+        if self._cause or inner is None:
             return self._cause
-        return "" if self.__cause__ is None else f"{type(self.__cause__).__name__}: {self.__cause__}"
+        if not isinstance(inner, DMError):
+            return f"{type(inner).__name__}: {inner}"
+        told = self.message.startswith(inner.message)
+        return inner.cause if told else ": ".join(filter(None, (inner.message, inner.cause)))
 
     def numbered(self, errno: int) -> Self:
         """Itself, known by a server's number."""

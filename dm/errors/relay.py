@@ -66,8 +66,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source's binlog was reset: {what}",
-        "stop the tasks of the source, then start them with --remove-meta, with a new full load or from an "
-        "explicit position; the relay starts over once no task has a position in the old binlog",
+        "stop the tasks of the source, then start them with --remove-meta, with a new full load into emptied tables or "
+        "from an explicit position; the relay starts over once no task has a position in the old binlog",
     ),
     ErrorKind(
         "source-gtid-diverged",
@@ -76,8 +76,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source lacks transactions that were already read: {missing}",
-        "point the source file to a server that has them; or stop the tasks of the source and start them with "
-        "--remove-meta: the relay starts over once no task has a position in the old binlog",
+        "point the source file to a server that has them; or stop the tasks of the source, empty their tables at the "
+        "target and start them with --remove-meta: the relay starts over once no task has a position in the old binlog",
     ),
     ErrorKind(
         "source-changed-without-gtid",
@@ -86,9 +86,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source is now server {now}, it was {before}; without GTIDs the position in its binlog can't be found",
-        "stop the tasks of the source and start them with --remove-meta, with a new full load or from an explicit "
-        "position of the new server: the relay starts over once no task has a position in the old binlog; with GTIDs "
-        "at both servers, tasks go on by themselves",
+        "stop the tasks of the source and start them with --remove-meta, with a new full load into emptied tables or "
+        "from an explicit position of the new server: the relay starts over once no task has a position in the old "
+        "binlog; with GTIDs at both servers, tasks go on by themselves",
     ),
     ErrorKind(
         "anonymous-not-sent",

@@ -44,6 +44,17 @@ def test_what_no_server_said_has_no_number() -> None:
     assert DMError("target-table-unsuitable", table="a.b", table_sql="a.b", reason="it is a view").server_errno == 0
 
 
+def test_a_cause_that_is_an_error_of_ours_has_no_second_way_out() -> None:
+    damaged = DMError("relay-file-corrupt", file="b.000001", offset=4, what="it is empty", cause="short read")
+    again = DMError("relay-file-corrupt", file="b.000001", offset=4, what="it is empty")
+    lost = DMError("connection-failed", role="source", address="h:1", user="u")
+    again.__cause__ = lost.__cause__ = damaged
+    assert again.cause == "short read", "the rest is told already"
+    assert lost.cause == f"{damaged.message}: short read"
+    assert damaged.workaround
+    assert str(lost).count("Workaround") == 1
+
+
 def raised(text: str) -> Iterator[tuple[int, str, set[str]]]:
     """Line, name and details of each error that a module makes, where it spells them."""
     for node in ast.walk(ast.parse(text)):

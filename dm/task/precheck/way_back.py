@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from dm.clock import Clock, SystemClock
@@ -196,10 +196,18 @@ def _raw(batches: Iterable[list[bytes]]) -> Iterator[bytes]:
         yield from batch
 
 
-_WAYS_OUT = (
-    "restore the missing binlog files at the source; or start anew with `--remove-meta`: with a new full load, or with "
-    "`task-mode: incremental` and `meta`, if the changes in between may be left out"
+_ANEW = (
+    "start anew with `--remove-meta`: with a new full load into emptied tables, or with `task-mode: incremental` and "
+    "`meta`, if the changes in between may be left out"
 )
+
+
+@dataclass(frozen=True)
+class _Missing:
+    """Why what follows a place can't be read, and the ways out: of lost files, unless an error has its own."""
+
+    why: str
+    ways_out: str = f"restore the missing binlog files at the source; or {_ANEW}"
 
 
 def readable(context: Context, answers: Answers) -> Iterator[CheckResult]:
@@ -212,37 +220,35 @@ def readable(context: Context, answers: Answers) -> Iterator[CheckResult]:
     places = places_needed(context.config) if checked else []
     for place in places:
         missing = _missing(context, place)
-        if missing:
-            yield answers.failure(missing, _WAYS_OUT)
+        if missing is not None:
+            yield answers.failure(missing.why, missing.ways_out)
             return
     yield answers.success(f"what follows {places[0]} is there" if places else "")
 
 
-def _missing(context: Context, place: Position) -> str:
-    """Why the binlog after the place can't be read; empty if it can."""
+def _missing(context: Context, place: Position) -> _Missing | None:
+    """Why the binlog after the place can't be read; None if it can."""
     try:
         at_source = _missing_at_source(context, place)
         return at_source and _missing_after_relay(context, place, at_source)
     except DMError as error:
         if error.retryable:
-            return ""  # another server may be after: the run waits for it
-        return f"{error.message}; the task needs what follows {place}"
+            return None  # another server may be after: the run waits for it
+        return _Missing(f"{error.message}; the task needs what follows {place}", error.workaround or _ANEW)
 
 
-def _missing_at_source(context: Context, place: Position) -> str:
+def _missing_at_source(context: Context, place: Position) -> _Missing | None:
     """Why the source alone does not do: then the relay is asked, whatever the reason. Raises DMError to be retried."""
     facts, connection = context.source.facts, context.source.connection
     if place.server_uuid == facts.server_uuid:
         if still_has(connection, facts, place):
-            return ""
+            return None
         names = [name for name, _ in binlog_files(connection)]
         there = f"{names[0]} to {names[-1]}" if names else "no binlog file"
-        return f"the source no longer has {place.file}, needed from {place} on: it has {there}"
+        return _Missing(f"the source no longer has {place.file}, needed from {place} on: it has {there}")
     if not place.gtid_set or not facts.gtid_mode:
-        return (
-            f"the source is now server {facts.server_uuid}, and the checkpoint {place} belongs to server"
-            f" {place.server_uuid or 'unknown'}: without GTIDs nothing tells where it continues"
-        )
+        changed = DMError("source-changed-without-gtid", now=facts.server_uuid, before=place.server_uuid or "unknown")
+        return _Missing(f"{changed.message}; the checkpoint is {place}", changed.workaround)
     endpoint = context.source.endpoint
     try:
         expect_all(connection, facts, place.gtid_set, endpoint.address, read_from=place.server_uuid, may_wait=True)
@@ -250,11 +256,11 @@ def _missing_at_source(context: Context, place: Position) -> str:
     except DMError as error:
         if error.retryable:
             raise
-        return f"{error.message}: {error.cause}" if error.cause else error.message
-    return ""
+        return _Missing(f"{error.message}: {error.cause}" if error.cause else error.message, error.workaround or _ANEW)
+    return None
 
 
-def _missing_after_relay(context: Context, place: Position, at_source: str) -> str:
+def _missing_after_relay(context: Context, place: Position, at_source: _Missing) -> _Missing | None:
     """The same where the source lacks it: the relay may have the beginning, and the source what follows."""
     if context.relay is None:
         return at_source
@@ -263,8 +269,8 @@ def _missing_after_relay(context: Context, place: Position, at_source: str) -> s
     except DMError as error:
         if error.retryable:
             raise
-        return f"{at_source}; in the relay, {error.message}"
+        return replace(at_source, why=f"{at_source.why}; in the relay, {error.message}")
     if end is None:
-        return f"{at_source}; the relay does not have it"
+        return replace(at_source, why=f"{at_source.why}; the relay does not have it")
     behind = _missing_at_source(context, end)
-    return behind and f"{behind}; the relay's files end there, and the task is at {place}"
+    return behind and replace(behind, why=f"{behind.why}; the relay's files end there, and the task is at {place}")

@@ -35,6 +35,9 @@ def test_the_relay_is_asked_for_what_another_server_can_not_show(
             way_back._missing(Context(subtask, source, there, relay=relay), place)
             for relay in (None, tmp_path / "none", tmp_path / "relay")
         )
-    assert alone
-    assert empty == f"{alone}; the relay does not have it"
-    assert filled.endswith(f"the relay's files end there, and the task is at {place}"), filled
+    assert alone is not None
+    assert empty is not None
+    assert filled is not None
+    assert "restore" not in alone.ways_out, "no binlog file is missing"
+    assert (empty.why, empty.ways_out) == (f"{alone.why}; the relay does not have it", alone.ways_out)
+    assert filled.why.endswith(f"the relay's files end there, and the task is at {place}"), filled
