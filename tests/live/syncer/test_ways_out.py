@@ -111,6 +111,52 @@ def test_a_structure_that_rows_contradict_since_it_is_like_a_temporary_one(
 
 
 @pytest.mark.ci_flavor("mysql")
+def test_values_that_each_server_would_choose_for_itself(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (v VARCHAR(9))")
+    subtask = subtask_for(upstream, target, name, task=name)
+    goes_on(subtask)
+    with closing(upstream.connect(autocommit=False)) as slow:
+        slow.query(f"INSERT INTO {name}.t VALUES ('a')")
+        upstream.execute(f"INSERT INTO {name}.t VALUES ('b')")
+        slow.commit()  # after the second in the binlog, before it in the table
+    goes_on(subtask)
+    at, statement = place(upstream), f"ALTER TABLE {name}.t ADD COLUMN n INT AUTO_INCREMENT PRIMARY KEY"
+    upstream.execute(statement, f"INSERT INTO {name}.t (v) VALUES ('c')")
+    error = pauses(subtask, "ddl-values-differ")
+    assert "`dmctl binlog replace` with the same statement" in error.workaround
+    replace(subtask, at, statement)
+    goes_on(subtask)
+    assert sorted(target.query(f"SELECT v FROM {name}.t")) == [("a",), ("b",), ("c",)]
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("way", ["DELETE", "insert-mode"])
+def test_a_key_that_somebody_else_has_taken(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, way: str
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, u INT UNIQUE)")
+    subtask = subtask_for(upstream, target, name, task=name)
+    goes_on(subtask)
+    target.execute(f"INSERT INTO {name}.t VALUES (7, 1)")
+    upstream.execute(f"INSERT INTO {name}.t VALUES (1, 1), (2, 2)")
+    error = pauses(subtask, "duplicate-key")
+    assert "delete a row that somebody else wrote; `insert-mode: replace` in `syncers`" in error.workaround
+    if way == "DELETE":
+        target.execute(f"DELETE FROM {name}.t WHERE id = 7")
+    else:
+        syncer = subtask.syncer.model_copy(update={"insert_mode": "replace"})
+        subtask = subtask.model_copy(update={"syncer": syncer})
+    goes_on(subtask)
+    identical(upstream, target, name)
+
+
+@pytest.mark.ci_flavor("mysql")
 def test_a_statement_that_the_tracked_structure_does_not_allow(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:

@@ -276,6 +276,23 @@ def test_safe_mode_replaces_no_row_by_a_key_that_the_source_has_not(form: str, s
 
 
 @pytest.mark.ci_flavor("mysql")
+def test_safe_mode_takes_a_key_of_the_zone_that_all_applications_set(summer: Twins) -> None:
+    name, task = summer.name, summer.tasks["sql"]
+    task = task.model_copy(update={"syncer": task.syncer.model_copy(update={"safe_mode": True})})
+    summer.upstream.execute(
+        "SET SESSION time_zone = '+09:00'",
+        f"INSERT INTO {name}.met (id, ts) VALUES (1, '2020-07-01 23:30:00'), (2, '2020-07-02 06:00:00')",
+    )
+    error = refused(summer, task)
+    assert error.name == "computed-key-differs"
+    assert "`application-time-zone`" in error.workaround
+    summer.follow(task.model_copy(update={"application_zone": "+09:00"}))
+    assert utc(summer.target, f"SELECT id, ts FROM {summer.by_sql}.met") == utc(
+        summer.upstream, f"SELECT id, ts FROM {name}.met"
+    )
+
+
+@pytest.mark.ci_flavor("mysql")
 def test_safe_mode_replaces_no_row_by_an_index_over_an_expression(summer: Twins) -> None:
     """No image has the source's value of such a key: a row that would go is a reason to pause."""
     if summer.target.flavor != "mysql":
