@@ -196,9 +196,11 @@ def test_a_reading_that_the_server_ends_is_not_repeated(desk: Desk, schema: Sche
     plan = filled(desk, schema, 3000)
     changes = [update(plan, (at, b"old"), (at, b"new")) for at in range(row_bag.LEAST)]
     with TargetConnection(endpoint_of(desk.server), several=True) as connection:
-        connection.execute("SET SESSION max_statement_time = 0.000001")
-        with pytest.raises(DMError) as caught:
-            apply_batch(connection, changes)
+        connection.execute("SET SESSION max_statement_time = 0.05")
+        with desk.server.connect() as other, other.cursor() as cursor:
+            cursor.execute(f"LOCK TABLES {plan.target.sql} WRITE")  # so the reading takes longer, however fast it is
+            with pytest.raises(DMError) as caught:
+                apply_batch(connection, changes)
         assert (caught.value.retryable, caught.value.server_errno) == (True, 1969)
         connection.execute("SET SESSION max_statement_time = 0")
         applied = apply_batch(connection, changes)
