@@ -78,7 +78,7 @@ class Prometheus:
         return [rule for group in self._get("rules")["groups"] for rule in group["rules"]]
 
     def _get(self, what: str, **parameters: str) -> Any:
-        address = f"http://127.0.0.1:{self.port}/api/v2/{what}?{urlencode(parameters)}"
+        address = f"http://127.0.0.1:{self.port}/api/v1/{what}?{urlencode(parameters)}"
         deadline = time.monotonic() + _SECONDS
         while True:
             try:
