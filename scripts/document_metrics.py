@@ -47,57 +47,17 @@ rule_files: [dm.rules.yml]
 A scrape asks each task for its status as of now, as `query-status` does. That takes up to five seconds where a source
 does not answer; `scrape_timeout` must be longer (Prometheus' default is ten).
 
-Rules in the sense of DM's own, as `dm.rules.yml`:
+## Alerts and the board
 
-```yaml
-groups:
-  - name: dm
-    rules:
-      - alert: DM_worker_offline
-        expr: up{{job="dm"}} == 0
-        for: 1m
-      - alert: DM_task_state
-        expr: dm_worker_task_state == 3
-        for: 20m
-      - alert: DM_sync_process_exists_with_error
-        expr: increase(dm_syncer_exit_with_error_count{{resumable_err="false"}}[5m]) > 0
-      - alert: DM_dump_process_exists_with_error
-        expr: increase(dm_dumpling_exit_with_error_count[5m]) > 0
-      - alert: DM_load_process_exists_with_error
-        expr: increase(dm_loader_exit_with_error_count[5m]) > 0
-      - alert: DM_relay_process_exits_with_error
-        expr: increase(dm_relay_exit_with_error_count{{resumable_err="false"}}[5m]) > 0
-      - alert: DM_remain_storage_of_relay_log
-        expr: dm_relay_space{{type="available"}} < 10 * 1024 ^ 3
-      - alert: DM_binlog_file_gap_between_master_relay
-        expr: dm_relay_binlog_file{{node="master"}} - ignoring(node) dm_relay_binlog_file{{node="relay"}} > 1
-        for: 10m
-      - alert: DM_binlog_file_gap_between_master_syncer
-        expr: dm_syncer_binlog_file{{node="master"}} - ignoring(node) dm_syncer_binlog_file{{node="syncer"}} > 1
-        for: 10m
-      - alert: DM_binlog_file_gap_between_relay_syncer
-        expr: >-
-          dm_relay_binlog_file{{node="relay"}}
-          - on (job, instance, source_id) group_right () dm_syncer_binlog_file{{node="syncer"}} > 1
-        for: 10m
-      - alert: DM_pending_DDL
-        expr: dm_syncer_shard_ddl_wait_seconds > 3600
-      - alert: DM_replication_lag
-        expr: dm_syncer_replication_lag_gauge > 600
-        for: 10m
-      - alert: DM_source_unreachable
-        expr: max_over_time(dm_worker_source_answers[5m]) == 0 or max_over_time(dm_relay_source_answers[5m]) == 0
-      - alert: DM_target_unreachable
-        expr: max_over_time(dm_worker_target_answers[5m]) == 0
-      - alert: DM_relay_of_task_rests
-        expr: dm_worker_task_relay_rests == 1
-        for: 10m
-      - alert: DM_long_DDL
-        expr: dm_syncer_ddl_seconds > 3600
-```
+`monitoring/dm.rules.yml` has DM's rules where they mean something here, and ours. Copy it beside Prometheus'
+configuration. Each rule says what is the matter and which `dmctl` command is next. `promtool test rules
+monitoring/rules_test.yml` shows when each one fires. `monitoring/dm.grafana.json` is a board for Grafana: import it
+and choose the Prometheus that scrapes `dm-worker`.
 
 `DM_pending_DDL`: shards wait for a DDL that others have yet to come to. `dmctl shard-ddl-lock list` says which
-([sharding.md](sharding.md)). `DM_replication_lag` and `DM_long_DDL` are dm's own. These of DM's rules are missing:
+([sharding.md](sharding.md)). dm's own are `DM_replication_lag`, `DM_no_progress`, `DM_long_DDL`,
+`DM_source_unreachable`, `DM_target_unreachable`, `DM_relay_of_task_rests`, `DM_validator_errors` and
+`DM_certificate_ends`. These of DM's rules are missing:
 
 | rule of DM | why it is not there |
 |---|---|

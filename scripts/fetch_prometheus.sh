@@ -1,6 +1,6 @@
 #!/bin/sh
-# Puts Debian's Prometheus below the cache directory, for the test that has it scrape dm: the package is unpacked, not
-# installed, so there is no service and no root is needed.
+# Puts Debian's Prometheus below the cache directory, for the tests that have it scrape dm and read its rules: the
+# package is unpacked, not installed, so there is no service and no root is needed.
 #
 # The result appears by one rename: a directory that exists is complete.
 set -eu
@@ -10,7 +10,7 @@ place=$cache/prometheus
 
 say() { printf '%s\n' "fetch_prometheus: $*" >&2; }
 
-if [ -r "$place/VERSION" ]; then
+if [ -r "$place/VERSION" ] && [ -x "$place/promtool" ]; then
     say "Prometheus $(cat "$place/VERSION") is in place"
     exit 0
 fi
@@ -33,11 +33,12 @@ if ! download 2>/dev/null; then
 fi
 
 dpkg -x "$work"/debs/*.deb "$work/tree"
-mv "$work/tree/usr/bin/prometheus" "$work/place"
+mv "$work/tree/usr/bin/prometheus" "$work/tree/usr/bin/promtool" "$work/place"
 if ! "$work/place/prometheus" --version >"$work/banner" 2>&1; then
     say "the unpacked program does not run"
     exit 1
 fi
 dpkg-deb --field "$work"/debs/*.deb Version >"$work/place/VERSION"
+[ -x "$place/promtool" ] || rm -rf "$place" # of an earlier version of this script
 mv -T "$work/place" "$place" 2>/dev/null || [ -r "$place/VERSION" ] # another installation may have been faster
 say "Prometheus $(cat "$place/VERSION") is in place"

@@ -65,6 +65,11 @@ class Ports:
     metrics: tuple[str, int] | None = None
     certificate: CertificateFiles | None = None  # of both
 
+    @property
+    def shown(self) -> Path | None:
+        """The file of the certificate."""
+        return None if self.certificate is None else self.certificate.certificate
+
 
 def serve(
     home: Home, parts: DaemonParts, ports: Ports, stop: threading.Event, settings: Mapping[str, str] | None = None
@@ -87,7 +92,7 @@ def serve(
             operations.config.change(settings)
         stack.callback(operations.end)
         operations.take_up()
-        with _listening(home, operations, Metrics(loop, supervisor), ports):
+        with _listening(home, operations, Metrics(loop, supervisor, ports.shown), ports):
             stop.wait()
 
 

@@ -142,9 +142,10 @@ class _Seen:
 class Metrics(Collector):
     """Asks the supervisor, scrape by scrape."""
 
-    def __init__(self, loop: Loop, supervisor: Supervisor) -> None:
+    def __init__(self, loop: Loop, supervisor: Supervisor, certificate: Path | None = None) -> None:
         self._loop = loop
         self._supervisor = supervisor
+        self._certificate = certificate
         self._registry = CollectorRegistry()
         self._registry.register(self)
         ProcessCollector(registry=self._registry)  # memory, processor time and open files of the daemon itself
@@ -164,6 +165,8 @@ class Metrics(Collector):
         seen = self._loop.call(lambda: self._look(asked))
         samples = Samples()
         samples.add("dm_worker_info", 1, {"version": installed_version()})
+        if self._certificate is not None:
+            add_certificate(samples, self._certificate)
         now = self._supervisor.clock.time()
         for status, source, ends in seen.subtasks:
             add_subtask(samples, status, source, ends, now)
@@ -188,6 +191,17 @@ class Metrics(Collector):
             if job.subtask.stage != "Stopped"
         ]
         return _Seen(subtasks, relays)
+
+
+def add_certificate(samples: Samples, path: Path) -> None:
+    """When the first certificate in a file of PEM ends."""
+    from cryptography import x509  # for daemons with TLS alone
+
+    try:
+        end = x509.load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc.timestamp()
+    except (OSError, ValueError):
+        return  # it is being replaced; the port says so itself
+    samples.add("dm_worker_certificate_expiry_timestamp_seconds", end, {})
 
 
 def add_subtask(samples: Samples, status: Mapping[str, JSON], source: str, ends: Ends, now: float) -> None:
@@ -363,6 +377,10 @@ _FAMILIES: Final = (
     Family(
         "dm_worker_target_answers", "gauge", _TASK,
         "0 while the task can't reach its target, 1 while it answers", ours=True,
+    ),
+    Family(
+        "dm_worker_certificate_expiry_timestamp_seconds", "gauge", (),
+        "when the certificate of dm-worker's ports ends, in seconds since 1970; only with `--ssl-cert`", ours=True,
     ),
     Family("dm_worker_info", "gauge", ("version",), "1 for the version of dm-worker that runs", ours=True),
     Family("dm_syncer_replication_lag_gauge", "gauge", _WORKER, "seconds that the target is behind the source"),

@@ -1,7 +1,8 @@
-"""A real Prometheus, with the configuration and the rules of docs/metrics.md, scrapes a daemon that replicates."""
+"""A real Prometheus, with the configuration of docs/metrics.md, the rules and the board's queries, and a daemon."""
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Iterator
@@ -17,7 +18,9 @@ from tests.unit.docs.document import ROOT, blocks
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
 PAGE = ROOT / "docs" / "metrics.md"
-CONFIGURATION, RULES = (block.text for block in blocks(PAGE.read_text(encoding="utf-8")) if block.language == "yaml")
+(CONFIGURATION,) = (block.text for block in blocks(PAGE.read_text(encoding="utf-8")) if block.language == "yaml")
+RULES = (ROOT / "monitoring" / "dm.rules.yml").read_text(encoding="utf-8")
+BOARD = json.loads((ROOT / "monitoring" / "dm.grafana.json").read_text(encoding="utf-8"))
 SECONDS = 60.0  # a limit for what hangs
 
 
@@ -88,7 +91,17 @@ def test_who_has_another_token_sees_nothing(replica: Replica, prometheus: Promet
     assert "canary-9d1e" not in replica.daemon.log.read_text(encoding="utf-8")
 
 
-def test_the_rules_of_the_page_can_be_evaluated(prometheus: Prometheus) -> None:
+def test_the_queries_of_the_board_are_answered(replica: Replica, prometheus: Prometheus) -> None:
+    prometheus.until('dm_worker_task_state{job="dm"}', 2)
+    for panel in BOARD["panels"]:
+        for target in panel.get("targets", ()):
+            query = target["expr"].replace("$task", ".*").replace("$source", ".*")
+            found = prometheus.query(query)  # raises for a query that Prometheus does not understand
+            if panel["title"] in ("Stage", "Lag", "Rows", "Disk", "Servers answer", "Memory of queued rows"):
+                assert found, query
+
+
+def test_the_rules_can_be_evaluated(prometheus: Prometheus) -> None:
     deadline = time.monotonic() + SECONDS
     while [rule["health"] for rule in prometheus.rules()] != ["ok"] * RULES.count("alert:"):
         assert time.monotonic() < deadline, prometheus.rules()

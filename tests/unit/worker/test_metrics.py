@@ -12,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dm.task.subtask import RELAY_UNITS
 from dm.unit import JSON
-from dm.worker.metrics import FAMILIES, Ends, Samples, add_relay, add_space, add_subtask
+from dm.worker.metrics import FAMILIES, Ends, Samples, add_certificate, add_relay, add_space, add_subtask
+from tests.testbed.certificates import Authority
 from tests.unit.worker.home import home, until
 
 SYNC: dict[str, JSON] = {
@@ -165,6 +166,7 @@ def test_every_metric_of_the_page_is_shown_with_its_labels(tmp_path: Path) -> No
     add_subtask(samples, subtask(sync=SYNC, dump=DUMP, load=load, validation=VALIDATION), "one", ends, NOW)
     add_relay(samples, RELAY, "one", Ends(RELAY_UNITS, {}))
     add_space(samples, tmp_path, "one")
+    add_certificate(samples, Authority(tmp_path).file)
     found = {sample.name: tuple(sample.labels) for metric in samples.families() for sample in metric.samples}
     assert found == {name: family.labels for name, family in FAMILIES.items()}
 
