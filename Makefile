@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make install   packages, a virtual environment, both servers"
-	@echo "make demo      the whole path on private servers (DEMO_FLAGS=--keep leaves it running)"
+	@echo "make demo      the whole path on private servers (DEMO_FLAGS=--keep leaves it running, --cut-over moves and returns)"
 	@echo "make test      linters, types, layers, all tests but the long ones"
 	@echo "make tidb      TiDB's server, built once per machine in some minutes; needs Go (make test-tidb: the tests on it)"
 	@echo "make test-mariadb   the end-to-end cases on a MariaDB 11.8, unpacked from Debian unstable (MARIADB=10.5: Debian 11,"

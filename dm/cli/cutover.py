@@ -31,6 +31,12 @@ _MEANING: Final = {
     "aborted": "the sources take writes as before, the task runs",
 }
 
+_RETURNED: Final = {
+    "way-back": "the first task goes on",
+    "switched": "applications belong to the first source again",
+    "complete": "the task is stopped, the first task goes on",
+}
+
 
 @runs(CutOverTask)
 def cut_over(asked: CutOverTask, caller: Caller) -> int:
@@ -74,7 +80,7 @@ def _follow(task: str, answer: Answer, caller: Caller) -> Answer:
         while answer["driven"]:
             if not caller.json and answer["state"] != state:
                 state = answer["state"]
-                printer.say(f"{answer['task']}: {state}: {_MEANING[state]}")
+                printer.say(f"{answer['task']}: {state}: {_meaning(answer['cutOver'], state)}")
             time.sleep(_SECONDS)
             answer = caller.ask(asked)
     except KeyboardInterrupt:
@@ -106,10 +112,16 @@ def finding_lines(answer: Answer) -> list[str]:
     return [*found, f"{answer['task']}: not ready for a cut-over"]
 
 
+def _meaning(row: dict[str, Any], state: str) -> str:
+    way_back = row.get("way_back")
+    returned = way_back is not None and way_back["kept"] and not way_back["source"]
+    return _RETURNED.get(state, _MEANING[state]) if returned else _MEANING[state]
+
+
 def state_lines(answer: Answer) -> list[str]:
     """The state for people."""
     task, state, row = answer["task"], answer["state"], answer["cutOver"]
-    lines = [f"{task}: {state}: {_MEANING[state]}"]
+    lines = [f"{task}: {state}: {_meaning(row, state)}"]
     if row.get("why"):
         lines.append(f"  aborted because: {row['why']}")
     if row.get("failed"):

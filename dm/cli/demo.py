@@ -17,11 +17,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from ruamel.yaml import YAML
+
 from dm.cli import output
 from dm.cli.client import Client, RequestRefused, read_config_file
+from dm.cli.cutover import state_lines
 from dm.clock import SystemClock
 from dm.demo.compare import ComparisonReport, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
@@ -30,6 +34,8 @@ from dm.demo.workload import WaitLimit, Writer, WriterCounts, sight_of
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.dialect import Flavor
+from dm.text import counted
+from dm.verbs.cutover import BeginCutOver, CompleteCutOver, CutOverStatus
 from dm.verbs.program import Daemon, Shutdown
 from dm.verbs.sources import CreateSources
 from dm.verbs.tasks import QueryStatus, StartTask
@@ -46,6 +52,7 @@ class Summary:
     """What the demo measured."""
 
     flavor: str
+    upstreams: int
     initial_rows: int = 0
     load_seconds: float = 0.0
     recovery_seconds: float = 0.0
@@ -61,21 +68,25 @@ class Summary:
 class DemoRun:
     """One run of the demo."""
 
+    sources: Sequence[str] = SOURCES
+
     def __init__(self, directory: Path, *, flavor: Flavor, rows: int, rate: float, seed: int, seconds: float) -> None:
         self._directory = directory
         self._rate = rate
         self._seed = seed
         self._seconds = seconds
-        self._shops = [Shop(f"shop_{number + 1}", shard=number, rows=rows // 2) for number in range(2)]
+        number_of = len(self.sources)
+        self._shops = [Shop(f"shop_{number + 1}", shard=number, rows=rows // number_of) for number in range(number_of)]
         self.upstreams = [ThrowawayServer(flavor, directory / name, server_id=number + 1)
-                          for number, name in enumerate(SOURCES)]  # fmt: skip
+                          for number, name in enumerate(self.sources)]  # fmt: skip
         self.target = ThrowawayServer(flavor, directory / "target", server_id=3)
         self.home = directory / "home"
         self._environment = {**os.environ, "DM_HOME": str(self.home)}
         self.client = Client(None, self._environment, output.say)
-        self.summary = Summary(flavor)
+        self.summary = Summary(flavor, number_of)
         self._writers: list[Writer] = []
         self._last_line = 0.0
+        self._task = TASK  # that is followed
 
     def run(self) -> bool:
         """The whole story; True when every row is identical."""
@@ -98,12 +109,14 @@ class DemoRun:
 
     def _start_servers(self) -> None:
         flavor = self.upstreams[0].flavor
-        output.print_line(f"starting three private {flavor} servers below {self._directory}")
+        output.print_line(
+            f"starting {'three' if len(self.sources) > 1 else 'two'} private {flavor} servers below {self._directory}"
+        )
         for server in (*self.upstreams, self.target):
             server.start()
-        output.print_line(f"filling two shops (seed {self._seed})")
+        output.print_line(f"filling {counted(len(self.sources), 'shop')} (seed {self._seed})")
         self.summary.initial_rows = load_all(list(zip(self.upstreams, self._shops, strict=True)), self._seed)
-        output.print_line(f"{self.summary.initial_rows} rows are there; both shops open now")
+        output.print_line(f"{self.summary.initial_rows} rows are there; {_shops(len(self.sources))} now")
         self._writers = [
             Writer(server, shop, seed=self._seed + 10 + number, rate=self._rate).start()
             for number, (server, shop) in enumerate(zip(self.upstreams, self._shops, strict=True))
@@ -111,14 +124,17 @@ class DemoRun:
 
     def _write_files(self) -> None:
         """Source files for our servers, and the example task with our target's port."""
-        for source_id, server in zip(SOURCES, self.upstreams, strict=True):
+        for source_id, server in zip(self.sources, self.upstreams, strict=True):
             text = (
                 f"source-id: {source_id}\nfrom:\n  host: {server.host}\n  port: {server.port}\n"
                 f"  user: {server.user}\n  password: {server.password}\n"
             )
             self._private(f"{source_id}.yaml", text)
-        task = example().replace("port: 3306", f"port: {self.target.port}")
+        task = self._task_file().replace("port: 3306", f"port: {self.target.port}")
         self._private("task.yaml", task.replace("${DM_DEMO_TARGET_PASSWORD}", self.target.password))
+
+    def _task_file(self) -> str:
+        return example()
 
     def _private(self, name: str, text: str) -> None:
         path = self._directory / name
@@ -126,7 +142,7 @@ class DemoRun:
         path.write_text(text, encoding="utf-8")
 
     def _start_task(self) -> None:
-        files = (read_config_file(str(self._directory / f"{source_id}.yaml")) for source_id in SOURCES)
+        files = (read_config_file(str(self._directory / f"{source_id}.yaml")) for source_id in self.sources)
         self.client.ask(CreateSources(files=tuple(files)))
         answer = self.client.ask(StartTask(file=read_config_file(str(self._directory / "task.yaml"))))
         for warning in answer.get("warnings", []):
@@ -169,7 +185,7 @@ class DemoRun:
         return {}
 
     def _status(self) -> Mapping[str, Any]:
-        return self.client.ask(QueryStatus(task=TASK))
+        return self.client.ask(QueryStatus(task=self._task))
 
     def _follow(self, until: Callable[[Mapping[str, Any]], bool], what: str) -> Mapping[str, Any]:
         """Show the progress until the condition holds; raises DMError for an error that only a person can mend."""
@@ -193,7 +209,7 @@ class DemoRun:
         began = time.monotonic()
         pairs = pair_tables(
             self.upstreams,
-            [shop.schema for shop in self._shops],
+            [f"shop_{number + 1}" for number in range(len(self.sources))],
             route=lambda _, table: TableName("shop", table.table),
         )
         self.summary.report = compare(pairs, self.target)
@@ -204,7 +220,7 @@ class DemoRun:
         """Keep servers, daemon and workload's data; say how to reach them."""
         for server in (*self.upstreams, self.target):
             server.detach()
-        names = (*SOURCES, "target")
+        names = (*self.sources, "target")
         for name, server in zip(names, (*self.upstreams, self.target), strict=True):
             output.print_line(
                 f"{name}: mysql -h {server.host} -P {server.port} -u {server.user}  (password in the file)"
@@ -228,6 +244,71 @@ class DemoRun:
             output.say(f"the demo failed; its files are kept in {self._directory}, the logs of dm in {self.home}/log")
         else:
             shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class CutOverRun(DemoRun):
+    """One shop moves to the target and back, with the verb alone, and sells in between."""
+
+    sources = SOURCES[:1]
+
+    def run(self) -> bool:
+        """The whole story; True when both servers have the same rows in the end."""
+        self._start_servers()
+        self._write_files()
+        self._start_task()
+        began = time.monotonic()
+        self._follow(lambda status: all(unit == "Sync" for unit in _units(status)), "dump and load")
+        self.summary.load_seconds = time.monotonic() - began
+        self._sell("the source")
+        self._cut_over(back=False)
+        self._opens(self.target, "shop")
+        self._sell("the target")
+        self._cut_over(back=True)
+        self._opens(self.upstreams[0], "shop_1")
+        self._sell("the source again")
+        self.client.ask(CompleteCutOver(task=TASK))
+        return self._compare()
+
+    def _task_file(self) -> str:
+        yaml, written = YAML(), StringIO()
+        known = yaml.load(example())
+        del known["mysql-instances"][1:]
+        yaml.dump(known, written)
+        return written.getvalue()
+
+    def _opens(self, server: ThrowawayServer, schema: str) -> None:
+        (shop,) = self._shops
+        shop.moves(schema)
+        self._writers = [Writer(server, shop, seed=self._seed + len(self.summary.tallies), rate=self._rate).start()]
+
+    def _sell(self, where: str) -> None:
+        rest = time.monotonic() + self._seconds / 4
+        self._follow(lambda _: time.monotonic() >= rest, "follow the shop")
+        sold = self._writers[0].stop()
+        self.summary.tallies.append(sold)
+        output.print_line(f"the shop has sold at {where}: {sold.transactions} transactions; it closes")
+        self._follow(lambda status: all(_synced(status)), "catch up")
+
+    def _cut_over(self, *, back: bool) -> None:
+        """As `dmctl cut-over demo` does it, with all rows compared."""
+        words = "dmctl cut-over demo --back" if back else "dmctl cut-over demo"
+        output.print_line(words)
+        answer, state = self.client.ask(BeginCutOver(task=TASK, back=back)), ""
+        while answer["driven"]:
+            if answer["state"] != state:
+                state = answer["state"]
+                output.print_line(f"  {state}")
+            time.sleep(POLL_SECONDS)
+            answer = self.client.ask(CutOverStatus(task=TASK))
+        for line in state_lines(answer):
+            output.print_line(line)
+        self._task = TASK if back else answer["cutOver"]["way_back"]["task"]
+        if answer["state"] != "switched":
+            raise DMError("demo-stuck", what=words, seconds=0, log=self.home / "log")
+
+
+def _shops(number: int) -> str:
+    return "both shops open" if number > 1 else "the shop opens"
 
 
 def example() -> str:
@@ -279,6 +360,17 @@ def _line(status: Mapping[str, Any], transactions: int) -> str:
     return f"{' | '.join(parts)} | {transactions} source transactions"
 
 
+def _of_two_shops(summary: Summary) -> list[tuple[str, str]]:
+    """What only the story with a crash has."""
+    if not summary.recovery_seconds:
+        return []
+    return [
+        ("sync", f"{summary.sync_rows} rows since the last start of each process, {summary.sync_seconds:.1f} s"),
+        ("recovery", f"{summary.recovery_seconds:.1f} s from SIGKILL to the next applied transaction"),
+        ("catch up", f"{summary.catch_up_seconds:.1f} s after the workload stopped"),
+    ]
+
+
 def _print_summary(summary: Summary, seconds: float) -> None:
     transactions = sum(tally.transactions for tally in summary.tallies)
     written = sum(tally.rows for tally in summary.tallies)
@@ -286,16 +378,14 @@ def _print_summary(summary: Summary, seconds: float) -> None:
     report = summary.report
     rate = summary.initial_rows / summary.load_seconds if summary.load_seconds else 0
     rows = [
-        ("servers", f"{summary.flavor}, two upstreams into one target"),
+        ("servers", f"{summary.flavor}, {counted(summary.upstreams, 'upstream')} into one target"),
         (
             "full load",
             f"{summary.initial_rows} rows in {summary.load_seconds:.1f} s, {rate:.0f} rows/s with Spark's start",
         ),
         ("workload", f"{transactions} transactions, {written} rows, {alters} ALTERs"),
-        ("sync", f"{summary.sync_rows} rows since the last start of each process, {summary.sync_seconds:.1f} s"),
+        *_of_two_shops(summary),
         ("highest lag", f"{summary.worst_lag:.1f} s"),
-        ("recovery", f"{summary.recovery_seconds:.1f} s from SIGKILL to the next applied transaction"),
-        ("catch up", f"{summary.catch_up_seconds:.1f} s after the workload stopped"),
         ("compared", "" if report is None else f"{report.rows} rows in {summary.compare_seconds:.1f} s"),
         ("result", "not compared" if report is None else "identical" if report.identical else "DIFFERENT"),
         ("in all", f"{seconds:.0f} s"),
@@ -310,6 +400,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="dmctl demo", description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--flavor", choices=("mysql", "mariadb"), default="mysql", help="which servers (default mysql)")
     parser.add_argument("--keep", action="store_true", help="leave servers and task running in the end")
+    parser.add_argument("--cut-over", action="store_true", help="one shop, which moves to the target and back")
     parser.add_argument("--rows", type=int, default=200_000, help="rows over both upstreams before the task starts")
     parser.add_argument("--rate", type=float, default=60.0, help="transactions a second of each shop")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long the shops sell while the task follows")
@@ -318,7 +409,7 @@ def main(arguments: Sequence[str]) -> int:
     began = time.monotonic()
     directory = Path(tempfile.mkdtemp(prefix="dm-demo-"))
     try:
-        demo = DemoRun(
+        demo = (CutOverRun if options.cut_over else DemoRun)(
             directory,
             flavor=options.flavor,
             rows=options.rows,

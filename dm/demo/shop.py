@@ -85,13 +85,21 @@ class Shop:
         self.sizes = Sizes.of_total(rows)
         self._first = shard * _SHARD_KEYS + 1
         self._prefix = f"{shard:x}-"
-        self._customers = TableName(schema, "customers").sql
-        self._orders = TableName(schema, "orders").sql
-        self._lines = TableName(schema, "line_items").sql
-        self._visits = TableName(schema, "visits").sql
+        self._name_tables()
         self._next_customer = self._first + self.sizes.customers
         self._next_order = self._first + self.sizes.orders
         self._alters = 0
+
+    def _name_tables(self) -> None:
+        self._customers = TableName(self.schema, "customers").sql
+        self._orders = TableName(self.schema, "orders").sql
+        self._lines = TableName(self.schema, "line_items").sql
+        self._visits = TableName(self.schema, "visits").sql
+
+    def moves(self, schema: str) -> None:
+        """Its tables are in another schema from now on."""
+        self.schema = schema
+        self._name_tables()
 
     def create(self) -> Sequence[str]:
         """The statements that create schema and tables."""

@@ -17,7 +17,7 @@ from dm.task.payload import position_from_json
 from dm.task.progress import key_of, stored_checkpoint
 from dm.task.strangers import strangers
 from dm.tools.cutover import source as at_source
-from dm.tools.cutover.machine import CutOverState, NotYet, WayBackTask
+from dm.tools.cutover.machine import OVER, CutOverState, NotYet, WayBackTask
 from dm.tools.cutover.record import CutOverRow
 from dm.tools.cutover.source import Finding
 from dm.tools.cutover.way_back import TaskEnds, WayBackFiles, files, name_of, obstacles, source_of, with_opposite
@@ -97,7 +97,7 @@ class WayBack:
         assert found.way_back is not None
         back = found.way_back.task
         if found.way_back.kept:
-            at_source.let_dm_write(self._known()[2], demand_owned)
+            self._let_dm_write(found, demand_owned)
             self._jobs(back).go_on()
         else:
             self._make(found, demand_owned)
@@ -115,7 +115,7 @@ class WayBack:
         file, config, subtask = self._known()
         made = files(config, subtask, file, TaskEnds.of(subtask), position_from_json(found.start))
         self._name_opposite(made.task_name)
-        at_source.let_dm_write(subtask, demand_owned)
+        self._let_dm_write(found, demand_owned)
 
         def known() -> tuple[bool, bool]:
             supervisor = self._means.supervisor
@@ -126,6 +126,11 @@ class WayBack:
             self._sources.create(CreateSources(files=(made.source,)))
         if not task:
             self._tasks.start_task(StartTask(file=made.task, remove_meta=True))
+        self._complete(made.task_name)  # a row of an earlier one may be there
+
+    def _let_dm_write(self, found: CutOverState, demand_owned: Callable[[], None]) -> None:
+        if not found.by_hook:  # else it is the hook's own business, who may write
+            at_source.let_dm_write(self._known()[2], demand_owned)
 
     def _name_opposite(self, back: str) -> None:
         """In the file that the daemon keeps, and at the target, where the opposite's check looks for it."""
@@ -180,13 +185,16 @@ class WayBack:
         """The cut-over before this one is over: its task is the way back now, and runs."""
         if found.way_back is None or not found.way_back.kept:
             return
-        row = CutOverRow(self._subtask_of(found.way_back.task))
+        self._complete(found.way_back.task)
+        self._means.cut_overs.forget(found.way_back.task)
+
+    def _complete(self, task: str) -> None:
+        row = CutOverRow(self._subtask_of(task))
         before = row.read()
-        if before is not None and before.state != "complete":
+        if before is not None and before.state not in OVER:
             epoch = row.take_over()
             assert epoch is not None
             row.write(epoch, replace(before, state="complete"))
-        self._means.cut_overs.forget(found.way_back.task)
 
     def _jobs(self, task: str) -> TaskJobs:
         return TaskJobs(self._means, task)

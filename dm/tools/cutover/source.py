@@ -248,10 +248,15 @@ def findings_of_way_back(config: SubtaskConfig) -> list[Finding]:
 
 
 def findings_of_return(config: SubtaskConfig) -> list[Finding]:
-    """Whether dm may close the target for the return; `config` has it as the source."""
+    """Whether dm may close the target for the return, and it is open now; `config` has it as the source."""
     with closing(connect(config.source.endpoint)) as connection:
         found = _may_fence(connection, read_facts(connection), "target, for --back")
-    return [replace(each, mend=each.mend.replace("at the source", "at the target"), stops=False) for each in found]
+        closed_already = _modes(connection)["read_only"] != "OFF"
+    findings = [replace(each, mend=each.mend.replace("at the source", "at the target"), stops=False) for each in found]
+    if closed_already:
+        says, mend = "it is read-only, and stays so at the switch", "SET GLOBAL read_only = OFF (at the target)"
+        findings.append(Finding("target", says, mend, stops=False))
+    return findings
 
 
 def _not_bound(connection: Connection, where: str) -> list[Finding]:

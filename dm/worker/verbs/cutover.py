@@ -181,12 +181,13 @@ class CutOverVerbs(VerbWork):
             made = self._way_back(way_back.task)
             made.stop(task, made.named().source)
             return [f"task {way_back.task} goes on: the target follows again", f"the progress of {task} stays"]
-        self._tasks.stop_task(StopTask(task=task))
+        if way_back is not None:
+            self._way_back(task).stop(way_back.task, way_back.source)
+        self._tasks.stop_task(StopTask(task=task))  # last: without it, its row can't be found any more
         stays = "which may be closed to writes" if given_up else "closed to writes"
         left = [f"source {name} stays as it is, {stays}" for name in found.before]
         left.append(f"the progress of {task} stays at the target: `dmctl forgotten list --file <its file>`")
         if way_back is not None:
-            self._way_back(task).stop(way_back.task, way_back.source)
             left.append(f"the progress of {way_back.task} stays at the source")
         return left
 

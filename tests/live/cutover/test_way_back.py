@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
+import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,12 +17,17 @@ from typing import Any
 import pymysql
 import pytest
 
+from dm.cli.client import Client
 from dm.demo.servers import ThrowawayServer
 from dm.mysql.dialect import Flavor
+from dm.sourcelog.upstream.connection import connect
+from dm.sourcelog.upstream.facts import binlog_end
+from dm.task.strangers import strangers
+from dm.verbs.cutover import BeginCutOver
 from tests.testbed.cases import APPLIER_GRANTS, SOURCE_GRANTS, TARGET_GRANTS, TEMPORARY_GRANT
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import ServerFactory
-from tests.testbed.sync import wait_until
+from tests.testbed.sync import subtask_for, wait_until
 
 pytestmark = [pytest.mark.live]
 
@@ -72,8 +82,19 @@ class Shop:
         orders = dict(server.query("SELECT id, note FROM shop.orders"))
         return orders == self.orders and Counter(server.query("SELECT id, note FROM shop.log")) == self.log
 
+    def settle(self) -> None:
+        """Wait until the task that runs knows how far it is behind."""
+        task, source = (("shop", "old"), ("shop-back", "shop-target"))[self.at]
+
+        def known(status: dict[str, Any]) -> bool:
+            lag = status[source].get("sync", {}).get("secondsBehindMaster")
+            return lag is not None and float(lag) < 5
+
+        self.daemon.wait(task, known, "tells its lag")
+
     def move(self, *words: str) -> str:
         """The applications go to the other server."""
+        self.settle()
         said = self.daemon.said("cut-over", "shop", "--yes", "--prove", "none", *words)
         assert said.status == 0, str(said)
         closed, self.at = self.servers[self.at], 1 - self.at
@@ -139,3 +160,97 @@ def test_back_and_forth_both_servers_equal_the_ledger(shop: Shop, times: int) ->
     assert "task shop goes on" in complete.out
     shop.work(5)
     wait_until(lambda: all(map(shop.equal, shop.servers)), "the task goes on")
+
+
+@pytest.mark.parametrize("shop", [
+    pytest.param(("mysql", "mysql"), id="mysql"),
+    pytest.param(("mariadb", "mariadb"), id="mariadb", marks=pytest.mark.chaos),
+], indirect=True)  # fmt: skip
+def test_a_way_back_that_can_not_begin_is_taken_away_and_the_next_one_begins(shop: Shop) -> None:
+    """A privilege goes after the check and before the fence."""
+    source, target = shop.servers
+    ((host,),) = target.query("SELECT host FROM mysql.user WHERE user = 'dm'")
+    revoke = f"REVOKE REPLICATION SLAVE ON *.* FROM 'dm'@'{host}'"
+    hook = shop.daemon.directory / "hook"
+    hook.write_text(
+        f"#!/bin/sh\n[ $1 = stop-writes ] && touch {hook}.called\n"
+        f"while [ $1 = stop-writes -a ! -e {hook}.go ]; do sleep 0.1; done\nexit 3\n"
+    )
+    hook.chmod(0o700)
+
+    def meanwhile() -> None:
+        wait_until((shop.daemon.directory / "hook.called").exists, "the hook is called")
+        target.execute(revoke)
+        (shop.daemon.directory / "hook.go").touch()
+
+    shop.work(10)
+    shop.settle()
+    person = threading.Thread(target=meanwhile)
+    person.start()
+    said = shop.daemon.said("cut-over", "shop", "--yes", "--prove", "none", "--hook", str(hook))
+    person.join()
+    assert said.status == 1, str(said)
+    assert "shop: aborted" in said.out
+    assert "REPLICATION SLAVE" in said.out or "replication_privilege" in said.out
+    assert "shop-back" not in shop.daemon.said("query-status").out
+    shop.work(10)  # the source is open
+    wait_until(lambda: shop.equal(target), "the task goes on")
+    target.execute(revoke.replace("REVOKE", "GRANT").replace(" FROM ", " TO "))
+    shop.move()
+    shop.work(10)
+    wait_until(lambda: shop.equal(source), "what is written at the target comes to the source")
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("shop", [("mysql", "mysql"), ("mariadb", "mariadb")], indirect=True)
+@pytest.mark.parametrize("back", [False, True])
+def test_a_daemon_that_is_killed_while_the_way_back_begins_goes_on(shop: Shop, back: bool) -> None:
+    if back:
+        shop.move()
+    task, target = ("shop-back", shop.servers[0]) if back else ("shop", shop.servers[1])
+    shop.work(10)
+    environment = {**os.environ, "DM_HOME": str(shop.daemon.home)}
+    shop.settle()
+    Client(None, environment, lambda _: None).ask(BeginCutOver(task="shop", prove="none", back=back))
+    row = f"SELECT state FROM dm_meta.`{task}_cut_over`"
+    while json.loads(target.query(row)[0][0])["state"] in ("fencing", "fenced", "drained", "proved"):
+        time.sleep(0.002)
+    shop.daemon.kill()
+    shop.daemon.start()
+    wait_until(lambda: json.loads(target.query(row)[0][0])["state"] == "switched", "it goes on")
+    shop.at = 1 - shop.at
+    shop.work(10)
+    wait_until(lambda: all(map(shop.equal, shop.servers)), "both have everything, once")
+
+
+def test_a_transaction_is_a_strangers_without_the_mark_of_the_opposite(server: ServerFactory) -> None:
+    source = server("mysql")
+    source.execute(
+        "CREATE DATABASE shop", *TABLES, "CREATE DATABASE dm_meta",
+        "CREATE TABLE dm_meta.back_syncer_worker (id INT PRIMARY KEY)",
+    )  # fmt: skip
+    task = subtask_for(source, source, "shop", task="there").model_copy(update={"opposite": "back"})
+    task = task.model_copy(update={"opposite_meta_schema": "dm_meta", "meta_schema": "dm_meta"})
+    with closing(connect(task.source.endpoint)) as connection:
+        start = binlog_end(connection)
+
+    def transaction(*statements: str) -> None:
+        with source.connect(autocommit=False) as connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            connection.commit()
+
+    transaction("INSERT INTO dm_meta.back_syncer_worker VALUES (1)", "INSERT INTO shop.log VALUES (1, 'back')")
+    transaction("INSERT INTO dm_meta.back_syncer_worker VALUES (2)")
+    source.execute(
+        "CREATE TABLE `dm_meta`.back_syncer_ddl (id INT)", "CREATE DATABASE other", "CREATE TABLE other.t (id INT)"
+    )
+    transaction("INSERT INTO other.t VALUES (1)")
+    assert strangers(task, start, statements=False) == (0, "")
+    transaction(
+        "INSERT INTO shop.log VALUES (2, 'an application')", "INSERT INTO dm_meta.back_syncer_worker VALUES (3)"
+    )
+    assert strangers(task, start, statements=False) == (1, "rows of shop.log")
+    source.execute("ALTER TABLE shop.log ADD COLUMN more INT")
+    assert strangers(task, start, statements=False)[0] == 1
+    assert strangers(task, start, statements=True)[0] == 4, "those in `other` count, since nobody knows what they do"
