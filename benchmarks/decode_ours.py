@@ -16,7 +16,7 @@ from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.event import RawEvent
 from dm.mysql.binlog.frame import checked_events, frames
 from dm.mysql.binlog.reader import EventParser
-from dm.mysql.binlog.rows import Rows
+from dm.mysql.binlog.row_events import Rows
 from dm.mysql.binlog.table_map import TableMap, TableMapEvent
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import Column, wire_columns

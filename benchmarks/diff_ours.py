@@ -16,11 +16,11 @@ from pathlib import Path
 
 from benchmarks.measure import descendants
 from dm.config.dumper import DumperConfig
-from dm.config.spark import SparkConfig
 from dm.config.subtask import SubtaskConfig
+from dm.config.units import SparkConfig
 from dm.spark.session import SparkProvider
-from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.unit import DiffUnit
+from dm.tools.errands import DiffOptions
 from tests.testbed.memory import NoMemory, memory_of
 
 

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from dm.config.dumper import DumperConfig
-from dm.config.spark import SparkConfig
 from dm.config.subtask import SubtaskConfig
+from dm.config.units import SparkConfig
 from dm.dumper.unit import DumpUnit
 from dm.dumpfiles.storage import LocalStorage
 from dm.loader.unit import LoadUnit

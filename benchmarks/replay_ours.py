@@ -14,7 +14,7 @@ from benchmarks.measure import tree_seconds
 from dm.config.subtask import SubtaskConfig
 from dm.spark.session import SparkProvider
 from dm.task.start_and_end import place_of_text
-from dm.tools.replay.request import ReplayRequest
+from dm.tools.errands import ReplayRequest
 from dm.tools.replay.unit import ReplayUnit
 
 

@@ -29,9 +29,8 @@ from dm.config.rules import (
 )
 from dm.config.section import Section
 from dm.config.source import Checker, Purge, SourceConfig
-from dm.config.spark import SparkConfig
 from dm.config.task import Experimental, Instance, MariaDb2TiDb, TaskConfig
-from dm.config.units import LoaderConfig, SyncerConfig, ValidatorConfig
+from dm.config.units import LoaderConfig, SparkConfig, SyncerConfig, ValidatorConfig
 from dm.mysql.schema.translation import ENGINES_BY_DEFAULT
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"

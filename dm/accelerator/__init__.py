@@ -13,6 +13,6 @@ An extension that is older or newer than the C files beside it (a checkout of an
 the Python around it calls, so it is left out, too, until it is built again.
 
 - `switch`: which twin runs; nobody else looks at the environment.
-- `native`: what the extension offers, as protocols.
-- `structures`: the classes whose fields C knows, and the proof that both sides know the same ones.
+- `native`: what the extension offers, as protocols; the classes whose fields C knows, and the proof that both sides
+  know the same ones.
 """

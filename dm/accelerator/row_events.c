@@ -1,4 +1,4 @@
-/* The bodies of the most frequent events, as `dm.mysql.binlog.rows`, `dm.mysql.binlog.reader` and their neighbours read them.
+/* The bodies of the most frequent events, as `dm.mysql.binlog.row_events`, `dm.mysql.binlog.reader` and their neighbours read them.
  *
  * `rows_of` takes as many rows events and table maps as stand together, `transactions_of` as many whole transactions.
  * Each of the other two takes what a handler of `EventParser` is given (data, start, end, header) after arguments of

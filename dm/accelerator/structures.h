@@ -1,6 +1,6 @@
 /* The structures that Python and C share, each with its fields in order: the one place in C that knows it.
  *
- * Python has the classes (`@shared`, `dm.accelerator.structures`) and hands them over. They are taken only if their
+ * Python has the classes (`@shared`, `dm.accelerator.native`) and hands them over. They are taken only if their
  * fields are the ones below, so a field that one side has alone is an error when the class is defined.
  */
 #ifndef DM_STRUCTURES_H

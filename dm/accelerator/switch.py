@@ -15,8 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
 
-from dm.accelerator.native import Native
-from dm.accelerator.structures import hand_over
+from dm.accelerator.native import Native, hand_over
 
 if TYPE_CHECKING:
     from dm.accelerator import _native

@@ -31,7 +31,7 @@ from dm.accelerator.switch import Twins
 from dm.changes.keys import WILD, Key, keys_of
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.changes.row_statements import removes_others
+from dm.changes.safe_mode import removes_others
 from dm.changes.statement import has_zero_enum
 from dm.mysql.binlog.value import ABSENT, Row
 

@@ -30,7 +30,7 @@ from dm.changes.grouped import grouped
 from dm.changes.keys import WILD, Key, keys_of
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.changes.row_statements import removes_others
+from dm.changes.safe_mode import removes_others
 from dm.changes.statement import ANY, ApplyStatement, Expected
 from dm.mysql.binlog.row_events import binlog_statement, statement_room
 

@@ -24,8 +24,7 @@ from typing import Any, Final
 from dm.changes.keys import Key
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.mysql.binlog.image_proof import ProofStep
-from dm.mysql.binlog.row_events import RowEvents
-from dm.mysql.binlog.rows import RowsKind
+from dm.mysql.binlog.row_events import RowEvents, RowsKind
 from dm.mysql.binlog.value import UNREAD, Row
 from dm.mysql.dialect import Flavor, dialect
 

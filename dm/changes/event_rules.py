@@ -18,8 +18,7 @@ from dm.changes.row_keys import TargetTable
 from dm.mysql.binlog.charset import same_charset
 from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.image_proof import ProofStep, proof_of
-from dm.mysql.binlog.row_events import RowEvents
-from dm.mysql.binlog.rows import Rows
+from dm.mysql.binlog.row_events import RowEvents, Rows
 from dm.mysql.binlog.table_map import TableMap, mismatch
 from dm.mysql.binlog.value import Row
 from dm.mysql.binlog.wire_type import WireCode

@@ -35,8 +35,7 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Final, Protocol
 
-from dm.accelerator.native import Native
-from dm.accelerator.structures import shared
+from dm.accelerator.native import Native, shared
 from dm.accelerator.switch import Twins
 from dm.changes.column_map import MappedColumn
 from dm.changes.keys import WILD, Key, keys_of, table_key
@@ -44,7 +43,7 @@ from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.row_hash import RowText, listed_text
 from dm.changes.row_keys import listed
-from dm.changes.row_statements import removes_others, row_statements
+from dm.changes.safe_mode import removes_others, row_statements
 from dm.changes.statement import (
     ANY,
     ApplyStatement,

@@ -29,7 +29,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
-from dm.accelerator.structures import shared
+from dm.accelerator.native import shared
 from dm.ident import TableName
 from dm.mysql.binlog.value import ABSENT, Row, Value
 from dm.mysql.types.family import Fold, itself

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from dm.accelerator.structures import shared
+from dm.accelerator.native import shared
 from dm.accelerator.switch import Twins
 from dm.changes.keys import Key, KeyValue
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.mysql.binlog.reader import Rows, TableMap
-from dm.mysql.binlog.rows import RowsKind
+from dm.mysql.binlog.row_events import RowsKind
 
 
 @shared

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from dm.accelerator.structures import shared
+from dm.accelerator.native import shared
 
 if TYPE_CHECKING:
     from dm.changes.keys import Key

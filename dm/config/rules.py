@@ -1,8 +1,8 @@
-"""Rules about tables: the block-allow-list, the binlog event filter, routes."""
+"""Rules about tables and names: block-allow-list, binlog event filter, routes, `collation-map` and `engine-map`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
@@ -12,8 +12,30 @@ from dm.config.document import Scalar, YamlList, YamlMap
 from dm.config.pattern import FilterPattern, ListedPattern, RoutePattern, bad_regex
 from dm.config.problem import did_you_mean
 from dm.config.regex import RegexError, compile_regex
-from dm.config.scalar import Text, checked, one_of, wrong, wrong_type
+from dm.config.scalar import Text, checked, matching, one_of, wrong, wrong_type
 from dm.config.section import Issue, LoadContext, NamedRule, Section
+
+# `collation-map` and `engine-map`: names that the target has instead of the source's.
+
+Collation = Annotated[str, matching(r"[A-Za-z0-9]+(_[A-Za-z0-9]+)+", "config-bad-value", "the name of a collation")]
+Engine = Annotated[str, matching(r"[A-Za-z0-9_]+", "config-bad-value", "the name of a storage engine")]
+
+CollationMap = dict[str, Collation]
+EngineMap = dict[str, Engine]
+
+
+def charset_changes(collations: Mapping[str, str]) -> Iterator[Issue]:
+    """Pairs of collations that belong to different character sets: those would change what the bytes of a text mean."""
+    for name, other in collations.items():
+        if _charset(name) != _charset(other):
+            value = {"value": f"`{name}: {other}`"}
+            yield Issue("config-bad-value", "collation-map", "two collations of one character set", details=value)
+
+
+def _charset(collation: str) -> str:
+    charset = collation.lower().partition("_")[0]
+    return "utf8mb3" if charset == "utf8" else charset
+
 
 NAME_LIMIT = 64
 

@@ -11,8 +11,7 @@ from dm.config.references import StartPoint
 from dm.config.rules import BlockAllowList, FilterRule, RouteRule
 from dm.config.scalar import CheckingItem, Collation, ShardMode, TaskMode
 from dm.config.source import SourceConfig
-from dm.config.spark import SparkConfig
-from dm.config.units import CommitTimeOrder, LoaderConfig, SyncerConfig, ValidatorConfig
+from dm.config.units import CommitTimeOrder, LoaderConfig, SparkConfig, SyncerConfig, ValidatorConfig
 from dm.unit import JSON
 
 # A part of a task's tables: those that are loaded beside its stream (`dm.progress.joining`).

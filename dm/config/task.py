@@ -13,11 +13,10 @@ from pydantic import Field, PrivateAttr
 from dm.config.dumper import DumperConfig
 from dm.config.endpoint import Endpoint
 from dm.config.expression import ExpressionFilter
-from dm.config.name_map import CollationMap, EngineMap, charset_changes
 from dm.config.problem import Problem, TextPlace, did_you_mean
 from dm.config.references import StartPoint
 from dm.config.regex import RegexError, compile_regex
-from dm.config.rules import BlockAllowList, FilterRule, RouteRule
+from dm.config.rules import BlockAllowList, CollationMap, EngineMap, FilterRule, RouteRule, charset_changes
 from dm.config.scalar import (
     CheckingItem,
     Collation,
@@ -35,7 +34,6 @@ from dm.config.scalar import (
 )
 from dm.config.section import Issue, Section
 from dm.config.source import NAME_FORM, SourceConfig
-from dm.config.spark import SparkConfig
 from dm.config.subtask import SubtaskConfig
 from dm.config.units import (
     HOLD_SECONDS,
@@ -43,6 +41,7 @@ from dm.config.units import (
     LoaderConfig,
     MergeOrder,
     SilentSource,
+    SparkConfig,
     SyncerConfig,
     ValidatorConfig,
 )

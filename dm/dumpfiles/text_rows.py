@@ -28,8 +28,7 @@ import pymysql
 from pymysql.constants import COMMAND, CR
 from pymysql.err import raise_mysql_exception
 
-from dm.accelerator.native import Native
-from dm.accelerator.structures import shared
+from dm.accelerator.native import Native, shared
 from dm.accelerator.switch import Twins
 from dm.sourcelog.upstream.connection import Connection, grantee, server_error
 

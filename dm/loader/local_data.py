@@ -26,8 +26,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import pyarrow
 from pyarrow import compute
 
-from dm.accelerator.native import Native
-from dm.accelerator.structures import shared
+from dm.accelerator.native import Native, shared
 from dm.accelerator.switch import Twins
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.chunk_plan import counted

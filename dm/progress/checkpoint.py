@@ -16,7 +16,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.table import TableSchema, schema_from_json, schema_to_json
 from dm.position import Position
-from dm.progress.intent import Intent, storing_intent
+from dm.progress.intent import Intent, OnlineRecord, storing_intent, write_online
 from dm.progress.lane_rows import (
     ATOMIC,
     CONTROL,
@@ -28,7 +28,6 @@ from dm.progress.lane_rows import (
     read_position,
     transaction,
 )
-from dm.progress.online import OnlineRecord, write_online
 from dm.progress.operators import Operator, put_operator, remove_operators
 from dm.progress.ordered_tables import put_done, read_ordered
 from dm.progress.tables import SubtaskKey, create_tables, existing_tables, reads

@@ -261,7 +261,7 @@ _JOINING = """CREATE TABLE IF NOT EXISTS {table} (
     PRIMARY KEY (id)
 ) ENGINE=InnoDB {charset}"""
 
-# DM's columns; `ddls` holds more than DM's (see `online.py`), so it is longer.
+# DM's columns; `ddls` holds more than DM's (see `intent.py`), so it is longer.
 _ONLINE = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
     ghost_schema VARCHAR(128) NOT NULL,

@@ -26,8 +26,8 @@ from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.schema.table import TableSchema, schema_from_json, schema_to_json
 from dm.position import Position
+from dm.progress.intent import OnlineRecord
 from dm.progress.lane_rows import position_columns, read_position, transaction
-from dm.progress.online import OnlineRecord
 from dm.progress.tables import CHARSET, SubtaskKey, reading, reads
 from dm.session.answers import reads_answers
 

@@ -49,8 +49,7 @@ from dm.sourcelog.upstream.connection import Connection, ReplicaIdentity, identi
 from dm.sourcelog.upstream.dump_stream import HEARTBEAT_SECONDS
 from dm.sourcelog.upstream.facts import binlog_end, read_facts
 from dm.sourcelog.upstream.lineage import SourceAddresses, can_follow, explained
-from dm.stop_signal import told
-from dm.unit import JSON, UnitName
+from dm.unit import JSON, UnitName, told
 
 WATCH_SECONDS = 2.0
 

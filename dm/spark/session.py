@@ -53,8 +53,7 @@ from dm.accelerator import switch
 from dm.atomic_file import create_new
 from dm.errors import DMError, said
 from dm.spark.java import archive_path, demand_java, find_java_home, java_options
-from dm.stop_signal import StopSignal, told
-from dm.unit import JSON, UnitName
+from dm.unit import JSON, StopSignal, UnitName, told
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway

@@ -34,8 +34,7 @@ from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.table_counters import RowForms
 from dm.syncer.apply.target_sessions import TargetSessions
 from dm.syncer.ddl.barrier import DdlBarrier
-from dm.syncer.ddl.reading_ahead import ReadingAhead
-from dm.syncer.dispatcher import Dispatcher
+from dm.syncer.dispatcher import Dispatcher, ReadingAhead
 from dm.syncer.merge_order import MergeTurn, OrderHint
 from dm.syncer.operators import Change, Request
 

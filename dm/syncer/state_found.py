@@ -25,9 +25,8 @@ from dm.ident import TableName
 from dm.mysql.schema.tracker import SchemaTracker
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
-from dm.progress.intent import Intent
+from dm.progress.intent import Intent, OnlineRecord, read_online
 from dm.progress.lane_rows import CONTROL, LaneClaim
-from dm.progress.online import OnlineRecord, read_online
 from dm.progress.operators import Operator, read_operators
 from dm.progress.ordered_tables import OrderedRecord, read_ordered, store_begun
 from dm.progress.takeover import Takeover, Undone, store_bound, take_undone

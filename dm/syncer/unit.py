@@ -32,7 +32,6 @@ from dm.progress.takeover import Fence, Takeover, lock_holders, take_over
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.origin import open_origin
 from dm.sourcelog.stream.until import Until
-from dm.stop_signal import told
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lanes import Stopped, undone_changes
 from dm.syncer.beside import Beside
@@ -42,7 +41,7 @@ from dm.syncer.resources import Resources, RunParts
 from dm.syncer.state_found import FirstCheckpoint, find_state
 from dm.syncer.sync_status import SyncStatus
 from dm.syncer.wiring import Ending, Sides, Wiring
-from dm.unit import JSON, UnitName
+from dm.unit import JSON, UnitName, told
 
 ASK_SECONDS: Final = 20.0  # how long a question waits for a run to be ready, or to apply an event
 LOOK_SECONDS: Final = 0.1

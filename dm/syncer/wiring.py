@@ -57,11 +57,10 @@ from dm.syncer.ddl.execution import DdlExecution
 from dm.syncer.ddl.gate import GateSides
 from dm.syncer.ddl.plan import DdlSource, DdlTarget, DumpWindow, PlanningState, SourceAnswers
 from dm.syncer.ddl.planner import SourceViews
-from dm.syncer.ddl.reading_ahead import ReadingAhead, StatementReading
 from dm.syncer.ddl.session import DdlSession
 from dm.syncer.ddl.temporary_tables import TemporaryTables
 from dm.syncer.ddl.tracking import StructureTracking
-from dm.syncer.dispatcher import Dispatcher
+from dm.syncer.dispatcher import Dispatcher, ReadingAhead, StatementReading
 from dm.syncer.merge_order import MergeTurn, OrderRows, OwnSide
 from dm.syncer.operators import Change, Operators, Request, checked
 from dm.syncer.resources import Resources, RunParts

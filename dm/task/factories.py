@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dm.config import SubtaskConfig
-from dm.stop_signal import StopSignal
 from dm.task.payload import DiffPayload, FlashbackPayload, RelayPayload, ReplayPayload, UnitPayload, ValidatorPayload
-from dm.unit import JSON, Factory, Unit, UnitName
+from dm.unit import JSON, Factory, StopSignal, Unit, UnitName
 
 if TYPE_CHECKING:
     from dm.spark.session import SparkProvider

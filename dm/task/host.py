@@ -44,7 +44,6 @@ from dm.clock import Clock, SystemClock
 from dm.errors import DMError, said
 from dm.parent_process import die_with
 from dm.private_process import keep_to_itself
-from dm.stop_signal import StopSignal
 from dm.task.log import LogSettings, configure, keep
 from dm.task.message import (
     AskUnit,
@@ -63,7 +62,7 @@ from dm.task.message import (
     decode_command,
     encode,
 )
-from dm.unit import JSON, Factory, Unit
+from dm.unit import JSON, Factory, StopSignal, Unit
 
 STOP_SECONDS = 10.0  # what the Unit protocol promises
 REFRESH_SECONDS = 4.0  # DM gives a source-level question 5 s

@@ -13,6 +13,7 @@ from dm.config.subtask import Share, SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.progress.intent import read_online
 from dm.progress.joining import (
     Joining,
     Phase,
@@ -24,7 +25,6 @@ from dm.progress.joining import (
     move,
 )
 from dm.progress.lane_rows import transaction
-from dm.progress.online import read_online
 from dm.progress.tables import SubtaskKey, existing_tables
 from dm.rules.table_rules import TableRules
 from dm.session.answers import reads_answers

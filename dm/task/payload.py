@@ -15,9 +15,7 @@ from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until, until_from_json, until_to_json
-from dm.tools.diff.options import DiffOptions
-from dm.tools.flashback.request import FlashbackRequest, RelayedSubtask
-from dm.tools.replay.request import ReplayRequest
+from dm.tools.errands import DiffOptions, FlashbackRequest, RelayedSubtask, ReplayRequest
 from dm.unit import JSON
 
 SCRATCH = ".spark"

@@ -14,7 +14,7 @@ from dm.tools.cutover import source as at_source
 from dm.tools.cutover.driver import Driver
 from dm.tools.cutover.hook import call
 from dm.tools.cutover.machine import CutOverState, NotYet
-from dm.tools.diff.options import DiffOptions
+from dm.tools.errands import DiffOptions
 from dm.unit import JSON
 from dm.worker.task_jobs import TaskJobs
 from dm.worker.way_back import WayBack

@@ -16,9 +16,8 @@ from dm.verbs.declaration import ConfigFile, Verb
 from dm.worker.configuration import ConfigReader, syncs
 from dm.worker.cutovers import CutOvers
 from dm.worker.errands import Errands
-from dm.worker.inventory import Source, Task
 from dm.worker.loop import Loop
-from dm.worker.registry import SubtaskRecord
+from dm.worker.registry import Source, SubtaskRecord, Task
 from dm.worker.supervisor import Supervisor
 from dm.worker.verbs.binlog import BinlogVerbs
 from dm.worker.verbs.config import ConfigVerbs

@@ -22,7 +22,7 @@ from dm.progress.replayed import read_replay
 from dm.progress.tables import SubtaskKey
 from dm.spark.session import SparkProvider
 from dm.task.start_and_end import place_of_text
-from dm.tools.replay.request import ReplayRequest
+from dm.tools.errands import ReplayRequest
 from dm.tools.replay.unit import ReplayUnit
 from dm.unit import JSON
 from tests.live.relay.relaying import end_of, has_reached, relaying, source_of, wait_until

@@ -18,9 +18,9 @@ from dm.errors import DMError
 from dm.loader.unit import LoadUnit
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
-from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.report import TableReport
 from dm.tools.diff.unit import DiffUnit
+from dm.tools.errands import DiffOptions
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, beside, dump_unit, rows, wait_for
 from tests.spark.replaying import Scene

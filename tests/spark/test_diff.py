@@ -19,9 +19,9 @@ from dm.progress.compared import read_compared
 from dm.progress.tables import SubtaskKey, remove_progress
 from dm.spark.session import SparkProvider
 from dm.tools.diff.done_chunks import DoneChunks, EqualChunk
-from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.report import TableReport
 from dm.tools.diff.unit import DiffUnit
+from dm.tools.errands import DiffOptions
 from tests.live.relay.relaying import end_of
 from tests.spark.conftest import LoadFactory
 from tests.testbed.fake_clock import FakeClock

@@ -11,9 +11,9 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.spark.session import SparkProvider
 from dm.tools.diff import unit as comparison
-from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.unit import DiffUnit
 from dm.tools.diff.versions import ROW_COST
+from dm.tools.errands import DiffOptions
 from tests.spark.conftest import LoadFactory
 from tests.spark.test_diff import execute
 

@@ -11,9 +11,9 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.spark.session import SparkProvider
-from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.report import TableReport
 from dm.tools.diff.unit import DiffUnit
+from dm.tools.errands import DiffOptions
 from tests.live.relay.relaying import has_reached, relaying, source_of, wait_until
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad

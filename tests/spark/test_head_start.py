@@ -11,7 +11,7 @@ import pytest
 
 from dm.errors import DMError
 from dm.spark.session import HeadStart, SparkProvider
-from dm.stop_signal import StopSignal
+from dm.unit import StopSignal
 from tests.testbed.sync import wait_until
 
 pytestmark = pytest.mark.spark
@@ -21,7 +21,7 @@ import pathlib, sys, threading
 from dm.spark.session import HeadStart
 from dm.spark.session import SparkProvider
 from dm.spark.worker_daemon import preloading
-from dm.stop_signal import StopSignal
+from dm.unit import StopSignal
 conf = preloading(["dm.dumper.chunk_group"])
 provider, taken = SparkProvider("local[2]", conf, scratch=pathlib.Path(sys.argv[1])), StopSignal()
 unit = HeadStart(provider, taken)

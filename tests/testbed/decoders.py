@@ -10,7 +10,7 @@ from dm.accelerator.native import Native
 from dm.errors import DMError
 from dm.mysql.binlog.decode import RowDecoder, RowPair
 from dm.mysql.binlog.json_tree import TypedJson
-from dm.mysql.binlog.rows import Rows
+from dm.mysql.binlog.row_events import Rows
 from dm.mysql.binlog.table_map import TableMap, WireColumn
 
 

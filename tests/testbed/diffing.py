@@ -10,10 +10,10 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.private_server import PrivateServer
 from dm.tools.diff.chunk import ChunkComparer, ChunkOutcome
 from dm.tools.diff.fix import in_order
-from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.planner import DiffPlanner, PlannedTable
 from dm.tools.diff.table import ComparedTable
 from dm.tools.diff.versions import Difference
+from dm.tools.errands import DiffOptions
 from tests.testbed.typed_rows import session
 
 

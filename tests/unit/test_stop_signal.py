@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dm.stop_signal import StopSignal, told
+from dm.unit import StopSignal, told
 
 signals = pytest.mark.parametrize("make", [StopSignal, threading.Event])
 

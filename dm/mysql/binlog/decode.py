@@ -21,7 +21,7 @@ from dm.mysql.binlog.image import ImageReader, SizedColumn, Step, step_of
 from dm.mysql.binlog.image_proof import ImageProof, ProofStep, RawPair
 from dm.mysql.binlog.json_tree import apply_differences, json_tree, json_value, value_of
 from dm.mysql.binlog.native_rows import NATIVE_ROWS
-from dm.mysql.binlog.rows import Rows
+from dm.mysql.binlog.row_events import Rows
 from dm.mysql.binlog.table_map import TableMap, WireColumn, mismatch
 from dm.mysql.binlog.value import Row
 from dm.mysql.binlog.wire_type import WireCode

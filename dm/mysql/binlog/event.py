@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol, Self
 
-from dm.accelerator.structures import shared
+from dm.accelerator.native import shared
 from dm.errors import DMError
 from dm.mysql.binlog.cursor import ByteCursor, Malformed
 from dm.mysql.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, EventHeader, EventType, parse_header

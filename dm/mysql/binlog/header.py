@@ -12,7 +12,7 @@ from functools import partial
 from struct import Struct
 from typing import Final, NamedTuple
 
-from dm.accelerator.structures import shared
+from dm.accelerator.native import shared
 
 HEADER_SIZE: Final = 19
 CHECKSUM_SIZE: Final = 4

@@ -21,13 +21,13 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from dm.accelerator.structures import shared
+from dm.accelerator.native import shared
 from dm.errors import DMError
 from dm.mysql.binlog.charset import max_bytes
 from dm.mysql.binlog.cursor import ByteCursor, Malformed
 from dm.mysql.binlog.image import Fixed, step_of
 from dm.mysql.binlog.json_tree import json_value
-from dm.mysql.binlog.rows import Rows
+from dm.mysql.binlog.row_events import Rows
 from dm.mysql.binlog.table_map import TableMap, WireColumn
 from dm.mysql.binlog.wire_type import WireCode, WireType
 

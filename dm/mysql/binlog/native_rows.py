@@ -11,13 +11,12 @@ from enum import IntEnum
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from dm.accelerator.native import Native
-from dm.accelerator.structures import shared
+from dm.accelerator.native import Native, shared
 from dm.accelerator.switch import Twins
 from dm.mysql.binlog.image import Fixed, SizedColumn, step_of
 from dm.mysql.binlog.image_proof import ProofStep, RawPair
 from dm.mysql.binlog.json_tree import json_value
-from dm.mysql.binlog.rows import Rows
+from dm.mysql.binlog.row_events import Rows
 from dm.mysql.binlog.table_map import TableMap, WireColumn
 from dm.mysql.binlog.value import ABSENT, UNREAD
 from dm.mysql.binlog.wire_type import WireCode, WireType

@@ -52,14 +52,16 @@ from dm.mysql.binlog.query import Query
 from dm.mysql.binlog.row_events import (
     PLAIN_ROWS,
     ROWS_OF,
+    ROWS_TYPES,
     TRANSACTIONS_OF,
     FoundRows,
     PlainTransaction,
+    Rows,
     StreamState,
     no_rows,
+    parse_rows,
     plain_transaction,
 )
-from dm.mysql.binlog.rows import ROWS_TYPES, Rows, parse_rows
 from dm.mysql.binlog.table_map import TABLE_ID_SIZE, TableMap, TableMapEvent, parse_table_map
 from dm.mysql.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid
 from dm.mysql.dialect import Flavor

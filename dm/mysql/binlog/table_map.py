@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
-from dm.accelerator.structures import shared
+from dm.accelerator.native import shared
 from dm.errors import DMError
 from dm.mysql.binlog.charset import charset_of, decode_text, same_charset
 from dm.mysql.binlog.cursor import ByteCursor, Malformed

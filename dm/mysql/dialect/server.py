@@ -249,7 +249,7 @@ class Dialect:
     numbers_wide_sets: Since = ALWAYS
     """The number of a SET of 64 members is exact."""
     compares_members_by_name: Since = NEVER
-    """Two values of an ENUM or SET with one name, '' and the error value, are equal (`dm.changes.row_statements`)."""
+    """Two values of an ENUM or SET with one name, '' and the error value, are equal (`dm.changes.safe_mode`)."""
     reverses_bits_of_values: Since = NEVER
     """VALUES() of a long BIT has its bytes reversed."""
     weighs_without_end: Since = NEVER

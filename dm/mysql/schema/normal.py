@@ -1,4 +1,4 @@
-"""When two structures are the same, and two DEFAULTs: differences in how servers print them do not count.
+"""When two structures are the same, two DEFAULTs, two keys: differences in how servers print them do not count.
 
 MariaDB prints `int(11)` where MySQL prints `int`; defaults are printed as strings or as numbers; names of foreign keys
 are generated; each server prints expressions in its own form. An unknown character set (None) equals any.
@@ -9,16 +9,24 @@ A new column's DEFAULT may be an expression over the row: MySQL since 8.0.13, Ma
 it by rules of its own: letters that UPPER knows, digits of numbers in texts, what a regular expression matches, weights
 of collations. No document says which functions agree, so only these count as exact here: literals, the time where no
 digit of it is lost, a column as it is, and sums and products of whole numbers.
+
+The unique indexes that only a target has: two rows that are two to the source may be one to them.
+
+Where the source has the same key, or a key within it, no two of its rows ever meet. Where it has none, only a person
+knows whether they may. A statement that replaces what has its key (REPLACE, LOAD DATA .. REPLACE) then removes a row
+that is still at the source, and no error tells. So whoever writes such statements looks at these keys:
+`dm.loader.replaced_rows` for a load, `dm.changes.own_key_check` for safe mode; `check-task` names them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dm.errors import DMError
 from dm.mysql.binlog.charset import max_bytes
+from dm.mysql.schema.expressions import is_computed
 from dm.mysql.schema.table import Column, ForeignKey, Index, TableSchema, widens
 from dm.mysql.schema.written_timestamps import NAMES, digits_of
 from dm.mysql.sql.context import SourceContext
@@ -268,3 +276,37 @@ def _whole(token: Token, table: TableSchema) -> bool:
     if named is not None:
         return named.type.is_integer
     return token.text in _EXACT or (token.kind == "number" and is_decimal(token.text))
+
+
+def own_indexes(source: TableSchema, target: TableSchema) -> Iterator[Index]:
+    """The target's unique indexes in which two rows of the source's table may meet, as far as structures tell.
+
+    An index that both sides compute is one of them: sessions of the source may have computed other values.
+    """
+    identities = [
+        frozenset(name.lower() for name in index.columns)
+        for index in source.unique_indexes
+        if not is_computed(index, source) and all(part.prefix is None for part in index.parts)
+    ]
+    for index in target.unique_indexes:
+        whole = frozenset(p.column.lower() for p in index.parts if p.column is not None and p.prefix is None)
+        # Rows that agree in all of it agree in a key of the source, whatever else is in it.
+        if any(identity <= whole for identity in identities):
+            continue
+        if is_computed(index, target) or not any(not is_computed(key, source) for key in _alike(index, source)):
+            yield index
+
+
+def lacking_indexes(source: TableSchema, target: TableSchema) -> Iterator[Index]:
+    """Those of them that the source does not have, whatever it computes in the ones that it has."""
+    for index in own_indexes(source, target):
+        if not any(True for _ in _alike(index, source)):
+            yield index
+
+
+def _alike(index: Index, source: TableSchema) -> Iterator[Index]:
+    return (key for key in source.unique_indexes if _key_parts(key) == _key_parts(index))
+
+
+def _key_parts(index: Index) -> Sequence[tuple[str, int | None]]:
+    return [((part.column or "").lower(), part.prefix) for part in index.parts]

@@ -48,7 +48,7 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from dm.accelerator.structures import shared
+from dm.accelerator.native import shared
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.binlog.json_decoder import opaque_text

@@ -20,8 +20,7 @@ from struct import Struct
 from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
-from dm.accelerator.native import Native
-from dm.accelerator.structures import shared
+from dm.accelerator.native import Native, shared
 from dm.accelerator.switch import Twins
 from dm.mysql.binlog.frame import CRC_RESIDUE, WITHOUT_END, ending_at
 from dm.mysql.binlog.header import HEADER_SIZE, LOG_EVENT_ARTIFICIAL_F, ROWS_AND_THEIR_TEXT, EventType

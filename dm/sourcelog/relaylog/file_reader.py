@@ -52,7 +52,7 @@ from dm.position import MAGIC_SIZE
 from dm.sourcelog.relaylog.checked_file import CheckedFile
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, file_number
 from dm.sourcelog.relaylog.recovery import continues
-from dm.stop_signal import told
+from dm.unit import told
 
 _unpack = HEADER.unpack_from
 

@@ -34,7 +34,7 @@ from dm.sourcelog.relaylog.index import ANY_SIZE, FileIndex, read_index
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, base_name, file_number
 from dm.sourcelog.relaylog.recovery import gtids_at, gtids_before_file, proven
 from dm.sourcelog.relaylog.scan import EventFile, scan, wrong
-from dm.stop_signal import told
+from dm.unit import told
 
 IDLE_SECONDS = 2.0
 _LOOK_SECONDS = 0.2  # between two checks of a relay that has not got as far

@@ -45,7 +45,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from dm.ident import TableName
 from dm.mysql.binlog.cursor import Malformed
-from dm.mysql.binlog.rows import Rows
+from dm.mysql.binlog.row_events import Rows
 from dm.mysql.binlog.table_map import TableMap
 from dm.mysql.binlog.wire_type import WireCode
 from dm.position import Position

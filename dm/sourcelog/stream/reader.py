@@ -29,7 +29,7 @@ from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.source_log import SourceLogReader
 from dm.sourcelog.stream.spool import QuotaClosed
 from dm.sourcelog.stream.transaction import SourceTransaction
-from dm.stop_signal import StopSignal
+from dm.unit import StopSignal
 
 # How often the run takes back its identity at the source.
 TAKINGS = 4

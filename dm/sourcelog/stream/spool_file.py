@@ -36,7 +36,7 @@ from zlib import crc32
 from dm.errors import DMError
 from dm.mysql.binlog.cursor import ByteCursor
 from dm.mysql.binlog.query import Query, QuerySession
-from dm.mysql.binlog.rows import TIME_SIZE, Rows, RowsKind
+from dm.mysql.binlog.row_events import TIME_SIZE, Rows, RowsKind
 from dm.mysql.binlog.table_map import TABLE_ID_SIZE, TableMap, parse_table_map
 from dm.mysql.dialect import FLAVORS
 from dm.sourcelog.stream.transaction import Item, RowsItem, StatementItem

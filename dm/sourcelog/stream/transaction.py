@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 
-from dm.accelerator.structures import shared
+from dm.accelerator.native import shared
 from dm.errors import DMError
 from dm.gtid import Gtid
 from dm.mysql.binlog.charset import charset_of

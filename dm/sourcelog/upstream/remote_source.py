@@ -36,7 +36,7 @@ from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, binlog_files
 from dm.sourcelog.upstream.lineage import SourceAddresses, can_follow, expect_all, explained
 from dm.sourcelog.upstream.locate import gtids_before, resume_after
 from dm.sourcelog.upstream.packet_reader import StreamPosition
-from dm.stop_signal import told
+from dm.unit import told
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 5.0

@@ -28,9 +28,8 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import CheckpointWriter, TablePoint
 from dm.progress.compared import read_compared
-from dm.progress.intent import Intent, write_intent, write_refusal
+from dm.progress.intent import Intent, OnlineRecord, write_intent, write_refusal
 from dm.progress.lane_rows import claimed
-from dm.progress.online import OnlineRecord
 from dm.progress.operators import Operator, change_operators
 from dm.progress.ordered_tables import OrderedSince, store_ordered
 from dm.progress.tables import SubtaskKey

@@ -2,7 +2,7 @@
 
 Such a tool creates a ghost table, alters it, copies the rows, lets triggers or its own sessions follow, and then
 renames: the real table to a trash name, the ghost to the real name. The target needs none of that. Rows and statements
-of ghost and trash tables are left out. The statements on a ghost are kept (`dm.progress.online`), and executed on the
+of ghost and trash tables are left out. The statements on a ghost are kept (`dm.progress.intent`), and executed on the
 real table when the source renames. The rows are right without the copy: every change of the real table was in the
 binlog under its own name, and at the RENAME the ghost has the same rows.
 
@@ -46,7 +46,7 @@ from dm.mysql.sql.operation import (
 )
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.rows_before import numbered
-from dm.progress.online import OnlineRecord, StoredStatement
+from dm.progress.intent import OnlineRecord, StoredStatement
 from dm.rules.router import OnlineTables
 from dm.syncer.ddl.plan import CutOver, Execute, Forget, KnownStructures, MovedAway, Step, TrackOnly, tracked
 

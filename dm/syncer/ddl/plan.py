@@ -32,7 +32,7 @@ from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.operation import ExchangePartition, RenameTable
 from dm.mysql.sql.piece import Piece
 from dm.position import Position
-from dm.progress.online import OnlineRecord
+from dm.progress.intent import OnlineRecord
 from dm.progress.operators import Operator
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.origin import PresentTable

@@ -20,7 +20,7 @@ from contextlib import closing
 from typing import Final
 
 from dm.config.endpoint import WRITTEN_BY_DM
-from dm.config.spark import SparkConfig
+from dm.config.units import SparkConfig
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.dumper.table_planner import hidden

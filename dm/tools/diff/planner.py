@@ -33,10 +33,10 @@ from dm.session.state import offsets_of, offsets_question
 from dm.sourcelog.upstream.connection import Connection, fetch, read_source_settings
 from dm.sourcelog.upstream.facts import list_tables, question_session, read_structure, row_session
 from dm.tools.diff.chunk import Chunk
-from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.recent import Recent, RecentRows
 from dm.tools.diff.snapshot import TARGET_WORD, Snapshots, SnapshotStatements
 from dm.tools.diff.table import TARGET, ComparedTable, DiffSource, compared_table, role_at, shape_of, sorted_alike
+from dm.tools.errands import DiffOptions
 
 _EVENTS: tuple[RowEvent, ...] = ("insert", "update", "delete")
 

@@ -34,12 +34,12 @@ from dm.spark.session import SparkProvider
 from dm.tools.diff.chunk import WORDED, Chunk, ChunkComparer, ChunkOutcome
 from dm.tools.diff.done_chunks import Beginning, DoneChunks, EqualChunk, chunk_name
 from dm.tools.diff.fix import FixFiles
-from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.planner import DiffPlanner, PlannedTable
 from dm.tools.diff.recent import Recent
 from dm.tools.diff.report import DiffReport, Found, Suspects, TableReport
 from dm.tools.diff.snapshot import Lag, TargetProgress, end_of
 from dm.tools.diff.versions import Difference
+from dm.tools.errands import DiffOptions
 from dm.unit import JSON, UnitName
 
 _LOOKS = 7  # at rows that differ while changes are applied

@@ -24,7 +24,7 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.mysql.binlog.decode import RowDecoder
-from dm.mysql.binlog.rows import Rows
+from dm.mysql.binlog.row_events import Rows
 from dm.mysql.binlog.table_map import TableMap, mismatch
 from dm.mysql.binlog.value import ABSENT, Row, Value
 from dm.mysql.dialect import dialect

@@ -35,7 +35,7 @@ from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.source_log import SourceLog, Space
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
 from dm.sourcelog.stream.until import Until, UntilGtids, UntilPosition, UntilTime
-from dm.tools.flashback.request import DdlMet
+from dm.tools.errands import DdlMet
 
 _TOLD: Final = 100  # statements
 _SHOWN: Final = 300  # characters of one

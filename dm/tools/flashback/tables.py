@@ -13,7 +13,7 @@ from zlib import crc32
 from dm.changes.column_map import MappedColumn, constant_columns, with_constants
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_keys import TargetTable
-from dm.changes.row_statements import exchanges
+from dm.changes.safe_mode import exchanges
 from dm.changes.statement import (
     delete_row,
     equal_documents,

@@ -41,7 +41,7 @@ from dm.session.state import CLIENT_HEAD
 from dm.sourcelog.stream.origin import Origin, open_origin
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction
 from dm.sourcelog.stream.until import Until
-from dm.tools.flashback.request import FlashbackRequest, RelayedSubtask, SourceReport, place_of
+from dm.tools.errands import FlashbackRequest, RelayedSubtask, SourceReport, place_of
 from dm.tools.flashback.survey import Stretch, Surveyor
 from dm.tools.flashback.tables import BackwardsFile, FlashbackTarget, SourceStructures, UndoneTables
 from dm.unit import JSON, UnitName

@@ -49,6 +49,7 @@ from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.until import Until
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
+from dm.tools.errands import ReplayReport, ReplayRequest
 from dm.tools.replay.applying import BucketApplier, BucketResult
 from dm.tools.replay.decoding import Decoded, PieceDecoder
 from dm.tools.replay.pieces import (
@@ -63,7 +64,6 @@ from dm.tools.replay.pieces import (
     total_bytes,
 )
 from dm.tools.replay.reduction import ReplayContext
-from dm.tools.replay.request import ReplayReport, ReplayRequest
 from dm.unit import JSON, UnitName
 
 ItemT = TypeVar("ItemT")

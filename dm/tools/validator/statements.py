@@ -39,7 +39,7 @@ from dm.mysql.sql.operation import (
 )
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.rows_before import effect_of
-from dm.progress.online import OnlineRecord
+from dm.progress.intent import OnlineRecord
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.transaction import SourceTransaction, StatementItem

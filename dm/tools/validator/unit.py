@@ -32,7 +32,7 @@ from dm.ident import TableName
 from dm.mysql.sql.rows_before import effect_of
 from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint, read_position_of, read_structure_of
-from dm.progress.online import read_online
+from dm.progress.intent import read_online
 from dm.progress.opposite import marks_of
 from dm.progress.tables import SubtaskKey, existing_tables, reading
 from dm.progress.validator import (
@@ -57,7 +57,6 @@ from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.source_log import SourceLog, Space
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
 from dm.sourcelog.upstream.snapshot import upper_bound
-from dm.stop_signal import StopSignal, told
 from dm.tools.validator.judge import Judge
 from dm.tools.validator.pace import CheckpointGate, CutoverPlace, Throttle
 from dm.tools.validator.pending import PendingRows, Shape, restored
@@ -65,7 +64,7 @@ from dm.tools.validator.rounds import Places, RoundContext, Rounds
 from dm.tools.validator.source_tables import SourceTables, ValidatorSource, ValidatorTarget
 from dm.tools.validator.statements import Statements
 from dm.tools.validator.validator_status import ValidatorStatus
-from dm.unit import JSON, UnitName
+from dm.unit import JSON, StopSignal, UnitName, told
 
 _MANY: Final = 100_000  # rows that are read since the last round: then the next one does not wait (DM's number)
 _STOP_SECONDS: Final = 8.0

@@ -13,9 +13,7 @@ from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.task.payload import DiffPayload, FlashbackPayload, ReplayPayload, replay_directory, sync_directory
 from dm.task.start_and_end import is_time
-from dm.tools.diff.options import DiffOptions
-from dm.tools.flashback.request import FlashbackRequest, RelayedSubtask
-from dm.tools.replay.request import ReplayRequest
+from dm.tools.errands import DiffOptions, FlashbackRequest, RelayedSubtask, ReplayRequest
 from dm.unit import JSON
 from dm.verbs.errands import Diff, Flashback, Replay, RunStatus, StopRun
 from dm.worker.configuration import sources_of, syncs

@@ -29,9 +29,9 @@ from dm.worker.configuration import demand_relay_directory
 from dm.worker.errands import answer_of
 from dm.worker.home import installed_version
 from dm.worker.hosts import PATIENCE_SECONDS
-from dm.worker.inventory import Source
 from dm.worker.job import Job, Question
 from dm.worker.query_status import source_line
+from dm.worker.registry import Source
 from dm.worker.work import Answer, VerbWork, does
 
 

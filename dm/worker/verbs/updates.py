@@ -20,9 +20,9 @@ from dm.unit import JSON
 from dm.verbs.declaration import ConfigFile
 from dm.verbs.tasks import CancelUpdate, ReloadTable, StartTask, UpdateTask
 from dm.worker.configuration import differences
-from dm.worker.inventory import Task
 from dm.worker.job import Job
 from dm.worker.loop import Loop
+from dm.worker.registry import Task
 from dm.worker.supervisor import Supervisor
 from dm.worker.verbs.tasks import TaskVerbs
 from dm.worker.work import Answer, Means, VerbWork, does

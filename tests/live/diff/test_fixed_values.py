@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.tools.diff.options import DiffOptions
+from dm.tools.errands import DiffOptions
 from tests.testbed.diffing import differences, put_right
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import subtask_for

@@ -8,8 +8,8 @@ import pytest
 
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
-from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.planner import DiffPlanner, PlannedTable
+from dm.tools.errands import DiffOptions
 from tests.live.syncer.shards.test_optimistic_shards import optimistic
 from tests.live.syncer.shards.test_shards import wait_for_rows
 from tests.testbed.diffing import differences

@@ -11,8 +11,8 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.sourcelog.upstream.connection import Connection, connect
 from dm.tools.diff.chunk import Chunk, ChunkComparer, running, wait_for_rest
-from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.planner import DiffPlanner
+from dm.tools.errands import DiffOptions
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import endpoint_of, subtask_for, wait_until
 

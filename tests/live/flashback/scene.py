@@ -17,7 +17,7 @@ from dm.mysql.equality.checksum import Checksum, checksum_query
 from dm.mysql.equality.values import Side, parts, row_text
 from dm.sourcelog.stream.until import Until
 from dm.task.start_and_end import place_of_text
-from dm.tools.flashback.request import FlashbackRequest, RelayedSubtask, SourceReport
+from dm.tools.errands import FlashbackRequest, RelayedSubtask, SourceReport
 from dm.tools.flashback.unit import FlashbackUnit
 from tests.live.relay.relaying import end_of, relaying, source_of
 from tests.testbed.sync import running_sync, subtask_for

@@ -24,7 +24,7 @@ from dm.progress.checkpoint import read_checkpoint, store_table
 from dm.progress.tables import SubtaskKey
 from dm.sourcelog.stream.until import Until
 from dm.task.start_and_end import place_of_text
-from dm.tools.flashback.request import FlashbackRequest
+from dm.tools.errands import FlashbackRequest
 from tests.live.flashback.scene import Scene
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.random_rows import RandomRows

@@ -15,7 +15,7 @@ from dm.gtid import GtidSet
 from dm.ident import Ident, TableName
 from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint, read_position_of, read_structure_of
-from dm.progress.intent import read_intent
+from dm.progress.intent import read_intent, read_online
 from dm.progress.joining import read_joining
 from dm.progress.lane_rows import read_lanes
 from dm.progress.load_parts import (
@@ -29,7 +29,6 @@ from dm.progress.load_parts import (
     tables_loaded_into,
 )
 from dm.progress.made_tables import create_records, made_tables
-from dm.progress.online import read_online
 from dm.progress.operators import read_operators
 from dm.progress.ordered_tables import read_ordered
 from dm.progress.replayed import create_record, read_replay

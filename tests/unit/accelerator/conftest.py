@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from dm.accelerator.structures import hand_over
+from dm.accelerator.native import hand_over
 from tests.testbed.decoders import compiled
 
 

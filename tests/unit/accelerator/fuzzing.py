@@ -18,7 +18,7 @@ from types import ModuleType
 import pymysql
 
 from dm import accelerator
-from dm.accelerator.structures import hand_over
+from dm.accelerator.native import hand_over
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.mysql.binlog.frame import checked_events

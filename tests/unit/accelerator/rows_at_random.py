@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dm.mysql.binlog.rows import Rows, RowsKind
+from dm.mysql.binlog.row_events import Rows, RowsKind
 from dm.mysql.binlog.table_map import OptionalMetadata, TableMap, WireColumn
 from dm.mysql.binlog.value import decimal_size
 from dm.mysql.binlog.wire_type import WireCode, WireType

@@ -17,7 +17,7 @@ from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.event import CheckedEvent, RawEvent
 from dm.mysql.binlog.header import HEADER_SIZE, EventType
 from dm.mysql.binlog.reader import EventParser, TableMap, TableMapEvent
-from dm.mysql.binlog.rows import ROWS_TYPES
+from dm.mysql.binlog.row_events import ROWS_TYPES
 from dm.mysql.dialect import Flavor
 from dm.sourcelog.stream.transaction import RowsItem
 from dm.syncer.apply.source_table import KINDS

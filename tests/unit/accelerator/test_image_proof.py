@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.image_proof import ImageProof, ProofStep, RawPair, proof_of
-from dm.mysql.binlog.rows import Rows
+from dm.mysql.binlog.row_events import Rows
 from dm.mysql.binlog.table_map import OptionalMetadata, TableMap, WireColumn
 from dm.mysql.binlog.value import UNREAD
 from dm.mysql.binlog.wire_type import WireCode, WireType

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 import dm
-from dm.accelerator.structures import NO_MEMBER, STRUCTURES, field_names, hand_over, shared
+from dm.accelerator.native import NO_MEMBER, STRUCTURES, field_names, hand_over, shared
 
 
 @pytest.fixture

@@ -16,8 +16,7 @@ from dm.mysql.binlog.decode import RowDecoder, RowPair
 from dm.mysql.binlog.event import RawEvent
 from dm.mysql.binlog.frame import frames
 from dm.mysql.binlog.reader import EventParser, Rows, TableMap, TableMapEvent
-from dm.mysql.binlog.row_events import format_description
-from dm.mysql.binlog.rows import RowsKind
+from dm.mysql.binlog.row_events import RowsKind, format_description
 from dm.mysql.binlog.table_map import OptionalMetadata
 from dm.mysql.binlog.wire_type import WireCode, WireType
 from dm.mysql.schema.table import Column, Index, TableSchema

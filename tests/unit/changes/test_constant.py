@@ -9,7 +9,7 @@ from dm.changes.keys import keys_of
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.row_keys import TargetTable
-from dm.changes.row_statements import row_statements
+from dm.changes.safe_mode import row_statements
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.table import Column, Index, IndexPart, TableSchema

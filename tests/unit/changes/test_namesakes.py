@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from dm.changes.plan import PlanOptions, TablePlan
-from dm.changes.row_statements import row_statements
+from dm.changes.safe_mode import row_statements
 from dm.changes.statement import ONE_AFFECTED
 from dm.errors import DMError
 from dm.mysql.binlog.value import ABSENT

@@ -9,7 +9,7 @@ import pytest
 from dm.changes.plan import PlanOptions
 from dm.changes.row_change import RowChange
 from dm.changes.row_keys import TargetTable
-from dm.changes.row_statements import row_statements
+from dm.changes.safe_mode import row_statements
 from dm.changes.statement import ONE_AFFECTED, ONE_MATCHED
 from dm.errors import DMError
 from dm.mysql.binlog.json_tree import Integer, TypedJson

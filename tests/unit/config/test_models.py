@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.config import ConfigErrors, read_task
-from dm.config.spark import SparkConfig
+from dm.config.units import SparkConfig
 from tests.unit.config.texts import SOURCE, TASK, source, source_problems, task, task_problems
 
 

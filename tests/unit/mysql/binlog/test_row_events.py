@@ -10,8 +10,7 @@ from dm.ident import TableName
 from dm.mysql.binlog.event import RawEvent
 from dm.mysql.binlog.frame import frames
 from dm.mysql.binlog.reader import Event, EventParser, FormatDescription, Rows, TableMap, TableMapEvent
-from dm.mysql.binlog.row_events import RowEvents, format_description
-from dm.mysql.binlog.rows import RowsKind
+from dm.mysql.binlog.row_events import RowEvents, RowsKind, format_description
 from dm.mysql.dialect import FLAVORS, Flavor
 from tests.testbed.decoders import decoded
 from tests.unit.mysql.binlog.sample import TABLES, typed_events

@@ -16,7 +16,7 @@ from dm.clock import Clock
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.mysql.binlog.query import Query, QuerySession
-from dm.mysql.binlog.rows import Rows
+from dm.mysql.binlog.row_events import Rows
 from dm.mysql.binlog.table_map import TableMap
 from dm.position import Position
 from dm.sourcelog.stream import spool as spool_module

@@ -15,7 +15,7 @@ from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.split import split
 from dm.position import Position
-from dm.progress.online import OnlineRecord, StoredStatement
+from dm.progress.intent import OnlineRecord, StoredStatement
 from dm.rules.router import OnlineTables
 from dm.syncer.ddl.barrier import prove
 from dm.syncer.ddl.online_ddl import OnlineDdl

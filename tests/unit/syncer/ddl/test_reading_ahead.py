@@ -15,7 +15,7 @@ from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.token import scan
 from dm.sourcelog.stream.transaction import MemoryItems, SourceTransaction, StatementItem
-from dm.syncer.ddl.reading_ahead import ReadingAhead, StatementReading
+from dm.syncer.dispatcher import ReadingAhead, StatementReading
 from tests.unit.syncer.ddl.planning import PLACE
 
 CONTEXT = SourceContext("mysql", 90704, "d")

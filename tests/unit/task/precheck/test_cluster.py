@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.config.spark import SparkConfig
+from dm.config.units import SparkConfig
 from dm.task.precheck.access import cluster_authentication
 
 ON = {"spark.authenticate": "true"}

@@ -7,7 +7,7 @@ import pytest
 from dm.errors import DMError
 from dm.position import Position
 from dm.tools.diff.done_chunks import Beginning, DoneChunks, EqualChunk
-from dm.tools.diff.options import DiffOptions
+from dm.tools.errands import DiffOptions
 
 
 def opened(directory: Path, asked: str, *, resume: bool, at: int = 5) -> DoneChunks:

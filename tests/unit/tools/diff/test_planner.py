@@ -7,9 +7,9 @@ import threading
 import pytest
 
 from dm.errors import DMError
-from dm.tools.diff.options import DiffOptions
 from dm.tools.diff.planner import DiffPlanner
 from dm.tools.diff.table import TARGET, role_at
+from dm.tools.errands import DiffOptions
 from tests.unit.config.texts import TASK, task
 
 

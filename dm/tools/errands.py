@@ -1,0 +1,225 @@
+"""What a person asks of a comparison, a flashback or a replay, and what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import cast
+
+from dm.config.subtask import SubtaskConfig
+from dm.ident import TableName
+from dm.position import Position
+from dm.unit import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class FlashbackRequest:
+    """The options of `dmctl flashback`; places as they were written."""
+
+    begin: str
+    end: str = ""  # empty: as far as the target is
+    tables: tuple[str, ...] = ()  # of the target, `schema.table`; all when none is named
+    directory: str = "."
+
+    def to_wire(self) -> dict[str, JSON]:
+        """As JSON."""
+        return {"begin": self.begin, "end": self.end, "tables": list(self.tables), "directory": self.directory}
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, JSON]) -> FlashbackRequest:
+        """The inverse."""
+        tables = cast("list[str]", wire["tables"])
+        return cls(str(wire["begin"]), str(wire["end"]), tuple(tables), str(wire["directory"]))
+
+
+@dataclass(frozen=True, slots=True)
+class RelayedSubtask:
+    """A subtask, and where the relay of its source is."""
+
+    subtask: SubtaskConfig
+    relay: Path
+
+    def to_wire(self) -> dict[str, JSON]:
+        """With passwords: for the pipe only."""
+        return {"subtask": self.subtask.to_wire(), "relay": str(self.relay)}
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, JSON]) -> RelayedSubtask:
+        """The inverse."""
+        return cls(SubtaskConfig.from_wire(wire["subtask"]), Path(str(wire["relay"])))
+
+
+@dataclass(frozen=True, slots=True)
+class DdlMet:
+    """A statement in the stretch, which is not taken back."""
+
+    place: str
+    text: str
+
+
+@dataclass
+class SourceReport:
+    """What was written for one source."""
+
+    source: str
+    begin: Position | None = None
+    end: Position | None = None
+    transactions: int = 0
+    statements: Counter[str] = field(default_factory=Counter)  # by table of the target
+    ddl: list[DdlMet] = field(default_factory=list)
+    ddl_untold: int = 0
+    file: str = ""
+
+    def to_json(self) -> dict[str, JSON]:
+        """For `--output json`."""
+        return cast(
+            "dict[str, JSON]",
+            {
+                "source": self.source, "from": place_of(self.begin), "to": place_of(self.end),
+                "fromGtid": "" if self.begin is None else str(self.begin.gtid_set),
+                "toGtid": "" if self.end is None else str(self.end.gtid_set),
+                "transactions": self.transactions, "statements": self.statements.total(),
+                "tables": dict(sorted(self.statements.items())),
+                "ddl": [{"place": each.place, "statement": each.text} for each in self.ddl],
+                "ddlNotShown": self.ddl_untold, "file": self.file,
+            },
+        )  # fmt: skip
+
+
+def place_of(position: Position | None) -> str:
+    """File and offset; the GTID set, where a person has given nothing else."""
+    if position is None:
+        return ""
+    return str(position) if position.file else f"GTID set {position.gtid_set}"
+
+
+# What a person asks of a replay, and where it works.
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayRequest:
+    """A subtask, its places on disk, and the options of `dmctl replay`."""
+
+    subtask: SubtaskConfig
+    relay: Path
+    sync_directory: Path  # the syncer's: rows of undecided XA transactions are there
+    directory: Path  # for what is between reading and applying; where a cluster's executors see it, too
+    until: str = ""  # as a person wrote it; empty: the relay's present end
+    cancel: bool = False  # nothing is replayed: the record of an earlier replay is removed
+
+    def to_wire(self) -> dict[str, JSON]:
+        """With passwords: for the pipe only."""
+        return {
+            "subtask": self.subtask.to_wire(), "relay": str(self.relay), "sync_directory": str(self.sync_directory),
+            "directory": str(self.directory), "until": self.until, "cancel": self.cancel,
+        }  # fmt: skip
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, JSON]) -> ReplayRequest:
+        """The inverse."""
+        return cls(
+            SubtaskConfig.from_wire(wire["subtask"]),
+            Path(str(wire["relay"])),
+            Path(str(wire["sync_directory"])),
+            Path(str(wire["directory"])),
+            str(wire["until"]),
+            bool(wire["cancel"]),
+        )
+
+
+# How far a replay is, and what came of it.
+
+
+@dataclass
+class ReplayReport:
+    """For `query-status` and `dmctl replay`."""
+
+    source: str
+    phase: str = "connecting"
+    over: bool = False
+    goes_on: bool = False  # with what an earlier one has left
+    begin: Position | None = None
+    end: Position | None = None
+    ends_before: str = ""
+    pieces: int = 0
+    done_pieces: int = 0
+    bytes: int = 0
+    done_bytes: int = 0
+    buckets: int = 0  # of the present job
+    done_buckets: int = 0
+    changes: int = 0  # that were read
+    applied: int = 0
+    as_events: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)  # by phase
+    replayed: Mapping[TableName, TableName] = field(default_factory=dict)
+    left: Mapping[TableName, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, JSON]:
+        """The fields."""
+        return {
+            "source": self.source, "phase": self.phase, "over": self.over, "goesOn": self.goes_on,
+            "from": "" if self.begin is None else str(self.begin), "to": "" if self.end is None else str(self.end),
+            "toGtid": "" if self.end is None else str(self.end.gtid_set), "endsBefore": self.ends_before,
+            "pieces": self.pieces, "donePieces": self.done_pieces, "bytes": self.bytes, "doneBytes": self.done_bytes,
+            "buckets": self.buckets, "doneBuckets": self.done_buckets, "changes": self.changes,
+            "applied": self.applied, "asEvents": self.as_events,
+            "seconds": {phase: round(seconds, 2) for phase, seconds in self.seconds.items()},
+            "tables": [str(target) for target in sorted(set(self.replayed.values()))],
+            "left": {str(table): why for table, why in sorted(self.left.items())},
+        }  # fmt: skip
+
+
+# What a person asks of a comparison.
+
+
+@dataclass(frozen=True, slots=True)
+class DiffOptions:
+    """The options of `dmctl diff`."""
+
+    tables: tuple[str, ...] = ()  # of the target, `schema.table`; all when none is named
+    where: str = ""  # a condition on the rows of both sides
+    ignore_columns: tuple[str, ...] = ()
+    fix_sql: str = ""  # a directory for statements that make the target equal; "" for none
+    rows: int = 100_000  # of a chunk
+    threads: int = 4
+    max_load: int = 0  # threads that may run at a server before a chunk waits; 0 for any number
+    shown: int = 20  # rows that are shown of each table
+    kept_bytes: int = 64 << 20  # of differing rows that a thread keeps at a time, roughly, and that wait to be told
+    resume: bool = False  # whether chunks that an unfinished comparison found equal are left out
+    snapshots: tuple[str, ...] = ()  # `MOMENT`, `target=MOMENT`, `SOURCE=MOMENT`
+    follows: tuple[str, ...] = ()  # sources whose changes a syncer applies meanwhile
+    recent: bool = False  # only what was written since a table was found equal, where that can be known
+
+    @property
+    def asked(self) -> str:
+        """A name for which rows are compared in which chunks: what a comparison that goes on must be asked, too."""
+        what = [sorted(self.tables), self.where, sorted(self.ignore_columns), self.rows, sorted(self.snapshots)]
+        if self.recent:
+            what.append("recent")
+        return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
+
+    @property
+    def part(self) -> tuple[str, str]:
+        """Which part of a table is compared: a name for it and words, both empty for all of it."""
+        words = []
+        if self.where:
+            words.append(f"where {self.where}")
+        if self.ignore_columns:
+            words.append(f"without {', '.join(sorted(self.ignore_columns))}")
+        said = "; ".join(words)
+        return (hashlib.sha256(said.encode()).hexdigest()[:16] if said else "", said)
+
+    def to_wire(self) -> dict[str, JSON]:
+        """As JSON."""
+        return cast(
+            "dict[str, JSON]", {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
+        )
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, JSON]) -> DiffOptions:
+        """The inverse."""
+        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in wire.items()})  # type: ignore[arg-type]  # ours
