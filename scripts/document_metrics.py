@@ -77,7 +77,20 @@ load, `dm_syncer_` afterwards. A value that nobody knows has no sample, such as 
 answer. Counters begin at 0 when a unit starts. A task that was stopped has no metrics; one that is finished keeps them.
 
 DM has histograms of single events and statements (`dm_syncer_read_binlog_duration` and others). dm measures none of
-these: what a task spends its time on is in `timeShares` of `query-status --output json`.
+these: what a task spends its time on is in `timeShares` of `query-status --output json`. These of DM's metrics are
+missing, too:
+
+- `dm_syncer_added_jobs_total`, `dm_syncer_binlog_event_row`, `dm_syncer_ideal_qps`: take `dm_syncer_read_events_total`
+  and `dm_syncer_finished_rows_total`; `timeShares` says whether source or target is the slower one.
+- `dm_syncer_remaining_time`: take the slope of `dm_syncer_replication_lag_gauge`. A rate of bytes says little of the
+  time that rows take.
+- `dm_syncer_replication_transaction_batch`, `dm_syncer_flush_checkpoints_time_interval`: a batch takes what waits, and
+  the checkpoint is stored each second.
+- `dm_relay_data_corruption`, `dm_relay_read_error_count`, `dm_relay_write_error_count`: take
+  `dm_worker_error_count{{unit="Relay"}}`, which has the code.
+- `dm_validator_validator_logpos_latency`, `dm_validator_validator_logfile_latency`: take `dm_validator_behind_seconds`.
+- `dm_worker_operate_error`, `dm_worker_cpu_usage`, and all of `dm_master_`: `dmctl` shows the errors of verbs, an
+  exporter of the host has the processes, and there is no master.
 
 | metric | type | labels | value | whose |
 |---|---|---|---|---|

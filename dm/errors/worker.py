@@ -246,8 +246,10 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "bad-answer", 48903, "dmctl", "internal", "high",
-        "{address} is no dm-worker: its answer has HTTP status {status} and another form",
-        "check --addr and DM_ADDR",
+        "{address} is no dm-worker of this version: its answer has HTTP status {status} and another form",
+        "check --addr and DM_ADDR. A dm-worker that has run since before an upgrade ends by SIGTERM (`kill`) to the "
+        "process whose number is in `$DM_HOME/lock`; start it again, as the next `dmctl` does with a private one, and "
+        "its tasks go on",
     ),
     ErrorKind(
         "bad-name-in-answer", 48934, "dmctl", "internal", "high",

@@ -347,7 +347,10 @@ def _set_to_work(job: Job, relay: Job | None) -> JSON:
     subtask = job.subtask
     line: dict[str, JSON] = {"result": True, "msg": "", "source": job.source, "stage": subtask.stage}
     if relay is not None and relay.subtask.errors:
-        error, detail = relay.subtask.errors[0], (relay.subtask.result() or {}).get("detail", "")
+        error = relay.subtask.errors[0]
+        # The way out of the error alone leads nowhere: nobody but a person resumes a relay that rests.
+        again = f"the relay that it reads rests; when its error is put right: `dmctl resume-relay -s {job.source}`"
+        detail = (relay.subtask.result() or {}).get("detail") or again
         msg = f"the relay that it reads is paused by an error: {error['Message']}"
         return {**line, "result": False, "msg": msg, "error": cast("JSON", error), "detail": detail}
     if subtask.stage in ("Running", "Finished"):

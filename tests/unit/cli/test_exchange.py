@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from dm.cli.client import Client
 from dm.cli.exchange import over_socket
+from dm.errors import DMError
+from dm.verbs.tasks import ListTasks
 
 LONG = "x" * (4 << 20)  # more than a socket's buffers take, so the request is cut off while it is sent
 
@@ -47,3 +50,14 @@ def test_a_daemon_that_is_gone_without_an_answer_has_given_none(tmp_path: Path) 
     with pytest.raises(OSError, match=r"Remote end closed|reset by peer"):
         over_socket(str(tmp_path / "s"), ("POST", "/api/v2/shutdown", LONG), 10)
     serving.join()
+
+
+def test_a_daemon_of_before_an_upgrade_is_told_from_something_else(tmp_path: Path) -> None:
+    serving = daemon(
+        tmp_path / "dm-worker.sock", b"HTTP/1.1 404 Not Found\r\nContent-Length: 9\r\n\r\nNot Found", deaf=False
+    )
+    with pytest.raises(DMError) as caught:
+        Client(None, {"DM_HOME": str(tmp_path)}, print).ask(ListTasks())
+    serving.join()
+    assert caught.value.name == "bad-answer"
+    assert "SIGTERM (`kill`) to the process whose number is in `$DM_HOME/lock`" in caught.value.workaround

@@ -74,6 +74,8 @@ def test_a_relay_in_error_is_an_error_of_the_task_that_reads_it(one: TestHome) -
         started = one.said("start-task", one.task(name, "all"), *words)
         assert started.status == 1
         assert "30034: the source is now server b" in started.out + started.err
+        if not words:
+            assert "put right: `dmctl resume-relay -s one`" in started.err
     assert one.trace("load0") == [], "its dump waits for the relay"
 
 
