@@ -32,7 +32,7 @@ with its checkpoint, and goes on.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final, Literal, Protocol
 
@@ -196,15 +196,14 @@ def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
             raise NotYet("the binlog of a source still moves")
         return replace(found, state="fenced", ends=ends, since=on.target_place())
     if found.state == "fenced":
-        on.demand_applied()
-        demand_fence(found, on)
+        _behind_fence(found, on, on.demand_applied)
         return replace(found, state="drained")
     if found.state == "drained":
         proof = {} if found.prove == "none" else on.prove(found.prove)
         demand_fence(found, on)
         return replace(found, state="proved", proof=proof)
     if found.state == "proved":
-        on.rest()
+        _behind_fence(found, on, on.rest)
         end, start = on.target_end(), on.target_place()
         demand_fence(found, on)
         following: State = "switching" if found.way_back is None else "way-back"
@@ -227,6 +226,14 @@ def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
         on.start_writes()  # last: applications that come back find the servers open
         return replace(found, state="aborted")
     return found
+
+
+def _behind_fence(found: CutOverState, on: CutOverServers, wait: Callable[[], None]) -> None:
+    """Look at the fence also while there is something to wait for: what came over it may never be applied."""
+    try:
+        wait()
+    finally:
+        demand_fence(found, on)
 
 
 def demand_fence(found: CutOverState, on: CutOverServers) -> None:

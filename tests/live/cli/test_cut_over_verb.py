@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -77,11 +78,17 @@ class Move:
 @pytest.fixture(params=["mysql", "mariadb"])
 def move(request: pytest.FixtureRequest, server: ServerFactory, tmp_path: Path) -> Iterator[Move]:
     flavor: Flavor = request.param
-    source, target = server(flavor), server(flavor)
+    with moving(server(flavor), server(flavor), tmp_path) as found:
+        yield found
+
+
+@contextmanager
+def moving(source: ThrowawayServer, target: ThrowawayServer, tmp_path: Path) -> Iterator[Move]:
+    """A task that follows."""
     for each in (source, target):
         each.execute("CREATE DATABASE move", "CREATE TABLE move.t (id INT PRIMARY KEY)")
-    source.create_user("dm", PASSWORD, SOURCE_GRANTS[flavor])
-    target.create_user("dm", PASSWORD, TARGET_GRANTS, TEMPORARY_GRANT, APPLIER_GRANTS[flavor])
+    source.create_user("dm", PASSWORD, SOURCE_GRANTS[source.flavor])
+    target.create_user("dm", PASSWORD, TARGET_GRANTS, TEMPORARY_GRANT, APPLIER_GRANTS[target.flavor])
     head = f"host: 127.0.0.1, user: dm, password: {PASSWORD}"
     (tmp_path / "source.yaml").write_text(f"source-id: old\nfrom: {{{head}, port: {source.port}}}\n")
     (tmp_path / "move.yaml").write_text(
@@ -112,8 +119,8 @@ def refused_until_ready(move: Move) -> None:
 
 
 def grant(move: Move) -> None:
-    flavor: Flavor = "mysql" if move.source.query("SHOW GLOBAL VARIABLES LIKE 'super_read_only'") else "mariadb"
     for server in (move.source, move.target):
+        flavor: Flavor = server.flavor
         for user, host in server.query("SELECT user, host FROM mysql.user WHERE user = 'dm'"):
             for privileges in (FENCING[flavor], SOURCE_GRANTS[flavor], TARGET_GRANTS, APPLIER_GRANTS[flavor]):
                 server.execute(f"GRANT {privileges} TO '{user}'@'{host}'")

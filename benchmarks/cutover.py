@@ -1,0 +1,168 @@
+"""Cut-over: seconds without writes, with a comparison of all rows and with one of recent rows.
+
+The tables are equal and compared, an hour of the workload is written, and goes on until the fence. `python -m
+benchmarks.cutover --rows 2000000 --backlog 180000` is the case that the goal is about.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import pymysql
+
+from dm.demo.servers import ThrowawayServer
+from tests.testbed.daemon import Daemon
+
+GOAL_SECONDS: Final = 5.0
+_PASSWORD: Final = "cut-over"
+_HOUR: Final = 180_000  # transactions, at 50 a second
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much there is."""
+
+    tables: int
+    rows: int  # of all tables
+    backlog: int  # transactions after the comparison
+    rate: float  # transactions in a second, until the fence
+
+
+class Scene:
+    """Two servers, a task that follows, and an application."""
+
+    def __init__(self, source: ThrowawayServer, target: ThrowawayServer, daemon: Daemon, size: Size) -> None:
+        self.source, self.target, self.daemon, self.size = source, target, daemon, size
+        self._draw = random.Random(1)
+        self._each = size.rows // size.tables
+
+    def fill(self) -> None:
+        """The same rows on both sides, so that no load is needed."""
+        for server in (self.source, self.target):
+            server.execute("CREATE DATABASE bench", f"SET GLOBAL cte_max_recursion_depth = {self._each}")
+            for number in range(self.size.tables):
+                server.execute(
+                    "USE bench",
+                    f"CREATE TABLE t{number} (id INT PRIMARY KEY, k INT, c CHAR(60), pad VARCHAR(60))",
+                    f"INSERT INTO t{number} WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i <"
+                    f" {self._each - 1}) SELECT i, i * 7, LEFT(SHA2(i, 256), 60), REPEAT('x', 40) FROM n",
+                )
+
+    def _statement(self) -> str:
+        table, key, what = self._draw.randrange(self.size.tables), self._draw.randrange(self._each), self._draw.random()
+        if what < 0.8:
+            return f"UPDATE bench.t{table} SET k = k + 1 WHERE id = {key}"
+        if what < 0.9:
+            return f"REPLACE INTO bench.t{table} VALUES ({self._each + key}, 1, 'new', 'row')"
+        return f"DELETE FROM bench.t{table} WHERE id = {key}"
+
+    def write_backlog(self) -> None:
+        """Each statement is a transaction; they are sent together, and synced seldom."""
+        with closing(self._session()) as session, session.cursor() as cursor:
+            for _ in range(self.size.backlog):
+                cursor.execute(self._statement())
+
+    def _session(self) -> pymysql.Connection[pymysql.cursors.Cursor]:
+        return self.source.connect(user="app", password=_PASSWORD, autocommit=True)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """At the rate, until the server refuses."""
+        stop = threading.Event()
+
+        def run() -> None:
+            with closing(self._session()) as session, session.cursor() as cursor:
+                while not stop.wait(1 / self.size.rate):
+                    try:
+                        cursor.execute(self._statement())
+                    except pymysql.err.OperationalError:
+                        return
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def synced(self) -> None:
+        """Wait until the target has everything."""
+        self.daemon.must("wait", "move", "--synced", "--timeout", "3600")
+
+    def cut_over(self, prove: str) -> dict[str, Any]:
+        """Seconds of each part; the source is open again afterwards."""
+        with self.writing():
+            done = self.daemon.must(
+                "cut-over", "move", "--yes", "--prove", prove, "--no-way-back", "--timeout", "3600", "-o", "json"
+            )
+        row = done.json()["cutOver"]
+        times, states = row["times"], ("comparing", "fencing", "fenced", "drained", "proved", "switching", "switched")
+        known = [(state, times[state]) for state in states if state in times]
+        found: dict[str, Any] = {state: round(until - since, 2) for (state, since), (_, until) in pairwise(known)}
+        again = sum(each["rows"] for each in row["proof"].get("restsOn", {}).values())
+        return {"prove": prove, "without writes": round(times["switched"] - times["fencing"], 2), "in": found,
+                "rows again": again, "whole": row["proof"].get("wholeBecause", {})}  # fmt: skip
+
+
+def measure(size: Size) -> Iterator[dict[str, Any]]:
+    """What each kind of proof takes, beginning from a comparison of all rows."""
+    options = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 0}
+    for prove in ("recent", "full"):
+        with (
+            tempfile.TemporaryDirectory(prefix="dm-bench-") as name,
+            ThrowawayServer("mysql", Path(name) / "source", server_id=71, options=options) as source,
+            ThrowawayServer("mysql", Path(name) / "target", server_id=72, options=options) as target,
+            Daemon(Path(name), fresh=True) as daemon,
+        ):
+            scene = Scene(source, target, daemon, size)
+            source.create_user("app", _PASSWORD, "ALL ON bench.*")
+            for server in (source, target):
+                server.create_user("dm", _PASSWORD, "ALL ON *.*")
+            scene.fill()
+            head = f"host: 127.0.0.1, user: dm, password: {_PASSWORD}"
+            (daemon.directory / "source.yaml").write_text(
+                f"source-id: old\nenable-relay: true\nfrom: {{{head}, port: {source.port}}}\n"
+            )
+            (daemon.directory / "move.yaml").write_text(
+                f"name: move\ntask-mode: incremental\ntarget-database: {{{head}, port: {target.port}}}\n"
+                "mysql-instances: [{source-id: old, block-allow-list: all}]\n"
+                "block-allow-list: {all: {do-dbs: [bench]}}\n"
+            )
+            daemon.must("operate-source", "create", "source.yaml")
+            daemon.must("start-task", "move.yaml")
+            scene.synced()
+            began = time.monotonic()
+            daemon.must("diff", "move")
+            whole = round(time.monotonic() - began, 1)
+            scene.write_backlog()
+            scene.synced()
+            yield {"comparison of all rows": whole, **scene.cut_over(prove)}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print one line of JSON for each kind of proof."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=int, default=30)
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--backlog", type=int, default=_HOUR // 10)
+    parser.add_argument("--rate", type=float, default=50.0)
+    asked = parser.parse_args(arguments)
+    for found in measure(Size(asked.tables, asked.rows, asked.backlog, asked.rate)):
+        print(json.dumps({**vars(asked), "cores": os.cpu_count(), **found}))
+
+
+if __name__ == "__main__":
+    main()
