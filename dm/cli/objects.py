@@ -25,7 +25,8 @@ def object_lines(answer: Answer) -> list[str]:
     """The list for people."""
     found = []
     for each in answer["objects"]:
-        head = f"{each['kind']} {each['schema']}.{each['name']}" + (f" on {each['table']}" if each["table"] else "")
+        name = f"{each['schema']}.{each['name']}" if each["schema"] else each["name"]
+        head = f"{each['kind']} {name}" + (f" on {each['table']}" if each["table"] else "")
         later = " (comes with the cut-over)" if each["state"] == "missing" and each["kind"] in _LATER else ""
         found.append(f"{head}: {each['state']}{later}")
         found += [f"  {why}" for why in each["why"]]

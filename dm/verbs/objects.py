@@ -1,4 +1,4 @@
-"""The verb of what is not a table: views, routines, triggers and events."""
+"""The verb of what is not a table: views, routines, triggers, events, accounts and their privileges."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from dm.errors import DMError
 from dm.verbs import answers
 from dm.verbs.declaration import DIRECTORY, Sources, Task, Verb, option
 
-Kinds = tuple[Literal["view", "routine", "trigger", "event"], ...]
+Kinds = tuple[Literal["view", "routine", "trigger", "event", "account", "grant"], ...]
 
 
 class Objects(Verb, name="objects", route="POST tasks/{task}/objects", answer=answers.OBJECTS):
-    """Compare and create views, routines, triggers, events. Exit status 0: all alike, 1: not, 2: an error."""
+    """Compare and create views, triggers, accounts and others. Exit status 0: all alike, 1: not, 2: an error."""
 
     task: Task
-    kinds: Annotated[Kinds, option("--kind", "only these: view, routine, trigger or event; may be repeated")] = ()
+    kinds: Annotated[
+        Kinds, option("--kind", "only these: view, routine, trigger, event, account or grant; may be repeated")
+    ] = ()
     definers: Annotated[
         tuple[str, ...],
         option(

@@ -55,6 +55,9 @@ class MariaDB(Dialect):
     null_is_now = ALWAYS
     read_only_without_super = Since(101100)
 
+    plugins_come_via = ALWAYS
+    keeps_hashes_printable = ALWAYS
+
     has_gb18030 = NEVER
 
     has_uca1400 = Since(101001)  # MDEV-27009

@@ -40,6 +40,13 @@ class MySQL(Dialect):
     renumbers = "SESSION_VARIABLES_ADMIN"
     applying = ("REPLICATION_APPLIER", "SUPER", "BINLOG_ADMIN")
 
+    has_roles = Since(80000)
+    roles_are_accounts = Since(80000)
+    takes_hashes_as_digits = Since(80017)
+    prints_hashes_as_digits = Since(80017)
+    prints_all_privileges = Since(80000)
+    has_second_passwords = Since(80014)
+
     honours_inline_references = Since(90000)
     names_checks_after_table = ALWAYS
     hides_columns = Since(80023)

@@ -169,6 +169,26 @@ class Dialect:
     hashes_keys_otherwise: Since = NEVER
     """PARTITION BY KEY has another hash function, and what HASH makes of a value is not known to be the same."""
 
+    # Accounts.
+
+    has_roles: Since = ALWAYS
+    roles_are_accounts: Since = NEVER
+    """A role has a host, and may be any account."""
+    plugins_come_via: Since = NEVER
+    """The words are IDENTIFIED VIA plugin USING hash; elsewhere WITH and AS."""
+    keeps_hashes_printable: Since = NEVER
+    """The hash of a password is text, and SHOW CREATE USER has it."""
+    takes_hashes_as_digits: Since = NEVER
+    """IDENTIFIED .. AS takes 0x .., too."""
+    prints_hashes_as_digits: Since = NEVER
+    """SHOW CREATE USER prints them so, where the session wants it."""
+    prints_all_privileges: Since = NEVER
+    """SHOW GRANTS has each privilege on *.*, where an account has all."""
+    has_second_passwords: Since = NEVER
+    """An account may keep its old password beside the new one (RETAIN CURRENT PASSWORD)."""
+    login_plugins: ClassVar[tuple[str, ...]] = ()
+    """By which accounts can log in, where no table of the server tells them."""
+
     # Objects that are no tables.
 
     read_only_without_super: Since = NEVER

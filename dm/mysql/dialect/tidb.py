@@ -52,6 +52,14 @@ class TiDB(MySQL):
     hashes_keys_otherwise = ALWAYS
     has_engines = NEVER  # it has one, and takes any name for it
 
+    has_roles = ALWAYS
+    roles_are_accounts = ALWAYS
+    takes_hashes_as_digits = ALWAYS
+    prints_hashes_as_digits = NEVER
+    prints_all_privileges = NEVER
+    has_second_passwords = NEVER
+    login_plugins = ("mysql_native_password", "caching_sha2_password")
+
     has_routines = NEVER
     has_triggers = NEVER
     has_events = NEVER

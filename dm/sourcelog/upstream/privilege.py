@@ -106,7 +106,7 @@ class Grants:
             and grant.given
             and (grant.table, self.literal) == ("*", False)
             and [*_pieces(grant.schema)][-1][1] == "%"
-            and _matches(grant.schema, beginning)
+            and pattern_matches(grant.schema, beginning)
             for grant in self._grants
         )
 
@@ -127,7 +127,7 @@ class Grants:
     def _matches(self, pattern: str, schema: str) -> bool:
         if self.literal:
             return pattern == schema  # a backslash is literal, too
-        return _matches(pattern, schema)
+        return pattern_matches(pattern, schema)
 
     def _order(self, pattern: str) -> tuple[int, bytes]:
         """Lower comes earlier; patterns of equal order may come in either order."""
@@ -206,7 +206,8 @@ def _order_of_mariadb(pattern: str) -> int:
     return ((ones * 2 * size + free) * least + many) * size + before
 
 
-def _matches(pattern: str, schema: str) -> bool:
+def pattern_matches(pattern: str, schema: str) -> bool:
+    """Whether the pattern of a GRANT takes in a schema."""
     wild = {"%": b".*", "_": b"."}  # a single wildcard stands for a byte
     expression = b"".join(wild.get(piece) or re.escape(piece[-1].encode()) for _, piece in _pieces(pattern))
     return re.fullmatch(expression, schema.encode(), re.DOTALL) is not None

@@ -1,4 +1,4 @@
-"""What is not a table: views, triggers, routines, events, at the sources and at the target.
+"""What is not a table: views, triggers, routines, events and accounts, at the sources and at the target.
 
 stored        one object as a server stores it, with the session that it was created in
 reading       the objects of schemas, read from one server
@@ -7,6 +7,7 @@ adapted       a source's object as the target is to have it
 survey        both sides of a task, and what differs
 at_target     objects created at the target, or tried there
 scripts       the same statements as files
+accounts/     accounts, roles and their privileges
 report        what differs, as JSON
 task_objects  all of it for a task: what `dmctl objects` calls
 """

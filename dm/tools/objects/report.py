@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from dm.tools.objects.accounts.survey import ComparedAccount
 from dm.tools.objects.survey import ComparedObject
 from dm.unit import JSON
+
+
+def account_as_json(each: ComparedAccount) -> dict[str, JSON]:
+    """An account, role, or the privileges of one; no secret is among it."""
+    return {
+        "kind": each.kind, "schema": "", "name": each.name, "table": "", "definer": "", "sources": [*each.sources],
+        "state": each.state, "why": [*each.why], "findings": [*each.findings],
+    }  # fmt: skip
 
 
 def as_json(each: ComparedObject) -> dict[str, JSON]:

@@ -48,10 +48,10 @@ class ComparedObject:
 
 
 @dataclass(frozen=True, slots=True)
-class _OfSource:
+class SideOfSource:
     """What one source has."""
 
-    source: str
+    subtask: SubtaskConfig
     places: RoutedNames
     objects: tuple[AdaptedObject, ...]
 
@@ -85,6 +85,8 @@ class ObjectSurvey:
         self._flavors = dict[str, Flavor]()
         self.remarks = list[str]()
         """What concerns whole schemas."""
+        self.sides = list[SideOfSource]()
+        """What each source has, known with `compared`."""
 
     def close(self) -> None:
         """End the sessions."""
@@ -100,9 +102,9 @@ class ObjectSurvey:
 
     def compared(self) -> list[ComparedObject]:
         """Everything on both sides; raises DMError."""
-        sides = [self._of_source(subtask) for subtask in self._subtasks]
-        there = self._at_target(sorted({target for side in sides for target in side.places.schemas.values()}))
-        wanted = _merged(sides, self.key)
+        self.sides = [self._of_source(subtask) for subtask in self._subtasks]
+        there = self._at_target(sorted({target for side in self.sides for target in side.places.schemas.values()}))
+        wanted = _merged(self.sides, self.key)
         self.remarks = list(self._of_schemas(wanted))
         found = self._judged(wanted, there)
         known = {self.key(each.name) for each in found}
@@ -127,7 +129,7 @@ class ObjectSurvey:
         """What two names of one object have in common at the target."""
         return _key(self.target.facts, name)
 
-    def _of_source(self, subtask: SubtaskConfig) -> _OfSource:
+    def _of_source(self, subtask: SubtaskConfig) -> SideOfSource:
         rules = TableRules(subtask)
         with reader_at(subtask.source.endpoint, f"source {subtask.source_id}") as reader:
             self._flavors[subtask.source_id] = reader.facts.flavor
@@ -151,7 +153,7 @@ class ObjectSurvey:
                     adapted = adaptation.adapted(stored)
                     zone = self._zone(reader.facts, adapted)
                     objects.append(replace(adapted, findings=(*adapted.findings, *zone)))
-        return _OfSource(subtask.source_id, places, tuple(objects))
+        return SideOfSource(subtask, places, tuple(objects))
 
     def _zone(self, source: ServerFacts, wanted: AdaptedObject) -> Iterator[str]:
         here = self.target.facts.system_time_zone
@@ -274,14 +276,15 @@ def _of(each: ComparedObject) -> AdaptedObject:
     return each.wanted
 
 
-def _merged(sides: Iterable[_OfSource], key: Callable[[ObjectName], ObjectName]) -> list[ComparedObject]:
+def _merged(sides: Iterable[SideOfSource], key: Callable[[ObjectName], ObjectName]) -> list[ComparedObject]:
     """One of each: several sources may have it, if they have the same."""
     found = dict[ObjectName, ComparedObject]()
     for side in sides:
         for wanted in side.objects:
             named = key(wanted.name)
             other = found.get(named)
-            sources = (side.source,) if other is None else (*other.sources, side.source)
+            name = side.subtask.source_id
+            sources = (name,) if other is None else (*other.sources, name)
             if other is None:
                 found[named] = ComparedObject(wanted.name, "missing", sources, wanted, findings=wanted.findings)
             elif (_of(other).statement, _of(other).settings) == (wanted.statement, wanted.settings):

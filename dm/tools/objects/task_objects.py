@@ -9,13 +9,21 @@ What is there is left as it is, equal or not. So a second `apply` changes nothin
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from dm.config.subtask import SubtaskConfig
 from dm.tools.objects import scripts
+from dm.tools.objects.accounts.survey import (
+    ComparedAccount,
+    accounts_of,
+    created_account,
+    given_privileges,
+    giving_mode,
+    in_bytes,
+)
 from dm.tools.objects.adapted import Definers
 from dm.tools.objects.at_target import enabling, session_of
 from dm.tools.objects.scripts import Script, Written
@@ -23,10 +31,13 @@ from dm.tools.objects.stored import ACTING, KINDS, ROUTINES, Kind
 from dm.tools.objects.survey import ComparedObject, ObjectSurvey
 
 BEFORE_CUT_OVER: Final = frozenset(KINDS) - ACTING
+ACCOUNT_KINDS: Final = ("account", "role", "grant")
 _LATER: Final = "for the cut-over: run it when the task has applied everything and is stopped"
 _FILES: Final[Sequence[tuple[str, Collection[str], Sequence[str]]]] = (
+    ("1-accounts.sql", ("account", "role"), ()),
     ("2-routines.sql", ROUTINES, ()),
     ("3-views.sql", ("view",), ()),
+    ("4-grants.sql", ("grant",), ()),
     ("5-triggers.sql", ("trigger",), (_LATER,)),
     ("6-events.sql", ("event",), (_LATER, "events are disabled: enable them when the applications are here")),
 )
@@ -42,6 +53,15 @@ class TaskObjects:
         except BaseException:
             self._survey.close()
             raise
+        self._accounts: list[ComparedAccount] | None = None
+
+    @property
+    def accounts(self) -> list[ComparedAccount]:
+        """Accounts, roles and their privileges, read when they are first asked for."""
+        if self._accounts is None:
+            self._accounts, remarks = accounts_of(self._survey.sides, self._survey.target)
+            self._survey.remarks += remarks
+        return self._accounts
 
     def close(self) -> None:
         """End the sessions."""
@@ -52,17 +72,45 @@ class TaskObjects:
         """What concerns whole schemas."""
         return self._survey.remarks
 
-    def scripts(self, directory: Path, kinds: Iterable[Kind] = KINDS) -> list[Path]:
+    def scripts(self, directory: Path, kinds: Iterable[str] = KINDS) -> list[Path]:
         """Write what the target lacks as scripts, refused objects as remarks; gives the files."""
         wanted, found = set(kinds), []
         for file, of_file, remarks in _FILES:
-            of_kind = [each for each in self.compared if each.name.kind in wanted.intersection(of_file)]
+            known: Sequence[ComparedObject | ComparedAccount] = self.compared
+            if wanted.intersection(ACCOUNT_KINDS, of_file):
+                known = self.accounts
+            of_kind = [each for each in known if kind_of(each) in wanted.intersection(of_file)]
             refused = [
-                f"not written: {each.name}: {'; '.join(each.why)}" for each in of_kind if each.state == "refused"
+                f"not written: {title(each)}: {'; '.join(each.why)}" for each in of_kind if each.state == "refused"
             ]
-            statements = [_written(each) for each in of_kind if each.state == "missing"]
+            statements = [
+                written for each in of_kind if each.state == "missing" for written in _written(each, self._giving)
+            ]
             found.append(Script(file, [*remarks, *refused] if statements or refused else (), statements))
         return scripts.write(directory, found)
+
+    def create_accounts(self) -> int:
+        """Create the accounts and roles that the target lacks; gives how many were created or refused."""
+        return self._changed(("account", "role"), lambda each: created_account(each, self._run))
+
+    def give_privileges(self) -> int:
+        """Give the privileges that accounts of the target lack; gives how many of them were given or refused some."""
+        return self._changed(("grant",), lambda each: given_privileges(each, self._run))
+
+    def _changed(self, kinds: Collection[str], change: Callable[[ComparedAccount], ComparedAccount]) -> int:
+        tried = 0
+        for at, each in enumerate(self.accounts):
+            if each.kind in kinds and each.state == "missing":
+                self.accounts[at] = change(each)
+                tried += 1
+        return tried
+
+    def _run(self, statement: bytes) -> str:
+        return self._survey.writing.refusal(statement, self._giving, "")
+
+    @property
+    def _giving(self) -> dict[str, str]:
+        return giving_mode(self._survey.target.facts.dialect)
 
     def apply(self, kinds: Iterable[Kind] = BEFORE_CUT_OVER) -> list[ComparedObject]:
         """Create what is missing of these kinds; gives those that were created or refused.
@@ -104,6 +152,20 @@ class TaskObjects:
         self.compared = [known.get(each.name, each) for each in self.compared]
 
 
-def _written(each: ComparedObject) -> Written:
+def kind_of(each: ComparedObject | ComparedAccount) -> str:
+    """Its kind."""
+    return each.name.kind if isinstance(each, ComparedObject) else each.kind
+
+
+def title(each: ComparedObject | ComparedAccount) -> str:
+    """Its kind and name."""
+    return str(each.name) if isinstance(each, ComparedObject) else f"{each.kind} {each.name}"
+
+
+def _written(each: ComparedObject | ComparedAccount, session: Mapping[str, str]) -> list[Written]:
     assert each.wanted is not None
-    return Written(str(each.name), each.wanted.statement, each.name.schema, session_of(each.wanted))
+    if isinstance(each, ComparedObject):
+        return [Written(str(each.name), each.wanted.statement, each.name.schema, session_of(each.wanted))]
+    if each.kind == "grant":
+        return [Written(title(each), in_bytes(gift.statement), session=session) for gift in each.gifts]
+    return [Written(title(each), each.wanted.statement)]

@@ -8,9 +8,9 @@ from pathlib import Path
 from dm.config import SubtaskConfig
 from dm.errors import DMError
 from dm.tools.objects.adapted import Definers
-from dm.tools.objects.report import as_json
+from dm.tools.objects.report import account_as_json, as_json
 from dm.tools.objects.stored import ACTING, KINDS, ROUTINES, Kind
-from dm.tools.objects.task_objects import BEFORE_CUT_OVER
+from dm.tools.objects.task_objects import ACCOUNT_KINDS, BEFORE_CUT_OVER
 from dm.unit import JSON
 from dm.verbs.objects import Kinds, Objects
 from dm.worker.configuration import sources_of
@@ -18,12 +18,12 @@ from dm.worker.work import Answer, VerbWork, does
 
 
 class ObjectVerbs(VerbWork):
-    """Views, routines, triggers and events."""
+    """Views, routines, triggers, events, accounts and their privileges."""
 
     @does(Objects)
     def objects(self, asked: Objects) -> Answer:
         """List, write or create them."""
-        kinds = _kinds(asked.kinds)
+        kinds, accounts = _kinds(asked.kinds), _account_kinds(asked)
         definers = Definers.of(asked.definers)
         changing = asked.enable_events or (asked.apply and bool(ACTING & set(kinds if asked.kinds else ())))
         subtasks = self._loop.call(lambda: self._subtasks(asked.task, asked.sources, at_rest=changing))
@@ -31,16 +31,20 @@ class ObjectVerbs(VerbWork):
         files, changed = list[Path](), 0
         try:
             if asked.sql:
-                files = found.scripts(Path(asked.sql), kinds)
+                files = found.scripts(Path(asked.sql), [*kinds, *accounts])
             elif asked.apply:
-                changed = len(
+                changed = found.create_accounts() if _wants(asked, "account") else 0
+                changed += len(
                     found.apply(kinds if asked.kinds else [kind for kind in kinds if kind in BEFORE_CUT_OVER])
                 )
+                changed += found.give_privileges() if _wants(asked, "grant") else 0
             elif asked.enable_events:
                 changed = len(found.enable_events())
+            objects: list[JSON] = [as_json(each) for each in found.compared if each.name.kind in kinds]
+            if accounts:
+                objects += [account_as_json(each) for each in found.accounts if each.kind in accounts]
         finally:
             found.close()
-        objects: list[JSON] = [as_json(each) for each in found.compared if each.name.kind in kinds]
         return {
             "taskName": asked.task, "objects": objects, "remarks": [*found.remarks],
             "files": [str(path) for path in files], "tried": changed,
@@ -55,6 +59,14 @@ class ObjectVerbs(VerbWork):
             raise DMError("objects-task-at-work", task=name, sources=", ".join(working))
         known = self._supervisor.source_configs()
         return [task.config.subtask(source, known) for source in sources_of(task.config, sources)]
+
+
+def _wants(asked: Objects, kind: str) -> bool:
+    return not asked.kinds or kind in asked.kinds
+
+
+def _account_kinds(asked: Objects) -> list[str]:
+    return [kind for kind in ACCOUNT_KINDS if _wants(asked, "account" if kind == "role" else kind)]
 
 
 def _kinds(asked: Kinds) -> list[Kind]:

@@ -203,7 +203,7 @@ def test_triggers_fire_in_the_order_of_the_source(scene: SceneFactory) -> None:
 
 def test_an_event_that_runs_only_at_the_target_is_different(scene: SceneFactory) -> None:
     one = scene()
-    text = "CREATE EVENT {} ON SCHEDULE EVERY 1 HOUR {} COMMENT '{}' DO SELECT 1"
+    text = "CREATE EVENT {} ON SCHEDULE EVERY 1 HOUR STARTS '2030-01-01 00:00:00' {} COMMENT '{}' DO SELECT 1"
     one.at_source(text.format("rests", "DISABLE", "same"), text.format("said", "ENABLE", "one"))
     one.run_at_target(text.format("rests", "ENABLE", "same"), text.format("said", "DISABLE", "two"))
     assert {name: each.why for name, each in one.compared().items()} == {

@@ -42,7 +42,8 @@ def test_from_the_list_to_the_enabled_event(newcomer: Newcomer) -> None:
             f"view {schema}.seen: missing",
             f"trigger {schema}.stamp on orders: missing (comes with the cut-over)",
             f"event {schema}.nightly: missing (comes with the cut-over)",
-            "3 objects: 3 missing",
+            f"account {narrow}@%: only at the target",
+            "4 objects: 3 missing, 1 only at the target",
         ],
     )
     refused = said("objects", "narrow", "--apply")
@@ -68,6 +69,9 @@ def test_from_the_list_to_the_enabled_event(newcomer: Newcomer) -> None:
     assert "2 objects: 2 created" in both.out
     must("objects", "wide", "--enable-events")
     found = must("objects", "wide", "--output", "json").json()["objects"]
-    assert {each["name"]: each["state"] for each in found} == dict.fromkeys(("seen", "stamp", "nightly"), "equal")
+    assert {each["name"]: each["state"] for each in found} == {
+        **dict.fromkeys(("seen", "stamp", "nightly"), "equal"),
+        f"{narrow}@%": "only at the target",
+    }
     status = newcomer.target.query("SELECT status FROM information_schema.events WHERE event_schema = %s", [schema])
     assert status == (("ENABLED",),)
