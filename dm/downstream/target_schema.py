@@ -360,6 +360,25 @@ def scratch_beginning(meta_schema: str) -> str:
     return meta_schema[:_LONGEST_BEGINNING] + SCRATCH
 
 
+def scratch_pattern(meta_schema: str) -> str:
+    """What GRANT names to take in all of them."""
+    return _escaped(scratch_beginning(meta_schema)) + "%"
+
+
+def of_any_scratch(words: str, scratch: str, meta_schema: str) -> str:
+    """A server's words about one of these schemas, with the pattern in its place: the next one has another number.
+
+    A pattern stands for schemas only, so what is in one of them becomes all that is in it.
+    """
+    pattern = Ident(scratch_pattern(meta_schema)).sql
+    own = "|".join(re.escape(Ident(name).sql) for name in (scratch, _escaped(scratch)))
+    return re.sub(rf"(?:{own})(\.`(?:[^`]|``)*`)?", lambda found: pattern + (".*" if found[1] else ""), words)
+
+
+def _escaped(name: str) -> str:
+    return re.sub(r"([\\_%])", r"\\\1", name)
+
+
 @contextmanager
 def scratch_schema(connection: TargetConnection, meta_schema: str) -> Iterator[str]:
     """The name of an empty schema that this session alone uses; raises DMError."""
@@ -369,8 +388,12 @@ def scratch_schema(connection: TargetConnection, meta_schema: str) -> Iterator[s
     # A session of the same number, of before the server's restart, may have left one; who drops it has the lock.
     connection.query("SELECT GET_LOCK(%s, %s)", (_lock(number), _LOCK_SECONDS))
     name = f"{beginning}{number}"
-    connection.execute(f"DROP DATABASE IF EXISTS {Ident(name).sql}")
-    connection.execute(f"CREATE DATABASE {Ident(name).sql}")
+    try:
+        connection.execute(f"DROP DATABASE IF EXISTS {Ident(name).sql}")
+        connection.execute(f"CREATE DATABASE {Ident(name).sql}")
+    except DMError as error:
+        error.details = {key: of_any_scratch(str(told), name, meta_schema) for key, told in error.details.items()}
+        raise
     try:
         yield name
     finally:

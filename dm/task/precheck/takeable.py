@@ -22,7 +22,7 @@ from functools import cached_property
 from typing import Final
 
 from dm.downstream.connection import TargetConnection
-from dm.downstream.target_schema import scratch_beginning, scratch_schema
+from dm.downstream.target_schema import scratch_beginning, scratch_pattern, scratch_schema
 from dm.errors import REFUSED_STATEMENT, DMError, grant
 from dm.ident import Ident, TableName
 from dm.loader.target_tables import KEY_DEMANDED, Route, TargetTables
@@ -231,7 +231,7 @@ def _refused(
         if not context.target.grants.on_schema(name, f"{scratch_beginning(config.meta_schema)}0")
     ]
     if lacking:
-        pattern = re.sub(r"([\\_%])", r"\\\1", scratch_beginning(config.meta_schema)) + "%"
+        pattern = scratch_pattern(config.meta_schema)
         yield answers.warning(
             f"structures of {_count(tables)} were not tried at the target: that takes a schema"
             f" {scratch_beginning(config.meta_schema)}.., where {context.target.account} lacks {', '.join(lacking)}",

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from dm.config.endpoint import Endpoint
 from dm.downstream.connection import TargetConnection
-from dm.downstream.target_schema import scratch_schema
+from dm.downstream.target_schema import of_any_scratch, scratch_schema
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.sql.context import SourceContext
@@ -116,8 +116,12 @@ def trials(
             own = [each for each in wanted if each.name.schema == schema]
             _furnish(session, reader.tables([schema]), scratch, own)
             routines = {each.name.name.lower() for each in own if each.name.kind in ROUTINES}
-            for each in own:
-                found[each.name] = _tried(session, reader, each, scratch, routines)
+            refusals = {each.name: _tried(session, each, scratch, routines) for each in own}
+            made = {each.name._replace(schema=schema): each for each in reader.listed([scratch])}
+            for name, words in refusals.items():
+                listed = None if words else made.get(name)
+                told = of_any_scratch(words, scratch, meta_schema)
+                found[name] = Trial(told, None if listed is None else reader.read(listed))
     return found
 
 
@@ -135,15 +139,8 @@ def _furnish(
         session.refusal(f"CREATE {words}".encode(), {}, "")  # what needs it will be refused
 
 
-def _tried(
-    session: TargetSession, reader: StoredObjectReader, wanted: AdaptedObject, scratch: str, routines: Collection[str]
-) -> Trial:
-    refusal = session.create(replace(wanted, statement=_into(session, wanted, scratch, routines)), scratch)
-    if refusal:
-        return Trial(refusal)
-    name = ObjectName(wanted.name.kind, scratch, wanted.name.name)
-    listed = next((each for each in reader.listed([scratch]) if each.name == name), None)
-    return Trial("", None if listed is None else reader.read(listed))
+def _tried(session: TargetSession, wanted: AdaptedObject, scratch: str, routines: Collection[str]) -> str:
+    return session.create(replace(wanted, statement=_into(session, wanted, scratch, routines)), scratch)
 
 
 def _into(session: TargetSession, wanted: AdaptedObject, scratch: str, routines: Collection[str]) -> bytes:

@@ -89,6 +89,18 @@ class StoredObjectReader:
             for schema, table, kind in self.texts(sql.format(", ".join(["%s"] * len(batch))), *batch)
         }
 
+    def sequences(self, schemas: Sequence[str]) -> set[TableName]:
+        """The sequences of these schemas."""
+        sql = (
+            "SELECT table_schema, table_name FROM information_schema.tables"
+            " WHERE table_type = 'SEQUENCE' AND table_schema IN ({})"
+        )
+        return {
+            TableName(schema, name)
+            for batch in _batches(schemas)
+            for schema, name in self.texts(sql.format(", ".join(["%s"] * len(batch))), *batch)
+        }
+
     def collations(self, schemas: Sequence[str]) -> dict[str, str]:
         """The default collation of each of these schemas that is there."""
         sql = "SELECT schema_name, default_collation_name FROM information_schema.schemata WHERE schema_name IN ({})"

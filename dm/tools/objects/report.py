@@ -11,7 +11,7 @@ def account_as_json(each: ComparedAccount) -> dict[str, JSON]:
     """An account, role, or the privileges of one; no secret is among it."""
     return {
         "kind": each.kind, "schema": "", "name": each.name, "table": "", "definer": "", "sources": [*each.sources],
-        "state": each.state, "why": [*each.why], "findings": [*each.findings],
+        "state": each.state, "status": "", "sourceStatus": "", "why": [*each.why], "findings": [*each.findings],
     }  # fmt: skip
 
 
@@ -28,6 +28,15 @@ def as_json(each: ComparedObject) -> dict[str, JSON]:
         "definer": "" if definer is None else str(definer),
         "sources": [*each.sources],
         "state": each.state,
+        "status": "" if each.there is None else each.there.status,
+        "sourceStatus": "" if each.wanted is None else each.wanted.source.status,
         "why": [*each.why],
-        "findings": [*each.findings],
+        "findings": [*each.findings, *_resting(each)],
     }
+
+
+def _resting(each: ComparedObject) -> list[JSON]:
+    """That an event does not run yet at the target."""
+    if each.there is None or each.wanted is None or each.there.status == each.wanted.source.status:
+        return []
+    return [] if each.wanted.source.status != "ENABLED" else [f"it is {each.there.status} until --enable-events"]

@@ -54,6 +54,7 @@ class SideOfSource:
     subtask: SubtaskConfig
     places: RoutedNames
     objects: tuple[AdaptedObject, ...]
+    sequences: frozenset[TableName] = frozenset()  # as the target is to call them
 
 
 def schemas_of(reader: StoredObjectReader, rules: TableRules) -> RoutedNames:
@@ -105,7 +106,7 @@ class ObjectSurvey:
         self.sides = [self._of_source(subtask) for subtask in self._subtasks]
         there = self._at_target(sorted({target for side in self.sides for target in side.places.schemas.values()}))
         wanted = _merged(self.sides, self.key)
-        self.remarks = list(self._of_schemas(wanted))
+        self.remarks = [*self._of_schemas(wanted), *self._of_sequences()]
         found = self._judged(wanted, there)
         known = {self.key(each.name) for each in found}
         left = [stored for key, stored in there.items() if key not in known]
@@ -153,7 +154,10 @@ class ObjectSurvey:
                     adapted = adaptation.adapted(stored)
                     zone = self._zone(reader.facts, adapted)
                     objects.append(replace(adapted, findings=(*adapted.findings, *zone)))
-        return SideOfSource(subtask, places, tuple(objects))
+            sequences = frozenset(
+                TableName(places.schemas[each.schema], each.table) for each in reader.sequences(list(places.schemas))
+            )
+        return SideOfSource(subtask, places, tuple(objects), sequences)
 
     def _zone(self, source: ServerFacts, wanted: AdaptedObject) -> Iterator[str]:
         here = self.target.facts.system_time_zone
@@ -175,6 +179,15 @@ class ObjectSurvey:
                     f" {collation}, which is {collations[schema]} there: parameters and variables without a character"
                     " set get that"
                 )
+
+    def _of_sequences(self) -> Iterator[str]:
+        wanted = {name for side in self.sides for name in side.sequences}
+        there = self.target.sequences(sorted({name.schema for name in wanted}))
+        for name in sorted(wanted - there):
+            yield (
+                f"the target has no sequence {name}, and sequences are not brought: create it there as SHOW CREATE"
+                " SEQUENCE has it, and set it (SETVAL) when the task rests; values given out later arrive like rows"
+            )
 
     def _at_target(self, schemas: Sequence[str]) -> dict[ObjectName, StoredObject]:
         found = [self.target.read(each) for each in self.target.listed(schemas)]

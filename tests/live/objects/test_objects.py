@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from dm.config.rules import RouteRule
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import Ident
 from dm.mysql.dialect import Flavor
-from tests.live.objects.scene import Scene, states
+from dm.tools.objects.adapted import Definers
+from dm.tools.objects.task_objects import TaskObjects
+from tests.live.objects.scene import Scene, by_name, states
 from tests.testbed.park import ServerPark
 from tests.testbed.sql_client import run_client
 from tests.testbed.tidb import TidbServer
@@ -325,6 +328,48 @@ def test_across_the_servers_the_target_decides(park: ServerPark, source: Flavor,
         assert {name for name, state in again.items() if state != "equal"} == refused
         schemas = {str(row[0]) for row in one.target.query("SELECT schema_name FROM information_schema.schemata")}
         assert not {name for name in schemas if "_check_" in name}
+    finally:
+        one.close()
+
+
+def test_a_scratch_schema_that_may_not_be_made_is_told_by_the_pattern_of_all(park: ServerPark) -> None:
+    """The next one has another number, so its own name would be no advice."""
+    one = Scene(park.shared("mysql", "upstream-1"), park.target("mariadb", "target"))
+    try:
+        one.tables(T)
+        one.at_source("CREATE VIEW v AS SELECT a FROM t", "CREATE FUNCTION f() RETURNS INT DETERMINISTIC RETURN 1")
+        one.accounts.append(f"narrow_{one.schema}")
+        one.target.execute(
+            f"CREATE USER {one.accounts[0]} IDENTIFIED BY 'x'",
+            f"GRANT SELECT, SHOW VIEW ON {one.schema}.* TO {one.accounts[0]}",
+        )
+        subtask = one.subtask()
+        login = {"user": one.accounts[0], "password": SecretStr("x")}
+        narrowed = subtask.model_copy(update={"target": subtask.target.model_copy(update=login)})
+        pattern = r"`meta\_objects\_check\_%`.*"
+        with pytest.raises(DMError, match="10901") as refused:
+            TaskObjects([narrowed], Definers())
+        assert pattern in refused.value.workaround
+        one.target.execute(f"GRANT CREATE, DROP, ALTER, SELECT, INSERT ON {pattern} TO {one.accounts[0]}")
+        objects = TaskObjects([narrowed], Definers())
+        found = by_name(objects.compared)
+        objects.close()
+        assert states(found) == {"view v": "refused", "function f": "refused"}
+        assert all(pattern in each.why[0] for each in found.values()), found
+    finally:
+        one.close()
+
+
+def test_a_sequence_is_named(park: ServerPark) -> None:
+    one = Scene(park.shared("mariadb", "upstream-1"), park.shared("mariadb", "target"))
+    try:
+        one.at_source("CREATE SEQUENCE s", "CREATE SEQUENCE shared")
+        one.run_at_target("CREATE SEQUENCE shared")
+        with one.objects() as found:
+            assert [remark.partition(",")[0] for remark in found.remarks] == [
+                f"the target has no sequence {one.schema}.s"
+            ]
+            assert found.compared == []
     finally:
         one.close()
 
