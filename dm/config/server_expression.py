@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _TOKEN: Final = re.compile(
     r"(?P<space>[ \t\r\n\v\f]+)"
-    r"|(?P<comment>/\*|\#|--(?=[\x00-\x20\x7f]|\Z))"
+    r"|(?P<comment>/\*|\*/|\#|--(?=[\x00-\x20\x7f]|\Z))"
     r"|(?P<string>'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\")"
     r"|(?P<name>`(?:[^`]|``)+`)"
     r"|(?P<number>(?:0x[0-9a-fA-F]+|0b[01]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![0-9A-Za-z_$\x80-\U0010ffff]))"

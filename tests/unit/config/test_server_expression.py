@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dm.config.expression import read_expression
@@ -113,6 +113,7 @@ def test_the_lists_of_words_fit_together() -> None:
 
 
 @given(st.text(alphabet="a1'\"`\\()-#/* ,=\n", max_size=40))
+@example("*/1")
 def test_quotes_and_parentheses_end_where_the_text_does(text: str) -> None:
     """A server that reads by these rules is back where it began: outside of quotes, comments and parentheses."""
     try:
