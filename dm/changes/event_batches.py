@@ -25,14 +25,14 @@ from typing import Final, Protocol
 
 from dm.accelerator.native import Native
 from dm.accelerator.switch import Twins
-from dm.changes.event_form import EventForm, read_all
+from dm.changes.event_form import EventForm
 from dm.changes.grouped import grouped
 from dm.changes.keys import WILD, Key, keys_of
 from dm.changes.plan import TablePlan
-from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.row_change import ChangeKind, RowChange, read_all
 from dm.changes.safe_mode import removes_others
 from dm.changes.statement import ANY, ApplyStatement, Expected
-from dm.mysql.binlog.row_events import binlog_statement, statement_room
+from dm.mysql.binlog.row_events import RowsKind, binlog_statement, statement_room
 
 
 @dataclass(slots=True)
@@ -79,6 +79,12 @@ class EventGroup:
 SCANNED_ROWS: Final = 16
 
 Arranged = EventGroup | ApplyStatement
+
+_KINDS: Final[dict[ChangeKind, RowsKind]] = {
+    ChangeKind.INSERT: "insert",
+    ChangeKind.UPDATE: "update",
+    ChangeKind.DELETE: "delete",
+}
 
 
 def arranged(changes: Sequence[RowChange], *, limit: int) -> list[ApplyStatement]:
@@ -172,8 +178,16 @@ def moves(change: RowChange) -> bool:
 
 
 def _takes(change: RowChange, room: int) -> bool:
+    """Whether the change can be an event of so many bytes at most."""
     form = change.plan.events
-    return form is not None and form.takes(change, room)
+    if form is None or form.refused or change.safe or change.kind not in _KINDS:
+        return False
+    if any(
+        image is not None and raw is None
+        for image, raw in ((change.before, change.raw_before), (change.after, change.raw_after))
+    ):
+        return False
+    return _size(change) <= room
 
 
 def _group(change: RowChange) -> EventGroup:
@@ -266,6 +280,6 @@ def _statements(done: Sequence[Arranged], room: int) -> list[ApplyStatement]:
 def _statement(groups: Sequence[EventGroup]) -> ApplyStatement:
     pieces: list[bytes] = []
     for each in groups:
-        pieces += each.form.pieces(each.kind, each.images, unchecked=each.unchecked)
+        pieces += each.form.pieces(_KINDS[each.kind], each.images, unchecked=each.unchecked)
     changes = tuple([change for each in groups for change in each.changes])
     return ApplyStatement(binlog_statement(pieces), ANY, changes)

@@ -1,7 +1,7 @@
 """A table's rows in their second form: the source's own row images, in events that the target executes.
 
 A change that has its raw images can go either way. What of it nobody needs for an event (all columns but those of keys)
-may not have been read; `read` makes up for that, before the change becomes SQL.
+may not have been read; `read_all` makes up for that, before the change becomes SQL.
 
 The target may refuse what looks the same here (a conversion, a setting, an engine's mood). Each such batch is done
 again as SQL, row by row, so all that is lost is time; to lose it once, a table whose events were refused, and whose
@@ -22,19 +22,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dm.changes.keys import Key
-from dm.changes.row_change import ChangeKind, RowChange
 from dm.mysql.binlog.image_proof import ProofStep
 from dm.mysql.binlog.row_events import RowEvents, RowsKind
-from dm.mysql.binlog.value import UNREAD, Row
+from dm.mysql.binlog.value import Row
 from dm.mysql.dialect import Flavor, dialect
 
 ReadImage = Callable[[bytes], Row]
-
-_KINDS: Final[dict[ChangeKind, RowsKind]] = {
-    ChangeKind.INSERT: "insert",
-    ChangeKind.UPDATE: "update",
-    ChangeKind.DELETE: "delete",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +62,8 @@ class EventForm:
         self.proofs = proofs
         """What has to hold of images that go as they are."""
         self._events = events
-        self._read_image = read_image
+        self.read_image = read_image
+        """Reads what a change left unread of an image; raises DMError."""
         self._foreign_keys = applying.foreign_keys
         self.guard = applying.guard
         """Asks whether the target still applies events as it did when the session began."""
@@ -91,39 +85,9 @@ class EventForm:
         if self.proving is not None:
             self.proving.clear()
 
-    def takes(self, change: RowChange, room: int) -> bool:
-        """Whether the change can be an event of so many bytes at most."""
-        if self.refused or change.safe or change.kind not in _KINDS:
-            return False
-        size = 0
-        for image, raw in ((change.before, change.raw_before), (change.after, change.raw_after)):
-            if image is not None and raw is None:
-                return False
-            size += len(raw or b"")
-        return size <= room
-
-    def pieces(self, kind: ChangeKind, images: Sequence[bytes], *, unchecked: bool) -> list[bytes]:
+    def pieces(self, kind: RowsKind, images: Sequence[bytes], *, unchecked: bool) -> list[bytes]:
         """The events of these images, an update's before and after by turns, in pieces."""
-        return self._events.pieces(_KINDS[kind], images, foreign_keys=self._foreign_keys and not unchecked)
-
-    def read(self, change: RowChange) -> None:
-        """Read what was left unread of the change's images; raises DMError."""
-        if change.before is not None and change.raw_before is not None and _unread(change.before):
-            change.before = self._read_image(change.raw_before)
-        if change.after is not None and change.raw_after is not None and _unread(change.after):
-            change.after = self._read_image(change.raw_after)
-
-
-def _unread(row: Row) -> bool:
-    return any(value is UNREAD for value in row)
-
-
-def read_all(changes: Sequence[RowChange]) -> None:
-    """Read what was left unread of changes that become SQL; raises DMError."""
-    for change in changes:
-        form = change.plan.events
-        if form is not None:
-            form.read(change)
+        return self._events.pieces(kind, images, foreign_keys=self._foreign_keys and not unchecked)
 
 
 GUARD: Final = b"SELECT 1 FROM DUAL WHERE @@GLOBAL."

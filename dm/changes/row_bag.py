@@ -28,11 +28,10 @@ from typing import Final
 
 from dm.changes.computing import PLAIN
 from dm.changes.event_batches import arranged, moves
-from dm.changes.event_form import read_all
 from dm.changes.event_rules import RoutedTable, differing, extracted, json_checks, settings, types, unseen_triggers
 from dm.changes.keys import completed
 from dm.changes.plan import TablePlan
-from dm.changes.row_change import RowChange
+from dm.changes.row_change import RowChange, read_all
 from dm.changes.row_hash import RowHash, hashable
 from dm.changes.statement import ApplyStatement, has_zero_enum
 from dm.mysql.binlog.value import ABSENT, Row

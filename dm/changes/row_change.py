@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from dm.accelerator.native import shared
-
-if TYPE_CHECKING:
-    from dm.changes.keys import Key
-    from dm.changes.plan import TablePlan
-    from dm.mysql.binlog.value import Row
+from dm.changes.keys import Key
+from dm.changes.plan import TablePlan
+from dm.mysql.binlog.value import UNREAD, Row
 
 
 @shared
@@ -41,3 +39,18 @@ class RowChange:
     # change the values of other columns than those of keys may be UNREAD.
     raw_before: bytes | None = field(default=None, repr=False, compare=False)
     raw_after: bytes | None = field(default=None, repr=False, compare=False)
+
+
+def read_all(changes: Sequence[RowChange]) -> None:
+    """Read what was left unread of changes that become SQL; raises DMError."""
+    for change in changes:
+        form = change.plan.events
+        if form is not None:
+            if change.before is not None and change.raw_before is not None and _unread(change.before):
+                change.before = form.read_image(change.raw_before)
+            if change.after is not None and change.raw_after is not None and _unread(change.after):
+                change.after = form.read_image(change.raw_after)
+
+
+def _unread(row: Row) -> bool:
+    return any(value is UNREAD for value in row)

@@ -67,10 +67,6 @@ def read_config_file(path: str) -> ConfigFile:
     return ConfigFile(path, text, str(Path(path).absolute().parent), environment)
 
 
-class NotConnectedError(OSError):
-    """Nobody listens there."""
-
-
 class Client:
     """A connection to one daemon."""
 
@@ -105,6 +101,8 @@ class Client:
         return True
 
     def _request(self, method: str, path: str, body: object) -> Answer:
+        from dm.cli.exchange import NotConnectedError  # not for --help
+
         try:
             try:
                 answer = self._send(method, path, body)
@@ -120,7 +118,7 @@ class Client:
         return self._answer(*answer)
 
     def _send(self, method: str, path: str, body: object) -> tuple[int, bytes]:
-        from dm.cli.exchange import over_port, over_socket  # not for --help
+        from dm.cli.exchange import NotConnectedError, over_port, over_socket  # not for --help
 
         request = (method, path, body)
         if self._address is not None:

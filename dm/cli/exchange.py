@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from dm.cli.client import NotConnectedError
 from dm.errors import DMError
 
 CONNECT_SECONDS = 10.0
@@ -28,6 +27,10 @@ class TlsFiles:
     authority: str
     certificate: str = ""
     key: str = ""
+
+
+class NotConnectedError(OSError):
+    """Nobody listens there."""
 
 
 class BrokenAnswerError(OSError):

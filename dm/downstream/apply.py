@@ -25,10 +25,10 @@ from typing import Final, Protocol
 
 from dm import faults
 from dm.changes.compacted import compacted
-from dm.changes.event_form import GUARD, EventForm, read_all
+from dm.changes.event_form import GUARD, EventForm
 from dm.changes.own_key_check import own_key_met
 from dm.changes.row_bag import BagChange, Planned, planned
-from dm.changes.row_change import RowChange
+from dm.changes.row_change import RowChange, read_all
 from dm.changes.safe_mode import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of, row_of
 from dm.downstream.conflicts import demand_as_before, demand_free

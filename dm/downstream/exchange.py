@@ -43,12 +43,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from dm.changes.event_form import GUARD, read_all
+from dm.changes.event_form import GUARD
 from dm.changes.keys import completed
 from dm.changes.own_key_check import own_key_checks
 from dm.changes.plan import TablePlan
 from dm.changes.row_bag import BagChange, Planned
-from dm.changes.row_change import RowChange
+from dm.changes.row_change import RowChange, read_all
 from dm.changes.statement import ApplyStatement, find, holds, row_of, shown
 from dm.downstream.conflicts import as_before, looked_at, overlap
 from dm.downstream.connection import TargetConnection

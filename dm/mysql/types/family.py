@@ -305,11 +305,6 @@ class ColumnType:
     def __repr__(self) -> str:
         return self.name
 
-    def __reduce__(self) -> tuple[Callable[[str], ColumnType], tuple[str]]:
-        from dm.mysql.types.registry import column_type  # the registry imports this module
-
-        return column_type, (self.name,)
-
 
 @dataclass(frozen=True, slots=True)
 class TypeFamily:

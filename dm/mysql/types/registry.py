@@ -5,7 +5,8 @@ A type is known by its file alone: without it, a table with such a column is ref
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import copyreg
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -50,6 +51,13 @@ KNOWN = TypeRegistry.of(family_modules())
 def column_type(name: str) -> ColumnType:
     """The type of this name, in its normal form or as information_schema prints it; KeyError if there is none."""
     return KNOWN.types[name]
+
+
+def _by_name(kind: ColumnType) -> tuple[Callable[[str], ColumnType], tuple[str]]:
+    return column_type, (kind.name,)
+
+
+copyreg.pickle(ColumnType, _by_name)  # the executors of Spark compare descriptors by identity, too
 
 
 def has_type(name: str) -> bool:
