@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +16,7 @@ from dm.cli.invocation import FAILED, OK
 from dm.text import counted
 from dm.verbs.cutover import AbortCutOver, BeginCutOver, CheckCutOver, CompleteCutOver, CutOverStatus, CutOverTask
 
-_SECONDS: Final = 0.2
+_SECONDS: Final = 0.5
 _MEANING: Final = {
     "none": "no cut-over was begun",
     "comparing": "what is there is being compared while applications write",
@@ -73,7 +74,7 @@ def _question(asked: CutOverTask) -> str:
     return f"stop the writes at the {'target' if asked.back else 'sources'} now?"
 
 
-def _follow(task: str, answer: Answer, caller: Caller) -> Answer:
+def _follow(task: str, answer: Answer, caller: Caller, wait: Callable[[float], None] = time.sleep) -> Answer:
     """Tell each state until nobody drives it any more; Ctrl-C leaves it to the daemon."""
     state, asked = "", CutOverStatus(task=task)
     try:
@@ -81,7 +82,7 @@ def _follow(task: str, answer: Answer, caller: Caller) -> Answer:
             if not caller.json and answer["state"] != state:
                 state = answer["state"]
                 printer.say(f"{answer['task']}: {state}: {_meaning(answer['cutOver'], state)}")
-            time.sleep(_SECONDS)
+            wait(_SECONDS)
             answer = caller.ask(asked)
     except KeyboardInterrupt:
         printer.say(f"the cut-over goes on; `dmctl cut-over {answer['task']} --abort` undoes it before the switch")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,27 @@ def test_no_error_is_its_own_cause() -> None:
         if any(isinstance(value, ast.Name) and value.id in named(node.cause) for value in node.exc.values)
     ]
     assert found == []
+
+
+def imported(module: Path) -> Iterator[str]:
+    """The modules that one imports at its beginning, in a function or for its types alone."""
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
+            yield node.module
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+
+
+def test_no_module_imports_one_that_imports_it() -> None:
+    """Packages aside, which hand on what their modules have."""
+    known = {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path
+        for path in MODULES
+        if path.name != "__init__.py"
+    }
+    graph = {name: {each for each in imported(path) if each in known} - {name} for name, path in known.items()}
+    assert len([*TopologicalSorter(graph).static_order()]) == len(known)  # raises CycleError with the circle
 
 
 def test_a_class_name_stands_once() -> None:

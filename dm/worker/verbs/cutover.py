@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final, cast
@@ -78,7 +77,7 @@ class CutOverVerbs(VerbWork):
             findings = "; ".join(f"{each.where}: {each.says}" for each in stops)
             raise DMError("cut-over-not-ready", task=first.task, findings=findings)
         before = {one.source_id: at_source.modes(one) for one in self._servers_of(first.task).subtasks()}
-        now = time.time()
+        now = self._supervisor.clock.time()
         begins: State = "comparing" if asked.prove == "recent" else "fencing"
         state = CutOverState(
             begins, asked.prove, asked.hook, now + asked.timeout, before, times={begins: now},
@@ -124,8 +123,9 @@ class CutOverVerbs(VerbWork):
 
     @does(declared.CutOverStatus)
     def status(self, asked: declared.CutOverStatus) -> Answer:
-        """As the row has it."""
-        return self._told(self._current(asked.task, aborted=True)[0])
+        """As the row has it. While the task's own is driven here, asking often costs the target nothing."""
+        driven = self._all.driver(asked.task) is not None
+        return self._told(asked.task if driven else self._current(asked.task, aborted=True)[0])
 
     @does(declared.AbortCutOver)
     def abort(self, asked: declared.AbortCutOver) -> Answer:
@@ -167,7 +167,8 @@ class CutOverVerbs(VerbWork):
             epoch = row.take_over()
             assert epoch is not None
             left = self._end(task, found)
-            done = replace(found, state="complete", times={**found.times, "complete": time.time()})
+            now = self._supervisor.clock.time()
+            done = replace(found, state="complete", times={**found.times, "complete": now})
             row.write(epoch, done)
             self._all.forget(task)
         return {"task": task, "driven": False, "problem": "", "left": [*left], **_state(done)}
@@ -218,8 +219,10 @@ class CutOverVerbs(VerbWork):
         return CutOverRow(self._servers_of(task).subtasks()[0])
 
     def _told(self, task: str) -> Answer:
-        driver = self._all.driver(task)  # first: one that ends has stored its last state
-        found = self._row(task).read()
+        driver = self._all.driver(task)  # first: one that ends has stored its last state, and is asked for once more
+        found = None if driver is None else driver.found
+        if found is None:
+            found = self._row(task).read()
         problem = str(self._all.told(task).get("problem", ""))
         return {"task": task, "driven": driver is not None, "problem": problem, "left": [], **_state(found)}
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 
 from dm.changes.column_map import keeps_values
@@ -67,6 +70,11 @@ def test_with_its_file_every_part_has_its_answer() -> None:
     facts = ColumnFacts("v", "vector(3)", True, None, None, None, "", "", "")
     ((part,),) = parts([Side(facts, schema.name, "mysql")])
     assert (part.text, part.form) == ("CAST(`v` AS BINARY)", "hashed")
+
+
+def test_a_descriptor_stays_itself_where_it_is_pickled_for_another_process() -> None:
+    column = table().columns[1]
+    assert pickle.loads(pickle.dumps(column)).type is column.type is copy.deepcopy(column).type
 
 
 @pytest.mark.parametrize(
