@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any, Self
 
 from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
@@ -37,6 +38,16 @@ class Position:
     file: str
     offset: int = MAGIC_SIZE
     gtid_set: GtidSet = field(default_factory=GtidSet.empty)
+
+    def to_json(self) -> list[str | int]:
+        """For records and pipes."""
+        return [self.server_uuid, self.file, self.offset, str(self.gtid_set), self.gtid_set.flavor]
+
+    @classmethod
+    def from_json(cls, found: Any) -> Self:
+        """The inverse of `to_json`; raises ValueError and TypeError for anything else."""
+        uuid, file, offset, gtids, flavor = found
+        return cls(uuid, file, int(offset), GtidSet.parse(gtids, flavor))
 
     @property
     def file_number(self) -> int:

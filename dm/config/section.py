@@ -32,6 +32,7 @@ from dm.config.document import Scalar, YamlList, YamlMap, found, is_tree, shown_
 from dm.config.problem import Problem, ProblemReport, TextPlace, closest, did_you_mean, one_of_text
 from dm.config.scalar import Text
 from dm.errors import CATALOGUE
+from dm.unit import JSON
 
 _ZERO = ("false", "0")  # Go's values of what nobody has set
 _NAMES = {
@@ -66,6 +67,20 @@ class Issue:
     suggestion: str = ""
     warning: bool = False
     details: Mapping[str, object] = field(default_factory=dict)
+
+
+class Transferred(BaseModel):
+    """What another process gets as JSON."""
+
+    def to_wire(self) -> JSON:
+        """Everything including passwords: for pipes and files that only this user can read."""
+        wire: JSON = self.model_dump(mode="json", context={"reveal": True})
+        return wire
+
+    @classmethod
+    def from_wire(cls, wire: JSON) -> Self:
+        """The inverse of `to_wire`."""
+        return cls.model_validate(wire)
 
 
 class Section(BaseModel):

@@ -13,10 +13,9 @@ from dm.config.endpoint import Endpoint
 from dm.config.problem import Problem
 from dm.config.rules import FilterRule
 from dm.config.scalar import Flag, Text, checked, decimal, duration, matching, one_of, whole, wrong, wrong_type
-from dm.config.section import Issue, LoadContext, Section
+from dm.config.section import Issue, LoadContext, Section, Transferred
 from dm.gtid import GtidFormatError, GtidSet
 from dm.mysql.dialect import LoggedFlavor
-from dm.unit import JSON
 
 SaidFlavor = Literal["", LoggedFlavor]
 RelaySync = Literal["always", "interval", "none"]
@@ -90,7 +89,7 @@ class Checker(Section):
             yield Issue("config-backoff", "backoff-max", expected=f"at least {self.backoff_min:g}s")
 
 
-class SourceConfig(Section):
+class SourceConfig(Section, Transferred):
     """One upstream server."""
 
     place: ClassVar = "in the source file"
@@ -155,16 +154,6 @@ class SourceConfig(Section):
     def warnings(self) -> tuple[Problem, ...]:
         """What the reader of the file noticed without refusing it."""
         return self._warnings
-
-    def to_wire(self) -> JSON:
-        """Everything including passwords: for pipes and files that only this user can read."""
-        wire: JSON = self.model_dump(mode="json", context={"reveal": True})
-        return wire
-
-    @classmethod
-    def from_wire(cls, wire: JSON) -> SourceConfig:
-        """The inverse of `to_wire`."""
-        return cls.model_validate(wire)
 
 
 def _no(key: str, why: str) -> dict[str, object]:

@@ -10,9 +10,9 @@ from dm.config.expression import ExpressionFilter
 from dm.config.references import StartPoint
 from dm.config.rules import BlockAllowList, FilterRule, RouteRule
 from dm.config.scalar import CheckingItem, Collation, ShardMode, TaskMode
+from dm.config.section import Transferred
 from dm.config.source import SourceConfig
 from dm.config.units import CommitTimeOrder, LoaderConfig, SparkConfig, SyncerConfig, ValidatorConfig
-from dm.unit import JSON
 
 # A part of a task's tables: those that are loaded beside its stream (`dm.progress.joining`).
 
@@ -27,7 +27,7 @@ class Share(BaseModel):
     """The list of before; where it is given, it decides, and no tables are named."""
 
 
-class SubtaskConfig(BaseModel):
+class SubtaskConfig(Transferred):
     """Everything about one task on one source."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -92,13 +92,3 @@ class SubtaskConfig(BaseModel):
             return files == "none"  # which a task file says only where it can be
         # Where tables join a stream, the target's are not of this load.
         return self.mode in ("full", "all") and not self.dump_of_one_moment and self.share is None
-
-    def to_wire(self) -> JSON:
-        """Everything including passwords: for the pipe to the unit's process, and nothing else."""
-        wire: JSON = self.model_dump(mode="json", context={"reveal": True})
-        return wire
-
-    @classmethod
-    def from_wire(cls, wire: JSON) -> SubtaskConfig:
-        """The inverse of `to_wire`."""
-        return cls.model_validate(wire)

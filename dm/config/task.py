@@ -32,7 +32,7 @@ from dm.config.scalar import (
     whole,
     wrong,
 )
-from dm.config.section import Issue, Section
+from dm.config.section import Issue, Section, Transferred
 from dm.config.source import NAME_FORM, SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.config.units import (
@@ -46,7 +46,6 @@ from dm.config.units import (
     ValidatorConfig,
 )
 from dm.errors import DMError
-from dm.unit import JSON
 
 NAME_LIMIT = 38  # the longest name of a meta table is the task's name and 25 characters more, and 64 are possible
 
@@ -181,7 +180,7 @@ class Instance(Section):
             yield Issue("config-no-effect", "opposite-meta-schema", warning=True, details=why)
 
 
-class TaskConfig(Section):
+class TaskConfig(Section, Transferred):
     """One task."""
 
     place: ClassVar = "at the top of a task file"
@@ -336,16 +335,6 @@ class TaskConfig(Section):
     def source_ids(self) -> tuple[str, ...]:
         """The sources of the task, in the order of the file."""
         return tuple(instance.source_id for instance in self.mysql_instances)
-
-    def to_wire(self) -> JSON:
-        """Everything including passwords: for pipes and files that only this user can read."""
-        wire: JSON = self.model_dump(mode="json", context={"reveal": True})
-        return wire
-
-    @classmethod
-    def from_wire(cls, wire: JSON) -> TaskConfig:
-        """The inverse of `to_wire`."""
-        return cls.model_validate(wire)
 
 
 def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig]) -> SubtaskConfig:

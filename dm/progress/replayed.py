@@ -30,21 +30,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from dm import faults
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
-from dm.gtid import GtidSet
 from dm.ident import TableName
-from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, TablePoint, write_global, write_table
 from dm.progress.lane_rows import LaneClaim, LaneRow, claimed, insert_lanes
 from dm.progress.tables import CHARSET, SubtaskKey, existing_tables, reads, reads_of_run
 from dm.progress.takeover import forget_undone
 from dm.sourcelog.stream.file_births import FileBirth
-from dm.unit import JSON
 
 MOST_LANES: Final = 64
 _PLAN: Final = 0  # the phase of the row that has the plan
@@ -103,8 +100,8 @@ class StoredReplay:
 
     def to_json(self) -> str:
         """As stored."""
-        found: dict[str, JSON] = {
-            "number": self.number, "epoch": self.epoch, "start": _place(self.start), "end": _place(self.end),
+        found: dict[str, object] = {
+            "number": self.number, "epoch": self.epoch, "start": self.start.to_json(), "end": self.end.to_json(),
             "pieces": [[piece.file, piece.begin, piece.end] for piece in self.pieces], "buckets": self.buckets,
             "again": self.again, "removals": self.removals, "ends_before": self.ends_before,
             "replayed": [[*source, *target] for source, target in (self.replayed or {}).items()],
@@ -119,8 +116,8 @@ class StoredReplay:
         return cls(
             found["number"],
             found["epoch"],
-            _position(found["start"]),
-            _position(found["end"]),
+            Position.from_json(found["start"]),
+            Position.from_json(found["end"]),
             tuple(RelayRange(*each) for each in found["pieces"]),
             found["buckets"],
             found["again"],
@@ -129,15 +126,6 @@ class StoredReplay:
             {TableName(*each[:2]): TableName(*each[2:]) for each in found["replayed"]},
             {TableName(*each[:2]): each[2] for each in found["left"]},
         )
-
-
-def _place(position: Position) -> JSON:
-    return [position.server_uuid, position.file, position.offset, str(position.gtid_set), position.flavor]
-
-
-def _position(found: list[Any]) -> Position:
-    uuid, file, offset, gtids, flavor = found
-    return Position(uuid, file, int(offset), GtidSet.parse(gtids, cast("Flavor", flavor)))
 
 
 def create_record(connection: TargetConnection, key: SubtaskKey) -> None:

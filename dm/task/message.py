@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, fields
+from typing import Final, TypeVar
 
 from dm.errors import ErrorReport
 from dm.task.log import Level
@@ -129,76 +129,41 @@ class UnitFailed:
 
 Command = StartUnit | StopUnit | RefreshUnit | AskUnit | StatusInterval | KeepLog
 Event = UnitStatus | UnitRefreshed | UnitAnswered | UnitFinished | UnitStopped | UnitFailed
+M = TypeVar("M")
+
+
+_COMMANDS: Final[Mapping[str, type[Command]]] = {
+    "start": StartUnit, "stop": StopUnit, "refresh": RefreshUnit, "ask": AskUnit, "interval": StatusInterval,
+    "log": KeepLog,
+}  # fmt: skip
+_EVENTS: Final[Mapping[str, type[Event]]] = {
+    "status": UnitStatus, "refreshed": UnitRefreshed, "answered": UnitAnswered, "finished": UnitFinished,
+    "stopped": UnitStopped, "failed": UnitFailed,
+}  # fmt: skip
+_HEADS: Final = {
+    made: {kind: name} for kind, known in (("command", _COMMANDS), ("event", _EVENTS)) for name, made in known.items()
+}
 
 
 def encode(message: Command | Event) -> bytes:
     """The message as one line."""
-    record: dict[str, object]
-    match message:
-        case StartUnit(run, unit, payload):
-            record = {"command": "start", "run": run, "unit": unit, "payload": payload}
-        case StopUnit(run):
-            record = {"command": "stop", "run": run}
-        case RefreshUnit(run, request):
-            record = {"command": "refresh", "run": run, "request": request}
-        case AskUnit(run, request, question, arguments):
-            record = {"command": "ask", "run": run, "request": request, "question": question, "arguments": arguments}
-        case StatusInterval(seconds):
-            record = {"command": "interval", "seconds": seconds}
-        case KeepLog(path, level, max_size, max_backups):
-            record = {
-                "command": "log", "path": path, "level": level, "max_size": max_size, "max_backups": max_backups,
-            }  # fmt: skip
-        case UnitStatus(run, status, last):
-            record = {"event": "status", "run": run, "status": status, "last": last}
-        case UnitRefreshed(run, request):
-            record = {"event": "refreshed", "run": run, "request": request}
-        case UnitAnswered(run, request, answer, report):
-            record = {"event": "answered", "run": run, "request": request, "answer": answer, "report": report}
-        case UnitFinished(run):
-            record = {"event": "finished", "run": run}
-        case UnitStopped(run):
-            record = {"event": "stopped", "run": run}
-        case UnitFailed(run, failure, retryable, place):
-            record = {"event": "failed", "run": run, "report": failure, "retryable": retryable, "place": place}
+    record = {**_HEADS[type(message)], **{each.name: getattr(message, each.name) for each in fields(message)}}
     return json.dumps(record, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 
 
 def decode_command(line: bytes) -> Command:
     """The command in a line; ValueError when it is none."""
-    record = json.loads(line)
-    match record.get("command"):
-        case "start":
-            return StartUnit(record["run"], record["unit"], record["payload"])
-        case "stop":
-            return StopUnit(record["run"])
-        case "refresh":
-            return RefreshUnit(record["run"], record["request"])
-        case "ask":
-            return AskUnit(record["run"], record["request"], record["question"], record["arguments"])
-        case "interval":
-            return StatusInterval(record["seconds"])
-        case "log":
-            return KeepLog(record["path"], record["level"], record["max_size"], record["max_backups"])
-    raise ValueError(f"not a command: {record.get('command')!r}")
+    return _decoded(line, "command", _COMMANDS)
 
 
 def decode_event(line: bytes) -> Event:
     """The event in a line; ValueError when it is none."""
+    return _decoded(line, "event", _EVENTS)
+
+
+def _decoded(line: bytes, kind: str, known: Mapping[str, type[M]]) -> M:
     record = json.loads(line)
-    match record.get("event"):
-        case "status":
-            return UnitStatus(record["run"], record["status"], record.get("last", False))
-        case "refreshed":
-            return UnitRefreshed(record["run"], record["request"])
-        case "answered":
-            report = cast("ErrorReport | None", record["report"])
-            return UnitAnswered(record["run"], record["request"], record["answer"], report)
-        case "finished":
-            return UnitFinished(record["run"])
-        case "stopped":
-            return UnitStopped(record["run"])
-        case "failed":
-            failure = cast(ErrorReport, record["report"])
-            return UnitFailed(record["run"], failure, record["retryable"], record.get("place"))
-    raise ValueError(f"not an event: {record.get('event')!r}")
+    try:
+        return known[record.pop(kind)](**record)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"a line is no {kind}: {error!r}") from error

@@ -1,17 +1,20 @@
-"""What a unit is given to start with, and its form on the pipe to the host process."""
+"""What a unit is given to start with, and its form on the pipe to the host process.
+
+That form is pydantic's, whatever the fields are: settings, options, paths. Only a place has one of its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Annotated, Any, Final, Self
+
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationError
 
 from dm.config import SourceConfig, SubtaskConfig
 from dm.dumpfiles.s3_storage import S3Storage
 from dm.dumpfiles.storage import DumpStorage, LocalStorage
-from dm.gtid import GtidSet
-from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until, until_from_json, until_to_json
@@ -77,32 +80,57 @@ def replay_directory(work_directory: Path, source: str) -> Path:
     return work_directory / ".replay" / source
 
 
+class Payload:
+    """Goes to a host process as JSON."""
+
+    __slots__ = ()
+
+    def to_wire(self) -> dict[str, JSON]:
+        """With passwords: for the pipe only."""
+        wire: dict[str, JSON] = _adapter(type(self)).dump_python(self, mode="json", context={"reveal": True})
+        return wire
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, JSON]) -> Self:
+        """The inverse of `to_wire`; raises ValueError without what was given, which may be a password."""
+        try:
+            made: Self = _adapter(cls).validate_python(wire)
+        except ValidationError as error:
+            problems = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()]
+            raise ValueError(f"no {cls.__name__}: {'; '.join(problems)}") from None
+        return made
+
+
+_ADAPTERS: Final[dict[type[Payload], TypeAdapter[Any]]] = {}
+
+
+def _adapter(kind: type[Payload]) -> TypeAdapter[Any]:
+    if kind not in _ADAPTERS:
+        _ADAPTERS[kind] = TypeAdapter(kind)
+    return _ADAPTERS[kind]
+
+
+_End = Annotated[Until | None, PlainValidator(until_from_json), PlainSerializer(until_to_json, return_type=Any)]
+_Place = Annotated[Position, PlainValidator(Position.from_json), PlainSerializer(Position.to_json)]
+
+
 @dataclass(frozen=True, slots=True)
-class RelayPayload:
+class RelayPayload(Payload):
     """A relay's source and its directory."""
 
     source: SourceConfig
     directory: Path
 
-    def to_wire(self) -> dict[str, JSON]:
-        """With passwords: for the pipe only."""
-        return {"source": self.source.to_wire(), "directory": str(self.directory)}
-
-    @classmethod
-    def from_wire(cls, wire: Mapping[str, JSON]) -> RelayPayload:
-        """The inverse of `to_wire`."""
-        return cls(SourceConfig.from_wire(wire["source"]), Path(str(wire["directory"])))
-
 
 @dataclass(frozen=True, slots=True)
-class UnitPayload:
+class UnitPayload(Payload):
     """A subtask's configuration and its places on disk."""
 
     config: SubtaskConfig
     relay_directory: Path | None  # None: the binlog comes from the source itself
     work_directory: Path  # of the task: its sources have a part of it each
     hold_in: Path | None = None  # the relay directory in which the task holds files; None: it reads no binlog
-    until: Until | None = None  # where the syncer is to end
+    until: _End = None  # where the syncer is to end
 
     @property
     def hold(self) -> Hold | None:
@@ -124,81 +152,25 @@ class UnitPayload:
         """Where the task's Spark session writes; a source can't be called like it."""
         return self.work_directory / SCRATCH
 
-    def to_wire(self) -> dict[str, JSON]:
-        """With passwords: for the pipe only."""
-        return {
-            "config": self.config.to_wire(),
-            "relay_directory": None if self.relay_directory is None else str(self.relay_directory),
-            "work_directory": str(self.work_directory),
-            "hold_in": None if self.hold_in is None else str(self.hold_in),
-            "until": until_to_json(self.until),
-        }
-
-    @classmethod
-    def from_wire(cls, wire: Mapping[str, JSON]) -> UnitPayload:
-        """The inverse of `to_wire`."""
-        relay, hold_in = wire["relay_directory"], wire["hold_in"]
-        return cls(
-            SubtaskConfig.from_wire(wire["config"]),
-            None if relay is None else Path(str(relay)),
-            Path(str(wire["work_directory"])),
-            None if hold_in is None else Path(str(hold_in)),
-            until_from_json(wire.get("until")),
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class ValidatorPayload:
+class ValidatorPayload(Payload):
     """What a validator needs: its subtask with the mode that counts, its places on disk, where it begins."""
 
     config: SubtaskConfig
     relay_directory: Path | None
     work_directory: Path  # its own
     hold_in: Path | None
-    start: Position | None = None
+    start: _Place | None = None
 
     @property
     def hold(self) -> Hold | None:
         """What tells the relay which files it still needs."""
         return None if self.hold_in is None else Hold(self.hold_in, validator_hold(self.config.task))
 
-    def to_wire(self) -> dict[str, JSON]:
-        """With passwords: for the pipe only."""
-        start = self.start
-        return {
-            "config": self.config.to_wire(),
-            "relay_directory": None if self.relay_directory is None else str(self.relay_directory),
-            "work_directory": str(self.work_directory),
-            "hold_in": None if self.hold_in is None else str(self.hold_in),
-            "start": None if start is None else position_to_json(start),
-        }
-
-    @classmethod
-    def from_wire(cls, wire: Mapping[str, JSON]) -> ValidatorPayload:
-        """The inverse of `to_wire`."""
-        relay, hold_in, start = wire["relay_directory"], wire["hold_in"], wire["start"]
-        return cls(
-            SubtaskConfig.from_wire(wire["config"]),
-            None if relay is None else Path(str(relay)),
-            Path(str(wire["work_directory"])),
-            None if hold_in is None else Path(str(hold_in)),
-            None if start is None else position_from_json(start),
-        )
-
-
-def position_to_json(position: Position) -> JSON:
-    """A place for the pipe, or for the registry."""
-    return [position.server_uuid, position.file, position.offset, str(position.gtid_set), position.flavor]
-
-
-def position_from_json(stored: JSON) -> Position:
-    """The inverse."""
-    uuid, file, offset, gtids, flavor = cast("list[str]", stored)
-    return Position(uuid, file, int(offset), GtidSet.parse(gtids, cast("Flavor", flavor)))
-
 
 @dataclass(frozen=True, slots=True)
-class DiffPayload:
+class DiffPayload(Payload):
     """What a comparison of a task needs."""
 
     subtasks: tuple[SubtaskConfig, ...]
@@ -207,70 +179,19 @@ class DiffPayload:
     directory: Path  # where comparisons of the task keep what is done
     relays: Mapping[str, Path] = field(default_factory=dict)  # by source, of those that have one
 
-    def to_wire(self) -> dict[str, JSON]:
-        """With passwords: for the pipe only."""
-        return {
-            "directory": str(self.directory),
-            "subtasks": [subtask.to_wire() for subtask in self.subtasks],
-            "options": self.options.to_wire(),
-            "scratch": str(self.scratch),
-            "relays": {source: str(relay) for source, relay in self.relays.items()},
-        }
-
-    @classmethod
-    def from_wire(cls, wire: Mapping[str, JSON]) -> DiffPayload:
-        """The inverse of `to_wire`."""
-        subtasks, options = cast("list[JSON]", wire["subtasks"]), cast("dict[str, JSON]", wire["options"])
-        return cls(
-            tuple(map(SubtaskConfig.from_wire, subtasks)),
-            DiffOptions.from_wire(options),
-            Path(str(wire["scratch"])),
-            Path(str(wire["directory"])),
-            {source: Path(str(relay)) for source, relay in cast("dict[str, JSON]", wire["relays"]).items()},
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class FlashbackPayload:
+class FlashbackPayload(Payload):
     """What a flashback of a task needs."""
 
     sources: tuple[RelayedSubtask, ...]
     request: FlashbackRequest
     scratch: Path  # where it puts the statements in order
 
-    def to_wire(self) -> dict[str, JSON]:
-        """With passwords: for the pipe only."""
-        return {
-            "sources": [source.to_wire() for source in self.sources],
-            "request": self.request.to_wire(),
-            "scratch": str(self.scratch),
-        }
-
-    @classmethod
-    def from_wire(cls, wire: Mapping[str, JSON]) -> FlashbackPayload:
-        """The inverse of `to_wire`."""
-        sources = cast("list[dict[str, JSON]]", wire["sources"])
-        request = cast("dict[str, JSON]", wire["request"])
-        return cls(
-            tuple(map(RelayedSubtask.from_wire, sources)),
-            FlashbackRequest.from_wire(request),
-            Path(str(wire["scratch"])),
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class ReplayPayload:
+class ReplayPayload(Payload):
     """What a replay of a subtask's backlog needs."""
 
     request: ReplayRequest
     scratch: Path  # where its Spark session writes
-
-    def to_wire(self) -> dict[str, JSON]:
-        """With passwords: for the pipe only."""
-        return {"request": cast("JSON", self.request.to_wire()), "scratch": str(self.scratch)}
-
-    @classmethod
-    def from_wire(cls, wire: Mapping[str, JSON]) -> ReplayPayload:
-        """The inverse of `to_wire`."""
-        request = cast("dict[str, JSON]", wire["request"])
-        return cls(ReplayRequest.from_wire(request), Path(str(wire["scratch"])))

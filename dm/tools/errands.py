@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
@@ -25,16 +25,6 @@ class FlashbackRequest:
     tables: tuple[str, ...] = ()  # of the target, `schema.table`; all when none is named
     directory: str = "."
 
-    def to_wire(self) -> dict[str, JSON]:
-        """As JSON."""
-        return {"begin": self.begin, "end": self.end, "tables": list(self.tables), "directory": self.directory}
-
-    @classmethod
-    def from_wire(cls, wire: Mapping[str, JSON]) -> FlashbackRequest:
-        """The inverse."""
-        tables = cast("list[str]", wire["tables"])
-        return cls(str(wire["begin"]), str(wire["end"]), tuple(tables), str(wire["directory"]))
-
 
 @dataclass(frozen=True, slots=True)
 class RelayedSubtask:
@@ -42,15 +32,6 @@ class RelayedSubtask:
 
     subtask: SubtaskConfig
     relay: Path
-
-    def to_wire(self) -> dict[str, JSON]:
-        """With passwords: for the pipe only."""
-        return {"subtask": self.subtask.to_wire(), "relay": str(self.relay)}
-
-    @classmethod
-    def from_wire(cls, wire: Mapping[str, JSON]) -> RelayedSubtask:
-        """The inverse."""
-        return cls(SubtaskConfig.from_wire(wire["subtask"]), Path(str(wire["relay"])))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,25 +91,6 @@ class ReplayRequest:
     directory: Path  # for what is between reading and applying; where a cluster's executors see it, too
     until: str = ""  # as a person wrote it; empty: the relay's present end
     cancel: bool = False  # nothing is replayed: the record of an earlier replay is removed
-
-    def to_wire(self) -> dict[str, JSON]:
-        """With passwords: for the pipe only."""
-        return {
-            "subtask": self.subtask.to_wire(), "relay": str(self.relay), "sync_directory": str(self.sync_directory),
-            "directory": str(self.directory), "until": self.until, "cancel": self.cancel,
-        }  # fmt: skip
-
-    @classmethod
-    def from_wire(cls, wire: Mapping[str, JSON]) -> ReplayRequest:
-        """The inverse."""
-        return cls(
-            SubtaskConfig.from_wire(wire["subtask"]),
-            Path(str(wire["relay"])),
-            Path(str(wire["sync_directory"])),
-            Path(str(wire["directory"])),
-            str(wire["until"]),
-            bool(wire["cancel"]),
-        )
 
 
 # How far a replay is, and what came of it.
@@ -212,14 +174,3 @@ class DiffOptions:
             words.append(f"without {', '.join(sorted(self.ignore_columns))}")
         said = "; ".join(words)
         return (hashlib.sha256(said.encode()).hexdigest()[:16] if said else "", said)
-
-    def to_wire(self) -> dict[str, JSON]:
-        """As JSON."""
-        return cast(
-            "dict[str, JSON]", {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
-        )
-
-    @classmethod
-    def from_wire(cls, wire: Mapping[str, JSON]) -> DiffOptions:
-        """The inverse."""
-        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in wire.items()})  # type: ignore[arg-type]  # ours

@@ -26,7 +26,6 @@ from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.position import Position
 from dm.sourcelog.stream.until import Until, until_from_json
-from dm.task.payload import position_from_json, position_to_json
 from dm.task.subtask import Intent, Stage
 from dm.unit import JSON, UnitName
 from dm.verbs.declaration import ConfigFile
@@ -159,7 +158,7 @@ class Registry:
 
     def put_validator(self, task: str, source: str, record: ValidatorRecord) -> None:
         """Note what is wanted of a validator."""
-        start = None if record.start is None else position_to_json(record.start)
+        start = None if record.start is None else record.start.to_json()
         with self._transaction():
             self._database.execute(
                 "INSERT INTO validator VALUES (?, ?, ?, ?, ?) ON CONFLICT (task, source) DO UPDATE SET"
@@ -277,7 +276,7 @@ class Registry:
 
 
 def _place(stored: JSON) -> Position | None:
-    return None if stored is None else position_from_json(stored)
+    return None if stored is None else Position.from_json(stored)
 
 
 def _columns(file: ConfigFile) -> tuple[str, str, str, str]:

@@ -22,13 +22,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple, TextIO, cast
+from typing import Final, NamedTuple, TextIO
 
 from dm import faults
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
-from dm.gtid import GtidSet
-from dm.mysql.dialect import Flavor
 from dm.position import Position
 from dm.tools.diff.table import ComparedTable
 
@@ -52,10 +50,7 @@ class Beginning:
 
     def to_json(self) -> str:
         """One line."""
-        places = {
-            source: None if at is None else [at.server_uuid, at.file, at.offset, str(at.gtid_set), at.flavor]
-            for source, at in self.places.items()
-        }
+        places = {source: None if at is None else at.to_json() for source, at in self.places.items()}
         return json.dumps({"began": self.at, "places": places})
 
     @classmethod
@@ -64,13 +59,7 @@ class Beginning:
         told = json.loads(line)
         if not isinstance(told, dict):
             return None
-        places: dict[str, Position | None] = {}
-        for source, at in told["places"].items():
-            if at is None:
-                places[source] = None
-                continue
-            uuid_text, file, offset, gtids, flavor = at
-            places[source] = Position(uuid_text, file, offset, GtidSet.parse(gtids, cast("Flavor", flavor)))
+        places = {source: None if at is None else Position.from_json(at) for source, at in told["places"].items()}
         return cls(told["began"], places)
 
 

@@ -57,7 +57,13 @@ def test_events(event: UnitStatus | UnitFinished | UnitStopped | UnitFailed) -> 
     assert decode_event(line) == event
 
 
-@pytest.mark.parametrize("line", [b"noise\n", b"{}\n", b'{"event": "command"}\n'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"noise\n", b"{}\n", b"[]\n", b"1\n", b'{"event": "command"}\n', b'{"event": ["status"], "command": []}\n',
+        b'{"event": "status", "command": "stop"}\n', b'{"event": "stopped", "command": "stop", "run": 1, "more": 1}\n',
+    ],
+)  # fmt: skip
 def test_what_is_no_message_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError):
         decode_event(line)
