@@ -1,8 +1,8 @@
 """How `dmctl` carries out a verb: its words are read, the daemon is asked, the answer is printed.
 
 Most verbs ask once and print the answer; their text is a function marked with `shows`. A verb that asks several times,
-waits or asks a person is a function marked with `runs`. A verb's functions stand in the file of dm/cli that is named
-like the one of dm/verbs that declares it.
+waits or asks a person is a function marked with `runs`. A verb's functions stand in the file of dm/cli/verbs that is
+named like the one of dm/verbs that declares it.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def shows(
 
 def carry_out(verb: type[Verb], words: Mapping[str, object], caller: Caller) -> None:
     """Do what a command line says; raises DMError, Refused, and Exit for a status that is not 0."""
-    import_module(f"dm.cli.{verb.__module__.rpartition('.')[2]}")
+    import_module(f"dm.cli.verbs.{verb.__module__.rpartition('.')[2]}")
     text = TEXTS[verb]
     with nullcontext() if text.errors is None else errors_end_with(text.errors):
         asked = verb(**words)

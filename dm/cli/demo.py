@@ -38,7 +38,8 @@ from dm.text import counted
 from dm.verbs.cutover import BeginCutOver, CompleteCutOver, CutOverStatus
 from dm.verbs.program import Daemon, Shutdown
 from dm.verbs.sources import CreateSources
-from dm.verbs.tasks import QueryStatus, StartTask
+from dm.verbs.status import QueryStatus
+from dm.verbs.tasks import StartTask
 
 TASK = "demo"
 SOURCES = ("shop-1", "shop-2")

@@ -13,6 +13,7 @@ import typer
 
 from dm.cli import output as printer
 from dm.cli.client import RequestRefused, Shown
+from dm.cli.commands import LISTED
 from dm.cli.completion import be_ready
 from dm.cli.invocation import (
     BAD_USAGE,
@@ -31,7 +32,6 @@ from dm.cli.invocation import (
 )
 from dm.cli.older_verbs import DmctlVerbs
 from dm.cli.output import Format
-from dm.cli.verbs import LISTED
 from dm.errors import DMError, ErrorReport
 
 # The interactive shell: a prompt over the same verbs.

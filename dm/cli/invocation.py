@@ -16,7 +16,7 @@ from dm.cli.client import ANSWER_SECONDS, Client, RequestRefused, Shown
 from dm.cli.output import Format
 from dm.errors import DMError
 
-# Exit statuses of `dmctl`; `wait` has one more (dm/cli/tasks.py), `diff` its own.
+# Exit statuses of `dmctl`; `wait` has one more (dm/cli/verbs/status.py), `diff` its own.
 
 OK: Final = 0
 FAILED: Final = 1

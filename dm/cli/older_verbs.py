@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from dm.cli import output as printer
-from dm.cli.verbs import ListedGroup
+from dm.cli.commands import ListedGroup
 from dm.errors import DMError
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated, ClassVar, Literal
 
 from dm.errors import DMError
-from dm.verbs import answers
 from dm.verbs.declaration import READS, Sources, Task, Verb, VerbGroup, argument, option
+from dm.verbs.tasks import OPERATED
 
 GROUPS = (
     VerbGroup("binlog", "Skip or replace single events of the binlog. Made for a DDL that the target refuses."),
@@ -24,7 +24,7 @@ Statements = Annotated[
 ]
 
 
-class OperatedEvent(Verb, answer=answers.OPERATED):
+class OperatedEvent(Verb, answer=OPERATED):
     """An event, and what is to become of it."""
 
     operation: ClassVar[Literal["skip", "replace", "inject", "revert", "list"]]
@@ -72,7 +72,7 @@ class ListOperators(OperatedEvent, name="binlog list", route="POST tasks/{task}/
     sources: Sources = ()
 
 
-class TableStructure(Verb, answer=answers.OPERATED):
+class TableStructure(Verb, answer=OPERATED):
     """A table of the source, by its structure at the checkpoint."""
 
     operation: ClassVar[Literal["list", "update", "delete"]]

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from dm.verbs import answers
-from dm.verbs.declaration import READS, TASK, Verb, VerbGroup, argument, option
+from dm.verbs.declaration import READS, TASK, Verb, VerbGroup, argument, option, shape
+
+CONFIG: Final = shape(
+    "ConfigTold",
+    sources=list[dict[str, str]],
+    tasks=list[dict[str, str]],
+    relays=list[str],
+    worker=dict[str, str],
+)
+FILE: Final = shape("FileTold", cfg=str)
+SETTINGS: Final = shape("SettingsTold", worker=dict[str, str])
 
 GROUPS = (
     VerbGroup(
@@ -17,11 +26,11 @@ File = Annotated[str | None, option("--path -p", "write it to this file", sent=F
 Directory = Annotated[str, option("--path -p", "the directory")]
 
 
-class ShowConfig(Verb, name="config show", route="GET config", permission=READS, answer=answers.CONFIG):
+class ShowConfig(Verb, name="config show", route="GET config", permission=READS, answer=CONFIG):
     """List sources and tasks with the files they were made of, and the settings of dm-worker."""
 
 
-class ShownFile(Verb, permission=READS, answer=answers.FILE):
+class ShownFile(Verb, permission=READS, answer=FILE):
     """A file that the daemon keeps."""
 
     file: File = None
@@ -39,11 +48,11 @@ class ShowSourceFile(ShownFile, name="config source", route="GET config/source/{
     source: Annotated[str, argument("the source's id")]
 
 
-class WorkerSettings(Verb, route="GET config/worker", permission=READS, answer=answers.SETTINGS):
+class WorkerSettings(Verb, route="GET config/worker", permission=READS, answer=SETTINGS):
     """Show the settings of dm-worker."""
 
 
-class ChangeWorker(Verb, name="config worker", route="PUT config/worker", answer=answers.SETTINGS):
+class ChangeWorker(Verb, name="config worker", route="PUT config/worker", answer=SETTINGS):
     """Show the settings of dm-worker, or change them: at once, and for its next starts."""
 
     log_level: Annotated[str | None, option("--log-level", "debug, info, warn or error")] = None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from dm.errors import DMError
-from dm.verbs import answers
-from dm.verbs.declaration import CHANGES, OPERATES, READS, Task, Verb, argument, option
+from dm.verbs.declaration import CHANGES, OPERATES, READS, Record, Task, Verb, argument, option, shape
+
+CUT_OVER_CHECKED: Final = shape(
+    "CutOverChecked", task=str, ready=bool, findings=list[Record], files=list[dict[str, str]]
+)
+CUT_OVER: Final = shape("CutOverTold", task=str, state=str, driven=bool, problem=str, cutOver=Record, left=list[str])
 
 PROVES = ("full", "recent", "none")
 TIMEOUT = 600.0
@@ -62,9 +66,7 @@ def demand_prove(prove: str) -> None:
         raise DMError("usage", problem=f"--prove {prove!r} is not one of {', '.join(PROVES)}", hint=hint)
 
 
-class CheckCutOver(
-    Verb, route="POST tasks/{task}/cut-over/check", permission=OPERATES, answer=answers.CUT_OVER_CHECKED
-):
+class CheckCutOver(Verb, route="POST tasks/{task}/cut-over/check", permission=OPERATES, answer=CUT_OVER_CHECKED):
     """Tell what is in the way of a cut-over; changes nothing."""
 
     task: Annotated[str, argument("the task's name")]
@@ -74,7 +76,7 @@ class CheckCutOver(
     back: bool = False
 
 
-class BeginCutOver(Verb, route="POST tasks/{task}/cut-over", permission=CHANGES, answer=answers.CUT_OVER):
+class BeginCutOver(Verb, route="POST tasks/{task}/cut-over", permission=CHANGES, answer=CUT_OVER):
     """Begin a cut-over, or go on with one whose hook failed at the switch."""
 
     task: Annotated[str, argument("the task's name")]
@@ -86,20 +88,20 @@ class BeginCutOver(Verb, route="POST tasks/{task}/cut-over", permission=CHANGES,
     back: bool = False
 
 
-class CutOverStatus(Verb, route="GET tasks/{task}/cut-over", permission=READS, answer=answers.CUT_OVER):
+class CutOverStatus(Verb, route="GET tasks/{task}/cut-over", permission=READS, answer=CUT_OVER):
     """Tell how far a cut-over is."""
 
     task: Annotated[str, argument("the task's name")]
 
 
-class AbortCutOver(Verb, route="POST tasks/{task}/cut-over/abort", permission=CHANGES, answer=answers.CUT_OVER):
+class AbortCutOver(Verb, route="POST tasks/{task}/cut-over/abort", permission=CHANGES, answer=CUT_OVER):
     """Undo a cut-over before its switch, or go on with one whose hook failed at that."""
 
     task: Annotated[str, argument("the task's name")]
     hook: str = ""
 
 
-class CompleteCutOver(Verb, route="POST tasks/{task}/cut-over/complete", permission=CHANGES, answer=answers.CUT_OVER):
+class CompleteCutOver(Verb, route="POST tasks/{task}/cut-over/complete", permission=CHANGES, answer=CUT_OVER):
     """End a cut-over after its switch: the task is stopped."""
 
     task: Annotated[str, argument("the task's name")]

@@ -3,12 +3,14 @@
 A declaration is a class. Its keywords say the name at the command line, the route, the permission and the answer; its
 docstring is the help; its annotated attributes are the parameters. All that follows from that is made from it:
 
-- the arguments and options of `dmctl` (dm/cli/verbs.py);
+- the arguments and options of `dmctl` (dm/cli/commands.py);
 - the request that `dmctl` sends (`Verb.request`);
 - the HTTP route, the model of its body and its OpenAPI description (dm/worker/api.py).
 
-By hand remain the work (methods in dm/worker marked with `does`) and the text for people (functions in dm/cli marked
-with `shows` or `runs`). The daemon and the command line share nothing but declarations.
+By hand remain the work (methods marked with `does`) and the text for people (functions marked with `shows` or `runs`).
+A subject has one name in three folders: dm/verbs, dm/worker/verbs and dm/cli/verbs. A new verb is a class, a method and
+a function in these three files; a new subject is three files. Nothing else lists them. The daemon and the command line
+share nothing but declarations.
 
 `dmctl --help` imports all declarations, so an unused one costs next to nothing: annotations stay text until a verb is
 called, and no code is generated for a class, as it would be for a dataclass.
@@ -25,7 +27,6 @@ from typing import Annotated, Any, ClassVar, Final, Self, dataclass_transform, g
 from urllib.parse import quote, urlencode
 
 from dm.errors import DMError
-from dm.verbs.answers import DONE, AnswerShape
 
 MISSING: Final = object()  # the default of a parameter that must be given
 _PLACE: Final = re.compile(r"\{(\w+)\}")
@@ -95,6 +96,34 @@ class VerbGroup:
     name: str
     help: str
     default: str = ""  # the verb that is meant when none is named
+
+
+# Answers, in DM's JSON. Each has `result` and `msg`. A verb that can't be done answers with `result: false`, the
+# error's text as `msg`, and its report as `error`.
+
+Record = dict[str, Any]  # an object that DM's documentation tells: a status, a result of a check, an error
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerShape:
+    """An object of an answer: its keys with their types; `may` are left out at times, `more` are its unit's."""
+
+    name: str
+    keys: dict[str, Any]
+    may: dict[str, Any] = field(default_factory=dict)
+    more: bool = False
+
+
+def shape(name: str, *, may: dict[str, Any] | None = None, more: bool = False, **keys: Any) -> AnswerShape:
+    return AnswerShape(name, {"result": bool, "msg": str, **keys}, may or {}, more)
+
+
+def line(name: str, *, may: dict[str, Any] | None = None, more: bool = False, **keys: Any) -> AnswerShape:
+    """What became of one source."""
+    return shape(name, may=may, more=more, source=str, **keys)
+
+
+DONE: Final = shape("Done")
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)

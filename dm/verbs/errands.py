@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from dm.errors import DMError
-from dm.verbs import answers
-from dm.verbs.declaration import DIRECTORY, OPERATES, READS, ConfigFile, Sources, Task, Verb, argument, option
+from dm.verbs.declaration import DIRECTORY, OPERATES, READS, ConfigFile, Sources, Task, Verb, argument, option, shape
+
+BEGUN: Final = shape("RunBegun", number=int, task=str)
+DIFF_BEGUN: Final = shape("DiffBegun", number=int, task=str, behind=dict[str, str])
+RUN: Final = shape("RunTold", may={"task": str, "ended": bool}, more=True)
 
 Tables = Annotated[tuple[str, ...], option("--tables", "only this table of the target, schema.table; may be repeated")]
 
 
-class RunStatus(Verb, route="GET runs/{number}", permission=READS, answer=answers.RUN):
+class RunStatus(Verb, route="GET runs/{number}", permission=READS, answer=RUN):
     """Tell how far a run of these is, by the number that its begin was answered with, and in the end its result."""
 
     number: int
@@ -23,7 +26,7 @@ class StopRun(Verb, route="POST runs/{number}/stop", permission=OPERATES):
     number: int
 
 
-class Diff(Verb, name="diff", route="POST diffs", permission=OPERATES, answer=answers.DIFF_BEGUN):
+class Diff(Verb, name="diff", route="POST diffs", permission=OPERATES, answer=DIFF_BEGUN):
     """Compare sources and target. Exit status 0 equal, 1 different, 2 not all compared, or an error."""
 
     task: Annotated[str, argument("the task's name, or its file", required=True)] = ""
@@ -66,7 +69,7 @@ class Diff(Verb, name="diff", route="POST diffs", permission=OPERATES, answer=an
             raise DMError("usage", problem=f"--recent does not go together with {', '.join(others)}", hint=hint)
 
 
-class Flashback(Verb, name="flashback", route="POST flashbacks", answer=answers.BEGUN):
+class Flashback(Verb, name="flashback", route="POST flashbacks", answer=BEGUN):
     """Write the SQL that takes back row changes, newest first. It is not executed."""
 
     task: Task
@@ -80,7 +83,7 @@ class Flashback(Verb, name="flashback", route="POST flashbacks", answer=answers.
     sources: Sources = ()
 
 
-class Replay(Verb, name="replay", route="POST tasks/{task}/replays", permission=OPERATES, answer=answers.BEGUN):
+class Replay(Verb, name="replay", route="POST tasks/{task}/replays", permission=OPERATES, answer=BEGUN):
     """Apply the backlog of a paused task in bulk, by Spark. Called again, it goes on."""
 
     task: Task

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from dm.errors import DMError
-from dm.verbs import answers
-from dm.verbs.declaration import DIRECTORY, Sources, Task, Verb, option
+from dm.verbs.declaration import DIRECTORY, Record, Sources, Task, Verb, option, shape
+
+OBJECTS: Final = shape("ObjectsTold", taskName=str, objects=list[Record], remarks=list[str], files=list[str], tried=int)
 
 Kinds = tuple[Literal["view", "routine", "trigger", "event", "account", "grant"], ...]
 
 
-class Objects(Verb, name="objects", route="POST tasks/{task}/objects", answer=answers.OBJECTS):
+class Objects(Verb, name="objects", route="POST tasks/{task}/objects", answer=OBJECTS):
     """Compare and create views, triggers, accounts and others. Exit status 0: all alike, 1: not, 2: an error."""
 
     task: Task

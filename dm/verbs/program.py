@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from dm.verbs import answers
-from dm.verbs.declaration import READS, Verb, argument
+from dm.verbs.declaration import READS, Verb, argument, shape
+
+DAEMON: Final = shape("DaemonTold", version=str, pid=int, processes=dict[str, int])
+ENDING: Final = shape("DaemonEnds", pid=int)
+ENCRYPTED: Final = shape("Encrypted", cipherText=str)
 
 
-class Daemon(Verb, route="GET daemon", permission=READS, answer=answers.DAEMON):
+class Daemon(Verb, route="GET daemon", permission=READS, answer=DAEMON):
     """Tell the daemon's version and processes."""
 
 
-class Shutdown(Verb, name="shutdown", route="POST daemon/shutdown", answer=answers.ENDING):
+class Shutdown(Verb, name="shutdown", route="POST daemon/shutdown", answer=ENDING):
     """End the daemon; its tasks go on when it is started again."""
 
 
-class Encrypt(Verb, name="encrypt", route="POST encrypt", permission=READS, answer=answers.ENCRYPTED):
+class Encrypt(Verb, name="encrypt", route="POST encrypt", permission=READS, answer=ENCRYPTED):
     """Encrypt a password of a source or task file. The key is in $DM_HOME/secret-key."""
 
     text: Annotated[

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
-from dm.verbs import answers
-from dm.verbs.declaration import READS, Verb, VerbGroup, argument, option
+from dm.verbs.declaration import READS, Verb, VerbGroup, argument, option, shape
+
+TOKEN: Final = shape("TokenCreated", bearer=str, token=str)
+TOKENS: Final = shape("TokensListed", tokens=list[dict[str, str]])
 
 GROUPS = (VerbGroup("token", "Create, list and revoke tokens of ports."),)
 
 Bearer = Annotated[str, argument("a name of a person or a program", name="name")]
 
 
-class CreateToken(Verb, name="token create", route="POST tokens", answer=answers.TOKEN):
+class CreateToken(Verb, name="token create", route="POST tokens", answer=TOKEN):
     """Let somebody ask through a port. The token is shown once."""
 
     bearer: Bearer
@@ -25,7 +27,7 @@ class CreateToken(Verb, name="token create", route="POST tokens", answer=answers
     ] = ""
 
 
-class ListTokens(Verb, name="token list", route="GET tokens", permission=READS, answer=answers.TOKENS):
+class ListTokens(Verb, name="token list", route="GET tokens", permission=READS, answer=TOKENS):
     """Show who may ask through a port."""
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from dm.errors import DMError
-from dm.verbs import answers
-from dm.verbs.declaration import OPERATES, READS, TASK, Sources, Task, Verb, VerbGroup, argument, option
+from dm.verbs.declaration import OPERATES, READS, TASK, Record, Sources, Task, Verb, VerbGroup, argument, option, shape
+
+WARNED: Final = shape("ValidationStarted", warnings=list[str])
+VALIDATION: Final = shape("ValidationTold", validators=list[Record], tableStatuses=list[dict[str, str]])
+ERRORS: Final = shape("ErrorsTold", error=list[dict[str, str]])
+ERRORS_CHANGED: Final = shape("ErrorsChanged", changed=int)
 
 GROUPS = (VerbGroup("validation", "Validate applied rows, and show those that are wrong."),)
 
@@ -23,9 +27,7 @@ class OperatedValidators(Verb, permission=OPERATES):
             raise DMError("usage", problem="either a task or --all-task is to be given", hint="name a task")
 
 
-class StartValidation(
-    OperatedValidators, name="validation start", route="POST validations/start", answer=answers.WARNED
-):
+class StartValidation(OperatedValidators, name="validation start", route="POST validations/start", answer=WARNED):
     """Begin to validate, or go on where it was stopped."""
 
     mode: Annotated[
@@ -45,7 +47,7 @@ class StopValidation(OperatedValidators, name="validation stop", route="POST val
 
 
 class ValidationStatus(
-    Verb, name="validation status", route="GET tasks/{task}/validation", permission=READS, answer=answers.VALIDATION
+    Verb, name="validation status", route="GET tasks/{task}/validation", permission=READS, answer=VALIDATION
 ):
     """Show how far it is, and what is not validated."""
 
@@ -61,7 +63,7 @@ class ShowErrors(
     name="validation show-error",
     route="GET tasks/{task}/validation/errors",
     permission=READS,
-    answer=answers.ERRORS,
+    answer=ERRORS,
 ):
     """Show rows that are wrong, and how to mend them."""
 
@@ -72,7 +74,7 @@ class ShowErrors(
     ] = "unprocessed"
 
 
-class ChangedError(Verb, answer=answers.ERRORS_CHANGED):
+class ChangedError(Verb, answer=ERRORS_CHANGED):
     """An error of a task, or all of them."""
 
     operation: ClassVar[Literal["ignore", "resolve", "clear"]]

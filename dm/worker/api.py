@@ -33,8 +33,7 @@ from starlette.types import Receive, Scope, Send
 
 from dm.errors import DMError
 from dm.unit import JSON
-from dm.verbs.answers import AnswerShape
-from dm.verbs.declaration import MISSING, Parameter, Verb
+from dm.verbs.declaration import MISSING, AnswerShape, Parameter, Verb
 from dm.verbs.every import VERBS
 from dm.worker.access import METRICS_PATH, demanding
 from dm.worker.audit import AuditLog

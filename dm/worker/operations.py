@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from importlib import import_module
+from typing import TypeVar
 
 import structlog
 
@@ -13,32 +14,18 @@ from dm.progress.tables import share_name
 from dm.sourcelog.relaylog.hold import Hold, forget_others
 from dm.task.payload import validator_hold
 from dm.verbs.declaration import ConfigFile, Verb
+from dm.verbs.every import SUBJECTS
 from dm.worker.configuration import ConfigReader, syncs
 from dm.worker.cutovers import CutOvers
 from dm.worker.errands import Errands
 from dm.worker.loop import Loop
 from dm.worker.registry import Source, SubtaskRecord, Task
 from dm.worker.supervisor import Supervisor
-from dm.worker.verbs.binlog import BinlogVerbs
 from dm.worker.verbs.config import ConfigVerbs
 from dm.worker.verbs.cutover import CutOverVerbs
-from dm.worker.verbs.errands import ErrandVerbs, ReplayVerbs
-from dm.worker.verbs.forgotten import ForgottenVerbs
-from dm.worker.verbs.objects import ObjectVerbs
-from dm.worker.verbs.shard_ddl_lock import ShardVerbs
-from dm.worker.verbs.sources import ProgramVerbs, RelayVerbs, SourceVerbs
-from dm.worker.verbs.tasks import TaskVerbs
-from dm.worker.verbs.tokens import TokenVerbs
-from dm.worker.verbs.updates import JoinVerbs, UpdateVerbs
-from dm.worker.verbs.validation import ValidationVerbs
 from dm.worker.work import Means, Servers, VerbWork, Work, work_of
 
 C = TypeVar("C")
-
-_OTHERS: Final[tuple[type[VerbWork], ...]] = (
-    ProgramVerbs, SourceVerbs, RelayVerbs, BinlogVerbs, ShardVerbs, ValidationVerbs, JoinVerbs, ErrandVerbs,
-    ReplayVerbs, ObjectVerbs, ForgottenVerbs, TokenVerbs,
-)  # fmt: skip
 
 
 class Operations:
@@ -50,11 +37,8 @@ class Operations:
         self._read = ConfigReader(supervisor.home.secret_key)
         errands, self._cut_overs = Errands(loop, supervisor.home.log_of), CutOvers(supervisor.home.work)
         means = Means(loop, supervisor, servers, self._read, errands, self._cut_overs, shutdown)
-        tasks, self.config = TaskVerbs(means), ConfigVerbs(means)
-        self._cut_over = CutOverVerbs(means, tasks)
-        self.work: Mapping[type[Verb], Work] = work_of(
-            tasks, UpdateVerbs(means, tasks), self.config, self._cut_over, *(kind(means) for kind in _OTHERS)
-        )
+        self.config, self._cut_over = ConfigVerbs(means), CutOverVerbs(means)
+        self.work: Mapping[type[Verb], Work] = work_of(*_owners(means))
 
     def take_up(self) -> None:
         """Bring back what the registry holds, each subtask as it is wanted."""
@@ -108,6 +92,15 @@ class Operations:
             except (DMError, OSError) as error:
                 # Not the end of the daemon: whoever can't hold its files is not started, and says why.
                 structlog.get_logger().warning("holds of relay files", source=name, error=str(error))
+
+
+def _owners(means: Means) -> Iterator[VerbWork]:
+    """Those of the files that are named like the declarations'."""
+    for subject in SUBJECTS:
+        module = import_module(f"dm.worker.verbs.{subject}")
+        for found in vars(module).values():
+            if isinstance(found, type) and issubclass(found, VerbWork) and found.__module__ == module.__name__:
+                yield found(means)
 
 
 def _or_error(parse: Callable[[ConfigFile], C], file: ConfigFile) -> C | DMError:

@@ -27,7 +27,7 @@ from dm.cli.client import Client
 from dm.cli.dmctl import execute
 from dm.cli.invocation import Settings, settings
 from dm.demo.private_server import GuardedProcess
-from dm.verbs.tasks import QueryStatus
+from dm.verbs.status import QueryStatus
 from tests.testbed.fork_server import ForkedProcess, fork_server
 from tests.testbed.looks import looks
 

@@ -9,14 +9,12 @@ from typing import cast, get_args
 
 from dm.config.masking import masked
 from dm.config.scalar import byte_size
-from dm.config.task import is_task_name
 from dm.errors import DMError
 from dm.task.log import DEFAULTS, Level, LogSettings, keep
 from dm.text import is_decimal
 from dm.unit import JSON
 from dm.verbs import config as declared
 from dm.verbs.declaration import ConfigFile
-from dm.verbs.tasks import Logs
 from dm.worker.work import Answer, VerbWork, does
 
 LOWEST_SIZE = 1 << 16  # of a log file: a stack fits
@@ -74,35 +72,6 @@ class ConfigVerbs(VerbWork):
         settings = _settings_of({**registry.settings(), **changes})
         self._loop.call(lambda: registry.put_settings(changes))
         self._use(settings)
-
-    @does(Logs)
-    def log_files(self, asked: Logs) -> Answer:
-        """The logs of a task's processes, or of sources' relays, or the daemon's own."""
-        home = self._supervisor.home
-        task, sources = asked.task, asked.source
-
-        def look() -> list[str]:
-            supervisor = self._supervisor
-            for source in sources:
-                supervisor.source(source)
-            if not task:
-                return [f"relay:{source}" for source in sources]
-            if not is_task_name(task):
-                raise DMError("task-unknown", task=task)
-            known = supervisor.tasks.get(task)
-            there = list(known.jobs) if known is not None else list(supervisor.sources)
-            names = [f"spark:{task}", *(f"sync:{task}:{source}" for source in sources or there)]
-            if known is None:  # a task that was stopped is not known any more, but what it wrote is there
-                names = [name for name in names if home.log_of(name).exists()]
-            if not names:
-                raise DMError("task-unknown", task=task)
-            return names
-
-        names = self._loop.call(look)
-        files: list[JSON] = [{"process": name, "path": str(home.log_of(name))} for name in names]
-        if not files:
-            files = [{"process": "dm-worker", "path": str(home.daemon_log)}]
-        return {"files": files}
 
     def _worker(self) -> JSON:
         settings = _settings_of(self._supervisor.registry.settings())

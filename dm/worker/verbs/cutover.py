@@ -40,9 +40,9 @@ class _First:
 class CutOverVerbs(VerbWork):
     """Check, begin, tell, abort and complete."""
 
-    def __init__(self, means: Means, tasks: TaskVerbs) -> None:
+    def __init__(self, means: Means) -> None:
         super().__init__(means)
-        self._tasks = tasks
+        self._tasks = TaskVerbs(means)
         self._all = means.cut_overs
 
     @does(declared.CheckCutOver)

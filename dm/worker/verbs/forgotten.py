@@ -26,7 +26,7 @@ from dm.task.payload import dump_directory
 from dm.task.progress import Place
 from dm.unit import JSON
 from dm.verbs.declaration import ConfigFile
-from dm.verbs.tasks import ListForgotten, RemoveForgotten
+from dm.verbs.forgotten import ListForgotten, RemoveForgotten
 from dm.worker.supervisor import Supervisor
 from dm.worker.work import Answer, VerbWork, does
 

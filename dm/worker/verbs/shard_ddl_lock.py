@@ -8,7 +8,7 @@ from dm.config import SubtaskConfig
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.task.shard_locks import NO_LOCK, Decision
-from dm.verbs.tasks import ListLocks, Unlock
+from dm.verbs.shard_ddl_lock import ListLocks, Unlock
 from dm.worker.work import Answer, VerbWork, does
 
 

@@ -20,20 +20,18 @@ from dm.verbs import tasks as declared
 from dm.verbs.declaration import ConfigFile
 from dm.worker.configuration import differences, directories, sources_of, syncs
 from dm.worker.job import Job
-from dm.worker.query_status import all_tasks, held_up, resting_relay, task_status
+from dm.worker.query_status import held_up, resting_relay
 from dm.worker.registry import SubtaskRecord, Task
 from dm.worker.starting import spark_ahead, unanswered
-from dm.worker.verbs.errands import ReplayVerbs
 from dm.worker.verbs.forgotten import ForgottenVerbs
 from dm.worker.work import Answer, VerbWork, does
 
-FRESH_SECONDS = 5.0  # as long as DM waits for a source
 REST_SECONDS = 20.0  # longer than a host that does not come to rest is left alive
 BEGIN_SECONDS = 30.0  # longer than a server that says nothing goes unnoticed
 
 
 class TaskVerbs(VerbWork):
-    """Check, start, stop, pause, resume and tell."""
+    """Check, start, stop, pause and resume."""
 
     @does(declared.CheckTask)
     def check_task(self, asked: declared.CheckTask) -> Answer:
@@ -254,31 +252,6 @@ class TaskVerbs(VerbWork):
         except DMError as error:
             said = {key: job.status.get(key, "") for key in ("syncerBinlog", "syncerBinlogGtid")}
             return {**said, "placeProblem": str(error)}
-
-    @does(declared.ListTasks)
-    def list_tasks(self, asked: declared.ListTasks) -> Answer:
-        """A line each."""
-        return self._loop.call(lambda: all_tasks(self._supervisor, asked.source))
-
-    @does(declared.QueryStatus)
-    def query_status(self, asked: declared.QueryStatus) -> Answer:
-        """As fresh as the units answer."""
-        name, sources = asked.task, asked.source
-        runs = self._loop.call(lambda: self._asked_for_status(name, sources))
-        # In time or not: a source that does not answer must not keep the status of everything else from being shown.
-        self._loop.wait_until(lambda: all(job.fresh(request) for job, request in runs), FRESH_SECONDS)
-        requests = {job.source: request for job, request in runs if job.task is not None}
-        answer = ReplayVerbs(self._means).told(
-            name, self._loop.call(lambda: task_status(self._supervisor, name, list(sources), requests))
-        )
-        cut_over = self._means.cut_overs.told(name)
-        return {**answer, "cutOver": dict(cut_over)} if cut_over else answer
-
-    def _asked_for_status(self, name: str, sources: Sequence[str]) -> list[tuple[Job, int]]:
-        """The runs of a task, and the relays that they read from: an outage that is over is not to be shown."""
-        jobs = self._supervisor.jobs(name, sources)
-        relays = [self._supervisor.sources[job.source].relay for job in jobs]
-        return [(job, job.refresh()) for job in (*jobs, *relays) if job is not None]
 
     @does(declared.NameOfTask)
     def name_of_task(self, asked: declared.NameOfTask) -> Answer:

@@ -18,7 +18,8 @@ from dm.ident import TableName
 from dm.task.join_requests import Added
 from dm.unit import JSON
 from dm.verbs.declaration import ConfigFile
-from dm.verbs.tasks import CancelUpdate, ReloadTable, StartTask, UpdateTask
+from dm.verbs.tasks import StartTask
+from dm.verbs.updates import CancelUpdate, ReloadTable, UpdateTask
 from dm.worker.configuration import differences
 from dm.worker.job import Job
 from dm.worker.loop import Loop
@@ -65,10 +66,10 @@ class Update:
 class UpdateVerbs(VerbWork):
     """The verb."""
 
-    def __init__(self, means: Means, tasks: TaskVerbs) -> None:
+    def __init__(self, means: Means) -> None:
         super().__init__(means)
         self._requests = means.servers.joins
-        self._tasks = tasks
+        self._tasks = TaskVerbs(means)
 
     @does(UpdateTask)
     def update(self, asked: UpdateTask) -> Answer:

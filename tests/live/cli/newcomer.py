@@ -9,7 +9,7 @@ from typing import Any
 from dm.cli.client import Client
 from dm.demo.servers import ThrowawayServer
 from dm.verbs.sources import ShowSources
-from dm.verbs.tasks import ListTasks
+from dm.verbs.status import ListTasks
 from tests.testbed.daemon import Answer, Daemon
 from tests.testbed.snapshots import Known, Snapshots
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dm.cli.errands import diff_lines, diff_progress
+from dm.cli.verbs.errands import diff_lines, diff_progress
 
 TABLE: dict[str, Any] = {
     "table": "s.t", "verdict": "equal", "structure": [], "allowedStructure": [], "notCompared": "",

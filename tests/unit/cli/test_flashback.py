@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dm.cli.errands import flashback_lines
+from dm.cli.verbs.errands import flashback_lines
 
 REPORT: dict[str, Any] = {
     "source": "a", "from": "(b.000001, 4)", "to": "(b.000002, 9)", "transactions": 2, "statements": 5,

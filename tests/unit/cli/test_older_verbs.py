@@ -144,7 +144,7 @@ def test_what_is_told_to_use_is_there() -> None:
     """Each `dmctl ...` in the hints names a verb that there is."""
     import re
 
-    from dm.cli.verbs import LISTED
+    from dm.cli.commands import LISTED
 
     named = {match for hint in INSTEAD.values() for match in re.findall(r"`dmctl ([a-z-]+)", hint)}
     assert named <= LISTED.keys()

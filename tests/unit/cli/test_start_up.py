@@ -18,7 +18,7 @@ SLOW = (
 )  # fmt: skip
 
 # Declarations take part in each call; the texts of verbs do not.
-TEXTS_APART = {verb.__module__.replace("dm.verbs", "dm.cli") for verb in VERBS if verb.name}
+TEXTS_APART = {verb.__module__.replace("dm.verbs", "dm.cli.verbs") for verb in VERBS if verb.name}
 
 _CODE = """
 import sys
@@ -54,7 +54,7 @@ def test_help_imports_nothing_slow_and_no_text(words: list[str]) -> None:
 
 
 def test_completion_imports_its_own_text() -> None:
-    assert imported("completion", "zsh") == {"dm.cli.program"}
+    assert imported("completion", "zsh") == {"dm.cli.verbs.program"}
 
 
 def test_query_status_imports_a_client_and_a_table(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_query_status_imports_a_client_and_a_table(tmp_path: Path) -> None:
         one.start()
         one.ok("operate-source", "create", one.source("one"))
         one.ok("start-task", one.task("t"))
-        client = {"dm.cli.tasks", "http.client", "ssl", "email"}
+        client = {"dm.cli.verbs.status", "http.client", "ssl", "email"}
         assert imported("query-status", "t", "--output", "json", DM_HOME=str(one.directory)) == client
         assert imported("query-status", "t", DM_HOME=str(one.directory)) == {*client, "rich"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dm.cli.status_text import in_error, remarks_of
-from dm.cli.tasks import lines
+from dm.cli.verbs.updates import lines
 
 
 def planned(**changes: Any) -> dict[str, Any]:

@@ -6,17 +6,21 @@ import subprocess
 import sys
 from collections import Counter
 from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 from typer.core import TyperCommand
 
+from dm.cli import verbs as texts
 from dm.cli.caller import TEXTS
-from dm.cli.verbs import LISTED, built
+from dm.cli.commands import LISTED, built
 from dm.errors import DMError
 from dm.verbs.declaration import ConfigFile, Verb, VerbGroup, first_sentence
-from dm.verbs.every import VERBS
+from dm.verbs.every import SUBJECTS, VERBS
 from dm.verbs.sources import ShowSources, UpdateSources
-from dm.verbs.tasks import ListTasks, PauseTask, QueryStatus
+from dm.verbs.status import ListTasks, QueryStatus
+from dm.verbs.tasks import PauseTask
+from dm.worker import verbs as work
 from tests.unit.cli.test_start_up import SLOW
 from tests.unit.worker.home import ROOT
 
@@ -44,9 +48,14 @@ def test_names_and_routes_are_there_once() -> None:
     assert groups == {name for name, found in LISTED.items() if isinstance(found, VerbGroup)}
 
 
+def test_a_subject_has_one_name_in_three_folders() -> None:
+    for package in (work, texts):
+        assert {each.name for each in iter_modules(package.__path__)} == {*SUBJECTS}
+
+
 def test_each_verb_of_the_command_line_has_its_text() -> None:
     for verb in AT_THE_COMMAND_LINE:
-        import_module(f"dm.cli.{verb.__module__.rpartition('.')[2]}")
+        import_module(f"dm.cli.verbs.{verb.__module__.rpartition('.')[2]}")
     assert TEXTS.keys() == {*AT_THE_COMMAND_LINE}
 
 

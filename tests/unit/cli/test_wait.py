@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dm.cli.tasks import NEVER, TIMED_OUT, wait_for, why_never
+from dm.cli.verbs.status import NEVER, TIMED_OUT, wait_for, why_never
 from tests.testbed.fake_clock import FakeClock
 
 PAUSED: dict[str, Any] = {"isCanceled": True, "errors": [], "detail": ""}

@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
+from dm.cli.commands import LISTED, built
 from dm.cli.dmctl import app
-from dm.cli.verbs import LISTED, built
 from tests.unit.docs.document import DECISIONS, DOCUMENTS, OPERATIONS, ROOT, blocks, code, paragraphs, verbs
 
 GROUP: TyperGroup = typer.main.get_group(app)
@@ -109,7 +109,8 @@ def test_environment_variables_are_those_that_the_program_reads() -> None:
 
 
 def test_exit_statuses_are_those_of_dmctl() -> None:
-    from dm.cli import invocation, tasks
+    from dm.cli import invocation
+    from dm.cli.verbs.status import TIMED_OUT
 
     sentence = re.search(r"Exit status of `dmctl`: (.+?)\.", _text(OPERATIONS))
     assert sentence is not None
@@ -119,5 +120,5 @@ def test_exit_statuses_are_those_of_dmctl() -> None:
         str(invocation.FAILED): "failed",
         str(invocation.BAD_USAGE): "bad usage or configuration",
         str(invocation.PRECHECK_FAILED): "the precheck failed",
-        str(tasks.TIMED_OUT): "the time of `wait` is over",
+        str(TIMED_OUT): "the time of `wait` is over",
     }

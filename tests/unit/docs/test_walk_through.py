@@ -23,7 +23,7 @@ from dm.demo.private_server import PrivateServer
 from dm.mysql.dialect import Flavor
 from dm.verbs.program import Shutdown
 from dm.verbs.sources import ShowSources
-from dm.verbs.tasks import QueryStatus
+from dm.verbs.status import QueryStatus
 from tests.testbed.fixtures import ServerFactory
 from tests.unit.docs.document import README, ROOT, blocks, section
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from dm.cli.client import Client
 from dm.verbs.declaration import Verb
-from dm.verbs.tasks import QueryStatus
+from dm.verbs.status import QueryStatus
 from tests.testbed.daemon import run_here
 from tests.testbed.fork_server import ForkedProcess, fork_server
 from tests.testbed.looks import looks

@@ -15,7 +15,6 @@ from dm.tools.cutover.machine import CutOverState, State
 from dm.verbs.cutover import CutOverStatus
 from dm.worker.cutovers import CutOvers
 from dm.worker.verbs.cutover import CutOverVerbs
-from dm.worker.verbs.tasks import TaskVerbs
 from dm.worker.work import Means
 
 
@@ -56,7 +55,7 @@ def test_its_state_is_told_without_a_session_at_the_target(tmp_path: Path) -> No
     means = cast(Means, SimpleNamespace(cut_overs=cut_overs, **nothing))
     cut_overs.drive(cast(Driver, driver))
     try:
-        told = CutOverVerbs(means, cast(TaskVerbs, None)).status(CutOverStatus(task="t"))
+        told = CutOverVerbs(means).status(CutOverStatus(task="t"))
     finally:
         driver.go.set()
         cut_overs.wait("t", 10.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dm.verbs.tasks import QueryStatus
+from dm.verbs.status import QueryStatus
 from tests.unit.worker.home import home, until
 
 

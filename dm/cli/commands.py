@@ -29,7 +29,7 @@ from dm.cli.output import Format
 from dm.errors import DMError
 from dm.verbs.declaration import MISSING, ConfigFile, Parameter, Verb, VerbGroup, Word, WordForm, first_sentence
 from dm.verbs.every import GROUPS, VERBS
-from dm.verbs.tasks import ListTasks
+from dm.verbs.status import ListTasks
 
 if TYPE_CHECKING:
     from typer._click import Command, Context

@@ -8,9 +8,8 @@ from typing import Any
 from dm.cli import output as printer
 from dm.cli.caller import Answer, Caller, runs, shows
 from dm.cli.client import read_config_file
-from dm.cli.invocation import FAILED, OK, is_file
+from dm.cli.invocation import is_file
 from dm.text import counted
-from dm.verbs import sources as declared
 from dm.verbs.declaration import Verb
 from dm.verbs.sources import CreateSources, ShowSources, StopSources, UpdateSources
 
@@ -53,35 +52,3 @@ def _relay(source: Mapping[str, Any]) -> str:
     gone = f"; its relay is removed: {counted(source['removedFiles'], 'file')}, {size:.1f} MB"
     left = f"; in {where} stays what no relay has made: {source['left']}" if source["left"] else ""
     return (gone if source["removedFiles"] else "") + left
-
-
-# The text of the verbs of relays.
-
-
-@runs(declared.StartRelay, declared.StopRelay, declared.PauseRelay, declared.ResumeRelay)
-def operate(asked: declared.OperatedRelay, caller: Caller) -> int:
-    """One relay after the other; an error that keeps one from working is in its line."""
-    caller.ask(ShowSources(source=asked.sources))  # an unknown one is said before anything is done
-    answers = [caller.ask(asked.but(source=source)) for source in asked.sources]
-    lines = [one for answer in answers for one in answer["sources"]]
-    answer = {**answers[0], "sources": lines}
-    caller.show(answer, printer.sources_table)
-    return OK if all(line["result"] for line in lines) else FAILED
-
-
-def purged(answer: Answer) -> None:
-    """Which files are gone, and why others stay."""
-    for source in answer["sources"]:
-        for file in source["removedFiles"]:
-            printer.print_line(file)
-        count, size = len(source["removedFiles"]), int(source["removedBytes"])
-        printer.print_line(f"{source['source']}: {counted(count, 'file')} removed, {size / (1 << 20):.1f} MB")
-        if source["keptBack"]:
-            printer.print_line(f"{source['source']}: the others stay: {source['keptBack']}")
-
-
-@runs(declared.PurgeRelay)
-def purge(asked: declared.PurgeRelay, caller: Caller) -> None:
-    """One relay's."""
-    answer = caller.ask(asked.but(source=asked.sources[0]))
-    caller.show(answer, purged)

@@ -14,7 +14,8 @@ from dm.cli.client import RequestRefused, read_config_file
 from dm.cli.invocation import FAILED, OK
 from dm.errors import DMError
 from dm.verbs import config as declared
-from dm.verbs.sources import CreateSources, StartRelay
+from dm.verbs.relays import StartRelay
+from dm.verbs.sources import CreateSources
 from dm.verbs.tasks import StartTask
 
 RELAYS_FILE = "relay_workers.json"  # DM's name: which workers pull the binlog of which sources
