@@ -1,6 +1,7 @@
 """A table's structure as information_schema tells it, in a form in which equal tables of both flavours are equal.
 
-It judges dm's work, so it shares no code with dm's own reading of structures. What only one flavour knows
+It judges dm's work, so it shares no code with dm's own reading of structures; of a type it asks no more than which
+family it is of. What only one flavour knows
 how to say is evened out: display widths of integers, quoting of defaults, MariaDB's JSON (a LONGTEXT), spellings of
 CURRENT_TIMESTAMP. Between flavours collations and generation expressions are left out, because each server has its
 own. A TiDB has MySQL's collations, and prints expressions in its own way. Its information_schema tells of no ZEROFILL,
@@ -35,12 +36,14 @@ from dm.mysql.dialect import Flavor, dialect, flavor_of
 from dm.mysql.dialect.tidb import escaped_type
 from dm.mysql.schema.charset import utf8mb3_name
 from dm.mysql.sql.context import version_number
+from dm.mysql.types import ColumnType, printed_type
+from dm.mysql.types.documents import may_hold_documents
 from dm.session.answers import reads_answers
 from dm.text import is_decimal
 
 Rename = Callable[[TableName], TableName]
 
-_INTEGER_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\(\d+\)(?! unsigned zerofill| zerofill)")
+_WIDTH = re.compile(r"\(\d+\)(?! unsigned zerofill| zerofill)")
 _NOW = re.compile(r"\b(?:current_timestamp|now)\b(\(\d+\))?(?:\(\))?", re.IGNORECASE)
 # Where one line of SHOW CREATE TABLE ends and the next begins. Newlines in literals are printed as \\n.
 _NEXT_LINE = re.compile(r",?\n(?=  (?:`|(?:PRIMARY |UNIQUE |FULLTEXT |SPATIAL )?KEY |CONSTRAINT )|\))")
@@ -50,15 +53,10 @@ _DEFAULT_BYTES = re.compile(r" DEFAULT (?:0x([0-9A-F]*)|'((?:[^']|'')*)')")
 _ESCAPED = re.compile(r"\\(.)|''")
 _ESCAPES = {"0": "\0", "n": "\n", "r": "\r"}
 _BEYOND_ASCII = re.compile(r"[^\x00-\x3e\x40-\x7f]+")
-_BYTES = frozenset({"binary", "varbinary"})
-_NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"})
-_WITHOUT_SPACES = frozenset({"char", "enum", "set"})  # at their end
-_MOMENTS = frozenset({"date", "time", "datetime", "timestamp"})
 _SCALE = re.compile(r"\(\d+,(\d+)\)")
 _DIGITS = Context(prec=100)
 _FLOAT_TEXT = ".6g"  # what a MySQL and a MariaDB tell of a FLOAT; a TiDB tells all digits
 _KINDS = frozenset({"stored", "virtual"})
-_NOW_BY_DEFAULT = frozenset({"timestamp", "datetime"})
 _IMPLIED = ("default_generated", "invisible", "virtual generated", "stored generated")
 
 
@@ -77,9 +75,9 @@ class ColumnFacts:
     comment: str
 
     @property
-    def data_type(self) -> str:
-        """The bare type name."""
-        return _bare(self.type)
+    def kind(self) -> ColumnType | None:
+        """The type itself; None where it is unknown."""
+        return printed_type(self.type)
 
 
 @dataclass(frozen=True)
@@ -150,7 +148,8 @@ def tables(connection: Connection[Cursor], schema: str) -> list[TableName]:
 
 def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor: bool, respells: bool) -> list[str]:
     found = []
-    json_as_text = {source.type, target.type} == {"json", "longtext"} and not same_flavor
+    kinds = {source.kind, target.kind}
+    json_as_text = not same_flavor and len(kinds) > 1 and all(kind and may_hold_documents(kind) for kind in kinds)
     fields = ["nullable", "default", "extra", "comment"]
     if not json_as_text:
         fields += ["type", "charset"]
@@ -159,11 +158,11 @@ def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor
     for field in fields:
         ours, theirs = getattr(source, field), getattr(target, field)
         if respells and field == "type":
-            ours = _INTEGER_WIDTH.sub(r"\1", ours.removesuffix(" zerofill"))
+            ours = _without_width(ours.removesuffix(" zerofill"))
             theirs = escaped_type(theirs)
         elif respells and field == "default":
             ours, theirs = (_plain_default(source, each) for each in (ours, theirs))
-        elif not same_flavor and field == "default" and source.data_type in _BYTES:
+        elif not same_flavor and field == "default" and source.kind is not None and source.kind.limits_bytes:
             ours, theirs = (each and _BEYOND_ASCII.sub("?", each) for each in (ours, theirs))
         elif field == "generated" and {ours, theirs} & _KINDS:  # one side does not tell the expression
             ours, theirs = (each.partition(" ")[0] for each in (ours, theirs))
@@ -178,28 +177,29 @@ def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor
 
 def _plain_default(column: ColumnFacts, default: str | None) -> str | None:
     """A default in a form that does not depend on its spelling; of bytes a TiDB's text does not tell which they are."""
-    if default is None:
-        return None
-    if column.data_type in _BYTES:
+    kind = column.kind
+    if default is None or kind is None:
+        return default
+    if kind.limits_bytes:
         return ""
-    if column.data_type in _WITHOUT_SPACES:
+    if kind.pads_with_spaces or kind.has_members:
         return default.rstrip(" ")
-    if column.data_type == "year" and is_decimal(default):
+    if kind.operand == "year" and is_decimal(default):
         year = int(default)
         century = 2000 if year < 70 else 1900 if year < 100 else 0
         return "0" if year in {0, 2000} else str(century + year)  # 0 is the year 0, and '0' is 2000
-    if column.data_type in _NUMBERS:
+    if kind.is_integer or kind.is_float or kind.operand == "decimal":
         try:
             number = Decimal(default)
         except ArithmeticError:
             return default  # an expression
-        if column.data_type == "float":
+        if kind.is_single:
             number = Decimal(f"{float(number):{_FLOAT_TEXT}}")
         scale = _SCALE.search(column.type)
         if scale is not None:
             number = number.quantize(Decimal(1).scaleb(-int(scale[1])), ROUND_HALF_UP, _DIGITS)
         return format(number.normalize(_DIGITS), "f") if number else "0"
-    if column.data_type in _MOMENTS:
+    if kind.is_temporal:
         whole, _, fraction = default.partition(".")
         digits = fraction.rstrip("0")
         return f"{whole}.{digits}" if digits else whole.removesuffix(" 00:00:00")
@@ -230,25 +230,25 @@ def column_facts(row: Sequence[Any], printed: Sequence[str], flavor: Flavor, ver
     """What a row of information_schema.columns says; `printed` has the lines of a MySQL's SHOW CREATE TABLE."""
     name, type_, nullable, default, charset, collation, extra, expression, comment = row
     # Here a default is the value itself, no SQL. CURRENT_TIMESTAMP is a text, except in a TIMESTAMP or DATETIME.
-    plain = not dialect(flavor, version).prints_defaults_as_sql
+    plain, kind = not dialect(flavor, version).prints_defaults_as_sql, printed_type(type_)
     traits = extra.lower()
     if expression:
         expression = _as_printed(expression, printed, name, " GENERATED ALWAYS AS ")
     if default is not None and "default_generated" in traits:
         default = _as_printed(default, printed, name, " DEFAULT ")
-    elif default is not None and printed and type_.startswith("timestamp"):
+    elif default is not None and printed and kind is not None and kind.is_moment:
         default = _printed_literal(printed, name) or default
-    elif default is not None and printed and _bare(type_) in _BYTES:
+    elif default is not None and printed and kind is not None and kind.limits_bytes:
         told = _printed_bytes(printed, name)
         default = default if told is None else told
     stored = "stored" in traits or "persistent" in traits
     generated = "stored" if stored else "virtual" if "virtual" in traits else ""
     as_expression = "default_generated" in traits or (
-        plain and default is not None and _bare(type_) in _NOW_BY_DEFAULT and _NOW.fullmatch(default) is not None
+        plain and default is not None and kind is not None and kind.is_timed and _NOW.fullmatch(default) is not None
     )
     return ColumnFacts(
         name=name,
-        type=_INTEGER_WIDTH.sub(r"\1", type_),
+        type=_without_width(type_),
         nullable=nullable == "YES",
         default=_default(default, plain=plain, expression=as_expression),
         charset=charset and utf8mb3_name(charset),
@@ -302,8 +302,10 @@ def _default(default: str | None, *, plain: bool, expression: bool) -> str | Non
     return _now(default).replace("\\'", "'")
 
 
-def _bare(type_: str) -> str:
-    return re.split(r"[( ]", type_, maxsplit=1)[0]
+def _without_width(type_: str) -> str:
+    """Without the width in which a client shows whole numbers."""
+    kind = printed_type(type_)
+    return _WIDTH.sub("", type_, count=1) if kind is not None and kind.display_width else type_
 
 
 def _literal(text: str) -> str:

@@ -45,7 +45,7 @@ from dm.ident import Ident, TableName
 from dm.mysql.dialect import Dialect, Flavor, dialect
 from dm.mysql.equality.structure import ColumnFacts
 from dm.mysql.sql.literal import types_expression
-from dm.mysql.types import ColumnType, column_type
+from dm.mysql.types import ColumnType
 from dm.mysql.types.bytes import VARBINARY
 from dm.mysql.types.documents import JSON
 from dm.mysql.types.members import EXACT_BITS
@@ -84,7 +84,10 @@ class Side:
     @property
     def type(self) -> ColumnType:
         """What is known of the column's type."""
-        return column_type(self.column.data_type)
+        kind = self.column.kind
+        if kind is None:
+            raise KeyError(self.column.type)
+        return kind
 
     @property
     def name(self) -> str:

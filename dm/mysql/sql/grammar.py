@@ -37,6 +37,9 @@ from dm.mysql.sql.operation import (
 )
 from dm.mysql.sql.token import KEPT, LONGEST_KEPT, Token, read_statement, tokenize
 
+INDEX_KINDS: Final = ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
+INDEX_WORDS: Final = ("INDEX", "KEY")
+
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
@@ -151,7 +154,7 @@ def _create(cursor: Cursor, text: str) -> Parsed:
         return Parsed(
             "CREATE DATABASE", text, (CreateDatabase(name.name, cursor.rest(), if_not_exists, or_replace),), (name,)
         )
-    cursor.accept_any("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
+    cursor.accept_any(*INDEX_KINDS)
     if cursor.accept("INDEX"):
         return _create_index(cursor, text, start, or_replace=or_replace)
     return cursor.fail("this kind of CREATE is not known")

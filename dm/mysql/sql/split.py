@@ -32,7 +32,7 @@ from typing import Final, cast
 from dm.errors import DMError
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.cursor import Clause
-from dm.mysql.sql.grammar import Parsed, parse
+from dm.mysql.sql.grammar import INDEX_KINDS, INDEX_WORDS, Parsed, parse
 from dm.mysql.sql.operation import (
     AddCheck,
     AddColumn,
@@ -183,17 +183,7 @@ def _index_name(operation: AddIndex) -> str | None:
     if words and words[0].upper == "CONSTRAINT":
         at = 1 if words[1].upper in ("PRIMARY", "UNIQUE") else 2
     name = words[1].text.lower() if at == 2 else None
-    while at < len(words) and words[at].upper in (
-        "UNIQUE",
-        "FULLTEXT",
-        "SPATIAL",
-        "VECTOR",
-        "INDEX",
-        "KEY",
-        "IF",
-        "NOT",
-        "EXISTS",
-    ):
+    while at < len(words) and words[at].upper in (*INDEX_KINDS, *INDEX_WORDS, "IF", "NOT", "EXISTS"):
         at += 1
     if at < len(words) and words[at].kind in ("word", "name") and words[at].upper not in ("USING", "TYPE"):
         return words[at].text.lower()

@@ -294,6 +294,16 @@ class ColumnType:
         return self.has_members and not self.several_members
 
     @property
+    def is_fractional(self) -> bool:
+        """Whether a value may have fractions of a second."""
+        return self.is_timed or self.compared == "time"
+
+    @property
+    def limits_bytes(self) -> bool:
+        """Whether it is BINARY or VARBINARY, whose length is a number of bytes."""
+        return self.is_bytes and self.most_bytes is None
+
+    @property
     def limits_characters(self) -> bool:
         """Whether it is CHAR or VARCHAR, whose length is a number of characters."""
         return self.is_text and self.most_bytes is None

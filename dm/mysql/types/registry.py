@@ -6,6 +6,7 @@ A type is known by its file alone: without it, a table with such a column is ref
 from __future__ import annotations
 
 import copyreg
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -14,7 +15,8 @@ from pkgutil import iter_modules
 from types import ModuleType
 from typing import Final, Self
 
-from dm.mysql.sql.cursor import Cursor
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.cursor import Clause, Cursor
 from dm.mysql.types.family import ColumnType, DataType, Spelling, TypeFamily
 
 
@@ -44,6 +46,7 @@ def family_modules() -> list[ModuleType]:
     return [import_module(f"{__package__}.{name}") for name in names]
 
 
+_WORD_END: Final = re.compile(r"[( ]")
 _OTHERS: Final = frozenset({"family", "registry"})
 KNOWN = TypeRegistry.of(family_modules())
 
@@ -60,6 +63,17 @@ def _by_name(kind: ColumnType) -> tuple[Callable[[str], ColumnType], tuple[str]]
 copyreg.pickle(ColumnType, _by_name)  # the executors of Spark compare descriptors by identity, too
 
 
+def printed_type(text: str) -> ColumnType | None:
+    """The type of what information_schema prints of a column, `int(10) unsigned`; None if there is none."""
+    return KNOWN.types.get(_WORD_END.split(text, maxsplit=1)[0])
+
+
+def defines_moment(definition: Clause, context: SourceContext) -> bool:
+    """Whether a column's definition begins with a type whose values depend on the session's time zone."""
+    cursor = Cursor(definition, context)
+    return is_known(cursor.word()) and column_type(read_name(cursor).base).is_moment
+
+
 def has_type(name: str) -> bool:
     """Whether there is a type of this name."""
     return name in KNOWN.types
@@ -70,14 +84,19 @@ def is_known(word: str) -> bool:
     return word in KNOWN.spellings
 
 
-def read_type(cursor: Cursor) -> DataType:
-    """Read a data type with its attributes."""
+def read_name(cursor: Cursor) -> DataType:
+    """Read a data type as far as its lengths or members."""
     word = cursor.take().upper
     read = KNOWN.spellings.get(word)
     if read is None:
         cursor.at -= 1
         cursor.fail("this data type is not known")
-    data_type = read(cursor, word)
+    return read(cursor, word)
+
+
+def read_type(cursor: Cursor) -> DataType:
+    """Read a data type with its attributes."""
+    data_type = read_name(cursor)
     while attribute := cursor.accept_any("UNSIGNED", "SIGNED", "ZEROFILL"):
         data_type.unsigned = data_type.unsigned or attribute != "SIGNED"  # ZEROFILL implies UNSIGNED
     _read_charset(cursor, data_type)

@@ -64,6 +64,7 @@ from dm.mysql.sql.operation import (
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.rows_before import OwnValues, numbered, own_values
 from dm.mysql.sql.token import Token
+from dm.mysql.types import defines_moment
 from dm.rules.router import table_missing
 from dm.rules.table_rules import RowEvent, TableRules
 from dm.syncer.ddl.plan import Check, CheckedStep
@@ -305,7 +306,7 @@ def _rows_otherwise(operation: Operation, target: TableSchema, context: SourceCo
     never_null = ("NOT", "NULL") in pairwise(words)
     if not context.explicit_defaults_for_timestamp:
         never_null = never_null or "NULL" not in words
-    if words[:1] == ["TIMESTAMP"] and never_null:
+    if never_null and defines_moment(operation.definition, context):
         return f"{name} IS NULL", f"the copy has other times in column {operation.column} where there was NULL"
     return None
 

@@ -46,6 +46,7 @@ from dm.mysql.sql.operation import (
 )
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.rows_before import numbered
+from dm.mysql.types import defines_moment
 from dm.progress.intent import OnlineRecord, StoredStatement
 from dm.rules.router import OnlineTables
 from dm.syncer.ddl.plan import CutOver, Execute, Forget, KnownStructures, MovedAway, Step, TrackOnly, tracked
@@ -326,7 +327,8 @@ def _varies(definition: Clause, context: SourceContext) -> bool:
         return True
     if "DEFAULT" not in words:
         may_be_null = "NULL" in words and "NOT" not in words
-        return words[:1] == ["TIMESTAMP"] and not context.explicit_defaults_for_timestamp and not may_be_null
+        given = not (context.explicit_defaults_for_timestamp or may_be_null)
+        return given and defines_moment(definition, context)
     value = [token for token in definition.tokens[words.index("DEFAULT") + 1 :] if token.text not in ("+", "-")]
     literal = bool(value) and (value[0].kind in _LITERALS or value[0].upper in ("NULL", "TRUE", "FALSE"))
     return not literal and not (len(value) > 1 and value[0].kind == "word" and value[1].kind == "string")

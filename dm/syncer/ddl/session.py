@@ -31,6 +31,7 @@ from dm.mysql.schema.tracker import database_schema
 from dm.mysql.schema.written_timestamps import told_by_session
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.token import tokenize
+from dm.mysql.types import printed_type
 from dm.session.answers import reads_answers
 from dm.sourcelog.stream.transaction import UTC, explicit_defaults_for_timestamp
 from dm.sourcelog.upstream.facts import UTF8_IS_UTF8MB3, ServerFacts
@@ -56,7 +57,6 @@ _MODES: Final = {
     1 << 30: "NO_ENGINE_SUBSTITUTION",
     1 << 31: "PAD_CHAR_TO_FULL_LENGTH",
 }
-_FRACTIONAL: Final = frozenset({"TIME", "DATETIME", "TIMESTAMP"})
 _FRACTION: Final = re.compile(r":\d\d\.(\d+)")
 _OF_UTF8MB4: Final = 255  # utf8mb4_0900_ai_ci
 _OF_OLDER_UTF8MB4: Final = 45  # utf8mb4_general_ci
@@ -232,7 +232,8 @@ class DdlSession:
         here, source = ("rounds", "cut off") if there.rounds_fractions else ("cuts off", "rounded")
         tokens = list(tokenize(statement, self.context))
         for at, token in enumerate(tokens):
-            if token.upper not in _FRACTIONAL:
+            kind = printed_type(token.upper.lower())
+            if kind is None or not kind.is_fractional:
                 continue
             sized = [each.text for each in tokens[at + 1 : at + 4]]
             digits = int(sized[1]) if sized[:1] == ["("] and is_decimal(sized[1]) else 0

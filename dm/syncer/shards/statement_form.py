@@ -30,7 +30,9 @@ from dm.mysql.schema.joined_table import column_change, filling, finds_rows, imp
 from dm.mysql.schema.normal import index_form, key_form
 from dm.mysql.schema.partition import added_by_values
 from dm.mysql.schema.table import Column, Index, TableSchema
-from dm.mysql.sql.cursor import Clause
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.cursor import Clause, Cursor
+from dm.mysql.sql.grammar import INDEX_KINDS, INDEX_WORDS
 from dm.mysql.sql.operation import (
     AddColumn,
     AddIndex,
@@ -44,76 +46,55 @@ from dm.mysql.sql.operation import (
 )
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.token import Token, TokenKind
+from dm.mysql.types import DataType, column_type, is_known, read_name
 
-# Synonyms in the lexers of both servers (sql/lex.h), or in their rule for types (sql_yacc.yy). REAL is not here, since
-# it depends on the sql_mode.
-_TYPES: Final = {
-    "INT1": "tinyint", "INT2": "smallint", "INT3": "mediumint", "MIDDLEINT": "mediumint", "INT4": "int",
-    "INTEGER": "int", "INT8": "bigint", "DEC": "decimal", "NUMERIC": "decimal", "FIXED": "decimal", "FLOAT4": "float",
-    "FLOAT8": "double", "CHARACTER": "char", "VARCHARACTER": "varchar",
-}  # fmt: skip
-_TYPES_OF_TWO_WORDS: Final = {
-    ("DOUBLE", "PRECISION"): "double", ("CHAR", "VARYING"): "varchar", ("CHARACTER", "VARYING"): "varchar",
-}  # fmt: skip
-_ONE: Final[tuple[tuple[TokenKind, str], ...]] = (("symbol", "("), ("number", "1"), ("symbol", ")"))
 _NUMBER_WORDS: Final = ("UNSIGNED", "SIGNED", "ZEROFILL")
-_INDEX_WORDS: Final = ("INDEX", "KEY")
-_INDEX_KINDS: Final = ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR")
 
 
 def form_of(pieces: Iterable[Piece]) -> str:
     """A text that is equal for equal statements; the order of operations counts."""
-    return "; ".join(_form(_in_one_way(operation)) for piece in pieces for operation in piece.operations)
+    return "; ".join(_form(_in_one_way(operation, piece.context)) for piece in pieces for operation in piece.operations)
 
 
-def _in_one_way(operation: object) -> object:
+def _in_one_way(operation: object, context: SourceContext) -> object:
     """The operation in one of its spellings."""
     if isinstance(operation, ChangeColumn) and operation.name == operation.column:
         operation = ModifyColumn(operation.column, operation.definition, operation.place, operation.if_exists)
     if isinstance(operation, AddColumn | ModifyColumn | ChangeColumn):
-        return replace(operation, definition=_column(operation.definition))
+        return replace(operation, definition=_column(operation.definition, context))
     if isinstance(operation, AddIndex):
         return replace(operation, definition=_index(operation), name=None)
     return operation
 
 
-def _column(definition: Clause) -> Clause:
+def _column(definition: Clause, context: SourceContext) -> Clause:
     """With the usual name of the type, and without a NULL after it."""
-    tokens = list(_usual_type(definition))
-    following = 1
-    if len(tokens) > 1 and tokens[1].upper == "(":
-        following = _group_end(tokens, 1)
+    if not is_known(definition.words[0]):
+        return definition
+    cursor = Cursor(definition, context)
+    data_type = read_name(cursor)
+    tokens, following = list(definition.tokens), cursor.at
+    if not (data_type.charset or data_type.members or data_type.serial or data_type.document):  # no second name
+        usual = _usual_type(data_type, tokens[0])
+        tokens[: cursor.at], following = usual, len(usual)
     while following < len(tokens) and tokens[following].upper in _NUMBER_WORDS:
         following += 1
-    if following < len(tokens) and tokens[following].upper == "NULL" and tokens[0].upper not in ("TIMESTAMP", "SERIAL"):
+    moment = column_type(data_type.base).is_moment
+    if following < len(tokens) and tokens[following].upper == "NULL" and not (moment or data_type.serial):
         del tokens[following]
     return Clause(definition.text, tuple(tokens))
 
 
-def _usual_type(definition: Clause) -> tuple[Token, ...]:
-    first, rest, words = definition.tokens[0], definition.tokens[1:], definition.words
-    if words[0] in ("BOOL", "BOOLEAN"):
-        size = [first._replace(kind=kind, text=text, upper=text) for kind, text in _ONE]
-        return _named(first, "tinyint"), *size, *rest
-    if (usual := _TYPES_OF_TWO_WORDS.get((words[0], "".join(words[1:2])))) is not None:
-        return _named(first, usual), *rest[1:]
-    if words[0] in _TYPES:
-        return _named(first, _TYPES[words[0]]), *rest
-    return first, *rest
+def _usual_type(data_type: DataType, word: Token) -> list[Token]:
+    sizes = [size for size in (data_type.length, data_type.decimals or None) if size is not None]
+    size: list[tuple[TokenKind, str]] = [("number", str(each)) for each in sizes]
+    inside: list[tuple[TokenKind, str]] = [*size[:1], ("symbol", ","), *size[1:]] if size[1:] else size
+    written: list[tuple[TokenKind, str]] = [("symbol", "("), *inside, ("symbol", ")")] if size else []
+    return [_named(word, data_type.base), *(word._replace(kind=kind, text=text, upper=text) for kind, text in written)]
 
 
 def _named(word: Token, text: str) -> Token:
     return word._replace(text=text, upper=text.upper())
-
-
-def _group_end(tokens: list[Token], start: int) -> int:
-    """The index after the parenthesis that closes the one at `start`."""
-    depth = 0
-    for at in range(start, len(tokens)):
-        depth += (tokens[at].upper == "(") - (tokens[at].upper == ")")
-        if not depth:
-            return at + 1
-    return len(tokens)
 
 
 def _index(operation: AddIndex) -> Clause:
@@ -121,9 +102,9 @@ def _index(operation: AddIndex) -> Clause:
     definition = operation.definition
     tokens, words = definition.tokens, definition.words
     head, rest = tokens[:1], tokens[1:]
-    if words[0] in _INDEX_KINDS:
-        rest = rest[words[1] in _INDEX_WORDS :]
-    elif words[0] in _INDEX_WORDS:
+    if words[0] in INDEX_KINDS:
+        rest = rest[words[1] in INDEX_WORDS :]
+    elif words[0] in INDEX_WORDS:
         head = (_named(tokens[0], "index"),)
     name = () if operation.name is None else (tokens[0]._replace(kind="name", text=operation.name, upper=""),)
     return Clause(definition.text, (*head, *name, *rest))

@@ -10,10 +10,17 @@ from pathlib import Path
 
 import dm
 from dm.mysql.types import ColumnType
+from dm.mysql.types.registry import KNOWN
 
 ROOT = Path(dm.__file__).parent
 # The demo's workloads choose types by their name.
 _ASIDE = ("mysql/types/", "demo/")
+# Words that begin other clauses or are functions, too, and SERIAL, which is also an attribute.
+_OF_THE_GRAMMAR = {
+    "BINARY", "CHAR", "CHARACTER", "FIXED", "JSON", "SERIAL", "SET", "UUID", "VECTOR", "YEAR",
+}  # fmt: skip
+_OTHER_WORDS = ("dumpfiles/json_types.py",)  # has what MySQL's JSON_TYPE says
+_OTHER_NAMES = ("rules/",)  # compare the operands of expressions, a word of the types' own interface
 _ASKING = {"get", "startswith", "endswith", "isdisjoint", "index"}
 
 
@@ -85,3 +92,41 @@ def test_a_module_that_does_is_found() -> None:
 def test_each_question_that_a_descriptor_answers_is_asked() -> None:
     asked_for = {name for path in ROOT.rglob("*.py") for name in re.findall(r"\.(\w+)", path.read_text())}
     assert {each.name for each in fields(ColumnType)} - asked_for == set()
+
+
+def spelled(source: str) -> Iterator[str]:
+    """The words of a module that spell a type; not those that begin a longer text."""
+    words, tree = KNOWN.spellings.keys() - _OF_THE_GRAMMAR, ast.parse(source)
+    parts = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and node.value in words and id(node) not in parts:
+            yield f"line {node.lineno}: {node.value}"
+
+
+def listed(source: str) -> Iterator[str]:
+    """The lists of a module that have nothing but types' names."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Dict | ast.Set | ast.List | ast.Tuple):
+            continue
+        members = node.keys if isinstance(node, ast.Dict) else node.elts
+        names = [each.value for each in members if isinstance(each, ast.Constant)]
+        if len(names) > 1 and len(names) == len(members) and all(name in KNOWN.types for name in names):
+            yield f"line {node.lineno}: {', '.join(map(str, names))}"
+
+
+def test_no_module_spells_types_or_lists_their_names() -> None:
+    found: dict[str, list[str]] = {}
+    for path in ROOT.rglob("*.py"):
+        name, source = path.relative_to(ROOT).as_posix(), path.read_text()
+        if not name.startswith((*_ASIDE, *_OTHER_WORDS)):
+            found[name] = [*spelled(source)]
+        if not name.startswith((*_ASIDE, *_OTHER_NAMES)):
+            found[name] = [*found.get(name, []), *listed(source)]
+    assert {file: lines for file, lines in found.items() if lines} == {}
+
+
+def test_the_scan_for_words_sees_lists_sets_and_keys() -> None:
+    assert [*spelled('words[:1] == ["TIMESTAMP"]')] == ["line 1: TIMESTAMP"]
+    assert [*listed('_NUMBERS = frozenset({"int", "bigint"})')] == ["line 1: int, bigint"]
+    assert [*listed('{"json": 1, "longtext": 2}')] == ["line 1: json, longtext"]
+    assert [*listed('("json", "exact")')] == []
