@@ -5,23 +5,20 @@ The wildcards are those of DM's rule selector: `*` stands for any text and only 
 and a `[` that is never closed is itself. DM's selector works on bytes and never matches a name with a character beyond
 ASCII; here a character is a character, as DM's documentation says.
 
-A file may not hold everything that has a meaning: a set that can't mean what it looks like is refused with the pattern
-that does (`dm.config.pattern`), and so is a `~` where a rule takes no regular expression.
-
-Sets of a wildcard that can't mean what they look like.
+A file may not hold everything that has a meaning: a set that can't mean what it looks like is refused, and so is a `~`
+where a rule takes no regular expression.
 
 `t_[0-63]` looks like the tables t_0 to t_63. It means one character: 0 to 6, or 3. DM accepts it, and 57 tables are
 missing from the target without a word. A set stands for one character, always; so a content that is a number with
 several digits, a list of words, a class of a regular expression, or that names a character twice, was written for
-something else, and the pattern is refused with one that says it. What is only unusual (`[!]`, a `[` that is never
-closed, `[a-]`) keeps the meaning that DM documents.
+something else, and the pattern is refused. What is only unusual (`[!]`, a `[` that is never closed, `[a-]`) keeps the
+meaning that DM documents.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Final
 
@@ -120,41 +117,13 @@ def is_name(pattern: str) -> bool:
     return _SPECIAL.search(pattern) is None
 
 
-def _misread(pattern: str, *, regex: bool) -> tuple[str, str] | None:
-    """Why a set of the pattern can't mean what it looks like, and what to write; None when all can."""
-    found: list[tuple[str, Misreading]] = []
+def _misread(pattern: str) -> str | None:
+    """Why a set of the pattern can't mean what it looks like; None when all can."""
     for piece, is_set in _pieces(pattern):
-        wrong_set = misreading(piece[1:-1]) if is_set else None
-        if wrong_set is not None:
-            found.append((piece, wrong_set))
-    if not found:
-        return None
-    piece, first = found[0]
-    why = f"`{piece}`: {first.why}"
-    if len(found) > 1 or not first.meant:
-        return why, _said_otherwise(regex=regex)
-    before, after = pattern.split(piece, 1)
-    if len(first.meant) == 1:
-        return why, f"write `{before}{first.meant[0]}{after}`"
-    if regex:
-        expression = f"{_translated(before)}({'|'.join(map(_translated, first.meant))}){_translated(after)}"
-        return why, f"write `~^{expression.removesuffix('.*')}{'' if after.endswith('*') else '$'}`"
-    return why, "write one rule for each of " + ", ".join(f"`{before}{form}{after}`" for form in first.meant)
-
-
-def _said_otherwise(*, regex: bool) -> str:
-    return "write it as a regular expression: `~^...$`" if regex else "write one rule for each form of the name"
-
-
-def _translated(pattern: str) -> str:
-    """A wildcard in RE2's syntax."""
-    parts = []
-    for piece, is_set in _pieces(pattern):
-        if is_set:
-            parts.append(re.sub(r"^\[!", "[^", piece).replace("\\", "\\\\"))
-        else:
-            parts.append({"*": ".*", "?": "."}.get(piece) or re.escape(piece))
-    return "".join(parts)
+        why = misreading(piece[1:-1]) if is_set else None
+        if why is not None:
+            return f"`{piece}`: {why}"
+    return None
 
 
 def _checked(value: object, kind: str, *, regex: bool) -> object:
@@ -173,9 +142,10 @@ def _checked(value: object, kind: str, *, regex: bool) -> object:
         wildcard(text)
     except PatternError as error:
         raise wrong(kind, "a name, a wildcard" + (" or `~regex`" if regex else ""), why=str(error)) from None
-    misread = _misread(text, regex=regex)
+    misread = _misread(text)
     if misread is not None:
-        raise wrong(kind, "", misread[1], why=misread[0])
+        advice = "write it as a regular expression: `~^...$`" if regex else "write one rule for each form of the name"
+        raise wrong(kind, "", advice, why=misread)
     return text
 
 
@@ -203,58 +173,31 @@ FilterPattern = Annotated[str, pattern_of("config-event-filter", regex=False)]
 
 _NUMBERS = re.compile(r"([0-9]+)-([0-9]+)")
 _PERL_CLASS = re.compile(r"\\[dDwWsS]")
-_FAR = 19  # digits of the largest number that is written out
 
 
-@dataclass(frozen=True, slots=True)
-class Misreading:
-    """Why a set was hardly meant as it would be read, and the wildcards that say what it looks like, if any do."""
-
-    why: str
-    meant: tuple[str, ...] = ()
-
-
-def misreading(content: str) -> Misreading | None:
+def misreading(content: str) -> str | None:
     """What is wrong with the content of a set, the brackets excluded; None when it can be meant as it stands."""
     if content == "!":
         return None
-    negated = content.startswith("!")
-    members = content[1:] if negated else content
+    members = content.removeprefix("!")
     if not members:
-        return Misreading("it holds nothing, so no name matches")
+        return "it holds nothing, so no name matches"
     if content.startswith("^") and len(content) > 1:
-        rest = content[1:]
-        return Misreading("`^` is one of its characters; not to be in a set is written `!`", (f"[!{rest}]",))
+        return "`^` is one of its characters; not to be in a set is written `!`"
     if members.startswith((":", "[:")) and members.endswith(":") and len(members) > 3:
-        return Misreading("classes such as `[:digit:]` exist in regular expressions; here each letter is itself")
+        return "classes such as `[:digit:]` exist in regular expressions; here each letter is itself"
     if _PERL_CLASS.search(members):
-        return Misreading("a backslash is one of its characters; classes such as `\\d` exist in regular expressions")
+        return "a backslash is one of its characters; classes such as `\\d` exist in regular expressions"
     numbers = _NUMBERS.fullmatch(members)
     if numbers is not None and len(members) > 3:
-        return _numbers(numbers[1], numbers[2], negated=negated)
+        return f"it stands for one character, not for the numbers {numbers[1]} to {numbers[2]}"
     for separator in (",", "|"):
         if separator in members[1:-1]:
-            return _list(members.split(separator), separator, negated=negated)
+            return f"`{separator}` is one of its characters, it separates nothing"
     return _repeated(members)
 
 
-def _numbers(low: str, high: str, *, negated: bool) -> Misreading:
-    why = f"it stands for one character, not for the numbers {low} to {high}"
-    if negated or int(low) > int(high) or len(high) > _FAR:
-        return Misreading(why)
-    return Misreading(why, tuple(_number_forms(low, high)))
-
-
-def _list(items: list[str], separator: str, *, negated: bool) -> Misreading:
-    why = f"`{separator}` is one of its characters, it separates nothing"
-    if all(len(item) == 1 for item in items):
-        return Misreading(why, (f"[{'!' if negated else ''}{''.join(dict.fromkeys(items))}]",))
-    if negated or not all(item and item.isalnum() for item in items):
-        return Misreading(why)
-    return Misreading(why, tuple(dict.fromkeys(items)))
-
-
-def _repeated(members: str) -> Misreading | None:
+def _repeated(members: str) -> str | None:
     seen: set[int] = set()
     at = 0
     while at < len(members):
@@ -264,48 +207,10 @@ def _repeated(members: str) -> Misreading | None:
             last = members[at + 1]
             at += 2
         if first > last:
-            return Misreading(f"no character lies in `{first}-{last}`", ("[" + last + "-" + first + "]",))
+            return f"no character lies in `{first}-{last}`"
         codes = set(range(ord(first), ord(last) + 1))
         if codes & seen:
             twice = chr(min(codes & seen))
-            return Misreading(f"it stands for one character, and holds `{twice}` twice")
+            return f"it stands for one character, and holds `{twice}` twice"
         seen |= codes
     return None
-
-
-def _number_forms(low: str, high: str) -> list[str]:
-    """Wildcards for the numbers between two, both included; as many digits for each as the first, if that has a 0."""
-    if len(low) == len(high) or (low.startswith("0") and len(low) > 1):
-        width = max(len(low), len(high))
-        return _same_length(low.zfill(width), high.zfill(width))
-    forms: list[str] = []
-    for length in range(len(low), len(high) + 1):
-        first = low if length == len(low) else "1" + "0" * (length - 1)
-        last = high if length == len(high) else "9" * length
-        forms += _same_length(first, last)
-    return forms
-
-
-def _same_length(low: str, high: str) -> list[str]:
-    """Wildcards for the texts of digits between two of one length, both included."""
-    if not low:
-        return [""]
-    if set(low) == {"0"} and set(high) == {"9"}:
-        return ["[0-9]" * len(low)]
-    first, last = low[0], high[0]
-    if first == last:
-        return [first + rest for rest in _same_length(low[1:], high[1:])]
-    rest = len(low) - 1
-    forms: list[str] = []
-    lower, upper = int(first), int(last)
-    if low[1:] != "0" * rest:
-        forms += [first + form for form in _same_length(low[1:], "9" * rest)]
-        lower += 1
-    tail: list[str] = []
-    if high[1:] != "9" * rest:
-        tail = [last + form for form in _same_length("0" * rest, high[1:])]
-        upper -= 1
-    if lower <= upper:
-        head = str(lower) if lower == upper else f"[{lower}-{upper}]"
-        forms.append(head + "[0-9]" * rest)
-    return forms + tail

@@ -94,31 +94,26 @@ def test_a_tilde_starts_an_unanchored_regular_expression() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "meant"),
+    ("content", "why"),
     [
-        ("0-63", ("[0-9]", "[1-5][0-9]", "6[0-3]")),
-        ("00-15", ("0[0-9]", "1[0-5]")),
-        ("9-10", ("9", "10")),
-        ("1-1000", ("[1-9]", "[1-9][0-9]", "[1-9][0-9][0-9]", "1000")),
-        ("63-0", ()),
-        ("!0-63", ()),
-        ("^0-9", ("[!0-9]",)),
-        ("1,2,3", ("[123]",)),
-        ("10|20", ("10", "20")),
-        ("foo,bar", ("foo", "bar")),
-        ("\\d", ()),
-        ("[:digit:", ()),
-        ("z-a", ("[a-z]",)),
-        ("aa", ()),
-        ("0-99", ("[0-9]", "[1-9][0-9]")),
-        ("2024", ()),
-        ("", ()),
+        ("0-63", "not for the numbers 0 to 63"),
+        ("00-15", "not for the numbers 00 to 15"),
+        ("63-0", "not for the numbers 63 to 0"),
+        ("!0-63", "not for the numbers 0 to 63"),
+        ("^0-9", "not to be in a set is written `!`"),
+        ("1,2,3", "`,` is one of its characters"),
+        ("10|20", "`|` is one of its characters"),
+        ("foo,bar", "`,` is one of its characters"),
+        ("\\d", "a backslash is one of its characters"),
+        ("[:digit:", "each letter is itself"),
+        ("z-a", "no character lies in `z-a`"),
+        ("aa", "holds `a` twice"),
+        ("2024", "holds `2` twice"),
+        ("", "it holds nothing"),
     ],
 )
-def test_a_set_that_was_meant_otherwise_is_told_with_what_says_it(content: str, meant: tuple[str, ...]) -> None:
-    found = misreading(content)
-    assert found is not None
-    assert found.meant == meant
+def test_a_set_that_can_not_mean_what_it_looks_like_is_told_why(content: str, why: str) -> None:
+    assert why in (misreading(content) or "")
 
 
 @pytest.mark.parametrize(
@@ -126,19 +121,6 @@ def test_a_set_that_was_meant_otherwise_is_told_with_what_says_it(content: str, 
 )
 def test_an_ordinary_set_is_left_alone(content: str) -> None:
     assert misreading(content) is None
-
-
-@given(st.integers(0, 3000), st.integers(0, 3000), st.integers(0, 5000), st.booleans())
-def test_the_forms_of_numbers_match_these_numbers_only(one: int, other: int, number: int, padded: bool) -> None:
-    low, high = min(one, other), max(one, other)
-    width = len(str(high)) if padded else 1
-    found = misreading(f"{low:0{width}}-{high:0{width}}")
-    if found is None:
-        assert high < 10  # one digit each: an ordinary range
-        return
-    forms = [matcher(form, case_sensitive=True) for form in found.meant]
-    assert any(match(f"{number:0{width}}") for match in forms) is (low <= number <= high)
-    assert sum(match(f"{low:0{width}}") for match in forms) == 1
 
 
 # All that MySQL takes as a name: 64 characters of the BMP; NUL and surrogates are none.
