@@ -31,7 +31,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.lane_rows import transaction
 from dm.progress.opposite import announce
-from dm.progress.tables import SubtaskKey, reading, reads, reads_of_run
+from dm.progress.tables import SubtaskKey, reading, reads
 from dm.session.answers import reads_answers
 from dm.session.state import CHARSET, COLLATION
 
@@ -187,7 +187,7 @@ def claim_part(
     return affected == 1
 
 
-@reads_of_run(lambda key: key.table(SUFFIX))
+@reads(lambda key: key.table(SUFFIX))
 def _epoch(connection: TargetConnection, run: LoadRun) -> int | None:
     """The epoch, which can't be raised before the transaction ends.
 
@@ -245,7 +245,7 @@ def note_size(connection: TargetConnection, run: LoadRun, part: PartKey, rows: i
     )  # fmt: skip
 
 
-@reads_of_run(lambda key: key.table(SUFFIX))
+@reads(lambda key: key.table(SUFFIX))
 def loaded_sizes(connection: TargetConnection, run: LoadRun) -> dict[PartKey, tuple[int, int]]:
     """Rows and bytes of the parts that are in the target."""
     rows = connection.query(
@@ -259,7 +259,7 @@ def loaded_sizes(connection: TargetConnection, run: LoadRun) -> dict[PartKey, tu
     }
 
 
-@reads_of_run(lambda key: key.table(SUFFIX))
+@reads(lambda key: key.table(SUFFIX))
 def loaded_bytes(connection: TargetConnection, run: LoadRun) -> dict[TableName, int]:
     """How much of this source is in each table of the target."""
     rows = connection.query(
@@ -275,7 +275,7 @@ def _speak_text(connection: TargetConnection) -> None:
     connection.execute(f"SET NAMES {CHARSET} COLLATE {COLLATION}")
 
 
-@reads_of_run(lambda key: key.table(SUFFIX))
+@reads(lambda key: key.table(SUFFIX))
 def noted_duplicates(connection: TargetConnection, run: LoadRun) -> Duplicates:
     """What all loaded parts of this source have met."""
     replaced, ignored = connection.query(
@@ -285,7 +285,7 @@ def noted_duplicates(connection: TargetConnection, run: LoadRun) -> Duplicates:
     return Duplicates(int(replaced), int(ignored))
 
 
-@reads_of_run(lambda key: key.table(SUFFIX))
+@reads(lambda key: key.table(SUFFIX))
 def tables_loaded_into(connection: TargetConnection, run: LoadRun, target: TableName) -> list[tuple[str, TableName]]:
     """Sources and tables of the task, other sources included, that have parts in the target table."""
     _speak_text(connection)
@@ -297,7 +297,7 @@ def tables_loaded_into(connection: TargetConnection, run: LoadRun, target: Table
     return [(str(source), TableName(str(schema), str(table))) for source, schema, table in rows]
 
 
-@reads_of_run(lambda key: key.table(SUFFIX))
+@reads(lambda key: key.table(SUFFIX))
 def filled_tables(connection: TargetConnection, run: LoadRun) -> dict[TableName, list[TableName]]:
     """The target tables with recorded rows of this source, each with the tables they are from."""
     # Parts of SQL files know their bytes only.

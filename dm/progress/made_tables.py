@@ -27,7 +27,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.lane_rows import transaction
 from dm.progress.load_parts import SUFFIX, LoadRun
-from dm.progress.tables import SubtaskKey, reads, reads_of_run
+from dm.progress.tables import SubtaskKey, reads
 from dm.session.answers import reads_answers
 
 _DEFINITION = """CREATE TABLE IF NOT EXISTS {table} (
@@ -91,7 +91,7 @@ def created_at(connection: TargetConnection, table: TableName) -> int | None:
     return None if not rows or rows[0][0] is None else int(rows[0][0])
 
 
-@reads_of_run(lambda key: key.made)
+@reads(lambda key: key.made)
 def made_tables(connection: TargetConnection, run: LoadRun) -> list[MadeTable]:
     """The records of this source and dump."""
     rows = connection.query(
@@ -126,7 +126,7 @@ def forget_table(connection: TargetConnection, run: LoadRun, made: MadeTable) ->
             )
 
 
-@reads_of_run(lambda key: key.table(SUFFIX))
+@reads(lambda key: key.table(SUFFIX))
 def foreign_sources(connection: TargetConnection, run: LoadRun, made: MadeTable) -> list[str]:
     """The other tables, of any source of the task, whose rows were loaded into the table, by records."""
     rows = connection.query(
@@ -137,7 +137,7 @@ def foreign_sources(connection: TargetConnection, run: LoadRun, made: MadeTable)
     return [f"{TableName(str(schema), str(table))} of {source}" for source, schema, table in rows]
 
 
-@reads_of_run(lambda key: key.table(SUFFIX))
+@reads(lambda key: key.table(SUFFIX))
 def recorded_rows(connection: TargetConnection, run: LoadRun, source: TableName) -> int:
     """How many rows of a source table are recorded as loaded."""
     rows = connection.query(
@@ -218,7 +218,7 @@ def complete(connection: TargetConnection, key: SubtaskKey, table: TableName) ->
         )
 
 
-@reads_of_run(lambda key: key.table(SUFFIX))
+@reads(lambda key: key.table(SUFFIX))
 def demand_current(connection: TargetConnection, run: LoadRun) -> None:
     """Raise DMError if a newer run of the load took over."""
     found = connection.query(

@@ -39,7 +39,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, TablePoint, write_global, write_table
 from dm.progress.lane_rows import LaneClaim, LaneRow, claimed, insert_lanes
-from dm.progress.tables import CHARSET, SubtaskKey, existing_tables, reads, reads_of_run
+from dm.progress.tables import CHARSET, SubtaskKey, existing_tables, reads
 from dm.progress.takeover import forget_undone
 from dm.sourcelog.stream.file_births import FileBirth
 
@@ -156,7 +156,7 @@ def begin_replay(
     faults.hit("replay.begun")
 
 
-@reads_of_run(lambda key: key.replay)
+@reads(lambda key: key.replay)
 def continue_replay(
     connection: TargetConnection, claim: LaneClaim, replay: StoredReplay, lanes: int
 ) -> tuple[StoredReplay, int]:

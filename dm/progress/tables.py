@@ -11,8 +11,7 @@ that names them, with DM's position, and change nothing.
 A progress table is a table of the target. A restored backup, a person's UPDATE or a faulty target may leave values in
 it that no run has stored. So every reader of progress rows raises `checkpoint-damaged`, with the table's name, for
 values or rows that it can't read: it never goes on with a part of them, and never fails as a defect of dm. The
-decorators `reads`, `reads_own` (methods) and `reads_of_run` (functions of a run) do that; `texts` reads a list of
-texts.
+decorators `reads` and `reads_own` (for methods) do that; `texts` reads a list of texts.
 """
 
 from __future__ import annotations
@@ -44,6 +43,11 @@ class SubtaskKey:
     meta_schema: str
     task: str
     source_id: str
+
+    @property
+    def key(self) -> SubtaskKey:
+        """Itself: it is asked like what stores for it."""
+        return self
 
     def table(self, suffix: str) -> TableName:
         """A progress table of the task."""
@@ -377,9 +381,8 @@ class Storing(Protocol):
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S", bound=Storing)
-Reader = Callable[Concatenate[TargetConnection, SubtaskKey, P], R]
+Reader = Callable[Concatenate[TargetConnection, S, P], R]
 Method = Callable[Concatenate[S, TargetConnection, P], R]
-OfRun = Callable[Concatenate[TargetConnection, S, P], R]
 
 
 @contextmanager
@@ -391,14 +394,14 @@ def reading(table: TableName, source_id: str) -> Iterator[None]:
         raise DMError("checkpoint-damaged", table=table, source=source_id) from error
 
 
-def reads(table: Callable[[SubtaskKey], TableName]) -> Callable[[Reader[P, R]], Reader[P, R]]:
+def reads(table: Callable[[SubtaskKey], TableName]) -> Callable[[Reader[S, P, R]], Reader[S, P, R]]:
     """For a function that reads rows of this table: it raises DMError for those that can't be read."""
 
-    def wrapping(read: Reader[P, R]) -> Reader[P, R]:
+    def wrapping(read: Reader[S, P, R]) -> Reader[S, P, R]:
         @wraps(read)
-        def wrapped(connection: TargetConnection, key: SubtaskKey, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            with reading(table(key), key.source_id):
-                return read(connection, key, *args, **kwargs)
+        def wrapped(connection: TargetConnection, storing: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            with reading(table(storing.key), storing.key.source_id):
+                return read(connection, storing, *args, **kwargs)
 
         return wrapped
 
@@ -413,20 +416,6 @@ def reads_own(table: Callable[[SubtaskKey], TableName]) -> Callable[[Method[S, P
         def wrapped(storing: S, connection: TargetConnection, /, *args: P.args, **kwargs: P.kwargs) -> R:
             with reading(table(storing.key), storing.key.source_id):
                 return read(storing, connection, *args, **kwargs)
-
-        return wrapped
-
-    return wrapping
-
-
-def reads_of_run(table: Callable[[SubtaskKey], TableName]) -> Callable[[OfRun[S, P, R]], OfRun[S, P, R]]:
-    """The same for a function that gets a run of the subtask."""
-
-    def wrapping(read: OfRun[S, P, R]) -> OfRun[S, P, R]:
-        @wraps(read)
-        def wrapped(connection: TargetConnection, run: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            with reading(table(run.key), run.key.source_id):
-                return read(connection, run, *args, **kwargs)
 
         return wrapped
 

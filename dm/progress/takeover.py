@@ -46,7 +46,7 @@ from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, CheckpointWriter, read_checkpoint
 from dm.progress.intent import Intent, read_intent
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, LaneRow, claimed, raise_epoch, read_lanes
-from dm.progress.tables import SubtaskKey, reads_of_run
+from dm.progress.tables import SubtaskKey, reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ def digests(keys: Iterable[Key]) -> frozenset[str]:
     return frozenset(digest(key) for key in keys if key is not WILD)
 
 
-@reads_of_run(lambda key: key.undone)
+@reads(lambda key: key.undone)
 def take_undone(connection: TargetConnection, claim: LaneClaim) -> Undone:
     """Read the record and remove it; raises DMError."""
     key = claim.key
