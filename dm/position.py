@@ -17,6 +17,7 @@ from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
 from dm.mysql.dialect import Flavor
 from dm.text import is_decimal
+from dm.unit import JSON
 
 # Asked several times for each transaction, of the same few files.
 _NUMBERS_KEPT = 256
@@ -39,7 +40,7 @@ class Position:
     offset: int = MAGIC_SIZE
     gtid_set: GtidSet = field(default_factory=GtidSet.empty)
 
-    def to_json(self) -> list[str | int]:
+    def to_json(self) -> list[JSON]:
         """For records and pipes."""
         return [self.server_uuid, self.file, self.offset, str(self.gtid_set), self.gtid_set.flavor]
 

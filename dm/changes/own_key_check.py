@@ -20,10 +20,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from dm.changes.event_form import read_all
 from dm.changes.keys import completed
 from dm.changes.plan import TablePlan
-from dm.changes.row_change import RowChange
+from dm.changes.row_change import RowChange, read_all
 from dm.changes.row_keys import LackedKey
 from dm.changes.statement import find, holds, shown
 from dm.errors import DMError

@@ -111,7 +111,7 @@ def _adapter(kind: type[Payload]) -> TypeAdapter[Any]:
 
 
 _End = Annotated[Until | None, PlainValidator(until_from_json), PlainSerializer(until_to_json, return_type=Any)]
-_Place = Annotated[Position, PlainValidator(Position.from_json), PlainSerializer(Position.to_json)]
+_Place = Annotated[Position, PlainValidator(Position.from_json), PlainSerializer(Position.to_json, return_type=Any)]
 
 
 @dataclass(frozen=True, slots=True)

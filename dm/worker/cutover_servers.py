@@ -9,7 +9,7 @@ from typing import Final
 
 from dm.config import SubtaskConfig
 from dm.errors import DMError
-from dm.task.payload import DiffPayload, position_to_json
+from dm.task.payload import DiffPayload
 from dm.tools.cutover import source as at_source
 from dm.tools.cutover.driver import Driver
 from dm.tools.cutover.hook import call
@@ -166,7 +166,7 @@ class TaskServers:
     def target_place(self) -> JSON:
         """For the row."""
         found = self._means.servers.final_place(self.subtasks()[0]).target_end
-        return None if found is None else position_to_json(found)
+        return None if found is None else found.to_json()
 
     def begin_way_back(self, found: CutOverState) -> int:
         """The task in the other direction."""

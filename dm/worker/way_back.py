@@ -12,8 +12,8 @@ from dataclasses import replace
 from dm.config import SubtaskConfig, TaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
+from dm.position import Position
 from dm.progress.opposite import declare, opposite_of
-from dm.task.payload import position_from_json
 from dm.task.progress import key_of, stored_checkpoint
 from dm.task.strangers import strangers
 from dm.tools.cutover import source as at_source
@@ -109,11 +109,11 @@ class WayBack:
                 raise NotYet(f"task {back} does not follow the target yet")
         if found.since is None:
             return 0
-        return strangers(self._subtask_of(back), position_from_json(found.since), statements=False)[0]
+        return strangers(self._subtask_of(back), Position.from_json(found.since), statements=False)[0]
 
     def _make(self, found: CutOverState, demand_owned: Callable[[], None]) -> None:
         file, config, subtask = self._known()
-        made = files(config, subtask, file, TaskEnds.of(subtask), position_from_json(found.start))
+        made = files(config, subtask, file, TaskEnds.of(subtask), Position.from_json(found.start))
         self._name_opposite(made.task_name)
         self._let_dm_write(found, demand_owned)
 
