@@ -13,7 +13,7 @@ from dm.errors import DMError
 from dm.session.answers import note_question, reads_answers, understood
 
 ROOT = Path(dm.__file__).parent
-_MARKS = {"reads", "reads_own", "reads_of_run", "reading", "reads_answers", "understood"}
+_MARKS = {"reads", "reads_own", "reading", "reads_answers", "understood"}
 _ASKING = {"query", "query_patiently", "fetch", "fetchall", "fetchone", "read_all"}
 _HANDS_ON = "sourcelog/upstream/connection.py"  # a driver's cursor becomes `fetch`, whose readers have marks
 _NO_SERVER = "worker/registry.py"  # SQLite

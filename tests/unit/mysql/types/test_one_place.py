@@ -19,7 +19,7 @@ _ASIDE = ("mysql/types/", "demo/")
 _OF_THE_GRAMMAR = {
     "BINARY", "CHAR", "CHARACTER", "FIXED", "JSON", "SERIAL", "SET", "UUID", "VECTOR", "YEAR",
 }  # fmt: skip
-_OTHER_WORDS = ("dumpfiles/json_types.py",)  # has what MySQL's JSON_TYPE says
+_OTHER_WORDS = ("dumpfiles/literals.py",)  # has what MySQL's JSON_TYPE says
 _OTHER_NAMES = ("rules/",)  # compare the operands of expressions, a word of the types' own interface
 _ASKING = {"get", "startswith", "endswith", "isdisjoint", "index"}
 
