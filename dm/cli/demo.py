@@ -25,7 +25,7 @@ from ruamel.yaml import YAML
 
 from dm.cli import output
 from dm.cli.client import Client, RequestRefused, read_config_file
-from dm.cli.cutover import state_lines
+from dm.cli.verbs.cutover import state_lines
 from dm.clock import SystemClock
 from dm.demo.compare import ComparisonReport, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
