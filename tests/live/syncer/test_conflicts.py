@@ -75,6 +75,7 @@ CONFLICTS = (
 )
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("row_format", ["auto", "sql"])
 def test_a_task_pauses_before_the_first_write_that_would_be_lost(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str, row_format: str
@@ -98,6 +99,7 @@ def test_a_task_pauses_before_the_first_write_that_would_be_lost(
         assert second.query(rows) == first.query(rows)
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_changes_of_one_row_are_no_conflict_of_their_own(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str
 ) -> None:

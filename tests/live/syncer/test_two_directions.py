@@ -142,6 +142,7 @@ def limited(server: ThrowawayServer, *places: str) -> Iterator[Endpoint]:
         server.execute(f"DROP USER {account}@'%'")
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_person_who_writes_under_the_number_of_a_tasks_session_is_not_taken_for_it(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str
 ) -> None:
@@ -162,6 +163,7 @@ def test_a_person_who_writes_under_the_number_of_a_tasks_session_is_not_taken_fo
     assert len(made) == len(ids)
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_what_the_opposite_brings_from_another_server_comes_to_the_target(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, name: str
 ) -> None:
@@ -186,6 +188,7 @@ def test_what_the_opposite_brings_from_another_server_comes_to_the_target(
         target.execute(f"DROP DATABASE IF EXISTS {name}")
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_load_says_which_server_it_reads(upstreams: tuple[ThrowawayServer, ThrowawayServer], name: str) -> None:
     """It has no checkpoint: one of another server was left out in silence."""
     first, second = upstreams
