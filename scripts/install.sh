@@ -1,7 +1,7 @@
 #!/bin/sh
 # Puts everything in place that dm, its demo and its tests need; does nothing where it is in place already.
 #
-#   Debian packages   MariaDB's server and client programs (no service is started), Python's venv module
+#   Debian packages   MariaDB's server and client programs (no service is started), Python's venv module, systemd-analyze
 #   .venv             the locked Python packages and dm itself, editable
 #   dm/accelerator    the C extension, where a compiler and the headers of this Python can be had; dm runs without it too
 #   .cache/mysql      MySQL, by scripts/fetch_mysql.sh
@@ -20,7 +20,7 @@ say() { printf '%s\n' "install: $*" >&2; }
 python=${PYTHON:-python3}
 missing=
 for program in /usr/sbin/mariadbd:mariadb-server-core /usr/bin/mariadb-install-db:mariadb-server-core \
-    /usr/bin/mariadb-binlog:mariadb-client /usr/bin/mariadb-dump:mariadb-client "$@"; do
+    /usr/bin/mariadb-binlog:mariadb-client /usr/bin/mariadb-dump:mariadb-client /usr/bin/systemd-analyze:systemd "$@"; do
     [ -x "${program%%:*}" ] || missing="$missing ${program#*:}"
 done
 if ! command -v "$python" >/dev/null 2>&1; then

@@ -93,7 +93,22 @@ def serve(
         stack.callback(operations.end)
         operations.take_up()
         with _listening(home, operations, Metrics(loop, supervisor, ports.shown), ports):
+            tell_service_manager("READY=1")
             stop.wait()
+            tell_service_manager("STOPPING=1")
+
+
+def tell_service_manager(state: str) -> None:
+    """Say to systemd how far it is, where it wants to know (sd_notify(3), `Type=notify`)."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    name = f"\0{address[1:]}" if address.startswith("@") else address
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
+            manager.sendto(state.encode(), name)
+    except OSError:
+        structlog.get_logger().exception("the service manager was not told", state=state)
 
 
 @contextmanager
