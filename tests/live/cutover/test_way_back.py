@@ -36,9 +36,10 @@ FENCING: dict[Flavor, str] = {
     "mysql": "SYSTEM_VARIABLES_ADMIN, CONNECTION_ADMIN, PROCESS ON *.*",
     "mariadb": "READ_ONLY ADMIN, PROCESS ON *.*",
 }
+SCHEMAS = ("shop", "store")  # of the source, and of the target: the route is inverted
 TABLES = (
-    "CREATE TABLE shop.orders (id INT PRIMARY KEY, note VARCHAR(40), UNIQUE KEY (note))",
-    "CREATE TABLE shop.log (id INT, note VARCHAR(40))",  # without a key: a row that comes twice is seen
+    "CREATE TABLE {}.orders (id INT PRIMARY KEY, note VARCHAR(40), UNIQUE KEY (note))",
+    "CREATE TABLE {}.log (id INT, note VARCHAR(40))",  # without a key: a row that comes twice is seen
 )
 
 
@@ -62,25 +63,27 @@ class Shop:
 
     def _transaction(self, connection: pymysql.connections.Connection[Any]) -> None:
         self.written += 1
+        schema = SCHEMAS[self.at]
         number, note = self.draw.randrange(40), f"written {self.written}"
         with connection.cursor() as cursor:
             if number not in self.orders:
-                cursor.execute("INSERT INTO shop.orders VALUES (%s, %s)", (number, note))
+                cursor.execute(f"INSERT INTO {schema}.orders VALUES (%s, %s)", (number, note))
                 self.orders[number] = note
             elif self.draw.random() < 0.3:
-                cursor.execute("DELETE FROM shop.orders WHERE id = %s", (number,))
+                cursor.execute(f"DELETE FROM {schema}.orders WHERE id = %s", (number,))
                 del self.orders[number]
             else:
-                cursor.execute("UPDATE shop.orders SET note = %s WHERE id = %s", (note, number))
+                cursor.execute(f"UPDATE {schema}.orders SET note = %s WHERE id = %s", (note, number))
                 self.orders[number] = note
-            cursor.execute("INSERT INTO shop.log VALUES (%s, %s)", (number % 3, "line"))
+            cursor.execute(f"INSERT INTO {schema}.log VALUES (%s, %s)", (number % 3, "line"))
             self.log[number % 3, "line"] += 1
         connection.commit()
 
     def equal(self, server: ThrowawayServer) -> bool:
         """Whether a server has what the ledger says."""
-        orders = dict(server.query("SELECT id, note FROM shop.orders"))
-        return orders == self.orders and Counter(server.query("SELECT id, note FROM shop.log")) == self.log
+        schema = SCHEMAS[self.servers.index(server)]
+        orders = dict(server.query(f"SELECT id, note FROM {schema}.orders"))
+        return orders == self.orders and Counter(server.query(f"SELECT id, note FROM {schema}.log")) == self.log
 
     def settle(self) -> None:
         """Wait until the task that runs knows how far it is behind."""
@@ -97,13 +100,13 @@ class Shop:
         self.settle()
         said = self.daemon.said("cut-over", "shop", "--yes", "--prove", "none", *words)
         assert said.status == 0, str(said)
-        closed, self.at = self.servers[self.at], 1 - self.at
+        closed, schema, self.at = self.servers[self.at], SCHEMAS[self.at], 1 - self.at
         with (
             pytest.raises(pymysql.err.MySQLError, match="read-only"),
             closed.connect(user="app", password=PASSWORD) as connection,
             connection.cursor() as cursor,
         ):
-            cursor.execute("INSERT INTO shop.log VALUES (9, 'behind the fence')")
+            cursor.execute(f"INSERT INTO {schema}.log VALUES (9, 'behind the fence')")
         return said.out
 
 
@@ -111,9 +114,9 @@ class Shop:
 def shop(request: pytest.FixtureRequest, server: ServerFactory, tmp_path: Path) -> Iterator[Shop]:
     flavors: tuple[Flavor, Flavor] = request.param
     servers = server(flavors[0]), server(flavors[1])
-    for each in servers:
-        each.execute("CREATE DATABASE shop", *TABLES)
-        each.create_user("app", PASSWORD, "SELECT, INSERT, UPDATE, DELETE ON shop.*")
+    for each, schema in zip(servers, SCHEMAS, strict=True):
+        each.execute(f"CREATE DATABASE {schema}", *(table.format(schema) for table in TABLES))
+        each.create_user("app", PASSWORD, f"SELECT, INSERT, UPDATE, DELETE ON {schema}.*")
         flavor = each.flavor
         assert flavor in ("mysql", "mariadb")
         each.create_user(
@@ -124,7 +127,9 @@ def shop(request: pytest.FixtureRequest, server: ServerFactory, tmp_path: Path) 
     (tmp_path / "source.yaml").write_text(f"source-id: old\nfrom: {{{head}, port: {servers[0].port}}}\n")
     (tmp_path / "shop.yaml").write_text(
         f"name: shop\ntask-mode: incremental\ntarget-database: {{{head}, port: {servers[1].port}}}\n"
-        "mysql-instances: [{source-id: old, block-allow-list: shop}]\nblock-allow-list: {shop: {do-dbs: [shop]}}\n"
+        "mysql-instances: [{source-id: old, block-allow-list: shop, route-rules: [store]}]\n"
+        "block-allow-list: {shop: {do-dbs: [shop]}}\n"
+        "routes: {store: {schema-pattern: shop, target-schema: store}}\n"
     )
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
@@ -226,7 +231,7 @@ def test_a_daemon_that_is_killed_while_the_way_back_begins_goes_on(shop: Shop, b
 def test_a_transaction_is_a_strangers_without_the_mark_of_the_opposite(server: ServerFactory) -> None:
     source = server("mysql")
     source.execute(
-        "CREATE DATABASE shop", *TABLES, "CREATE DATABASE dm_meta",
+        "CREATE DATABASE shop", *(table.format("shop") for table in TABLES), "CREATE DATABASE dm_meta",
         "CREATE TABLE dm_meta.back_syncer_worker (id INT PRIMARY KEY)",
     )  # fmt: skip
     task = subtask_for(source, source, "shop", task="there").model_copy(update={"opposite": "back"})

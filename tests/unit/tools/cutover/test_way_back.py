@@ -143,6 +143,15 @@ def test_what_has_no_way_back_is_named_with_a_way_out(text: str, says: str) -> N
         files(config, config.subtask("old"), file, ends, Position("", "b.000001", 4))
 
 
+def test_a_target_without_a_binlog_is_named() -> None:
+    _, config = task(PLAIN)
+    without = "TiDB has no binlog: no task can follow the target", "cut over with --no-way-back"
+    (found,) = obstacles(
+        config, config.subtask("old"), TaskEnds(names("shop.t"), names("shop.t"), without_binlog=without)
+    )
+    assert (found.says, found.mend, found.stops) == (*without, True)
+
+
 @pytest.mark.parametrize("text", [
     PLAIN,
     "mysql-instances: [{source-id: old, block-allow-list: l}]\nblock-allow-list: {l: {do-dbs: [shop]}}\n",
