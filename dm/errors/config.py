@@ -158,6 +158,15 @@ KINDS = (
         + WITH_NEW_FILE,
     ),
     ErrorKind(
+        "filter-column-gone", 20934, "config", "internal", "high",
+        "column `{column}` of {table}, by which expression filter {rule} leaves rows out, is no more there under its "
+        "name: {statement}",
+        "from this statement on the filter would leave out nothing, or rows by another column of that name. Write into "
+        "the task file what it is to be from here on: the column's new name, another expression, or no filter (put it "
+        "back once the table has the column again): "
+        + WITH_NEW_FILE,
+    ),
+    ErrorKind(
         "extract-renamed", 20928, "config", "internal", "high",
         "{statement} would change the extracted values of rows that are already in {target}: {old} becomes {new}",
         "ignore `rename table` there with a filter rule, and change the rows at the target by hand (UPDATE .. SET "

@@ -20,11 +20,11 @@ The task's own stream, main, leaves the share out (`BesideShare`). The stream of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal, Protocol, TypeVar
 
 from dm.config.dumper import DumperConfig, TableFilter
-from dm.config.expression import ExpressionFilter
+from dm.config.expression import ExpressionFilter, read_expression
 from dm.config.subtask import Share, SubtaskConfig
 from dm.ident import TableName
 from dm.mysql.schema.table import Column, TableSchema
@@ -198,6 +198,13 @@ class TableRules:
     def filters_rows(self, table: TableName) -> bool:
         """Whether there is an expression filter for the table."""
         return any(self.concerns(rule, table) for rule in self._expressions)
+
+    def columns_of_filters(self, table: TableName) -> Iterator[tuple[str, frozenset[str]]]:
+        """The names of the table's expression filters, each with the columns that it refers to, in lower case."""
+        for rule in self._expressions:
+            if self.concerns(rule, table):
+                columns = (read_expression(text).columns for _, text in rule.expressions)
+                yield rule.name or rule.table, frozenset[str]().union(*columns)
 
     def concerns(self, rule: ExpressionFilter, table: TableName) -> bool:
         """Whether an expression filter is one of this table."""

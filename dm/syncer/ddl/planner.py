@@ -32,6 +32,7 @@ from dm.mysql.sql.statement import acts, classify, subjects
 from dm.progress.operators import Operator, PieceNumber
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.transaction import SourceTransaction
+from dm.syncer.ddl.filter_columns import refuse_filters_columns
 from dm.syncer.ddl.online_ddl import OnlineDdl
 from dm.syncer.ddl.plan import (
     CutOver,
@@ -75,6 +76,7 @@ def plan(event: StatementEvent, known: PlanningState) -> DdlPlan:
         raise DMError("ddl-other-way", statement=query.readable)
     if found.steps and transaction.writer == "unclear" and event.operator is None:
         raise DMError("opposite-statement-unclear", statement=query.readable, session=query.thread_id)
+    refuse_filters_columns(found.steps, known.rules, known.structures.get)
     return DdlPlan(
         temporary,
         tuple(found.steps),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 
@@ -47,6 +47,9 @@ class Rules:
 
     def extracted(self, table: TableName) -> tuple[ExtractedColumn, ...]:
         return (ExtractedColumn("shard", "1"),) if table.table == "gathered" else ()
+
+    def columns_of_filters(self, table: TableName) -> Iterator[tuple[str, frozenset[str]]]:
+        return iter(())
 
     def route(self, table: TableName) -> TableName:
         return table
