@@ -255,6 +255,10 @@ def _statements(done: Sequence[Arranged], room: int) -> list[ApplyStatement]:
         nonlocal size, scans, guarded
         if waiting:
             if not guarded:
+                first = {id(each.form): each for each in reversed(done) if isinstance(each, EventGroup)}
+                for each in first.values():
+                    look = each.form.look
+                    result.append(ApplyStatement(look.sql, Expected(columns=look.names), tuple(each.changes)))
                 result.append(ApplyStatement(waiting[0].form.guard, Expected(affected=1), tuple(waiting[0].changes)))
                 guarded = True
             result.append(_statement(waiting))

@@ -13,6 +13,11 @@ began? Variables of the whole server decide how, anybody may set them at any tim
 over missing rows and duplicate keys by one, sends rows to another schema by another, and by a third both servers cut
 values that do not fit. So each transaction asks, in the round trip of its events, and commits only if nothing has
 changed.
+
+And it looks at the columns of each such table (`TableLook`). An event has no names: a server puts values where columns
+stand, and drops those for which it has no column. Where somebody has altered the table by hand, values would be lost
+without an error, or get into other columns. The question locks the table's structure until the transaction's end, as
+the events do, so what it sees holds for them.
 """
 
 from __future__ import annotations
@@ -22,10 +27,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from dm.changes.keys import Key
+from dm.ident import Ident, TableName
 from dm.mysql.binlog.image_proof import ProofStep
 from dm.mysql.binlog.row_events import RowEvents, RowsKind
 from dm.mysql.binlog.value import Row
 from dm.mysql.dialect import Flavor, dialect
+from dm.mysql.schema.table import Column
 
 ReadImage = Callable[[bytes], Row]
 
@@ -38,12 +45,36 @@ class Order:
     key: Key | None  # of all changes of the target table, where they may not move over each other
 
 
+LOOK: Final = b"SELECT /* columns */ "
+"""What the question for a table's columns begins with; its answer has no row."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableLook:
+    """Asks for the columns of a table; those that the events have come first in the answer, named so."""
+
+    sql: bytes
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, table: TableName, columns: Sequence[Column]) -> TableLook:
+        """The question for a table of these columns, as they stand there."""
+        there = [column for column in columns if not column.name.startswith("!hidden!")]
+        hidden = [column.name for column in there if column.invisible]
+        every = ", ".join([*(Ident(name).sql for name in hidden), f"{Ident(table.table).sql}.*"])
+        # FALSE: no row is read or locked, and no partition opened. FOR UPDATE: the lock of the structure is the one
+        # that the events take, so nothing comes between the two.
+        sql = LOOK + f"{every} FROM {table.sql} WHERE FALSE FOR UPDATE".encode()
+        return cls(sql, (*hidden, *(column.name for column in there if not column.invisible)))
+
+
 @dataclass(frozen=True, slots=True)
 class Applying:
     """How the target applies the table's events."""
 
     foreign_keys: bool  # it looks at them, unless a change says otherwise
     guard: bytes  # asks whether the server does as it did when the session began
+    look: TableLook
     scans: bool  # it reads the table for each row that it searches
 
 
@@ -67,6 +98,8 @@ class EventForm:
         self._foreign_keys = applying.foreign_keys
         self.guard = applying.guard
         """Asks whether the target still applies events as it did when the session began."""
+        self.look = applying.look
+        """Asks whether the target's table still has the columns that the events have."""
         self.scans = applying.scans
         """Whether the server reads the table for each row that it searches."""
         self.keyed = order.keyed

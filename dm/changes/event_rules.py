@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dm.changes.event_form import Applying, EventForm, Order, events_allowed
+from dm.changes.event_form import Applying, EventForm, Order, TableLook, events_allowed
 from dm.changes.keys import table_key
 from dm.changes.plan import PlanOptions, TablePlan
 from dm.changes.row_keys import TargetTable
@@ -237,6 +237,7 @@ def event_form(pair: RoutedTable, decoder: RowDecoder) -> EventForm:
         Applying(
             pair.options.foreign_key_checks,
             events_allowed(pair.options.flavor, pair.options.version),
+            TableLook.of(plan.target, wire_columns(pair.target.schema, pair.options.flavor)),
             scans=not (pair.options.dialect.scans_once_for_events or plan.keyed),
         ),
     )

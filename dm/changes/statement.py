@@ -47,6 +47,7 @@ class Expected:
     affected: int | None = None
     matched: int | None = None
     warnings: int | None = None
+    columns: tuple[str, ...] = ()  # names, without case, of the first columns of its answer
 
 
 ANY: Final = Expected()

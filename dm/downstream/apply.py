@@ -25,7 +25,7 @@ from typing import Final, Protocol
 
 from dm import faults
 from dm.changes.compacted import compacted
-from dm.changes.event_form import GUARD, EventForm
+from dm.changes.event_form import GUARD, LOOK, EventForm
 from dm.changes.own_key_check import own_key_met
 from dm.changes.row_bag import BagChange, Planned, planned
 from dm.changes.row_change import RowChange, read_all
@@ -236,10 +236,10 @@ def _blame(unexpected: Unexpected) -> None:
     if isinstance(statement, BagChange):
         statement.hash.refuse(unexpected.why)
         return
-    if statement is None or not statement.sql.startswith((ROW_EVENTS, GUARD)):
+    if statement is None or not statement.sql.startswith((ROW_EVENTS, GUARD, LOOK)):
         return
     forms: set[EventForm] = {change.plan.events for change in statement.changes if change.plan.events is not None}
-    if len(forms) > 1 and not statement.sql.startswith(GUARD):
+    if len(forms) > 1 and not statement.sql.startswith((GUARD, LOOK)):
         for form in forms:
             form.alone = True
         return

@@ -43,7 +43,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from dm.changes.event_form import GUARD
+from dm.changes.event_form import GUARD, LOOK
 from dm.changes.keys import completed
 from dm.changes.own_key_check import own_key_checks
 from dm.changes.plan import TablePlan
@@ -98,7 +98,7 @@ class Exchange:
     def add_all(self, steps: Iterable[Planned]) -> int:
         """Do a grouped attempt; gives the number of statements. Raises Unexpected, at the latest from `flush`."""
         count = 0
-        guarded = False  # the last one is the guard, which goes with the events after it
+        guarded = False  # the last one is a question that goes with the events after it
         for statement in steps:
             self._as_table(statement.changes[0].plan)
             if isinstance(statement, BagChange):
@@ -109,7 +109,7 @@ class Exchange:
             if self._connection.checks_foreign_keys or asks:
                 if not guarded:
                     self.flush()
-                guarded = statement.sql.startswith(GUARD)
+                guarded = statement.sql.startswith((GUARD, LOOK))
                 if guarded:
                     self.add(statement.sql, partial(_expect, statement), statement)
                 else:
@@ -220,6 +220,9 @@ def _expect(statement: ApplyStatement, outcome: StatementResult) -> None:
         or not warned(statement, outcome)
     ):
         raise Unexpected(statement, "the target answered otherwise than expected")
+    wanted = [name.lower() for name in expected.columns]
+    if wanted != [name.lower() for name in outcome.columns[: len(wanted)]]:
+        raise Unexpected(statement, "the target's table has other columns than when it was looked at")
 
 
 def warned(statement: ApplyStatement, outcome: StatementResult) -> bool:

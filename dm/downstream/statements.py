@@ -29,6 +29,7 @@ class StatementResult:
     affected: int
     told: int | None  # rows an UPDATE found, or that an INSERT of several has; None where the server says nothing
     warnings: int
+    columns: tuple[str, ...] = ()  # names of those that an answer of rows has
 
     @property
     def matched(self) -> int:
@@ -58,7 +59,8 @@ def outcome(result: Any) -> StatementResult:
         number = _NUMBER.search(text, int(text[0] == len(text) - 1))
         if number is not None:
             told = int(number[0])
-    return StatementResult(affected, told, int(result.warning_count or 0))
+    columns = tuple(str(column[0]) for column in result.description or ())
+    return StatementResult(affected, told, int(result.warning_count or 0), columns)
 
 
 def data_outcome(answer: Any) -> DataOutcome | None:

@@ -47,3 +47,44 @@ def test_a_row_meets_a_table_that_is_another_one(
         again.wait_synced()
         assert target.query(f"SELECT id, v FROM {name}.t") == ((1, 2), (2, 3))
     again.stop()
+
+
+LIKE = "(id INT PRIMARY KEY, a INT, `größe` INT, c INT)"
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize(
+    ("statement", "paused"),
+    [
+        ("DROP COLUMN a", True),
+        ("DROP COLUMN c", True),
+        ("ADD COLUMN x INT FIRST", False),
+        ("MODIFY COLUMN c INT AFTER id", False),
+        pytest.param("RENAME COLUMN a TO x, RENAME COLUMN c TO a, ADD COLUMN c INT", False, marks=pytest.mark.chaos),
+        pytest.param("ADD COLUMN x INT", False, marks=pytest.mark.chaos),
+    ],
+)
+def test_row_events_put_no_value_into_another_column_and_lose_none(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, statement: str, paused: bool
+) -> None:
+    """Somebody alters the table by hand, between two transactions of one run; its columns are all of one type."""
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t {LIKE}")
+    sync = RunningSync(subtask_for(upstream, target, name, task=name), None)
+    sync.wait_synced()
+    upstream.execute(f"INSERT INTO {name}.t VALUES (1, 10, 100, 1000)")
+    sync.wait_synced()
+    assert int(str(sync.unit.status()["eventRows"])) == 1
+    target.execute(f"ALTER TABLE {name}.t {statement}")
+    upstream.execute(f"INSERT INTO {name}.t VALUES (2, 20, 200, 2000)")
+    if paused:
+        error = sync.wait_ended()
+        assert isinstance(error, DMError)
+        assert (error.name, f"{name}.t" in error.message) == ("target-table-altered", True)
+        assert target.query(f"SELECT id FROM {name}.t") == ((1,),)
+    else:
+        sync.wait_synced()
+        row = target.query(f"SELECT id, a, `größe`, c FROM {name}.t WHERE id = 2")
+        assert row == ((2, 20, 200, 2000),)
+    sync.stop()

@@ -34,8 +34,8 @@ def lost(text: str, *, online: bool = False) -> str:
     pieces = tuple(split(text, CONTEXT))
     steps: list[Step] = [TrackOnly(piece) for piece in pieces]
     if online:
-        names = (TableName("d", each) for each in ("_t_gho", "t", "_t_del"))
-        steps = [CutOver(*names, pieces, "RENAME TABLE ..")]
+        ghost, real, old = (TableName("d", each) for each in ("_t_gho", "t", "_t_del"))
+        steps = [CutOver(ghost, real, old, pieces, "RENAME TABLE ..")]
     try:
         refuse_filters_columns(steps, RULES, TABLES.get)
     except DMError as error:
