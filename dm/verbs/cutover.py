@@ -70,6 +70,7 @@ class CheckCutOver(Verb, route="POST tasks/{task}/cut-over/check", permission=OP
     """Tell what is in the way of a cut-over; changes nothing."""
 
     task: Annotated[str, argument("the task's name")]
+    prove: str = "full"
     max_lag: float = MAX_LAG
     hook: str = ""
     way_back: bool = True

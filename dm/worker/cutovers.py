@@ -84,6 +84,13 @@ class CutOvers:
         state = found[0].found
         return {"state": state.state, "why": state.why, "problem": found[0].problem or state.failed}
 
+    def all_told(self) -> dict[str, Mapping[str, JSON]]:
+        """The same of all tasks that have one."""
+        with self._lock:
+            tasks = list(self._all)
+        told = {task: self.told(task) for task in tasks}
+        return {task: status for task, status in told.items() if status}
+
     def take_up(self, make: Callable[[str], Driver]) -> None:
         """Go on with those of the daemon before."""
         for task in self.noted():

@@ -92,7 +92,7 @@ def serve(
             operations.config.change(settings)
         stack.callback(operations.end)
         operations.take_up()
-        with _listening(home, operations, Metrics(loop, supervisor, ports.shown), ports):
+        with _listening(home, operations, Metrics(loop, supervisor, ports.shown, operations.cut_overs), ports):
             tell_service_manager("READY=1")
             stop.wait()
             tell_service_manager("STOPPING=1")

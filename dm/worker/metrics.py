@@ -142,7 +142,14 @@ class _Seen:
 class Metrics(Collector):
     """Asks the supervisor, scrape by scrape."""
 
-    def __init__(self, loop: Loop, supervisor: Supervisor, certificate: Path | None = None) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        supervisor: Supervisor,
+        certificate: Path | None = None,
+        cut_overs: Callable[[], Mapping[str, Mapping[str, JSON]]] = dict,
+    ) -> None:
+        self._cut_overs = cut_overs
         self._loop = loop
         self._supervisor = supervisor
         self._certificate = certificate
@@ -167,6 +174,7 @@ class Metrics(Collector):
         samples.add("dm_worker_info", 1, {"version": installed_version()})
         if self._certificate is not None:
             add_certificate(samples, self._certificate)
+        add_cut_overs(samples, self._cut_overs())
         now = self._supervisor.clock.time()
         for status, source, ends in seen.subtasks:
             add_subtask(samples, status, source, ends, now)
@@ -202,6 +210,13 @@ def add_certificate(samples: Samples, path: Path) -> None:
     except (OSError, ValueError):
         return  # it is being replaced; the port says so itself
     samples.add("dm_worker_certificate_expiry_timestamp_seconds", end, {})
+
+
+def add_cut_overs(samples: Samples, told: Mapping[str, Mapping[str, JSON]]) -> None:
+    """How far each is, and whether it rests on an error."""
+    for task, status in told.items():
+        samples.add("dm_cut_over_state", 1, {"task": task, "state": str(status["state"])})
+        samples.add("dm_cut_over_problem", bool(status["problem"]), {"task": task})
 
 
 def add_subtask(samples: Samples, status: Mapping[str, JSON], source: str, ends: Ends, now: float) -> None:
@@ -383,6 +398,14 @@ _FAMILIES: Final = (
         "when the certificate of dm-worker's ports ends, in seconds since 1970; only with `--ssl-cert`", ours=True,
     ),
     Family("dm_worker_info", "gauge", ("version",), "1 for the version of dm-worker that runs", ours=True),
+    Family(
+        "dm_cut_over_state", "gauge", ("task", "state"),
+        "1 for the state of the task's cut-over, of those that this daemon drives or has driven", ours=True,
+    ),
+    Family(
+        "dm_cut_over_problem", "gauge", ("task",),
+        "1 while a cut-over waits for something or rests, `dmctl cut-over TASK --status` says for what", ours=True,
+    ),
     Family("dm_syncer_replication_lag_gauge", "gauge", _WORKER, "seconds that the target is behind the source"),
     Family("dm_syncer_synced", "gauge", _TASK, "1 while everything that the source has is at the target", ours=True),
     Family(

@@ -13,6 +13,7 @@ from dm.errors import DMError
 from dm.progress.tables import share_name
 from dm.sourcelog.relaylog.hold import Hold, forget_others
 from dm.task.payload import validator_hold
+from dm.unit import JSON
 from dm.verbs.declaration import ConfigFile, Verb
 from dm.verbs.every import SUBJECTS
 from dm.worker.configuration import ConfigReader, syncs
@@ -68,6 +69,10 @@ class Operations:
 
         self._loop.call(add)
         self._cut_overs.take_up(self._cut_over.driver)
+
+    def cut_overs(self) -> Mapping[str, Mapping[str, JSON]]:
+        """What is known of each cut-over, by task."""
+        return self._cut_overs.all_told()
 
     def end(self) -> None:
         """Leave cut-overs to the next daemon."""

@@ -156,7 +156,9 @@ class DiffPlanner:
             if self._subtasks[origin.place].shard_mode == "optimistic":
                 seen = self._allowed(planned, origin, found, servers, [each.structure for each in read])
             planned.structure += self._structure(origin, seen, target)
-        planned.skipped = next(filter(None, (self._why_not(place, table) for place, table in origins)), "")
+        planned.skipped = next(
+            filter(None, (why_not_compared(self._rules[place], table) for place, table in origins)), ""
+        )
         if planned.skipped:
             return planned
         exact = all(subtask.spark.json_types != "text" for subtask in self._subtasks)
@@ -215,14 +217,6 @@ class DiffPlanner:
         same, respells = same_family(origin.flavor, server.flavor), dialect(server.flavor).respells
         words = structure.differences(ours, theirs, same_flavor=same, respells=respells)
         return [f"{self._named(origin)}: {word}" for word in words]
-
-    def _why_not(self, place: int, table: TableName) -> str:
-        """Why the rows of a source's table need not be those of the target."""
-        rules = self._rules[place]
-        if rules.filters_rows(table):
-            return f"an expression filter leaves out rows of {table}"
-        ignored = [event for event in _EVENTS if rules.row_event(table, event) == "ignore"]
-        return f"an event filter leaves out changes of {table} ({', '.join(ignored)})" if ignored else ""
 
     @reads_answers
     def _cut(self, servers: dict[int, _Server], planned: PlannedTable, origins: list[tuple[int, TableName]]) -> None:
@@ -287,6 +281,14 @@ class DiffPlanner:
     def _schema(self, server: _Server, table: TableName) -> TableSchema:
         context = SourceContext(server.flavor, server.version, table.schema)
         return parse_create_table(read_structure(server.session, table), context)
+
+
+def why_not_compared(rules: TableRules, table: TableName) -> str:
+    """Why the rows of a source's table need not be those of the target; empty where they have to be."""
+    if rules.filters_rows(table):
+        return f"an expression filter leaves out rows of {table}"
+    ignored = [event for event in _EVENTS if rules.row_event(table, event) == "ignore"]
+    return f"an event filter leaves out changes of {table} ({', '.join(ignored)})" if ignored else ""
 
 
 @reads_answers

@@ -9,6 +9,7 @@ from typing import Final, cast
 
 from dm.errors import DMError
 from dm.tools.cutover import source as at_source
+from dm.tools.cutover.ahead import counter_findings, proof_findings
 from dm.tools.cutover.driver import Driver
 from dm.tools.cutover.machine import UNDOABLE, CutOverState, State, WayBackTask
 from dm.tools.cutover.record import CutOverRow
@@ -49,7 +50,8 @@ class CutOverVerbs(VerbWork):
     def check(self, asked: declared.CheckCutOver) -> Answer:
         """What is in the way; changes nothing."""
         first = self._first(asked.task, back=asked.back, way_back=asked.way_back)
-        found, files = self._findings(first, asked.max_lag, asked.hook)
+        demand_prove(asked.prove)
+        found, files = self._findings(first, asked)
         ready = not any(each.stops for each in found)
         return {
             "task": first.task, "ready": ready, "findings": [cast(JSON, asdict(each)) for each in found],
@@ -72,7 +74,7 @@ class CutOverVerbs(VerbWork):
     def _begin(self, asked: declared.BeginCutOver) -> str:
         """Store the first state; gives the task that is cut over."""
         first = self._first(asked.task, back=asked.back, way_back=asked.way_back)
-        stops = [each for each in self._findings(first, asked.max_lag, asked.hook)[0] if each.stops]
+        stops = [each for each in self._findings(first, asked)[0] if each.stops]
         if stops:
             findings = "; ".join(f"{each.where}: {each.says}" for each in stops)
             raise DMError("cut-over-not-ready", task=first.task, findings=findings)
@@ -226,11 +228,13 @@ class CutOverVerbs(VerbWork):
         problem = str(self._all.told(task).get("problem", ""))
         return {"task": task, "driven": driver is not None, "problem": problem, "left": [], **_state(found)}
 
-    def _findings(self, first: _First, max_lag: float, hook: str) -> tuple[list[Finding], list[JSON]]:
+    def _findings(
+        self, first: _First, asked: declared.CheckCutOver | declared.BeginCutOver
+    ) -> tuple[list[Finding], list[JSON]]:
         """Everything at once, and the files of the way back."""
         task, servers = first.task, self._servers_of(first.task)
         subtasks = servers.subtasks()
-        found = [each for one in TaskJobs(self._means, task).fresh() for each in self._of_job(one, max_lag)]
+        found = [each for one in TaskJobs(self._means, task).fresh() for each in self._of_job(one, asked.max_lag)]
         missing = {one.source_id for one in subtasks} - self._loop.call(lambda: set(self._supervisor.task(task).jobs))
         found += [
             Finding(f"source {name}", f"task {task} does not run there", "dmctl start-task <its file>")
@@ -238,9 +242,14 @@ class CutOverVerbs(VerbWork):
         ]
         for one in subtasks:
             try:
-                found += at_source.findings(one, fences=not hook)
+                found += at_source.findings(one, fences=not asked.hook)
+                found += counter_findings(one)
             except DMError as error:
                 found.append(Finding(f"source {one.source_id}", error.message, error.workaround))
+        try:
+            found += proof_findings(subtasks, asked.prove, self._supervisor.clock.time())
+        except DMError as error:
+            found.append(Finding("target", error.message, error.workaround))
         if first.way_back is None:
             return found, []
         try:

@@ -181,15 +181,22 @@ def test_from_fence_to_complete_with_a_hook_that_fails_first(move: Move) -> None
 def test_rows_that_were_compared_before_the_fence_are_not_compared_again(move: Move) -> None:
     grant(move)
     move.daemon.must("start-relay", "-s", "old")
+    move.source.execute("CREATE TABLE move.counted (id INT AUTO_INCREMENT PRIMARY KEY) AUTO_INCREMENT = 50")
+    wait_until(lambda: bool(move.target.query("SHOW TABLES FROM move LIKE 'counted'")), "the target has it")
+    move.target.execute("ALTER TABLE move.counted AUTO_INCREMENT = 5")
+    told = move.daemon.said("cut-over", "move", "--dry-run", "--no-way-back").out
+    assert "nobody knows how long" in told
+    assert "ALTER TABLE `move`.`counted` AUTO_INCREMENT = 50" in told
     done = move.daemon.said("cut-over", "move", "--yes", "--prove", "recent", "--no-way-back", "-o", "json")
     assert done.status == 0, str(done)
     row = done.json()["cutOver"]
     assert row["times"]["comparing"] < row["times"]["fencing"]
     assert row["deadline"] > row["times"]["fencing"] + 590, "the time without writes begins with the fence"
-    assert (list(row["proof"]["restsOn"]), row["proof"]["wholeBecause"]) == (["move.t"], {})
-    assert (
-        "of 1 table only rows written since all were equal at" in move.daemon.said("cut-over", "move", "--status").out
-    )
+    assert (list(row["proof"]["restsOn"]), row["proof"]["wholeBecause"]) == (["move.counted", "move.t"], {})
+    said = move.daemon.said("cut-over", "move", "--status").out
+    assert "of 2 tables only rows written since all were equal at" in said
+    told = move.daemon.said("cut-over", "move", "--dry-run", "--no-way-back").out
+    assert re.search(r"comparing all rows of 2 tables took \d+ s, \d+ s ago", told), told
     move.open()
 
 

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dm.task.subtask import RELAY_UNITS
 from dm.unit import JSON
-from dm.worker.metrics import FAMILIES, Ends, Samples, add_certificate, add_relay, add_space, add_subtask
+from dm.worker.metrics import FAMILIES, Ends, Samples, add_certificate, add_cut_overs, add_relay, add_space, add_subtask
 from tests.testbed.certificates import Authority
 from tests.unit.worker.home import home, until
 
@@ -167,8 +167,15 @@ def test_every_metric_of_the_page_is_shown_with_its_labels(tmp_path: Path) -> No
     add_relay(samples, RELAY, "one", Ends(RELAY_UNITS, {}))
     add_space(samples, tmp_path, "one")
     add_certificate(samples, Authority(tmp_path).file)
+    add_cut_overs(samples, {"t": {"state": "fenced", "why": "", "problem": ""}})
     found = {sample.name: tuple(sample.labels) for metric in samples.families() for sample in metric.samples}
     assert found == {name: family.labels for name, family in FAMILIES.items()}
+
+
+def test_a_cut_over_shows_its_state_and_whether_it_gets_on() -> None:
+    samples = Samples()
+    add_cut_overs(samples, {"t": {"state": "switching", "why": "", "problem": "the hook failed"}})
+    assert shown(samples) == {"dm_cut_over_state{state=switching,task=t}": 1, "dm_cut_over_problem{task=t}": 1}
 
 
 def test_the_relay_says_where_it_is() -> None:
