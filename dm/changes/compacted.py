@@ -1,4 +1,4 @@
-"""`compact`: several changes of one row within a batch become one, if nobody can tell.
+"""`compact`: several changes of one row within a batch become one, where the result is the same.
 
     INSERT, UPDATE   INSERT of the new values          DELETE, INSERT   UPDATE
     UPDATE, UPDATE   UPDATE from the first to the last  INSERT, DELETE   nothing, if there is no such row

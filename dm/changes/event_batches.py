@@ -1,20 +1,19 @@
 """A batch of changes as row events where its tables allow that, and as SQL elsewhere.
 
-The result is the one of `grouped.py`, for the same reason: a change may move over another only if they have no key in
+The result is that of `grouped.py`, for the same reason: a change may move over another only if they have no key in
 common. Here the statements are events, one for each table and kind of change, so a batch has few of them, and
 
 - within an event the server applies the rows in the order in which they stand there. So a change may join the very
   event that touched one of its keys last.
-- nothing in an event says which keys a row must have at the target besides the one by which it is found. Where a table
-  has several unique keys, its changes keep their order among each other (`EventForm.order_key`): only a run of one
-  kind is one event.
-- rows of a table without a key are found by all their values, in an event by the hash of those, all at once. Equal rows
-  are one as good as the other, so any order in which all are found gives the same rows. But one that a change of the
-  same event has just made is not found: it begins another event.
+- an event checks only the key that finds a row, none of its other keys. If a table has several unique keys, its changes
+  keep their order among each other (`EventForm.order_key`): only a run of one kind becomes one event.
+- rows of a table without a key are found by all their values; within an event the server looks up all of them at once,
+  by a hash. Equal rows are interchangeable, so any order in which all are found gives the same rows. But a row that a
+  change of the same event has just made is not found: that change begins another event.
 
-All changes of one target table take the same way within a stretch, a run of changes that may move. So the two ways
-never meet in a table, and since such changes touch no other table (triggers and checked foreign keys end a stretch), it
-does not matter which is sent first.
+Within a stretch, a run of changes that may move, all changes of a target table go the same way. So the two ways never
+meet in a table. Such changes touch no other table (triggers and checked foreign keys end a stretch), so it does not
+matter which way is sent first.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """A table's rows in their second form: the source's own row images, in events that the target executes.
 
-A change that has its raw images can go either way. What of it nobody needs for an event (all columns but those of keys)
-may not have been read; `read_all` makes up for that, before the change becomes SQL.
+A change that has its raw images can be sent either way. Columns that an event does not need (all but those of keys) may
+not have been decoded; `read_all` decodes them before the change becomes SQL.
 
-The target may refuse what looks the same here (a conversion, a setting, an engine's mood). Each such batch is done
-again as SQL, row by row, so all that is lost is time; to lose it once, a table whose events were refused, and whose
-rows then went as SQL without a complaint, has this form no more: `refuse`. Where a refused statement held several
-tables, each is sent alone first, to find the one.
+The target may refuse images that look right here (a conversion, a setting, an engine's limit). Each such batch is done
+again as SQL, row by row, so only time is lost. `refuse` makes that happen once: a table whose events were refused, and
+whose rows then went as SQL without an error, goes as SQL from then on. If a refused statement held several tables, each
+is sent alone first, to find the table that was refused.
 
 Before its first row event a transaction asks (`events_allowed`): does the server apply events as when the session
 began? Variables of the whole server decide how, anybody may set them at any time, and they hold at once: MariaDB passes

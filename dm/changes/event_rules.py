@@ -1,8 +1,8 @@
 """Which tables' rows may go to the target as row events: every rule, in one place, each with its reason in words.
 
-The server that executes an event reads the bytes by its own columns. So the two tables must agree in all that these
-bytes depend on, and in what is done with them there; and what the task or a person wants done otherwise is done as SQL.
-A table that a rule keeps back loses nothing but speed.
+The server that executes an event reads the bytes by its own columns. So the two tables must agree in everything that
+these bytes, and their handling there, depend on. Where the task or a person wants more than the event does, rows go as
+SQL. A table that a rule holds back loses only speed.
 """
 
 from __future__ import annotations

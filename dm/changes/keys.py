@@ -10,13 +10,11 @@ key is `WILD`. It collides with everything, because no other change knows of the
 
 A token (table and columns) precedes the values: equal values of different indexes are different keys.
 
-What the changes of one target table have in common, whichever source table they come from.
-
-Tables of different types may be merged into one. If one of them can't promise how a part of a key folds, that part
-counts as one value for all its rows. Then it must do so for the rows of all: `t(u)` with a value and `t(u)` without one
-are two keys, so the order of a row that leaves and another that replaces it would be lost. For the same reason all
-leave out a part whose column one of the tables lacks. And if one of them has no key that finds its rows, so that it
-uses the ordered lane, all of them use it.
+**Merged tables** share what their keys leave out. If one of the tables can't promise how a part of a key folds, that
+part counts as one value for all its rows, and then for the rows of every merged table: `t(u)` with a value and `t(u)`
+without one are two keys, so the order of a row that leaves and another that replaces it would be lost. For the same
+reason all of them leave out a part whose column one table lacks. And if one of them has no key that finds its rows, and
+so uses the ordered lane, all of them use it.
 
 Each plan adds what it lacks and avoids what others lack. Plans made before an addition are out of date: `size` shows
 it.

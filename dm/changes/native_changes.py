@@ -1,7 +1,7 @@
 """Row changes made by the compiled loop, where there is one.
 
-It takes the tables that ask for nothing special: every image holds all columns, nothing is filtered, added or kept in
-order, and every key can be read from the values alone. What it declines, and everything without the accelerator, goes
+The loop takes tables without special needs: every image holds all columns, nothing is filtered, added or kept in order,
+and every key can be read from the values alone. Tables that it declines, and all tables without the accelerator, take
 the way of `dm.syncer.apply.row_placing`.
 """
 

@@ -1,21 +1,22 @@
-"""What many changes of a table without a key come to: so many rows like this have to go, and so many like that to come.
+"""Nets the changes of a table without a key into rows to delete and rows to insert, each with a count.
 
-Equal rows are one as good as the other. So the rows of a table are a bag, and a run of changes takes some out of it and
-puts others in. One by one, a change finds its row if the bag then has one: one that was there before the run, or that
-an earlier change put in and none took out again. So the run finds all of its rows if and only if the table has, of each
-row, as many as the run takes of those that were there: `gone`. What the run put in and did not take out: `come`.
+Equal rows are interchangeable, so the rows of such a table are a bag: a run of changes takes some out and puts others
+in. Applied one by one, a change finds its row if the bag has it at that moment: it was there before the run, or an
+earlier change put it in and none took it out again. So the run finds all of its rows if and only if the table has each
+row as often as the run takes it from the rows that were there: `gone`. What the run put in and did not take out is
+`come`.
 
-Two images are one row here if they are written alike. The target may store two that are written in two ways as one:
-then a row that the run put in is taken from those that were there, which comes to the same or is missed. Nothing is
-found in error.
+Two images are the same row here if they are written alike. The target may store two ways of writing as the same value.
+Then a row that the run put in is taken from those that were there, which has the same effect or is reported as missing.
+No wrong row is found.
 
-Changes may move past those of other tables, but past none that fires triggers or has a foreign key checked. So a run is
-what lies between such changes.
+Changes may move past those of other tables, but not past a change that fires triggers or has a foreign key checked. So
+a run lies between such changes.
 
 `row_hash` says which tables' rows may be found by a hash of their values: every rule, each with its reason in words.
-Rows that are found so are removed and written anew, in what they become. So nothing may tell that from an UPDATE: no
-column but those that the source fills, no trigger, no foreign key that is checked. A table that a rule keeps back loses
-nothing but speed.
+Rows that are found this way are deleted and inserted with their new values, so nothing may tell that from an UPDATE: no
+column that the source does not fill, no trigger, no checked foreign key. A table that a rule holds back loses only
+speed.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Rows told apart by a hash of all their values, which the target computes: of its own rows, and of row images.
 
-A row of a table without an index is found by its values alone, and a MariaDB reads the table for each of them. The hash
-is what many rows are found by in one reading: the server computes it once for each of its rows, and looks it up in a
-list.
+A row of a table without an index is found by its values alone, and a MariaDB reads the whole table for each of them.
+With the hash one reading finds many rows: the server computes it once for each of its rows, and looks it up in a list.
 
 Two rows have the same hash if and only if they have the same bytes in every column that is written. So each column
 becomes a text that only this value has, NULL included, and that cannot run into the next one. The texts are hashed by
-SHA-256: nobody can make two rows that are different and have the same one. A row image becomes the same text by the
+SHA-256, for which nobody can make two different rows with the same hash. A row image becomes the same text by the
 conversions that `row_keys.py` makes for one row. Where it becomes another text, nothing is found, and no harm done.
 Where a text is longer than the server makes them (`max_allowed_packet`) it is NULL, and so is the hash, which is found
 nowhere: CONCAT keeps it, and IF asks the value whether it is NULL, not the text.

@@ -10,9 +10,8 @@ end:
 Tables that must not get a REPLACE (`plan.upsert`) get a small program with the same result. It deletes rows that hold
 another unique key of the new row. Then it updates the new row, or turns the old row into it, or inserts it.
 
-That is for a change that is done alone. `dm.changes.grouped` and its compiled twin put many rows together, and decide
-the same there: what changes here changes there.
-`dm.syncer.apply.safe_mode_window` decides when safe mode is on, and why.
+That holds for a single change. `dm.changes.grouped` and its compiled twin put many rows together, and decide the same
+there: what changes here changes there. `dm.syncer.apply.safe_mode_window` decides when safe mode is on, and why.
 
 `row_statements` is the reference that every grouping must equal. A TiDB takes two values of an ENUM or SET for one:
 none at all, and the member whose name is empty. It compares them by their names. So an UPDATE from one to the other

@@ -198,13 +198,6 @@ class _Counts:
         )
 
 
-def apply_serially(connection: TargetConnection, changes: Iterable[RowChange]) -> Sequence[RowChange]:
-    """Apply the changes one by one inside the open transaction; gives those that found no row, if that is allowed."""
-    serial = _Serial(connection, None)
-    serial.apply(changes)
-    return serial.missing
-
-
 def _of_the_row(error: DMError, change: RowChange) -> DMError | None:
     """The error for a row whose table is another one by now, or whose JSON is too deep for a MariaDB; else None."""
     if error.server_errno in _ALTERED:

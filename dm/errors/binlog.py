@@ -48,8 +48,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "{event} of the binlog has {size} bytes when it is unpacked, and came in {packed}",
         "an event has to be in memory whole. Where the source really has a row of that size, raise `memory-quota` of "
-        "`syncers` to {wanted}: `dmctl stop-task`, then `dmctl start-task` with the changed file. Else find out who "
-        "answers in the source's name",
+        "`syncers` to {wanted}: `dmctl stop-task`, then `dmctl start-task` with the changed file. Else find out which "
+        "program answers in the source's name",
     ),
     ErrorKind(
         "row-layout-mismatch",
@@ -134,7 +134,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "operator-missing", 36065, "sync-unit", "internal", "low",
         "error operator not exist, position: {place}",
-        "`dmctl binlog list {task}` shows the operators; one that was executed can't be reverted",
+        "`dmctl binlog list {task}` shows the operators; an executed operator can't be reverted",
     ),
     ErrorKind(
         "no-failing-event", 36950, "sync-unit", "internal", "low",

@@ -51,7 +51,7 @@ KINDS = (
     ),
     _problem(
         "config-public-key", 20943, "this password is encrypted with the key that all DM before 8.0 share: it hides"
-        " nothing", "one from `dmctl encrypt`, a variable of the environment, or `password-file`",
+        " nothing", "a password from `dmctl encrypt`, a variable of the environment, or `password-file`",
     ),
     ErrorKind(
         "secret-key-unusable", 20067, "config", "internal", "medium",

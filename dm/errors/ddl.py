@@ -121,10 +121,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "the target does not know a collation or character set of a DDL statement: {statement}",
-        "for a collation, name one that the target knows under `collation-map` in the task file, as `collation-map: "
-        "{{utf8mb4_ja_0900_as_cs: utf8mb4_unicode_520_ci}}`; " + WITH_NEW_FILE + ". For a character set, `dmctl binlog "
-        "replace` with the statement in one that the target knows and that has all its characters, as utf8mb4. Or "
-        + OTHERWISE,
+        "for a collation, name a collation that the target knows under `collation-map` in the task file, as "
+        "`collation-map: {{utf8mb4_ja_0900_as_cs: utf8mb4_unicode_520_ci}}`; " + WITH_NEW_FILE + ". For a character "
+        "set, `dmctl binlog replace` with the statement in a character set that the target knows and that has all its "
+        "characters, as utf8mb4. Or " + OTHERWISE,
     ),
     ErrorKind(
         "ddl-values-differ",

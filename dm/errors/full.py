@@ -79,7 +79,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "dump-directory-foreign", 32907, "dump-unit", "internal", "high",
         "the dump directory {directory} holds other files: {why}",
-        "stop the task, move the directory away or set another one in `loaders.dir`, and start the task again",
+        "stop the task, move the directory away or set another directory in `loaders.dir`, and start the task again",
     ),
     ErrorKind(
         "dump-disk-full", 32910, "dump-unit", "internal", "high",
@@ -303,11 +303,11 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "load-keys-equal", 34933, "load-unit", "downstream", "high",
-        "two rows of {source_table} have one key in {table} at the target (index {index}): {first} and {second}. The "
-        "target compares them in another collation ({collations}), and one row would replace the other",
-        "stop the task, and make the two values differ at the source in more than that; or map the collation to one "
-        "that takes all texts as different, as `collation-map: {{{mapped}}}` does. Then empty the target's tables (for "
-        "another collation drop them), and load again with --remove-meta",
+        "two rows of {source_table} have the same key in {table} at the target (index {index}): {first} and {second}. "
+        "The target compares them in another collation ({collations}), and one row would replace the other",
+        "stop the task, and make the two values differ at the source in more than that; or map the collation to a "
+        "collation that takes all texts as different, as `collation-map: {{{mapped}}}` does. Then empty the "
+        "target's tables (for another collation drop them), and load again with --remove-meta",
     ),
     ErrorKind(
         "load-row-replaced", 34935, "load-unit", "downstream", "high",

@@ -73,7 +73,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "checkpoint",
         "downstream",
         "high",
-        "the progress table {table} holds rows of source {source} that can't be read, or lacks one that must be there",
+        "the progress table {table} holds rows of source {source} that can't be read, or lacks a row that must be "
+        "there",
         "restore the table from a backup, or start the task with --remove-meta and a position in `meta`",
     ),
     ErrorKind(

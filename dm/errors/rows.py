@@ -10,7 +10,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "the target ignores the case of names (`lower_case_table_names`): {table} and {other_table} of the source "
-        "would be one table there, {target} and {other_target}",
+        "would be the same table there, {target} and {other_target}",
         "send one of them to another name with `routes`, or merge both under one name, with `case-sensitive: true` "
         "so that patterns tell them apart; or exclude one with `block-allow-list`: " + WITH_NEW_FILE,
     ),
@@ -86,7 +86,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "both sides have written one row: {operation} on {table} with {key}. The source had {before} and now has "
+        "both sides have written the same row: {operation} on {table} with {key}. The source had {before} and now has "
         "{after}; the target has {found}",
         "nothing was overwritten. Let the source's write win: give the target's row what the source had, in a session "
         "with `SET sql_log_bin = 0`, and `dmctl resume-task`. Let the target's win: `dmctl binlog skip` passes over "
@@ -100,8 +100,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "the target already has a row with a key of this change: {statement}",
-        "the cause names key and value. Two sources that write one key need different tables or keys; delete a row "
-        "that somebody else wrote; `insert-mode: replace` in `syncers` lets the later row win; then resume the task",
+        "the cause names key and value. Two sources that write the same key need different tables or keys; delete a "
+        "row that another writer left; `insert-mode: replace` in `syncers` lets the later row win; then resume the "
+        "task",
     ),
     ErrorKind(
         "target-table-missing",

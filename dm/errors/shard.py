@@ -22,7 +22,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "shards of {target} are altered in different ways: {owner} comes with {first}; where {other} has {second}",
         "all shards must be altered by the same statements in the same order; `dmctl binlog replace` gives this event"
-        " the words of the other one, `dmctl binlog skip` leaves it out; `dmctl shard-ddl-lock unlock <lock-id>` lets"
+        " the words of the other shard, `dmctl binlog skip` leaves it out; `dmctl shard-ddl-lock unlock <lock-id>` lets"
         " the others go on, and this statement is not executed",
     ),
     ErrorKind(
@@ -117,7 +117,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "the structure of shard {shard} can't be joined with that of the others: {why}: {structures}",
         "make the target accept both, or alter the other shards first, and `dmctl resume-task`; `dmctl binlog replace`"
-        " executes another statement in place of this one, `dmctl binlog skip` none",
+        " executes another statement in its place, `dmctl binlog skip` none",
     ),
     ErrorKind(
         "shard-partitions-differ",
@@ -140,7 +140,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "new shard {shard} has columns that the target's table does not have: {columns}",
         "wait if shards of another source have them: the task goes on by itself when their ALTER is applied (`dmctl"
         " query-status`); else add them at the target or to the other shards, and `dmctl resume-task`;"
-        " `dmctl binlog replace` executes another statement in place of this one, `dmctl binlog skip` none",
+        " `dmctl binlog replace` executes another statement in its place, `dmctl binlog skip` none",
         retryable=True,
     ),
     ErrorKind(
@@ -160,7 +160,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "with `strict-optimistic-shard-mode` no shard waits for others, and this statement is one that all shards have"
+        "with `strict-optimistic-shard-mode` no shard waits for others, and this statement is of a kind that all "
+        "shards have"
         " to come to ({why}): {statement}",
         "leave `strict-optimistic-shard-mode` out of the task file and start the task again, so that its rows wait; or"
         " `dmctl binlog skip` leaves the statement out, `dmctl binlog replace` executes others instead",

@@ -32,7 +32,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "TiDB at {address} does not tell within {seconds} s which sessions all servers of its cluster have"
         " (`information_schema.cluster_processlist`), so nobody knows whether an earlier run still writes",
         "TiDB servers ask each other, and themselves, through their status ports: leave `report-status` on in their"
-        " configuration, and open `status-port` (10080) between all of them; the cause names the one that does not"
+        " configuration, and open `status-port` (10080) between all of them; the cause names the server that does not"
         " answer; the task tries again by itself",
         retryable=True,
     ),

@@ -112,7 +112,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "flashback-ahead", 48953, "dmctl", "internal", "medium",
         "the stretch ends at {place}, but the target's state is known only up to {checkpoint}",
-        "leave --to out, or wait for the next checkpoint (`checkpoint-flush-interval`; `dmctl stop-task` stores one)",
+        "leave --to out, or wait for the next checkpoint (`checkpoint-flush-interval`; `dmctl stop-task` stores a "
+        "checkpoint)",
     ),
     ErrorKind(
         "flashback-relay-younger", 48954, "dmctl", "internal", "medium",
@@ -237,13 +238,13 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "validator-without-checkpoint", 43902, "validator", "internal", "medium",
         "the syncer of task {task} on source {source} has no checkpoint yet",
-        "nothing: the validator begins when there is one",
+        "nothing: the validator begins when the syncer has stored its checkpoint",
         retryable=True,
     ),
     ErrorKind(
         "validator-not-there", 43903, "validator", "internal", "medium",
         "task {task} has no validator",
-        "start one: `dmctl validation start {task}`",
+        "start a validator: `dmctl validation start {task}`",
     ),
     ErrorKind(
         "validator-begun-before", 43904, "validator", "internal", "medium",

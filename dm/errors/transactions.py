@@ -175,7 +175,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "the spool file {file} changed after it was written, at offset {offset}: {what}",
         "nothing after the damage was applied, and the task reads the transaction again by itself; if it happens "
-        "again, check the disk (dmesg, smartctl) and move the dm home to another one",
+        "again, check the disk (dmesg, smartctl) and move the dm home to another disk",
         retryable=True,
     ),
     ErrorKind(

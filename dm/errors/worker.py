@@ -44,7 +44,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "source-unknown", 46008, "scheduler", "internal", "medium",
         "there is no source {source}",
-        "`dmctl operate-source show` lists the sources; `dmctl operate-source create <file>` adds one",
+        "`dmctl operate-source show` lists the sources; `dmctl operate-source create <file>` adds a source",
     ),
     ErrorKind(
         "source-changed", 46900, "scheduler", "internal", "medium",
@@ -97,7 +97,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "daemon-running", 40910, "dm-worker", "internal", "medium",
         "another dm-worker (pid {pid}) uses {home}",
-        "use that one, or give this one its own directory with DM_HOME",
+        "use that daemon, or give this daemon its own directory with DM_HOME",
     ),
     ErrorKind(
         "listen-refused", 40911, "config", "internal", "medium",
@@ -108,7 +108,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "port-unusable", 40920, "dm-worker", "internal", "medium",
         "dm-worker can't listen on {address}: {problem}",
-        "give another port with --listen or --metrics-addr, or end the process that has this one (`ss -ltnp` names it)",
+        "give another port with --listen or --metrics-addr, or end the process that listens at this port (`ss -ltnp` "
+        "names it)",
     ),
     ErrorKind(
         "registry-unusable", 40912, "dm-worker", "internal", "high",
@@ -134,7 +135,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "token-missing", 40918, "dm-worker", "internal", "medium",
-        "a request through this port needs a token: that in {path}, or one of `dmctl token create`",
+        "a request through this port needs a token: that in {path}, or a token of `dmctl token create`",
         "send `Authorization: Bearer <token>`; dmctl takes the token from the file that --token-file or DM_TOKEN_FILE "
         "names, else from $DM_HOME/token; Prometheus needs no more than $DM_HOME/metrics-token; this user's own daemon "
         "needs none: leave --addr and DM_ADDR unset",
@@ -143,7 +144,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "permission-missing", 40921, "dm-worker", "internal", "medium",
         "{bearer} has {has}, and this request needs the permission `{wanted}`",
         "ask with another token; `dmctl token list` at the daemon's host shows who has which permission, and "
-        "`dmctl token create <name> --permission {wanted}` makes one",
+        "`dmctl token create <name> --permission {wanted}` makes such a token",
     ),
     ErrorKind(
         "tokens-unusable", 40922, "config", "internal", "high",
@@ -154,7 +155,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "bearer-exists", 40923, "config", "internal", "low",
         "{bearer} has a token already",
-        "name this one differently, so that the audit log tells them apart; or revoke the other one first: "
+        "name this token differently, so that the audit log tells them apart; or revoke the other token first: "
         "`dmctl token revoke {bearer}`",
     ),
     ErrorKind(
@@ -176,7 +177,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "token-unusable", 40919, "config", "internal", "high",
         "the token {path} can't be used: {problem}",
-        "delete the file and restart dm-worker, which makes a new one; then copy it to every client (Prometheus, "
+        "delete the file and restart dm-worker, which makes a new token; then copy it to every client (Prometheus, "
         "dmctl)",
     ),
     ErrorKind(
@@ -208,7 +209,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "daemon-unreachable", 48001, "dmctl", "internal", "high",
         "no dm-worker answers at {address}",
-        "start one with `dm-worker`, or leave --addr and DM_ADDR unset and dmctl starts a private one",
+        "start a daemon with `dm-worker`, or leave --addr and DM_ADDR unset and dmctl starts a private daemon",
     ),
     ErrorKind(
         "daemon-silent", 48930, "dmctl", "internal", "medium",

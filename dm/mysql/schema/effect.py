@@ -1,4 +1,4 @@
-"""What a statement will do to the target's structures, and whether it has been done.
+"""The effect of a statement on the target's structures, and whether the target already shows it.
 
 Intents use it (structure before and expected after), and so does the rule that a DDL counts as done if the target
 already shows its effect. That rule never claims more than the structure shows: an operation that can be repeated

@@ -1,15 +1,14 @@
-"""What the expressions of a table read: generated columns, keys that are expressions, CHECKs.
+"""The columns that a table's expressions read: generated columns, keys that are expressions, CHECKs.
 
-Texts are looked at word by word, without knowing what a word is in them: a word that is a column's name counts as this
-column. So the answer may have too much in it, and never lacks anything. Only what a server has put into backquotes is
-no function's name: a DATETIME column may be called `timestamp`.
+Texts are scanned word by word without parsing: a word that is a column's name counts as this column. So the answer may
+name too many columns, never too few. Only a word in the server's backquotes can't be a function's name: a DATETIME
+column may be called `timestamp`.
 
-Whether two generated columns compute the same, as far as the texts of their expressions tell.
-
-A statement has an expression as somebody wrote it, SHOW CREATE TABLE as the server prints it. Here are two texts one
-where they have the same tokens: quotes around names, the case of words, white space and parentheses around the whole
-say nothing. What else a server adds (parentheses inside, character sets of literals) makes another expression: whoever
-asks has to take the answer "otherwise" for a doubt.
+Two generated columns compute the same if the texts of their expressions do. A statement has an expression as it was
+typed, SHOW CREATE TABLE as the server prints it. Two texts count as the same if they have the same tokens: quotes
+around names, the case of words, white space and parentheses around the whole do not count. Anything else that a server
+adds (parentheses inside, character sets of literals) makes another expression, so callers have to take "different" for
+a doubt.
 """
 
 from __future__ import annotations

@@ -5,25 +5,22 @@ Whether tables that are to be merged are alike: shards of one target table, whic
 The order of columns does not matter, since rows find theirs by name. Names of indexes do: a statement that drops one
 names it.
 
-A column that some shards of a merged table have and others do not, or that they have in different widths.
+**A column that only some shards have**, or have in other widths. The target's table has one column for all of them.
+Rows of a shard that lacks it get the target's default. When that shard adds the column too, its source fills the rows
+with *its* default. The two values must be the same at any time; `filling` says which value it is.
 
-The target's table has one column for all of them. Rows of a shard that lacks it get the target's default there. When
-that shard adds the column too, its source fills the rows with *its* default. The two must be the same value, at any
-time: `filling` says which it is.
-
-Whether a shard is already as a statement of another shard leaves that one, so that nobody has to wait for it.
-
-A statement may need all shards where one has it (`DROP COLUMN` of a column with an index), and none where another does
-the same in steps (`DROP INDEX`, then `DROP COLUMN`), or is created so. The second one never comes to it. What the
-statement changes is told by the structure before and after it. Where that is a DEFAULT only, a third one in its place
-will do: that shard is further on, or comes to this one from elsewhere, when all others have it. No row of a shard that
-has the column depends on the target's DEFAULT.
+**A statement that a shard need not repeat.** A shard may already be where another shard's statement leads; then no
+shard has to wait for it. A statement may need all shards as one shard writes it (`DROP COLUMN` of a column with an
+index), and none as another does (`DROP INDEX`, then `DROP COLUMN`, or a table that is created so): the second shard
+never sends the first one's statement. The structures before and after it tell what a statement changes. If that is only
+a DEFAULT, a third default will do in its place: that shard is further on, or reaches this default from elsewhere, when
+all others have it. No row of a shard that has the column depends on the target's DEFAULT.
 
 The answer is yes only where nothing can go wrong when the target is altered under the other shard's rows:
 
 - No key and no column of a key changes. Plans and conflict detectors of its stream were made from the target's keys.
-- Where the target has no key for the rows, other indexes only are added or go: rows are looked for by all values.
-- No column is added: it may be another one's new name, or the target may have old values of the shard in it.
+- If the target has no key for the rows, only other indexes are added or dropped: rows are found by all their values.
+- No column is added: it may be the new name of another column, or the target may have old values of the shard in it.
 - No generated column, CHECK, foreign key, partition or character set is concerned.
 """
 

@@ -14,7 +14,7 @@ The unique indexes that only a target has: two rows that are two to the source m
 
 Where the source has the same key, or a key within it, no two of its rows ever meet. Where it has none, only a person
 knows whether they may. A statement that replaces what has its key (REPLACE, LOAD DATA .. REPLACE) then removes a row
-that is still at the source, and no error tells. So whoever writes such statements looks at these keys:
+that is still at the source, and no error tells. So callers that send such statements check these keys:
 `dm.loader.replaced_rows` for a load, `dm.changes.own_key_check` for safe mode; `check-task` names them.
 """
 

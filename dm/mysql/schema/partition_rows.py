@@ -1,23 +1,23 @@
-"""Whether a name of a partition means the same rows in two tables.
+"""Whether a partition's name means the same rows in two tables.
 
-A statement that takes a partition's rows away (DROP, TRUNCATE, EXCHANGE PARTITION) names no rows. Where the target's
-table has those of several shards, one statement is executed for all, and it must take from the target the rows that
-each shard lost by it: so every shard's partition has to be the target's.
+A statement that removes a partition's rows (DROP, TRUNCATE, EXCHANGE PARTITION) names no rows. If the target's table
+holds the rows of several shards, the statement is executed once for all of them, and must remove from the target
+exactly the rows that each shard lost. So every shard's partition has to be the target's.
 
-In a merge that is a proof or a refusal. The rule that finds a row's partition must have the same text. Of a RANGE a
-partition ends before its value and begins at the one of the partition before; a LIST's has its own values, and DEFAULT
-has what all others leave; a HASH's or KEY's depends on their number. Values are one where their texts are, or where
-both are whole numbers and equal: a statement has `TO_DAYS('2026-01-01')`, and the server prints 740257 of it. The
-target computes that, of functions which depend on nothing but their arguments. UNIX_TIMESTAMP depends on the session's
-time zone.
+In a merge this is proved, or the statement is refused. The rule that finds a row's partition must have the same text. A
+RANGE partition begins where the one before it ends, and ends before its value; a LIST partition has its own values, and
+DEFAULT has what all others leave; a HASH or KEY partition depends on their number. Values are equal if their texts are,
+or if both are whole numbers and equal: a statement has `TO_DAYS('2026-01-01')`, and the server prints 740257 for it.
+The target computes such values if the functions depend on nothing but their arguments. UNIX_TIMESTAMP depends on the
+session's time zone.
 
-A table that is not merged may have been made at the target by hand. There a name means other rows where values are
-surely others, not where they can't be told: a rotation by UNIX_TIMESTAMP would never go on.
+A table that is not merged may have been made at the target by hand. There only values that are surely different make a
+difference, not those that can't be compared: a rotation by UNIX_TIMESTAMP would never go on.
 
-Placed otherwise are rows, too, whatever the values say, where a server finds the partition by another method, another
-number of partitions of a HASH or KEY, or a column that is compared otherwise: a KEY hashes the bytes of numbers, and a
-text by its collation; RANGE COLUMNS and LIST COLUMNS order texts by it. Collations that stand for each other in the two
-flavours hash differently; all other types were tried and are placed alike. A TiDB takes LINEAR and places without it,
+Whatever the values say, a server also places rows differently if it finds the partition by another method, has another
+number of HASH or KEY partitions, or compares the column differently: KEY hashes the bytes of numbers, and texts by
+their collation; RANGE COLUMNS and LIST COLUMNS order texts by it. Collations that stand for each other in the two
+flavours hash differently; all other types were tried and are placed alike. A TiDB accepts LINEAR and places without it,
 and it has a hash of its own for KEY (TiDB's manual, "How TiDB handles Linear Key partitions").
 """
 

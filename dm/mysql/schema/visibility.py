@@ -1,14 +1,15 @@
 """The words that hide columns and indexes, as the target has them.
 
-A hidden column is one like any other but for `SELECT *`, an INSERT without a list of columns, and LOAD DATA. No
-statement of ours is one of these, and row events have hidden columns as they have others. So hiding changes no row.
+A hidden column differs from others only in `SELECT *`, an INSERT without a list of columns, and LOAD DATA. dm sends
+none of these, and row events have hidden columns like others. So hiding changes no row.
 
 MySQL hides columns since 8.0.23, MariaDB since 10.3, TiDB never. Both say INVISIBLE. Only MySQL has VISIBLE, and
 ALTER COLUMN .. SET INVISIBLE; MariaDB wants the whole definition again. An index is INVISIBLE to MySQL (8.0) and TiDB,
 and IGNORED to MariaDB (10.6).
 
-What a target can't hide is not hidden there: the word is left out, and so is an operation that does nothing else. Where
-it was the only one, none is left. A MariaDB that hides columns is given ALTER COLUMN .. SET INVISIBLE, and refuses it.
+If a target can't hide something, the word is left out, and so is an operation that does nothing else. If that was the
+only operation, the statement is empty. A MariaDB that hides columns is given ALTER COLUMN .. SET INVISIBLE, and refuses
+it.
 """
 
 from __future__ import annotations

@@ -39,7 +39,6 @@ class MemoryQuota:
         self.total = total
         self._used = 0
         self._unfinished = 0
-        self._peak = 0
         self._lock = threading.Lock()  # taken for every transaction: a plain lock is the fastest
         self._changed = threading.Condition(self._lock)
         self._waiting = 0
@@ -51,11 +50,6 @@ class MemoryQuota:
     def used(self) -> int:
         """The memory in use."""
         return self._used
-
-    @property
-    def peak(self) -> int:
-        """The most memory ever in use."""
-        return self._peak
 
     @property
     def waited_for(self) -> bool:
@@ -89,7 +83,6 @@ class MemoryQuota:
         self._used += size
         if unfinished:
             self._unfinished += size
-        self._peak = max(self._peak, self._used)
 
     def finish(self, size: int) -> None:
         """From now on the memory of an unfinished transaction comes back without further reading."""

@@ -307,11 +307,6 @@ class Rest:
         self._ended = False  # a lane has ended a batch since the dispatcher began to check them
         self._asked = False
 
-    @property
-    def starving(self) -> bool:
-        """Whether changes are held back until a lane ends its batch."""
-        return self._starving
-
     def again(self) -> bool:
         """Whether the dispatcher should ask the lanes once more; under the queue's lock."""
         return (self._ended and self._starving) or self._asked

@@ -21,7 +21,7 @@ from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.statement import insert_head, key_of, operation_of
 from dm.config.units import InsertMode, MissingRow
 from dm.demo.servers import ThrowawayServer
-from dm.downstream.apply import apply_batch, apply_serially
+from dm.downstream.apply import apply_batch
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import ServerWeights
 from dm.downstream.target_schema import TargetSchemas
@@ -32,6 +32,7 @@ from dm.mysql.dialect import FLAVORS, Flavor
 from tests.live.changes.tables import contents, endpoint_of
 from tests.testbed.figures import record
 from tests.testbed.park import ServerPark
+from tests.testbed.serial_apply import apply_serially
 
 pytestmark = pytest.mark.live
 

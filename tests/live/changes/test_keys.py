@@ -13,7 +13,6 @@ from dm.changes.keys import keys_of
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.demo.servers import ThrowawayServer
-from dm.downstream.apply import apply_serially
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import ServerWeights
 from dm.downstream.target_schema import TargetSchemas
@@ -26,6 +25,7 @@ from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.serial_apply import apply_serially
 
 pytestmark = pytest.mark.live
 

@@ -17,7 +17,6 @@ from dm.changes.column_map import keeps_values
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.demo.servers import ThrowawayServer
-from dm.downstream.apply import apply_serially
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
@@ -28,6 +27,7 @@ from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.types.registry import KNOWN
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.serial_apply import apply_serially
 
 pytestmark = pytest.mark.live
 

@@ -6,7 +6,7 @@ import pytest
 
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.downstream.apply import BatchResult, apply_batch, apply_serially
+from dm.downstream.apply import BatchResult, apply_batch
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.ident import TableName
@@ -15,6 +15,7 @@ from dm.mysql.dialect import FLAVORS, Flavor
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
+from tests.testbed.serial_apply import apply_serially
 
 pytestmark = pytest.mark.live
 

@@ -17,7 +17,6 @@ from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.row_keys import TargetTable
 from dm.demo.servers import ThrowawayServer
-from dm.downstream.apply import apply_serially
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import ServerWeights
 from dm.downstream.target_schema import TargetSchemas
@@ -30,6 +29,7 @@ from dm.mysql.sql.context import SourceContext
 from tests.live.changes.tables import endpoint_of
 from tests.live.changes.test_keys import BIN, BYTES, DECIMALS, INTEGERS, LATIN, MOMENTS, TEXT, TEXTS
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.serial_apply import apply_serially
 
 pytestmark = pytest.mark.live
 

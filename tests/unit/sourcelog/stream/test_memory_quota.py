@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from dm.sourcelog.stream.memory_quota import MemoryQuota
+from tests.testbed.peak_quota import PeakQuota
 
 Ask = Callable[[MemoryQuota, int], bool]
 
@@ -28,7 +29,7 @@ def forced(quota: MemoryQuota, size: int) -> bool:
     ],
 )
 def test_two_ways_to_ask_with_and_without_room(ask: Ask, room: bool, had: bool | None) -> None:
-    quota = MemoryQuota(100)
+    quota = PeakQuota(100)
     quota.force_acquire(40 if room else 80)
     found: list[bool] = []
     asking = threading.Thread(target=lambda: found.append(ask(quota, 60)), daemon=True)
@@ -136,7 +137,7 @@ def test_two_sources_with_transactions_larger_than_the_quota_never_wait_for_each
     for seed in range(100):
         chance = random.Random(seed)
         sizes = [[chance.choice([30, 300, 700, 1500]) for _ in range(4)] for _ in range(2)]
-        quota = MemoryQuota(total)
+        quota = PeakQuota(total)
         sources = [_Source(quota, each, step, splits=splits) for each in sizes]
         for source in sources:
             for thread in source.threads:

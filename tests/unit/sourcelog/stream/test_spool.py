@@ -21,11 +21,11 @@ from dm.mysql.binlog.table_map import TableMap
 from dm.position import Position
 from dm.sourcelog.stream import spool as spool_module
 from dm.sourcelog.stream.assembler import TransactionAssembler
-from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.spool import UNLINK_SECONDS, OpenItems, QuotaClosed, Spool
 from dm.sourcelog.stream.spool_file import ItemWriter, SpoolReader, SpoolWriter, read_items
 from dm.sourcelog.stream.transaction import Item, RowsItem, SourceTransaction, StatementItem, TransactionItems
 from tests.testbed.fake_clock import FakeClock
+from tests.testbed.peak_quota import PeakQuota
 from tests.unit.sourcelog.stream.test_assembler import NO_XA, Stream, everything, start
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -140,13 +140,13 @@ def test_a_record_knows_every_field() -> None:
 class Opened:
     """Items under a quota, with a spool."""
 
-    quota: MemoryQuota
+    quota: PeakQuota
     spool: Spool
     items: OpenItems
 
     @classmethod
     def under(cls, total: int, directory: Path, clock: Clock | None = None) -> Opened:
-        quota, spool = MemoryQuota(total), Spool(directory, clock or FakeClock())
+        quota, spool = PeakQuota(total), Spool(directory, clock or FakeClock())
         spool.wipe()
         return cls(quota, spool, OpenItems(quota, spool))
 

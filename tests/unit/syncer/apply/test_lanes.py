@@ -14,6 +14,7 @@ from dm.syncer.apply.apply_lane import ApplyLane
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lane import ChangeQueue
 from dm.syncer.apply.lanes import BatchSizes, Lanes, Stopped
+from tests.testbed.peak_quota import PeakQuota
 from tests.unit.changes.plans import insert, key, number, plan
 
 pytestmark = pytest.mark.usefixtures("twin")
@@ -69,7 +70,7 @@ class Bench:
 
     def __init__(self, workers: int, *, batch: int = 100, largest: int = 100, key_bytes: int = 1 << 20) -> None:
         self.workers = [IdleLane() for _ in range(workers)]
-        self.memory = MemoryQuota(1 << 20)
+        self.memory = PeakQuota(1 << 20)
         self.rest = Rest(threading.Condition())
         self.lanes = Lanes(
             [cast(ApplyLane, lane) for lane in self.workers],
@@ -82,7 +83,12 @@ class Bench:
     def source_rests(self) -> bool:
         """Whether nothing is held back then."""
         self.lanes.source_rests()
-        return not self.rest.starving
+        return not self.starving
+
+    @property
+    def starving(self) -> bool:
+        """Whether changes are held back until a lane ends its batch."""
+        return self.rest._starving
 
     def place(self, value: int, ticket: int) -> None:
         self.lanes.place(insert(TABLE, value), 10, Ticket(END, 0, number=ticket), END)
@@ -99,7 +105,7 @@ def test_one_change_leaves_when_the_source_rests() -> None:
     assert bench.lanes.queued == 1
     assert bench.source_rests()
     assert bench.loads == [1, 0, 0, 0]
-    assert not bench.rest.starving
+    assert not bench.starving
 
 
 def test_a_batch_leaves_at_once_and_the_next_lane_is_filled() -> None:
@@ -108,7 +114,7 @@ def test_a_batch_leaves_at_once_and_the_next_lane_is_filled() -> None:
         bench.place(value, ticket=value)
     assert bench.loads == [3, 3, 0, 0]
     assert not bench.source_rests(), "lanes are at work, so the seventh waits for one of them"
-    assert bench.rest.starving
+    assert bench.starving
     bench.workers[0].apply()
     bench.workers[1].apply()
     assert bench.source_rests()
