@@ -24,12 +24,13 @@ from dm.progress.lane_rows import (
     LaneClaim,
     claimed,
     position_columns,
+    put_done,
     raise_epoch,
+    read_ordered,
     read_position,
     transaction,
 )
 from dm.progress.operators import Operator, put_operator, remove_operators
-from dm.progress.ordered_tables import put_done, read_ordered
 from dm.progress.tables import SubtaskKey, create_tables, existing_tables, reads
 from dm.progress.validator import StoredStructures, create_validator_tables, write_beginning
 from dm.session.answers import reads_answers

@@ -11,7 +11,7 @@ What is stored, all of it on the target, in the meta schema, per task and source
     worker rows      one per lane (control, ddl, atomic, worker-00.., and `keyless` for the ordered lane): epoch,
                      batch number, highest position
     checkpoint       DM's table: the global point L, the bound B (`exit_safe_*`), points and structures per table
-    ordered tables   which target tables are changed in the source's order, and since when (`ordered_tables.py`)
+    ordered tables   which target tables are changed in the source's order, and since when (`lane_rows.py`)
     undone changes   what the last run was given and certainly did not do (`takeover.py`)
     operators        a person's decisions about single events (`operators.py`)
     DDL intent       the piece about to be executed, with the structure before and the one expected after
@@ -35,7 +35,7 @@ I4  From L until what is processed covers B, changes of keyed tables are applied
 I5  The ordered lane applies tables without a usable key in source order; its row holds the exact position. A restart
     skips their changes at or below that position. That is exactly once, so safe mode does not concern them. Tables
     that are merged with such a table use this lane, too, as soon as the run sees it, after a barrier. The switch point
-    of a target table is stored first (`ordered_tables.py`). So a replay skips the changes before it, which are done,
+    of a target table is stored first (`lane_rows.py`). So a replay skips the changes before it, which are done,
     and never changes a table in order if an earlier run may have changed its rows by a key.
 I6  DDL is a barrier: all lanes are drained, then for each piece an intent is stored, then the piece is executed. The
     first intent commits with the L before its statement. The next intent, or the checkpoint after the whole statement,

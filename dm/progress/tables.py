@@ -105,7 +105,7 @@ class SubtaskKey:
 
     @property
     def shards(self) -> tuple[TableName, ...]:
-        """The tables of shard merge that have rows of one source (`shards/tables.py`)."""
+        """The tables of shard merge that have rows of one source (`shards/group.py`)."""
         return self.table("shard_source"), self.table("shard_table"), self.table("shard_held")
 
     @property

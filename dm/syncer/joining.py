@@ -39,8 +39,7 @@ from dm.progress.joining import (
     same_place,
     take_back,
 )
-from dm.progress.lane_rows import CONTROL, LaneClaim
-from dm.progress.ordered_tables import read_ordered
+from dm.progress.lane_rows import CONTROL, LaneClaim, read_ordered
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.rules.table_rules import BesideShare

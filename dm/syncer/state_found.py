@@ -26,9 +26,8 @@ from dm.mysql.schema.tracker import SchemaTracker
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
 from dm.progress.intent import Intent, OnlineRecord, read_online
-from dm.progress.lane_rows import CONTROL, LaneClaim
+from dm.progress.lane_rows import CONTROL, LaneClaim, OrderedRecord, read_ordered, store_begun
 from dm.progress.operators import Operator, read_operators
-from dm.progress.ordered_tables import OrderedRecord, read_ordered, store_begun
 from dm.progress.takeover import Takeover, Undone, store_bound, take_undone
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.origin import Origin

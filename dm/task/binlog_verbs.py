@@ -35,10 +35,9 @@ from dm.progress.checkpoint import (
     write_table,
 )
 from dm.progress.operators import change_operators, read_operators
-from dm.progress.shards.group import Shard
+from dm.progress.shards.group import Shard, create_shard_tables
 from dm.progress.shards.holds import earliest, read_held
 from dm.progress.shards.structures import ShardStructures
-from dm.progress.shards.tables import create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.upstream.connection import connect

@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, TextIO, cast
 
 import structlog
 
-from dm.config.masking import SECRET_WORDS
+from dm.config.load import SECRET_WORDS
 from dm.errors import DMError
 
 Level = Literal["debug", "info", "warn", "error"]

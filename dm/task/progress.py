@@ -27,9 +27,9 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, has_checkpoint, no_other_run, read_checkpoint
 from dm.progress.load_parts import begun_dump, load_is_finished
+from dm.progress.shards.group import ShardTables
 from dm.progress.shards.holds import earliest
 from dm.progress.shards.members import waiting_tables
-from dm.progress.shards.tables import ShardTables
 from dm.progress.tables import SubtaskKey, existing_tables, own_tables, remove_progress, share_name
 from dm.progress.validator import ValidatorTables, remove_validation
 from dm.session.answers import reads_answers

@@ -23,8 +23,8 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.checkpoint import read_position_of
 from dm.progress.made_tables import own_deferrals
+from dm.progress.shards.group import ShardTables, create_shard_tables
 from dm.progress.shards.members import expect_sources
-from dm.progress.shards.tables import ShardTables, create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables, existing_tables
 from dm.session import login
 from dm.syncer.apply.target_sessions import Variables, take_row_events

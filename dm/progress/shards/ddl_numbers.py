@@ -25,8 +25,7 @@ from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
 from dm.mysql.schema.joined_table import undergone
 from dm.mysql.schema.table import TableSchema, schema_from_json
-from dm.progress.shards.group import ANEW, EARLY, WITH_ITS_MODEL, GroupDdl
-from dm.progress.shards.tables import ShardTables
+from dm.progress.shards.group import ANEW, EARLY, WITH_ITS_MODEL, GroupDdl, ShardTables
 from dm.progress.tables import SubtaskKey, reads
 from dm.session.answers import reads_answers
 

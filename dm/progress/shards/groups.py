@@ -42,9 +42,8 @@ from dm.mysql.schema.table import schema_to_json
 from dm.position import Position
 from dm.progress.intent import Intent, dump_structures, load_structures
 from dm.progress.shards.ddl_numbers import count, forget_passed, leave_out, put_before, step_over
-from dm.progress.shards.group import GroupDdl, Shard, ShardGroup, Standing
+from dm.progress.shards.group import GroupDdl, Shard, ShardGroup, ShardTables, Standing
 from dm.progress.shards.members import ShardMembers, Structure
-from dm.progress.shards.tables import ShardTables
 from dm.progress.tables import reading, reads_own, texts
 
 _BEGUN: Final = "begun"  # a DDL of which nothing is announced yet

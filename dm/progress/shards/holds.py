@@ -31,7 +31,7 @@ from dm.position import Position
 from dm.progress.checkpoint import TablePoint, read_checkpoint, write_global, write_table
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
 from dm.progress.operators import copy_operators, tell_done
-from dm.progress.shards.tables import ShardTables
+from dm.progress.shards.group import ShardTables
 from dm.progress.tables import SubtaskKey, reads
 from dm.session.answers import reads_answers
 

@@ -18,9 +18,18 @@ from dm.position import Position
 from dm.progress.checkpoint import TablePoint, read_checkpoint, write_table
 from dm.progress.checkpoint import remove_table as remove_point
 from dm.progress.shards.ddl_numbers import beyond, forget_passed, forget_unattended
-from dm.progress.shards.group import ANEW, EARLY, WITH_ITS_MODEL, WITH_THE_HELD, Member, Shard, ShardGroup
+from dm.progress.shards.group import (
+    ANEW,
+    EARLY,
+    WITH_ITS_MODEL,
+    WITH_THE_HELD,
+    Member,
+    Shard,
+    ShardGroup,
+    ShardTables,
+    lock_id,
+)
 from dm.progress.shards.holds import read_held
-from dm.progress.shards.tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey, reads_own
 from dm.session.answers import reads_answers
 

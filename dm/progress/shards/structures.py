@@ -35,8 +35,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.schema.joined_table import filling
 from dm.mysql.schema.table import TableSchema, schema_from_json, schema_to_json
-from dm.progress.shards.group import EARLY, WITH_THE_HELD, Shard
-from dm.progress.shards.tables import ShardTables
+from dm.progress.shards.group import EARLY, WITH_THE_HELD, Shard, ShardTables
 from dm.progress.tables import SubtaskKey, reading, reads_own, texts
 from dm.session.answers import reads_answers
 

@@ -11,7 +11,7 @@ from dm.changes.row_change import RowChange
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.ordered_tables import OrderedRecord, OrderedSince
+from dm.progress.lane_rows import OrderedRecord, OrderedSince
 from dm.sourcelog.stream.memory_quota import CHANGE_COST, DECODED_FACTOR, MemoryQuota
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction
 from dm.syncer.apply.source_table import SourceTable
@@ -22,7 +22,7 @@ Store = Callable[[TableName, OrderedSince], None]
 class OrderedTables:
     """Which target tables are changed in order in this run, given the stored routes of earlier runs.
 
-    `dm.progress.ordered_tables` has the reasons. Belongs to the dispatcher. `replays`: changes after the checkpoint may
+    `dm.progress.lane_rows` has the reasons. Belongs to the dispatcher. `replays`: changes after the checkpoint may
     be done already. `whole`: no transaction is done in part.
     """
 

@@ -29,9 +29,8 @@ from dm.position import Position
 from dm.progress.checkpoint import CheckpointWriter, TablePoint
 from dm.progress.compared import read_compared
 from dm.progress.intent import Intent, OnlineRecord, write_intent, write_refusal
-from dm.progress.lane_rows import claimed
+from dm.progress.lane_rows import OrderedSince, claimed, store_ordered
 from dm.progress.operators import Operator, change_operators
-from dm.progress.ordered_tables import OrderedSince, store_ordered
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import TransactionKey, UndoneKeys, store_undone
 from dm.sourcelog.stream.file_births import FileBirths

@@ -24,12 +24,11 @@ from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed
-from dm.progress.shards.group import READ_AGAIN, Shard, ShardGroup, Standing
+from dm.progress.shards.group import READ_AGAIN, Shard, ShardGroup, Standing, create_shard_tables, lock_id
 from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.holds import HeldTable, begin_second, earliest, read_held, return_second, undecided_before
 from dm.progress.shards.members import expect_sources
 from dm.progress.shards.structures import NoStructures, ShardStructures
-from dm.progress.shards.tables import create_shard_tables, lock_id
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.rules.table_rules import OwnedTables

@@ -24,9 +24,8 @@ from dm.mysql.dialect import Flavor
 from dm.position import MAGIC_SIZE, Position
 from dm.progress.checkpoint import Checkpoint
 from dm.progress.joining import find_joining
-from dm.progress.lane_rows import CONTROL, LaneClaim
+from dm.progress.lane_rows import CONTROL, LaneClaim, read_ordered
 from dm.progress.operators import read_operators
-from dm.progress.ordered_tables import read_ordered
 from dm.progress.replayed import RelayRange, StoredReplay, read_replay
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover, has_undone

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast, get_args
 
-from dm.config.masking import masked
+from dm.config.load import masked
 from dm.config.scalar import byte_size
 from dm.errors import DMError
 from dm.task.log import DEFAULTS, Level, LogSettings, keep

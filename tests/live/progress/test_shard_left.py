@@ -8,8 +8,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.mysql.schema.table import TableSchema
 from dm.progress.lane_rows import claimed
-from dm.progress.shards.group import Shard, Standing
-from dm.progress.shards.tables import ShardTables
+from dm.progress.shards.group import Shard, ShardTables, Standing
 from dm.progress.tables import remove_progress
 from dm.task.shard_locks import give_up, read_locks, unlock
 from tests.live.progress.test_shard_groups import END, A, B, C, D, E, Side, T, ddl, sides, table

@@ -17,7 +17,7 @@ from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint, read_position_of, read_structure_of
 from dm.progress.intent import read_intent, read_online
 from dm.progress.joining import read_joining
-from dm.progress.lane_rows import read_lanes
+from dm.progress.lane_rows import read_lanes, read_ordered
 from dm.progress.load_parts import (
     SUFFIX,
     LoadRun,
@@ -30,13 +30,11 @@ from dm.progress.load_parts import (
 )
 from dm.progress.made_tables import create_records, made_tables
 from dm.progress.operators import read_operators
-from dm.progress.ordered_tables import read_ordered
 from dm.progress.replayed import create_record, read_replay
-from dm.progress.shards.group import GroupDdl, Shard
+from dm.progress.shards.group import GroupDdl, Shard, ShardTables, create_shard_tables
 from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.holds import read_held
 from dm.progress.shards.structures import ShardStructures
-from dm.progress.shards.tables import ShardTables, create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables, reading
 from dm.progress.validator import ValidatorProgress, ValidatorTables, create_validator_tables, read_validation
 from dm.progress.validator_errors import read_errors

@@ -14,7 +14,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import has_checkpoint, no_other_run, write_global
 from dm.progress.made_tables import Deferral, create_deferrals, defer
-from dm.progress.shards.tables import create_shard_tables
+from dm.progress.shards.group import create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables, remove_progress
 from dm.progress.validator import create_validator_tables
 from dm.task.progress import remove_task, stored_tasks

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from dm.config.masking import masked
+from dm.config.load import masked
 from dm.config.secret import MASK
 
 CANARY = "cAnArY7x"

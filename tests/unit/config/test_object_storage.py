@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.config import ConfigErrors, SubtaskConfig, read_task
-from dm.config.masking import masked
+from dm.config.load import masked
 from dm.config.object_storage import ObjectStorage, without_keys
 from tests.unit.config.texts import TASK, source, task
 

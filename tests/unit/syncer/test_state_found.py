@@ -18,8 +18,7 @@ from dm.mysql.schema.tracker import SchemaTracker
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint
 from dm.progress.intent import Intent
-from dm.progress.lane_rows import CONTROL, KEYLESS, LaneClaim, LaneRow, worker_lane
-from dm.progress.ordered_tables import OrderedRecord
+from dm.progress.lane_rows import CONTROL, KEYLESS, LaneClaim, LaneRow, OrderedRecord, worker_lane
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover, Undone
 from dm.sourcelog.stream.origin import Origin

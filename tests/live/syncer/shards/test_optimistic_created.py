@@ -7,7 +7,7 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.progress.shards.tables import ShardTables
+from dm.progress.shards.group import ShardTables
 from dm.syncer.operators import EventPlace, Request
 from dm.syncer.shards.shard_run import ShardRun
 from dm.task.binlog_verbs import operate_on_event

@@ -20,10 +20,9 @@ from dm.mysql.sql.piece import Piece
 from dm.progress.checkpoint import TablePoint, write_table
 from dm.progress.lane_rows import CONTROL, claimed
 from dm.progress.shards import holds as shard_holds
-from dm.progress.shards.group import Member, Shard, ShardGroup
+from dm.progress.shards.group import Member, Shard, ShardGroup, ShardTables
 from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.structures import GroupSurvey
-from dm.progress.shards.tables import ShardTables
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.syncer.shards import gate as shard_gate
