@@ -117,6 +117,7 @@ def _table(plan: TablePlan) -> bytes:
     return (plan.target.sql + index).encode()
 
 
+@reads_answers
 def _conflict(connection: TargetConnection, change: RowChange, condition: bytes) -> DMError:
     plan = change.plan
     names = b",".join([column.sql for column in plan.columns])

@@ -74,6 +74,11 @@ def _modes(connection: Connection) -> dict[str, str]:
     return {str(name).lower(): str(value) for name, value in rows}
 
 
+@reads_answers
+def _locks(connection: Connection, name: str) -> bool:
+    return fetch(connection, "SELECT GET_LOCK(%s, %s)", (name, LOCK_SECONDS)) == ((1,),)
+
+
 @contextmanager
 def _held(config: SubtaskConfig, demand_owned: Callable[[], None], *, target: bool = False) -> Iterator[Connection]:
     """A session that may change the mode; no earlier one can from here on. Raises NotYet, and what is demanded."""
@@ -81,7 +86,7 @@ def _held(config: SubtaskConfig, demand_owned: Callable[[], None], *, target: bo
     with closing(connect(config.target if target else config.source.endpoint)) as connection:
         demand_owned()
         _end_holder(connection, name)
-        if fetch(connection, "SELECT GET_LOCK(%s, %s)", (name, LOCK_SECONDS)) != ((1,),):
+        if not _locks(connection, name):
             raise NotYet(f"another daemon's session changes source {config.source_id}")
         demand_owned()
         yield connection

@@ -164,6 +164,7 @@ class AccountReader:
             self._default_roles(account), unread, self._second_password(account),
         )  # fmt: skip
 
+    @reads_answers
     def _told(self, account: Account) -> tuple[tuple[Login, ...], bool, dict[str, str]]:
         raw: Any = self._reader.query(f"SHOW CREATE USER {account_in_sql(account)}")[0][0]
         text = text_of(raw)
