@@ -25,42 +25,13 @@ if [ -r "$tree/VERSION" ]; then
     exit 0
 fi
 
-mirror=${DM_DEBIAN_MIRROR:-}
-if [ -z "$mirror" ]; then
-    # The archive proper: its label is "Debian"; security updates and third-party sources carry another one.
-    mirror=$(apt-get indextargets --format '$(ORIGIN)|$(LABEL)|$(SUITE)|$(REPO_URI)' 'Created-By: Packages' |
-        awk -F'|' '$1 == "Debian" && $2 == "Debian" && $3 !~ /-/ { print $4; exit }')
-fi
-if [ -z "$mirror" ]; then
-    say "this machine's apt knows no Debian archive: run apt-get update as root, or set DM_DEBIAN_MIRROR to its URI"
-    exit 1
-fi
-
 mkdir -p "$cache"
 work=$(mktemp -d "$cache/$name.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work/apt/lists/partial" "$work/apt/cache/archives/partial" "$work/apt/parts" "$work/debs" "$work/tree"
-: >"$work/apt/status"
-echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror ${DM_DEBIAN_SUITE:-sid} main" >"$work/apt/sources.list"
-cat >"$work/apt/apt.conf" <<CONF
-Dir::Etc::SourceList "$work/apt/sources.list";
-Dir::Etc::SourceParts "/dev/null";
-Dir::Etc::Preferences "/dev/null";
-Dir::Etc::PreferencesParts "$work/apt/parts";
-Dir::State::Lists "$work/apt/lists";
-Dir::State::Status "$work/apt/status";
-Dir::State::Extended_States "$work/apt/extended_states";
-Dir::Cache "$work/apt/cache";
-APT::Sandbox::User "";
-APT::Install-Recommends "false";
-APT::Get::List-Cleanup "false";
-Acquire::Languages "none";
-Acquire::Retries "3";
-CONF
-export APT_CONFIG="$work/apt/apt.conf"
-
-say "reading the package lists of Debian ${DM_DEBIAN_SUITE:-unstable}"
-apt-get -qq update
+mkdir -p "$work/debs" "$work/tree"
+# shellcheck source=scripts/debian_suite.sh
+. "$(dirname "$0")/debian_suite.sh"
+debian_suite "$work" "${DM_DEBIAN_SUITE:-sid}"
 
 version=$(apt-cache show --no-all-versions "$1" | sed -n 's/^Version: \(.*:\)\{0,1\}//p')
 [ -n "$version" ] || { say "this suite has no $1 at the moment"; exit 1; }

@@ -1,6 +1,8 @@
 #!/bin/sh
-# Puts files of MariaDB's own test suite (Debian's package mariadb-test-data) below the cache directory:
-#   fetch_suite.sh NAME PATTERN     unpacks what matches the pattern into .cache/NAME
+# Puts files of a server's own test suite below the cache directory:
+#   fetch_suite.sh NAME PATTERN [PACKAGE SUITE]     unpacks what matches the pattern into .cache/NAME
+#
+# It is MariaDB's, mariadb-test-data of the Debian that this machine's apt knows, or a package of another suite.
 #
 # Nothing is installed and no copy stands in this repository: tests read the files where they are. The result appears by
 # one rename: a tree that exists is complete.
@@ -9,6 +11,7 @@ set -eu
 cache=${DM_CACHE:-$(cd "$(dirname "$0")/.." && pwd)/.cache}
 name=$1
 pattern=$2
+package=${3:-mariadb-test-data}
 tree=$cache/$name
 
 say() { printf '%s\n' "fetch_suite: $*" >&2; }
@@ -20,9 +23,14 @@ work=$(mktemp -d "$cache/$name.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tree"
 
-download() { (cd "$work" && apt-get -qq -o APT::Sandbox::User= download mariadb-test-data); }
+download() { (cd "$work" && apt-get -qq -o APT::Sandbox::User= download "$package"); }
 
-say "downloading mariadb-test-data for $name"
+if [ $# -gt 3 ]; then
+    # shellcheck source=scripts/debian_suite.sh
+    . "$(dirname "$0")/debian_suite.sh"
+    debian_suite "$work" "$4"
+fi
+say "downloading $package for $name"
 if ! download 2>"$work/why"; then
     if [ "$(id -u)" -ne 0 ]; then
         say "apt does not know the package; run apt-get update as root first: $(cat "$work/why")"

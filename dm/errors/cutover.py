@@ -85,6 +85,15 @@ KINDS: tuple[ErrorKind, ...] = (
         "`dmctl cut-over {task} --status` tells how far it is; `--complete` ends it, `--abort` does before the switch",
     ),
     ErrorKind(
+        "cut-over-objects",
+        44080,
+        "dmctl",
+        "downstream",
+        "high",
+        "the target does not take triggers or events of {task}: {objects}",
+        "mend it and call `dmctl cut-over {task}` again, or with --waive and the name; sources stay closed meanwhile",
+    ),
+    ErrorKind(
         "way-back-impossible",
         44079,
         "dmctl",

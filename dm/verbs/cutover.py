@@ -28,6 +28,15 @@ Timeout = Annotated[float, option("--timeout", "seconds without writes; after th
 Hook = Annotated[str, option("--hook", "a program that stops the writes and moves the applications")]
 
 
+Waive = Annotated[
+    tuple[str, ...],
+    option("--waive", "an object that the target may lack, as `dmctl objects` names it; may be repeated"),
+]
+Definer = Annotated[
+    tuple[str, ...], option("--definer", "what becomes of DEFINER, as for `dmctl objects`; may be repeated")
+]
+
+
 class CutOverTask(Verb, name="cut-over", permission=CHANGES):
     """Move applications from the sources to the target. Asks before it begins.
 
@@ -41,6 +50,8 @@ class CutOverTask(Verb, name="cut-over", permission=CHANGES):
     timeout: Timeout = TIMEOUT
     hook: Hook = ""
     no_way_back: Annotated[bool, option("--no-way-back", "make no task that brings changes back to the source")] = False
+    waive: Waive = ()
+    definers: Definer = ()
     yes: Annotated[bool, option("--yes -y", "do it without asking")] = False
     status: Annotated[bool, option("--status", "tell how far it is")] = False
     abort: Annotated[bool, option("--abort", "before the switch: undo it, the sources take writes again")] = False
@@ -75,6 +86,8 @@ class CheckCutOver(Verb, route="POST tasks/{task}/cut-over/check", permission=OP
     hook: str = ""
     way_back: bool = True
     back: bool = False
+    waive: tuple[str, ...] = ()
+    definers: tuple[str, ...] = ()
 
 
 class BeginCutOver(Verb, route="POST tasks/{task}/cut-over", permission=CHANGES, answer=CUT_OVER):
@@ -87,6 +100,8 @@ class BeginCutOver(Verb, route="POST tasks/{task}/cut-over", permission=CHANGES,
     hook: str = ""
     way_back: bool = True
     back: bool = False
+    waive: tuple[str, ...] = ()
+    definers: tuple[str, ...] = ()
 
 
 class CutOverStatus(Verb, route="GET tasks/{task}/cut-over", permission=READS, answer=CUT_OVER):

@@ -16,6 +16,7 @@ from dm.tools.cutover.hook import call
 from dm.tools.cutover.machine import CutOverState, NotYet
 from dm.tools.errands import DiffOptions
 from dm.unit import JSON
+from dm.worker.cutover_objects import ObjectsOfSwitch
 from dm.worker.task_jobs import TaskJobs
 from dm.worker.way_back import WayBack
 from dm.worker.work import Means
@@ -185,6 +186,18 @@ class TaskServers:
         self._way_back.complete_kept(found)
         if found.opens:
             at_source.reopen(self.subtasks()[0], found.opens, self.driver.demand_owned, target=True)
+
+    def create_acting(self, found: CutOverState) -> None:
+        """As `dmctl objects --apply` does."""
+        self._of_switch(found).create()
+
+    def enable_events(self, found: CutOverState) -> None:
+        """As `dmctl objects --enable-events` does."""
+        self._of_switch(found).enable()
+
+    def _of_switch(self, found: CutOverState) -> ObjectsOfSwitch:
+        self.driver.demand_owned()
+        return ObjectsOfSwitch(self._task, self.subtasks(), self._means.servers.objects, found)
 
     def switch(self) -> None:
         """Without a hook, a person does it."""

@@ -53,7 +53,17 @@ def cut_over(asked: CutOverTask, caller: Caller) -> int:
     known = caller.ask(CutOverStatus(task=asked.task))
     ways = {"way_back": not asked.no_way_back, "back": asked.back}
     if known["state"] != "switching" or asked.dry_run:
-        checked = caller.ask(CheckCutOver(task=asked.task, prove=asked.prove, max_lag=asked.max_lag, hook=hook, **ways))
+        checked = caller.ask(
+            CheckCutOver(
+                task=asked.task,
+                prove=asked.prove,
+                max_lag=asked.max_lag,
+                hook=hook,
+                waive=asked.waive,
+                definers=asked.definers,
+                **ways,
+            )
+        )
         if asked.dry_run:
             caller.show(checked, lambda answer: _print([*file_lines(answer), *finding_lines(answer)]))
             return OK if checked["ready"] else FAILED
@@ -64,7 +74,14 @@ def cut_over(asked: CutOverTask, caller: Caller) -> int:
         return FAILED
     begun = caller.ask(
         BeginCutOver(
-            task=asked.task, prove=asked.prove, max_lag=asked.max_lag, timeout=asked.timeout, hook=hook, **ways
+            task=asked.task,
+            prove=asked.prove,
+            max_lag=asked.max_lag,
+            timeout=asked.timeout,
+            hook=hook,
+            waive=asked.waive,
+            definers=asked.definers,
+            **ways,
         )
     )
     return _told(_follow(asked.task, begun, caller), caller)

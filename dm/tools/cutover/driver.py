@@ -19,6 +19,7 @@ from dm.clock import Clock
 from dm.errors import DMError
 from dm.tools.cutover.machine import UNDOABLE, CutOverServers, CutOverState, NotYet, advance
 
+_FOR_A_PERSON: Final = ("cut-over-hook", "cut-over-objects")
 _AGAIN_SECONDS: Final = 0.5
 
 
@@ -147,5 +148,5 @@ class Driver:
             self._tell(error)
             if undoable and not error.retryable:
                 return found.undone(error.message)
-            return replace(found, failed=error.message) if error.name == "cut-over-hook" else None
+            return replace(found, failed=error.message) if error.name in _FOR_A_PERSON else None
         return found.undone(f"the time is over: {self.problem}")

@@ -32,7 +32,7 @@ with its checkpoint, and goes on.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final, Literal, Protocol
 
@@ -84,6 +84,9 @@ class CutOverState:
     since: JSON = None  # the target's place at the fence
     start: JSON = None  # R as a place, where the way back begins
     others: int = 0  # transactions of others at the target between the two
+    acts: bool = False  # triggers or events come with the switch
+    waived: Sequence[str] = ()  # objects that the target may lack
+    definers: Sequence[str] = ()  # what becomes of their DEFINER
     patience: float = 0.0  # seconds from the fence to the deadline, where the fence is yet to come
 
     def undone(self, why: str) -> CutOverState:
@@ -168,6 +171,12 @@ class CutOverServers(Protocol):
     def open_target(self, found: CutOverState) -> None:
         """Give the target the mode that applications need, where the cut-over before has closed it."""
 
+    def create_acting(self, found: CutOverState) -> None:
+        """Create triggers at the target, and events that do not run yet."""
+
+    def enable_events(self, found: CutOverState) -> None:
+        """Have the events run."""
+
     def switch(self) -> None:
         """Have the hook move the applications."""
 
@@ -216,7 +225,11 @@ def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
         return replace(found, state="switching", others=others)
     if found.state == "switching":
         on.open_target(found)
+        if found.acts:
+            on.create_acting(found)
         on.switch()
+        if found.acts:
+            on.enable_events(found)
         return replace(found, state="switched")
     if found.state == "aborting":
         on.end_way_back(found)

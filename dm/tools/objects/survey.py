@@ -206,8 +206,12 @@ class ObjectSurvey:
             found[each.name] = replace(each, state="missing" if known is None else "equal", there=known)
             if self._strange(each) if known is None else not self._same_text(each.wanted, known):
                 doubtful.append(each.wanted)
-        tried = trials(self.writing, self.target, self._subtasks[0].meta_schema, doubtful) if doubtful else {}
+        tried = self.tried(doubtful)
         return [self._verdict(each, tried.get(each.name), _overtaken(each, found.values())) for each in found.values()]
+
+    def tried(self, wanted: Sequence[AdaptedObject]) -> dict[ObjectName, Trial]:
+        """What the target says to these objects; raises DMError."""
+        return trials(self.writing, self.target, self._subtasks[0].meta_schema, wanted) if wanted else {}
 
     def _strange(self, each: ComparedObject) -> bool:
         """Whether the target may not take what the source has."""

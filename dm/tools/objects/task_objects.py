@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from dm.config.subtask import SubtaskConfig
+from dm.errors import DMError
 from dm.tools.objects import scripts
 from dm.tools.objects.accounts.survey import (
     ComparedAccount,
@@ -133,6 +134,26 @@ class TaskObjects:
         found = [*self._survey.created(done), *(replace(each, state="refused") for each in left)]
         self._put(found)
         return found
+
+    def try_acting(self) -> str:
+        """Try missing triggers and events at the target now; gives why that is not possible, empty if it was done."""
+        wanted = [
+            each.wanted
+            for each in self.compared
+            if each.wanted is not None and each.name.kind in ACTING and each.state == "missing"
+        ]
+        try:
+            tried = self._survey.tried(wanted)
+        except DMError as error:
+            if error.name != "privilege-missing":
+                raise
+            return f"triggers and events were not tried at the target: {error.message}; {error.workaround}"
+        self._put(
+            replace(each, state="refused", why=(tried[each.name].refusal,), tried=True)
+            for each in self.compared
+            if each.name in tried and tried[each.name].refusal
+        )
+        return ""
 
     def enable_events(self) -> list[ComparedObject]:
         """Enable the events that are enabled at the source; gives those that were enabled or refused."""

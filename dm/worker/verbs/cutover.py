@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final, cast
 
@@ -18,6 +18,7 @@ from dm.unit import JSON
 from dm.verbs import cutover as declared
 from dm.verbs.cutover import demand_prove
 from dm.verbs.tasks import StopTask
+from dm.worker import cutover_objects
 from dm.worker.cutover_servers import TaskServers
 from dm.worker.job import Job
 from dm.worker.task_jobs import TaskJobs
@@ -38,6 +39,15 @@ class _First:
     opens: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class _Foreseen:
+    """What is to be known before a cut-over."""
+
+    findings: list[Finding]
+    files: list[JSON]  # of the way back
+    acts: bool = False  # triggers or events come with the switch
+
+
 class CutOverVerbs(VerbWork):
     """Check, begin, tell, abort and complete."""
 
@@ -51,11 +61,11 @@ class CutOverVerbs(VerbWork):
         """What is in the way; changes nothing."""
         first = self._first(asked.task, back=asked.back, way_back=asked.way_back)
         demand_prove(asked.prove)
-        found, files = self._findings(first, asked)
-        ready = not any(each.stops for each in found)
+        found = self._findings(first, asked)
+        ready = not any(each.stops for each in found.findings)
         return {
-            "task": first.task, "ready": ready, "findings": [cast(JSON, asdict(each)) for each in found],
-            "files": files,
+            "task": first.task, "ready": ready, "findings": [cast(JSON, asdict(each)) for each in found.findings],
+            "files": found.files,
         }  # fmt: skip
 
     @does(declared.BeginCutOver)
@@ -65,7 +75,7 @@ class CutOverVerbs(VerbWork):
         with self._exclusion.tasks(asked.task):
             task, known = self._current(asked.task)
             if known is not None and known.state == "switching" and known.failed:
-                self._go_on(self._row(task), known, asked.hook)
+                self._go_on(self._row(task), known, asked.hook, asked.waive)
             else:
                 task = self._begin(asked)
             self._all.drive(self.driver(task))
@@ -74,7 +84,8 @@ class CutOverVerbs(VerbWork):
     def _begin(self, asked: declared.BeginCutOver) -> str:
         """Store the first state; gives the task that is cut over."""
         first = self._first(asked.task, back=asked.back, way_back=asked.way_back)
-        stops = [each for each in self._findings(first, asked)[0] if each.stops]
+        known = self._findings(first, asked)
+        stops = [each for each in known.findings if each.stops]
         if stops:
             findings = "; ".join(f"{each.where}: {each.says}" for each in stops)
             raise DMError("cut-over-not-ready", task=first.task, findings=findings)
@@ -84,6 +95,7 @@ class CutOverVerbs(VerbWork):
         state = CutOverState(
             begins, asked.prove, asked.hook, now + asked.timeout, before, times={begins: now},
             number=first.number, way_back=first.way_back, opens=first.opens, patience=asked.timeout,
+            acts=known.acts, waived=asked.waive, definers=asked.definers,
         )  # fmt: skip
         self._all.note(first.task)
         try:
@@ -194,11 +206,11 @@ class CutOverVerbs(VerbWork):
             left.append(f"the progress of {way_back.task} stays at the source")
         return left
 
-    def _go_on(self, row: CutOverRow, known: CutOverState, hook: str) -> None:
-        """Its hook failed: it is to be called again, or another one in its place."""
+    def _go_on(self, row: CutOverRow, known: CutOverState, hook: str, waive: Sequence[str] = ()) -> None:
+        """Its hook failed, and is to be called again or another one in its place; or objects were refused."""
         epoch = row.take_over()
         assert epoch is not None
-        row.write(epoch, replace(known, failed="", hook=hook or known.hook))
+        row.write(epoch, replace(known, failed="", hook=hook or known.hook, waived=(*known.waived, *waive)))
 
     def driver(self, task: str) -> Driver:
         """Who goes on with the cut-over of a task."""
@@ -228,10 +240,8 @@ class CutOverVerbs(VerbWork):
         problem = str(self._all.told(task).get("problem", ""))
         return {"task": task, "driven": driver is not None, "problem": problem, "left": [], **_state(found)}
 
-    def _findings(
-        self, first: _First, asked: declared.CheckCutOver | declared.BeginCutOver
-    ) -> tuple[list[Finding], list[JSON]]:
-        """Everything at once, and the files of the way back."""
+    def _findings(self, first: _First, asked: declared.CheckCutOver | declared.BeginCutOver) -> _Foreseen:
+        """Everything at once."""
         task, servers = first.task, self._servers_of(first.task)
         subtasks = servers.subtasks()
         found = [each for one in TaskJobs(self._means, task).fresh() for each in self._of_job(one, asked.max_lag)]
@@ -250,15 +260,21 @@ class CutOverVerbs(VerbWork):
             found += proof_findings(subtasks, asked.prove, self._supervisor.clock.time())
         except DMError as error:
             found.append(Finding("target", error.message, error.workaround))
+        acts = False
+        try:
+            more, acts = cutover_objects.findings(task, subtasks, self._servers.objects, asked.waive, asked.definers)
+            found += more
+        except DMError as error:
+            found.append(Finding("objects", error.message, error.workaround))
         if first.way_back is None:
-            return found, []
+            return _Foreseen(found, [], acts)
         try:
             if first.way_back.kept:
-                return found + self._way_back(task).findings_of(first.way_back), []
+                return _Foreseen(found + self._way_back(task).findings_of(first.way_back), [], acts)
             more, made = self._way_back(task).findings()
         except DMError as error:
-            return [*found, Finding("way back", error.message, error.workaround)], []
-        return found + more, [] if made is None else made.to_json()
+            return _Foreseen([*found, Finding("way back", error.message, error.workaround)], [], acts)
+        return _Foreseen(found + more, [] if made is None else made.to_json(), acts)
 
     def _of_job(self, job: Job, max_lag: float) -> list[Finding]:
         def look() -> list[Finding]:

@@ -296,3 +296,37 @@ def none_open(task: SubtaskConfig) -> bool:
     except NotYet:
         return False
     return True
+
+
+def test_objects_are_there_before_and_triggers_and_events_come_with_the_switch(move: Move) -> None:
+    said = move.daemon.said
+    move.source.execute(
+        "CREATE TABLE move.seen (id INT)",
+        "CREATE VIEW move.v AS SELECT id FROM move.t",
+        "CREATE TRIGGER move.stamp AFTER INSERT ON move.t FOR EACH ROW INSERT INTO move.seen VALUES (NEW.id)",
+        "CREATE EVENT move.nightly ON SCHEDULE EVERY 1 DAY STARTS '2030-01-01 00:00:00' DO SELECT 1",
+        "INSERT INTO move.t VALUES (3)",
+    )
+    for server in (move.source, move.target):
+        for user, host in server.query("SELECT user, host FROM mysql.user WHERE user = 'dm'"):
+            server.execute(f"GRANT ALL ON *.* TO '{user}'@'{host}'")
+    move.daemon.must("wait", "move", "--synced")
+
+    lacking = said("cut-over", "move", "--dry-run", "--no-way-back")
+    assert lacking.status == 1, str(lacking)
+    assert "objects: the target lacks view move.v\n  dmctl objects move --apply" in lacking.out
+    assert "stamp" not in lacking.out, "it comes with the switch"
+    waived = said("cut-over", "move", "--dry-run", "--no-way-back", "--waive", "view move.v", "--waive", "view move.w")
+    assert waived.status == 0, str(waived)
+    assert '--waive "view move.w" names nothing' in waived.out
+    move.daemon.must("objects", "move", "--apply", "--kind", "view")
+
+    done = said("cut-over", "move", "--yes", "--no-way-back")
+    assert done.status == 0, str(done)
+    assert {str(name) for (name,) in move.target.query("SHOW TABLES FROM move")} == {"t", "seen", "v"}
+    asked = "SELECT status FROM information_schema.events WHERE event_schema = 'move'"
+    assert move.target.query(asked) == (("ENABLED",),)
+    move.target.execute("INSERT INTO move.t VALUES (9)")
+    assert sorted(move.target.query("SELECT id FROM move.seen")) == [(3,), (9,)], (
+        "a row that came was not stamped again"
+    )

@@ -93,6 +93,17 @@ class _Servers:
     def end_way_back(self, found: CutOverState) -> None:
         pass
 
+    def create_acting(self, found: CutOverState) -> None:
+        self._acts("create")
+
+    def enable_events(self, found: CutOverState) -> None:
+        self._acts("enable")
+
+    def _acts(self, word: str) -> None:
+        self.called[word] += 1
+        if word == self.fails:
+            raise DMError("cut-over-objects", task="t", objects="trigger s.t: refused")
+
     def open_target(self, found: CutOverState) -> None:
         pass
 
@@ -146,6 +157,26 @@ def test_a_hook_that_fails_where_there_is_no_way_back_is_called_once_until_a_per
     row.state = replace(row.state, failed="")  # as a person has it go on
     Driver("t", lambda: row, on, clock).run()
     assert (row.state.state, on.called[word], on.called["stop-writes"]) == (end, 2, 1 if state == "fencing" else 0)
+
+
+@pytest.mark.parametrize(("fails", "moved"), [("create", 0), ("enable", 1)])
+def test_refused_triggers_or_events_rest_until_a_person_asks(fails: str, moved: int) -> None:
+    """Triggers are there before an application writes, and events run only after that."""
+    clock = FakeClock()
+    row = _Row(CutOverState("fencing", "full", "hook", clock.now + 10, BEFORE, acts=True))
+    on = _Servers(0, None, fails=fails)
+    for _ in range(2):  # daemons
+        Driver("t", lambda: row, on, clock).run()
+        assert (row.state.state, on.called[fails], on.called["switch"]) == ("switching", 1, moved)
+        assert "trigger s.t: refused" in row.state.failed
+    on.fails = ""
+    row.state = replace(row.state, failed="")
+    Driver("t", lambda: row, on, clock).run()
+    assert row.state.state == "switched"
+    plain = _Row(CutOverState("fencing", "full", "", clock.now + 10, BEFORE))
+    without = _Servers(0, None)
+    Driver("t", lambda: plain, without, clock).run()
+    assert (plain.state.state, without.called["create"]) == ("switched", 0), "applications wait for no look at objects"
 
 
 def test_a_hook_that_fails_to_stop_the_writes_is_an_abort() -> None:

@@ -169,6 +169,12 @@ class Calls:
         self._call()
         self.world = replace(self.world, comes_back=self._removed == "the end of the way back")
 
+    def create_acting(self, found: CutOverState) -> None:
+        pass
+
+    def enable_events(self, found: CutOverState) -> None:
+        pass
+
     def open_target(self, found: CutOverState) -> None:
         self._call()
 
