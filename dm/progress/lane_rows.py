@@ -32,8 +32,7 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.tables import SubtaskKey, reads
-from dm.session.answers import reads_answers
+from dm.progress.tables import SubtaskKey, reads, reads_own
 
 CONTROL = "control"
 DDL = "ddl"
@@ -147,7 +146,7 @@ class LaneClaim:
         if self.stored_epoch(connection) != self.epoch:
             raise self.fenced()
 
-    @reads_answers
+    @reads_own(lambda key: key.worker)
     def stored_epoch(self, connection: TargetConnection) -> int | None:
         """The lane's present epoch at the target; None if its row is gone."""
         found = connection.query(

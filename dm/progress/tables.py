@@ -387,9 +387,16 @@ Method = Callable[Concatenate[S, TargetConnection, P], R]
 
 @contextmanager
 def reading(table: TableName, source_id: str) -> Iterator[None]:
-    """Inside, rows of the table are read; what can't be read raises DMError `checkpoint-damaged`."""
+    """Inside, rows of the table are read; what can't be read raises DMError `checkpoint-damaged`.
+
+    So does what a function called inside has found garbled (`reads_answers`): it read rows for the same purpose.
+    """
     try:
         yield
+    except DMError as error:
+        if error.name != "server-answer-garbled":
+            raise
+        raise DMError("checkpoint-damaged", table=table, source=source_id, cause=error.message) from error
     except UNREADABLE as error:
         raise DMError("checkpoint-damaged", table=table, source=source_id) from error
 

@@ -204,7 +204,7 @@ def find_target(connection: TargetConnection, key: SubtaskKey, wanted: str) -> T
     return next((target for target in targets if lock_id(key.task, target) == wanted), None)
 
 
-@reads_answers
+@reads(lambda key: ShardTables.of(key).ddl)
 def unlock(
     connection: TargetConnection, key: SubtaskKey, target: TableName, chosen: Callable[[Member], bool], *, skip: bool
 ) -> ShardGroup:

@@ -33,7 +33,6 @@ from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_pos
 from dm.progress.operators import copy_operators, tell_done
 from dm.progress.shards.group import ShardTables
 from dm.progress.tables import SubtaskKey, reads
-from dm.session.answers import reads_answers
 
 Real = Callable[[TableName], TableName]  # gives the table that one of an online DDL tool belongs to
 
@@ -106,7 +105,7 @@ def put_held(connection: TargetConnection, key: SubtaskKey, held: HeldTable) -> 
     )
 
 
-@reads_answers
+@reads(lambda key: key.checkpoint)
 def hand_over(
     connection: TargetConnection, giving: SubtaskKey, taking: SubtaskKey, chosen: Callable[[TableName], bool]
 ) -> None:

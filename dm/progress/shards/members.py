@@ -30,8 +30,7 @@ from dm.progress.shards.group import (
     lock_id,
 )
 from dm.progress.shards.holds import read_held
-from dm.progress.tables import SubtaskKey, reads_own
-from dm.session.answers import reads_answers
+from dm.progress.tables import SubtaskKey, reads, reads_own
 
 Structure = TableSchema | None  # None: not known
 Structures = Callable[[TableName], Structure]
@@ -54,7 +53,7 @@ class ShardMembers:
             )
             connection.commit()
 
-    @reads_answers
+    @reads_own(lambda key: ShardTables.of(key).source)
     def join(self, connection: TargetConnection, shards: Iterable[Shard], structures: Structures) -> None:
         """Store once which shards the source has; raises DMError if a shard differs from those of other sources."""
         found = connection.query(
@@ -73,7 +72,7 @@ class ShardMembers:
             (self.key.source_id,),
         )
 
-    @reads_answers
+    @reads_own(lambda key: ShardTables.of(key).source)
     def join_later(
         self, connection: TargetConnection, known: Iterable[Shard], given_up: Iterable[Shard], structures: Structures
     ) -> None:
@@ -322,7 +321,7 @@ class ShardMembers:
         )
 
 
-@reads_answers
+@reads(lambda key: ShardTables.of(key).source)
 def expect_sources(connection: TargetConnection, key: SubtaskKey, sources: Sequence[str]) -> None:
     """Store which sources the task has, in the run's open transaction; raises DMError if a removed source left rows.
 

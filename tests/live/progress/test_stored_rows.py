@@ -111,6 +111,7 @@ READERS: dict[str, tuple[Callable[[SubtaskKey], TableName], Reader]] = {
     "replay": (lambda key: key.replay, read_replay),
     "held": (lambda key: ShardTables.of(key).held, read_held),
     "shard ddl": (lambda key: ShardTables.of(key).ddl, arrive),
+    "arrived shard": (lambda key: ShardTables.of(key).table, arrive),
     "shard group": (lambda key: ShardTables.of(key).group, survey),
     "shard table": (lambda key: ShardTables.of(key).table, survey),
     "load": (lambda key: key.table(SUFFIX), load),
