@@ -104,7 +104,9 @@ class Sample:
         return connection
 
     def bring(self, scene: Scene, path: Path) -> None:
-        """Everything that the source has now."""
+        """Everything that the source has now; what it had before is dropped, since nothing is ever replaced."""
+        for name in scene.read(target=True):
+            scene.run_at_target(f"DROP {name.kind.upper()} IF EXISTS {Ident(name.name).sql}")
         refused = {name: each for name, each in scene.applied().items() if each.state == "refused"}
         found, there = {**scene.compared(), **refused}, scene.read(target=True)
         for name, ours in scene.read(target=False).items():
