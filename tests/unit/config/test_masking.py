@@ -6,10 +6,10 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
-from ruamel.yaml.error import YAMLError
+from ruamel.yaml.error import ReusedAnchorWarning, YAMLError
 
 from dm.config.load import masked
 from dm.config.secret import MASK
@@ -50,6 +50,7 @@ def test_paths_are_written_in_full_where_the_file_goes_elsewhere() -> None:
 _WORDS = st.text(alphabet="ab:#'\"\\ {}[]\n&*!é0", max_size=6)
 
 
+@example([{":&": ""}, {":&": ""}])
 @given(st.recursive(_WORDS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_WORDS, inner, max_size=3)))
 def test_no_secret_of_any_form_is_shown_and_nothing_else_changes(other: object) -> None:
     """The oracle is a YAML writer, which chooses the quotes; what it writes and can't read again says nothing."""
@@ -58,7 +59,7 @@ def test_no_secret_of_any_form_is_shown_and_nothing_else_changes(other: object) 
     YAML(typ="safe").dump(tree, stream)
     try:
         assume(YAML(typ="safe").load(stream.getvalue()) == tree)
-    except YAMLError:
+    except (YAMLError, ReusedAnchorWarning):  # such as the unquoted key `:&`, which it reads as an anchor's name
         assume(False)
     shown = masked(stream.getvalue())
     assert CANARY not in shown
