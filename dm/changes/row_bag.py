@@ -137,8 +137,8 @@ Rule = Callable[[RoutedTable], str]
 
 
 def _server(pair: RoutedTable) -> str:
-    """A MySQL reads the table once for a row event of many rows, and its DELETE does not tell which rows it found."""
-    return "the target is no MariaDB" if pair.options.dialect.scans_once_for_events else ""
+    """Only DELETE .. RETURNING says which of the hashes were found, and how often."""
+    return "" if pair.options.dialect.returns_deleted_rows else "the target's DELETE does not tell which rows it found"
 
 
 def _index(pair: RoutedTable) -> str:

@@ -87,4 +87,5 @@ class MariaDB(Dialect):
     rewrites_schemas = ALWAYS
     skips_checks = ALWAYS
     has_set_statement = ALWAYS
+    returns_deleted_rows = ALWAYS
     hints_indexes = NEVER

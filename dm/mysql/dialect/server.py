@@ -285,6 +285,8 @@ class Dialect:
     """What each variable has to be, where the server has it, for row events to mean what they say."""
     scans_once_for_events: Since = NEVER
     """A table without a key is read once for a row event of many rows."""
+    returns_deleted_rows: Since = NEVER
+    """DELETE .. RETURNING tells which rows it found."""
     may_lose_long_values: Since = NEVER
     """Without a key, an update in a row event may lose the change of a long value."""
     row_events_keep_stored: Since = NEVER

@@ -42,6 +42,8 @@ class TiDB(MySQL):
 
     has_binlog = NEVER
     takes_row_events = NEVER
+    scans_once_for_events = NEVER
+    may_lose_long_values = NEVER
     no_row_events = "TiDB takes no row events"
     hides_columns = NEVER
     hides_indexes = ALWAYS

@@ -29,7 +29,7 @@ def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Keys at the source, foreign keys whose effects are not logged, engines and columns of tables at the target."""
     results = [
         *_none(context, answers),
-        *_keys(context, answers),
+        *keys(context, answers),
         *acting_foreign_keys(context, answers),
         *_engines(context, answers),
         *untakeable_tables(context, answers),
@@ -53,20 +53,19 @@ def _none(context: Context, answers: Answers) -> Iterator[CheckResult]:
         yield say("the source has no table that the lists want", "see the names in `block-allow-list`")
 
 
-def _keys(context: Context, answers: Answers) -> Iterator[CheckResult]:
+def keys(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Rows of a table without a key are found by all their columns, one after the other: exact, but slow."""
     without = context.keyless
     if without:
-        # A MySQL scans once for many rows where they go as row events, a MariaDB where the table has no index at all.
-        scans = context.syncs and not context.target.facts.dialect.scans_once_for_events
+        # A MySQL scans once for many rows where they go as row events, a MariaDB where the table has no index at all
+        # and many rows change at once (`dm.changes.row_bag`); a TiDB scans for each row.
+        dialect = context.target.facts.dialect
+        scans = context.syncs and not dialect.scans_once_for_events
+        unless = ", unless many change at once" if dialect.returns_deleted_rows else ""
         yield answers.warning(
             f"without a primary key or a unique key that is NOT NULL: {some(without)}; they are copied by one task"
             " and followed by one ordered session"
-            + (
-                "; the target scans such a table for each row that is updated or deleted, unless many change at once"
-                if scans
-                else ""
-            ),
+            + (f"; the target scans such a table for each row that is updated or deleted{unless}" if scans else ""),
             "ALTER TABLE .. ADD PRIMARY KEY (..)"
             + ("; or, at the target alone, ADD KEY (..) with a column of many values" if scans else ""),
         )

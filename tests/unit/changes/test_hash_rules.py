@@ -31,6 +31,7 @@ def test_nothing_stands_in_the_way_of_equal_tables() -> None:
     "changed",
     [
         {"flavor": "mysql"},
+        {"flavor": "tidb"},
         {"others_alter": "with shards"},
         {"multiple_rows": False},
         {"foreign_key_checks": True},
@@ -38,7 +39,7 @@ def test_nothing_stands_in_the_way_of_equal_tables() -> None:
         {"missing_row": "count"},
         {"sees_triggers": sees_none},
     ],
-    ids=lambda changed: next(iter(changed)),
+    ids=lambda changed: " ".join(map(str, next(iter(changed.items())))),
 )
 def test_what_the_server_or_the_task_says(changed: dict[str, object]) -> None:
     options = replace(MARIADB, **changed)  # type: ignore[arg-type]  # the values of these fields
