@@ -26,7 +26,6 @@ from dm.mysql.schema.charset import utf8mb3_name
 from dm.mysql.schema.expressions import computes_otherwise
 from dm.mysql.schema.table import Column, wire_columns
 
-# Types whose values MySQL holds outside its rows.
 # MySQL's own primary key, while it is invisible: a server that has it on one side only takes it out of the event.
 _GENERATED_KEY: Final = "my_row_id"
 _OLD_TIMES: Final = frozenset({WireCode.TIMESTAMP, WireCode.DATETIME, WireCode.TIME})

@@ -13,27 +13,22 @@ No wrong row is found.
 Changes may move past those of other tables, but not past a change that fires triggers or has a foreign key checked. So
 a run lies between such changes.
 
-`row_hash` says which tables' rows may be found by a hash of their values: every rule, each with its reason in words.
-Rows that are found this way are deleted and inserted with their new values, so nothing may tell that from an UPDATE: no
-column that the source does not fill, no trigger, no checked foreign key. A table that a rule holds back loses only
-speed.
+`hash_rules.py` says which tables' rows may be found this way, by a hash of their values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import Final
 
-from dm.changes.computing import PLAIN
-from dm.changes.event_batches import arranged, moves
-from dm.changes.event_rules import RoutedTable, differing, extracted, json_checks, settings, types, unseen_triggers
+from dm.changes.event_or_sql import arranged, moves
 from dm.changes.keys import completed
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange, read_all
-from dm.changes.row_hash import RowHash, hashable
+from dm.changes.row_hash import RowHash
 from dm.changes.statement import ApplyStatement, has_zero_enum
 from dm.mysql.binlog.value import ABSENT, Row
 
@@ -66,7 +61,7 @@ class BagChange:
 Planned = ApplyStatement | BagChange
 
 
-def planned(changes: Sequence[RowChange], *, limit: int) -> Sequence[Planned]:
+def in_bags_or_arranged(changes: Sequence[RowChange], *, limit: int) -> Sequence[Planned]:
     """The changes as changes of bags where those help, else in few statements, none much longer than `limit` bytes."""
     plans = set(map(_PLAN, changes))
     wanted = [plan for plan in plans if plan.row_hash is not None and not plan.row_hash.refused]
@@ -130,68 +125,3 @@ def bag_change(plan: TablePlan, changes: Sequence[RowChange]) -> BagChange | Non
 def _whole(plan: TablePlan, row: Row) -> bool:
     """Whether the image has every column, and a strict target takes it."""
     return ABSENT not in row and not has_zero_enum(plan, row)
-
-
-Rule = Callable[[RoutedTable], str]
-"""Why the table's rows are found one by one; empty where this is no reason."""
-
-
-def _server(pair: RoutedTable) -> str:
-    """Only DELETE .. RETURNING says which of the hashes were found, and how often."""
-    return "" if pair.options.dialect.returns_deleted_rows else "the target's DELETE does not tell which rows it found"
-
-
-def _index(pair: RoutedTable) -> str:
-    """By an index each row is found without reading the others."""
-    return "the target's table has an index" if pair.target.schema.indexes else ""
-
-
-def _grouping(pair: RoutedTable) -> str:
-    """What triggers and checked foreign keys forbid, or a person."""
-    alone = pair.plan.statement_rows == 1 or not pair.plan.groupable
-    return "rows share no statements" if alone else ""
-
-
-def _others(pair: RoutedTable) -> str:
-    """Rows of other sources may have columns that these do not know yet."""
-    return pair.options.others_alter
-
-
-def _settings(pair: RoutedTable) -> str:
-    """Texts of TIMESTAMPs, which the hash is made of, are those of the session's zone."""
-    return "" if pair.plan.settings == PLAIN else "the target's table is written in the source's time zone or mode"
-
-
-def _columns(pair: RoutedTable) -> str:
-    for column in pair.target.schema.columns:
-        if column.generated is not None:
-            return f"the target computes column {column.name}"
-        if not hashable(column):
-            return f"column {column.name} is of type {column.base}"
-    return ""
-
-
-RULES: Final[tuple[Rule, ...]] = (
-    _server,
-    _index,
-    _grouping,
-    _others,
-    unseen_triggers,
-    settings,
-    extracted,
-    differing,
-    types,
-    _settings,
-    _columns,
-)
-"""In the order in which they are asked: each may rely on those before it."""
-
-
-def row_hash(pair: RoutedTable) -> RowHash | None:
-    """How the table's rows are found together; None where a rule says that they are not."""
-    if any(rule(pair) for rule in RULES):
-        return None
-    schema = pair.target.schema
-    # Nobody judges a row that comes and goes, nor could the target have refused it.
-    judged = bool(pair.target.checks or json_checks(pair) or schema.checks or schema.partitions)
-    return RowHash(pair.plan.columns, drops=pair.options.compact and not judged)

@@ -6,8 +6,6 @@ read by types, not by guessing, so a password of `0123` or `no` stays what was w
 still an error. And the work is bounded before it is done: by the size of the file, the depth of nesting, and the
 number of values *after* expansion of aliases, which share one object but count each time they are named.
 
-What the parser says is not passed on: dm/config/document.py has other words for it.
-
 What is wrong with a text that is not YAML, in the words of those who write such files.
 
 The parser speaks of tokens and collections (`expected <block end>, but found '<scalar>'`), points to the place where it

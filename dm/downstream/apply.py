@@ -27,7 +27,7 @@ from dm import faults
 from dm.changes.compacted import compacted
 from dm.changes.event_form import GUARD, LOOK, EventForm
 from dm.changes.own_key_check import own_key_met
-from dm.changes.row_bag import BagChange, Planned, planned
+from dm.changes.row_bag import BagChange, Planned, in_bags_or_arranged
 from dm.changes.row_change import RowChange, read_all
 from dm.changes.safe_mode import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of, row_of
@@ -87,7 +87,7 @@ def apply_batch(
 
     def attempt(exchange: Exchange) -> int:
         nonlocal counts
-        counts, plan = _Counts(), planned(left, limit=connection.statement_bytes)
+        counts, plan = _Counts(), in_bags_or_arranged(left, limit=connection.statement_bytes)
         counts.add(changes, left, plan)
         if looks:
             read_all(left)
@@ -133,7 +133,7 @@ def apply_parts(
         counts, statements = _Counts(), 0
         for part in parts():
             left = compacted(part, limit=limit)
-            plan = planned(left, limit=limit)
+            plan = in_bags_or_arranged(left, limit=limit)
             counts.add(part, left, plan)
             if looks:
                 read_all(left)

@@ -1,4 +1,4 @@
-"""Named locks that a session holds until it ends, and their holders; DDL that a TiDB still executes.
+"""Named locks that a session holds until it ends, and their holders.
 
 MySQL and MariaDB have such locks (GET_LOCK). TiDB has the functions, but not reliable locks: a lock is a row inserted
 by a transaction of the server's own, which the server gives up after an hour (`max-txn-ttl`), and IS_USED_LOCK does not
@@ -12,10 +12,6 @@ A TiDB asks each server of its cluster, itself included, through the status port
 Such a list proves nothing. So the query has a time limit, and a warning is an error. The limit has two clocks: that of
 the query to each server, whose end is a warning, and that of the statement, whose end is an error (3024). Either way,
 and for any other sign that parts of the cluster do not answer, the caller gets the same error.
-
-TiDB stores a DDL statement as a job, and the server that owns the queue executes it. If a server is killed or shut
-down, its sessions end but its jobs do not: they continue elsewhere, or after its start. So on TiDB, the end of the
-session that ran a piece does not mean that the structure is final.
 """
 
 from __future__ import annotations
@@ -25,8 +21,7 @@ from typing import Final
 
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.ident import TableName
-from dm.session.answers import Row, reads_answers
+from dm.session.answers import reads_answers
 
 _CLUSTER_SECONDS: Final = 10  # for all servers of a TiDB to tell their sessions
 _UNANSWERED: Final = ("transaction-aborted", "target-unavailable")  # the question was ended, or parts were not reached
@@ -80,7 +75,7 @@ def runs_statement(connection: TargetConnection, session: int) -> bool:
     return any(int(row[0]) == session and str(row[4]) == "Query" for row in listed)
 
 
-def asked(connection: TargetConnection) -> str:
+def words_while_asking(connection: TargetConnection) -> str:
     """What a run waits for while it looks for earlier sessions; empty if one server knows all of them."""
     if connection.dialect.locks_by_name:
         return ""
@@ -127,30 +122,3 @@ def _alias(connection: TargetConnection) -> str:
 
 def _say(connection: TargetConnection, alias: str) -> None:
     connection.execute("SET SESSION tidb_session_alias = %s", (alias,))
-
-
-_ENDED: Final = ("synced", "cancelled", "rollback done")
-_PART: Final = "%/* subjob */%"  # of a job with several operations; it stays `done` for ever, and the job ends
-
-
-def executes(connection: TargetConnection, statement: str) -> bool:
-    """Whether there is a job for this statement that has not ended; on other servers there never is."""
-    if not connection.dialect.ddl_is_a_job:
-        return False
-    return any(str(query).strip() == statement.strip() for (query,) in _unfinished(connection, "query"))
-
-
-def alters(connection: TargetConnection, table: TableName) -> bool:
-    """Whether there is such a job for this table; on other servers there never is."""
-    if not connection.dialect.ddl_is_a_job:
-        return False
-    wanted = str(table).lower()
-    return any(f"{schema}.{name}".lower() == wanted for schema, name in _unfinished(connection, "db_name, table_name"))
-
-
-def _unfinished(connection: TargetConnection, columns: str) -> list[Row]:
-    places = ", ".join(["%s"] * len(_ENDED))
-    return connection.query(
-        f"SELECT {columns} FROM information_schema.ddl_jobs WHERE state NOT IN ({places}) AND job_type NOT LIKE %s",
-        (*_ENDED, _PART),
-    )

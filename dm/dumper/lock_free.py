@@ -25,8 +25,8 @@ from dm import faults
 from dm.dumper.chunk_group import GroupReader
 from dm.dumper.chunk_reader import ChunkResult
 from dm.dumper.dump_run import DumpRun
+from dm.dumper.planned_tables import TablePlanner
 from dm.dumper.structures import read_schemas, read_structures, same, settle
-from dm.dumper.table_planner import TablePlanner
 from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan, save_plan
 from dm.errors import DMError
 from dm.ident import TableName

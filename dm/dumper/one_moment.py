@@ -1,18 +1,14 @@
 """Consistency `flush` and `lock`: the dump of one moment, read by the slots of `snapshot_slots`.
 
-Structures and chunk bounds are found out beforehand, so that the lock is short; bounds cut a table at any time, and a
-structure that changed until the snapshots were open is found by comparing again, which starts the dump anew.
-
-Consistency `flush` and `lock`: all chunks are read from snapshots that were opened under one read lock.
-
 Problem: rows that nobody will correct afterwards (a task without a syncer, or a load in which a duplicate is an error)
 must all be of one moment. A snapshot lives in a connection, and connections live in different worker processes.
 
 So there is one Spark task per slot and not per chunk. Each opens a session and reports; when all have, the driver
 takes FLUSH TABLES WITH READ LOCK, which waits for commits that are under way and keeps new ones out; every slot opens
 its snapshot and reports; the driver reads the binlog's end, which is exact now, and unlocks. The lock lasts for some
-tens of milliseconds, since everything slow has been done before. Then the slots share the chunks, first come first
-served.
+tens of milliseconds, since everything slow has been done before: structures and chunk bounds are found out. Bounds cut
+a table at any time; a structure that changed until the snapshots were open is found by comparing again, which starts
+the dump anew. Then the slots share the chunks, first come first served.
 
 `lock`, and `flush` where the user lacks RELOAD (as dumpling does it), lock the dumped tables instead of the server:
 LOCK TABLES .. READ waits for every transaction that has touched one of them, engine commit included, so the binlog end
@@ -40,8 +36,8 @@ from pathlib import Path
 from dm import faults
 from dm.dumper.chunk_reader import ChunkReader, ChunkResult, ChunkTask, is_changed
 from dm.dumper.dump_run import DumpRun
+from dm.dumper.planned_tables import TablePlanner
 from dm.dumper.structures import read_structures, same
-from dm.dumper.table_planner import TablePlanner
 from dm.dumpfiles.dump_files import SLOTS_DIRECTORY, DumpedTable, DumpPlan
 from dm.errors import DMError
 from dm.ident import TableName

@@ -29,10 +29,11 @@ from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.dumper.chunk_file import Stream
 from dm.dumper.dump_run import DumpProgress, DumpRun
+from dm.dumper.hidden_tables import demand_all_seen
 from dm.dumper.lock_free import LockFreeDump
 from dm.dumper.one_moment import OneMomentDump
+from dm.dumper.planned_tables import TablePlanner
 from dm.dumper.structures import TargetKeys
-from dm.dumper.table_planner import TablePlanner, demand_all_seen
 from dm.dumpfiles.dump_files import (
     MANIFEST_FILE,
     METADATA_FILE,

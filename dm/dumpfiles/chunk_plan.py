@@ -16,7 +16,7 @@ collation), numbers as they are, FLOAT as the double that it is, dates as text.
 
 A table without a key to walk (none, or only keys of types whose order can't be written that way) is one chunk.
 
-`dm.dumper.table_planner` walks the keys with it.
+`dm.dumper.planned_tables` walks the keys with it.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def rows_per_chunk(rows: int, largest: int, average_row: int) -> int:
     return max(1, min(rows, largest // average_row if largest and average_row else rows))
 
 
-# Finds the bounds of a table's chunks at a server (`dm.dumpfiles.chunk_plan` says what they are).
+# Finding the bounds at a server.
 
 
 @dataclass(frozen=True, slots=True)

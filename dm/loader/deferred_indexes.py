@@ -31,7 +31,7 @@ from typing import Final
 
 from dm import faults
 from dm.config.endpoint import Endpoint
-from dm.downstream import session_lock
+from dm.downstream import ddl_jobs
 from dm.downstream.connection import TargetConnection
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident
@@ -146,7 +146,7 @@ class TableCompletion:
 
     def _complete(self, connection: TargetConnection, task: TableTask) -> None:
         deferral, targets = task.deferral, TargetTables.at(connection)
-        while session_lock.alters(connection, deferral.table):  # for a session that was killed
+        while ddl_jobs.job_on(connection, deferral.table):  # for a session that was killed
             time.sleep(_JOB_SECONDS)
         wanted = targets.parsed(deferral.table, deferral.structure)
         present = targets.structure(deferral.table)

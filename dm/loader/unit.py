@@ -142,7 +142,7 @@ class LoadUnit:
 
     def _load(self, connection: TargetConnection, plan: DumpPlan, stop: threading.Event) -> None:
         self._progress.begin(plan.p0)
-        self._progress.waits(session_lock.asked(connection))
+        self._progress.waits(session_lock.words_while_asking(connection))
         try:
             note_source(connection, self._key, plan.server_uuid)
             run = begin_run(connection, self._key, plan.dump_id, stop)

@@ -162,7 +162,7 @@ class Fence:
         """Make `connection` the holder of the lane's lock, ending its present holder; raises DMError `stopped`."""
         name = self.key.lock_name(lane)
         killed = 0
-        if what := session_lock.asked(connection):
+        if what := session_lock.words_while_asking(connection):
             self.waiting(what)
         while not session_lock.take(connection, name):
             for holder in lock_holders(connection, self.key, lane):

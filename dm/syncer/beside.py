@@ -1,8 +1,8 @@
 """What runs beside a sync unit's run: its role among the streams of its source.
 
 An ordinary run is its source's only stream (`Beside`). Held shards are read again by a second pass
-(`dm.syncer.shards`), and tables may be loaded beside the stream (`dm.syncer.joining`). Everything that a run does alone
-is in `unit.py`.
+(`dm.syncer.shards`), and tables may be loaded beside the stream (`dm.syncer.joined_sync`). Everything that a run does
+alone is in `unit.py`.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def caught_up(state: StateFound, position: Position) -> bool:
 
     Then it may give tables to another stream, or take them.
     """
-    done = (state.checkpoint.bound, state.done.keyless, state.done.atomic, state.ordered.reached, state.ordered.done)
+    done = (state.checkpoint.bound, state.done.ordered, state.done.atomic, state.ordered.reached, state.ordered.done)
     points = (point.point for point in state.checkpoint.tables.values())
     announced = None if state.intent is None else state.intent.position
     return all(other is None or position.covers(other) for other in (*done, *points, announced))

@@ -60,7 +60,7 @@ class StateFound:
     @property
     def replays_in_order(self) -> bool:
         """Whether changes beyond L of tables changed in order may be done already."""
-        return self.ordered.reached is not None or self.done.keyless is not None
+        return self.ordered.reached is not None or self.done.ordered is not None
 
 
 def find_state(

@@ -245,7 +245,7 @@ class Wiring:
             ended=resources.queue.rest.batch_ended,
         )
         atomic = settings.atomic_transactions
-        done = self._state.done.atomic if atomic else self._state.done.keyless
+        done = self._state.done.atomic if atomic else self._state.done.ordered
 
         def above_checkpoint(end: Position) -> Position:
             # The set up to `end` without L's set: together the two are exact, and the row stays small.

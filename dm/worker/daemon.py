@@ -253,7 +253,7 @@ def main() -> None:
     """The console script."""
     from dm.task import binlog_verbs as tracked_structure
     from dm.task.precheck.run import prechecks
-    from dm.task.precheck.standby import verify_source
+    from dm.task.precheck.source import verify_source
     from dm.task.progress import demand_readable, demand_sole_run, final_place, first_unit, forget_progress, hold_place
     from dm.task.start_and_end import begin_at, place_of, until_of
 

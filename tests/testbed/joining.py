@@ -20,7 +20,7 @@ from dm.loader.stream import TargetStream
 from dm.loader.unit import LoadUnit
 from dm.progress.joining import Joining, find_joining
 from dm.spark.session import SparkProvider
-from dm.task.joining import JoinUnit
+from dm.task.join_unit import JoinUnit
 from dm.task.payload import UnitPayload
 from dm.task.progress import key_of
 from dm.unit import Unit, UnitName

@@ -29,7 +29,7 @@ from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until, until_to_json
-from dm.syncer.joining import JoinedSync
+from dm.syncer.joined_sync import JoinedSync
 from dm.syncer.resources import RunParts
 from dm.syncer.shards.sharded import sync_unit
 from dm.syncer.unit import SyncUnit

@@ -19,7 +19,7 @@ from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.relay.unit import RelayUnit
 from dm.sourcelog.stream.until import until_from_json
-from dm.syncer.joining import JoinedSync
+from dm.syncer.joined_sync import JoinedSync
 from dm.syncer.shards.sharded import ShardedSync, sync_unit
 from dm.task import host
 from dm.unit import Unit

@@ -10,7 +10,7 @@ behind. The operations of an ALTER TABLE are filtered one by one, as in DM.
 Replacing names in a statement.
 
 Names are replaced by offset; everything else is copied. Other names are quoted where some server reserves them
-(`dm.mysql.sql.piece`). The caller tokenizes the new text again, and its tokens must be the old ones, except for the
+(below). The caller tokenizes the new text again, and its tokens must be the old ones, except for the
 names that were replaced and for the words that are quoted names now. The new text means the same under any sql_mode:
 the source's reading of `"` and backslash is resolved in the text, because the target's session reads them in one fixed
 way.

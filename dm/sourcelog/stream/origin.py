@@ -33,7 +33,7 @@ from dm.position import MAGIC_SIZE, Position
 from dm.session.answers import reads_answers
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
-from dm.sourcelog.stream.transaction import query_context
+from dm.sourcelog.stream.statement_context import query_context
 from dm.sourcelog.upstream.connection import Connection, fetch, identity_for, read_source_settings
 from dm.sourcelog.upstream.facts import (
     ServerFacts,

@@ -54,14 +54,14 @@ class Lanes:
     def __init__(
         self,
         workers: Sequence[ApplyLane],
-        keyless: ApplyLane,
+        ordered: ApplyLane,
         rest: Rest,
         *,
         sizes: BatchSizes,
         memory: MemoryQuota,
     ) -> None:
         self._workers = list(workers)
-        self._keyless = keyless
+        self._ordered = ordered
         self._placement = placement = Placement(
             len(self._workers),
             sizes.batch,
@@ -81,7 +81,7 @@ class Lanes:
 
     def start(self) -> None:
         """Start all lanes."""
-        for lane in (*self._workers, self._keyless):
+        for lane in (*self._workers, self._ordered):
             lane.start()
 
     def place(self, change: RowChange, cost: int, ticket: Ticket, end: Position) -> None:
@@ -168,15 +168,15 @@ class Lanes:
                 raise Stopped
             self.memory.force_acquire(cost, unfinished=unfinished)
 
-    def place_keyless(self, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> None:
-        """Give all keyless changes of one transaction to the ordered lane, as one target transaction."""
+    def place_ordered(self, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> None:
+        """Give all ordered changes of one transaction to the ordered lane, as one target transaction."""
         self._acquire(cost)
-        if not self._keyless.queue.put(LaneJob(changes, ticket, end, cost)):
+        if not self._ordered.queue.put(LaneJob(changes, ticket, end, cost)):
             raise Stopped
 
-    def stream_keyless(self, stream: ChangeStream, ticket: Ticket, end: Position) -> None:
-        """Have the ordered lane decode and apply one transaction's keyless changes, as one target transaction."""
-        if not self._keyless.queue.put(LaneJob([], ticket, end, stream=stream)):
+    def stream_ordered(self, stream: ChangeStream, ticket: Ticket, end: Position) -> None:
+        """Have the ordered lane decode and apply one transaction's ordered changes, as one target transaction."""
+        if not self._ordered.queue.put(LaneJob([], ticket, end, stream=stream)):
             raise Stopped
 
     def _drain_workers(self, under_way: Ticket | None = None) -> None:
@@ -190,7 +190,7 @@ class Lanes:
     def drain(self, under_way: Ticket | None = None) -> None:
         """Wait until everything is committed (the DDL barrier); `under_way` is the transaction in hand, if any."""
         self._drain_workers(under_way)
-        self._wait_idle([self._keyless])
+        self._wait_idle([self._ordered])
 
     def _wait_idle(self, lanes: Sequence[ApplyLane]) -> None:
         self.draining = True
@@ -203,7 +203,7 @@ class Lanes:
     def drain_within(self, seconds: float) -> None:
         """Wait until everything is committed, at most this long; raises DMError `lane-stalled`."""
         self._hand_over_all()
-        for lane in (*self._workers, self._keyless):
+        for lane in (*self._workers, self._ordered):
             if not lane.queue.wait_idle(timeout=seconds):
                 raise DMError("lane-stalled", seconds=seconds)
 
@@ -215,18 +215,18 @@ class Lanes:
         """
         self._ends_before = True
         self.memory.close()
-        for lane in (*self._workers, self._keyless):
+        for lane in (*self._workers, self._ordered):
             lane.end_before(ticket)
 
     def give_up(self) -> None:
         """Begin no batch in any lane, and wake all threads that wait for a lane."""
         self.memory.close()
-        for lane in (*self._workers, self._keyless):
+        for lane in (*self._workers, self._ordered):
             lane.give_up()
 
     def close(self) -> None:
         """End all lanes, dropping what is not committed."""
-        lanes = (*self._workers, self._keyless)
+        lanes = (*self._workers, self._ordered)
         if self._ends_before:
             for number in self._placement.waiting:
                 self._workers[number].queue.put(*self._placement.take(number))
@@ -248,7 +248,7 @@ class Lanes:
 
     def _wait_ended(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
-        for lane in (*self._workers, self._keyless):
+        for lane in (*self._workers, self._ordered):
             lane.wait_ended(max(0.0, deadline - time.monotonic()))
 
     @property
@@ -259,18 +259,18 @@ class Lanes:
     @property
     def batch_seconds(self) -> float:
         """How long the oldest running batch has taken; 0 if there is none."""
-        return max(lane.batch_seconds for lane in (*self._workers, self._keyless))
+        return max(lane.batch_seconds for lane in (*self._workers, self._ordered))
 
     @property
     def queued(self) -> int:
         """Row changes given to the lanes, or held back for them, and not committed."""
-        return self._placement.held + sum(lane.queue.load for lane in (*self._workers, self._keyless))
+        return self._placement.held + sum(lane.queue.load for lane in (*self._workers, self._ordered))
 
     @property
     def tables(self) -> TableCounters:
         """Rows committed in this run, by target table."""
         total = TableCounters()
-        for lane in (*self._workers, self._keyless):
+        for lane in (*self._workers, self._ordered):
             total.merge(lane.tables)
         return total
 
@@ -281,46 +281,46 @@ class Lanes:
         While the ordered lane works alone it counts as all lanes, since others may wait for it.
         """
         lanes = [lane for lane in self._workers if lane.queue.busy]
-        if self._keyless.queue.busy and not lanes:
-            return 1.0, float(self._keyless.committing)
+        if self._ordered.queue.busy and not lanes:
+            return 1.0, float(self._ordered.committing)
         count = len(self._workers) or 1  # there are none if transactions are kept whole
         return len(lanes) / count, sum(lane.committing for lane in lanes) / count
 
     @property
     def waited_for(self) -> bool:
         """Whether the dispatcher waits for a lane."""
-        full = any(lane.queue.waited_for for lane in (*self._workers, self._keyless))
+        full = any(lane.queue.waited_for for lane in (*self._workers, self._ordered))
         return self.draining or full or self.memory.waited_for
 
     @property
     def rows(self) -> int:
         """Row changes committed in this run."""
-        return sum(lane.rows for lane in (*self._workers, self._keyless))
+        return sum(lane.rows for lane in (*self._workers, self._ordered))
 
     @property
     def compacted(self) -> int:
         """Committed changes that a later change of the same row replaced (`compact`)."""
-        return sum(lane.compacted for lane in (*self._workers, self._keyless))
+        return sum(lane.compacted for lane in (*self._workers, self._ordered))
 
     @property
     def event_rows(self) -> int:
         """Committed changes that went to the target as row events."""
-        return sum(lane.event_rows for lane in (*self._workers, self._keyless))
+        return sum(lane.event_rows for lane in (*self._workers, self._ordered))
 
     @property
     def hash_rows(self) -> int:
         """Committed changes whose rows the target found together, by their hash."""
-        return sum(lane.hash_rows for lane in (*self._workers, self._keyless))
+        return sum(lane.hash_rows for lane in (*self._workers, self._ordered))
 
     @property
     def batches(self) -> int:
         """Target transactions committed in this run."""
-        return sum(lane.batches for lane in (*self._workers, self._keyless))
+        return sum(lane.batches for lane in (*self._workers, self._ordered))
 
     @property
     def retries(self) -> int:
         """Target transactions retried after a rollback by the server (deadlocks, lock waits)."""
-        return sum(lane.retries for lane in (*self._workers, self._keyless))
+        return sum(lane.retries for lane in (*self._workers, self._ordered))
 
 
 def undone_changes(jobs: Iterable[LaneJob]) -> dict[TransactionKey, UndoneKeys]:

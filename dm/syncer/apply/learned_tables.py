@@ -17,10 +17,10 @@ from dm.changes.collation import Weights
 from dm.changes.column_map import ConstantColumn, constant_columns
 from dm.changes.computing import SourceSettings
 from dm.changes.event_rules import RoutedTable, event_form, hindrance
+from dm.changes.hash_rules import row_hash
 from dm.changes.keys import SharedKeys
 from dm.changes.native_changes import DirectTable
 from dm.changes.plan import PlanOptions, TablePlan, build_plan, sees_none
-from dm.changes.row_bag import row_hash
 from dm.changes.row_keys import TargetTable
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection

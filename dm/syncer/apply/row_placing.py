@@ -25,7 +25,7 @@ from dm.syncer.apply.source_table import KINDS, SourceTable
 class DoneInOrder:
     """What the ordered lanes of earlier runs have done beyond L; exactly these changes are skipped."""
 
-    keyless: Position | None  # for tables changed in order
+    ordered: Position | None  # for tables changed in order
     atomic: Position | None  # for all tables, if a run kept transactions whole
 
 
@@ -48,7 +48,7 @@ class RowPlacing:
         self._ordered = ordered
         self._replay = replay
         self._safe_mode = replay.safe_mode
-        self._keyless_done = done.keyless
+        self._ordered_done = done.ordered
         self._atomic_done = done.atomic
         self._lanes = lanes
         self._atomic = atomic  # every table goes to the ordered lane
@@ -123,7 +123,7 @@ class RowPlacing:
         ordered = table.plan.ordered
         if ordered and self._ordered.is_done(table.plan, transaction, number, lost_key=table.lost_key):
             return
-        done = self._keyless_done if ordered else None
+        done = self._ordered_done if ordered else None
         if done is not None and done.has_processed(transaction.gtid, transaction.end):
             return
         if table.mistaken and KINDS[item.rows.kind] is not ChangeKind.INSERT:
@@ -157,10 +157,10 @@ class RowPlacing:
         if collected.too_many:
             safe = self._safe_mode.covers_change(transaction.begin)
             stream = ChangeStream(transaction, (first, last), collected, self._lanes.memory, safe=safe)
-            self._lanes.stream_keyless(stream, ticket, transaction.end)
+            self._lanes.stream_ordered(stream, ticket, transaction.end)
             return 1
         if collected.changes:
-            self._lanes.place_keyless(collected.changes, collected.cost, ticket, transaction.end)
+            self._lanes.place_ordered(collected.changes, collected.cost, ticket, transaction.end)
         return len(collected.changes)
 
 

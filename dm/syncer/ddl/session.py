@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Mapping
 from itertools import pairwise
 from typing import Final
 
-from dm.downstream import session_lock
+from dm.downstream import ddl_jobs
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import schema_defaults
 from dm.errors import DMError
@@ -33,7 +33,7 @@ from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.token import tokenize
 from dm.mysql.types import printed_type
 from dm.session.answers import reads_answers
-from dm.sourcelog.stream.transaction import UTC, explicit_defaults_for_timestamp
+from dm.sourcelog.stream.statement_context import UTC, explicit_defaults_for_timestamp
 from dm.sourcelog.upstream.facts import UTF8_IS_UTF8MB3, ServerFacts
 from dm.syncer.apply.lanes import Stopped
 from dm.text import is_decimal
@@ -149,7 +149,7 @@ class DdlSession:
 
     def await_end_of(self, statement: str) -> None:
         """Wait until the target no longer executes this statement of an earlier run; raises Stopped."""
-        while session_lock.executes(self._connection, statement):
+        while ddl_jobs.job_for(self._connection, statement):
             if self._pause(_JOB_SECONDS):
                 raise Stopped
 

@@ -305,7 +305,7 @@ class ShardRun(Beside):
     @staticmethod
     def _caught_up(state: StateFound, position: Position) -> bool:
         """Whether main is past everything that any run did. (Lanes' rows say nothing about held tables.)"""
-        done = (state.checkpoint.bound, state.done.keyless, state.ordered.reached, state.ordered.done)
+        done = (state.checkpoint.bound, state.done.ordered, state.ordered.reached, state.ordered.done)
         return all(other is None or position.covers(other) for other in done)
 
     def _begin(self, control: TargetConnection, claim: LaneClaim, place: Position) -> None:

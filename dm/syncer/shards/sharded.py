@@ -13,7 +13,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.errors import DMError
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until
-from dm.syncer.joining import JoinedSync
+from dm.syncer.joined_sync import JoinedSync
 from dm.syncer.shards.shard_run import PassEnd, ShardRun
 from dm.syncer.unit import ASK_SECONDS, LOOK_SECONDS, SyncUnit
 from dm.unit import JSON, Unit, UnitName

@@ -23,7 +23,7 @@ from dm.config.endpoint import WRITTEN_BY_DM
 from dm.config.units import SparkConfig
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
-from dm.dumper.table_planner import hidden
+from dm.dumper.hidden_tables import hidden
 from dm.errors import TARGET_PRIVILEGES, DMError, grant
 from dm.ident import Ident, TableName
 from dm.mysql.dialect import Dialect

@@ -2,27 +2,17 @@
 
 What both say of their past is compared once. A standby that lacks something only lags, as replicas do; one that shares
 nothing with the first address, or has written by itself, is of no use or worse, since it would be followed.
-
-Whether a source file's server is what the file says, and can be followed by tasks to come.
-
-Which tasks will come is not known. A full load alone needs no REPLICATION SLAVE and no rows in the binlog, so what a
-task that follows the source would lack is a warning. A relay needs all of it: with `enable-relay: true` it is an error.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final
 
-from dm.config import SourceConfig
-from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.mysql.dialect import dialect
-from dm.mysql.dialect.pair import same_family, same_server
+from dm.mysql.dialect.pair import same_server
 from dm.sourcelog.upstream.facts import executed_gtids
-from dm.task.precheck import access, binlog
-from dm.task.precheck.context import Answers, CheckResult, Context, Server, open_server
+from dm.task.precheck.context import Answers, CheckResult, Context, Server
 
 _STRICT = "SET GLOBAL gtid_strict_mode = ON; and in the server's configuration file"
 
@@ -72,44 +62,3 @@ def _in_common(source: GtidSet, standby: GtidSet) -> bool:
         domains = [{part.split("-")[0] for part in str(found).split(",") if part} for found in (source, standby)]
         return bool(domains[0] & domains[1])
     return bool(standby) and (source - standby) != source
-
-
-_TO_BE_FOLLOWED: Final = (
-    ("binlog_enable", binlog.enabled),
-    ("binlog_format", binlog.row_format),
-    ("replication_privilege", access.replication),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class _CheckedSource:
-    """The server of a source file."""
-
-    source: Server
-
-
-def verify_source(config: SourceConfig) -> list[str]:
-    """Ask the server whether the source file can be right; gives what a task would fail by. Raises DMError."""
-    with open_server(config.endpoint, "upstream") as server:
-        facts = server.facts
-        if config.flavor and not same_family(config.flavor, facts.flavor):
-            raise DMError("source-flavor", source=config.source_id, said=config.flavor, found=facts.flavor)
-        if config.enable_gtid and not facts.gtid_mode:
-            raise DMError("gtid-mode-off", source=config.source_id, mode="not ON")
-        lacking = _lacking(server)
-    if config.enable_relay and lacking:
-        findings, fixes = "; ".join(one.message for one in lacking), "; ".join(one.instruction for one in lacking)
-        raise DMError("source-relay-impossible", source=config.source_id, findings=findings, fixes=fixes)
-    where = f"source {config.source_id} ({config.endpoint.address})"
-    return [
-        f"{where}: {one.message}; no task can follow it until this is put right: {one.instruction}" for one in lacking
-    ]
-
-
-def _lacking(server: Server) -> list[CheckResult]:
-    return [
-        result
-        for item, check in _TO_BE_FOLLOWED
-        for result in check(_CheckedSource(server), Answers(item, server.role))
-        if result.state == "failure"
-    ]

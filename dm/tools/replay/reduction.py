@@ -57,7 +57,7 @@ from dm.mysql.binlog.value import Row
 from dm.mysql.sql.context import SourceContext
 from dm.progress.replayed import RelayRange
 from dm.rules.table_rules import TableRules
-from dm.sourcelog.stream.transaction import query_context
+from dm.sourcelog.stream.statement_context import query_context
 from dm.sourcelog.upstream.facts import ServerFacts
 from dm.syncer.apply.learned_tables import plan_options
 from dm.syncer.apply.target_sessions import Variables, take_row_events

@@ -17,8 +17,8 @@ import pytest
 
 from dm.changes import row_bag
 from dm.changes.event_rules import RoutedTable
+from dm.changes.hash_rules import row_hash
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
-from dm.changes.row_bag import row_hash
 from dm.changes.row_change import RowChange
 from dm.downstream import rows_by_hash
 from dm.downstream.apply import BatchResult, apply_batch, apply_parts

@@ -92,7 +92,7 @@ def test_a_list_of_sessions_that_lacks_a_server_proves_nothing(
                 assert (caught.value.name, caught.value.retryable) == ("tidb-sessions-unseen", True)
                 assert "`report-status`" in caught.value.workaround
                 assert "10080" in caught.value.cause, "which server has not answered"
-            assert "status ports" in session_lock.asked(connection)
+            assert "status ports" in session_lock.words_while_asking(connection)
         migration = Migration(mysql, server, schema(mysql), mode="incremental")
         (finding,) = migration.check()["target_session"]
         assert (finding.state, "`status-port` (10080)" in finding.instruction) == ("failure", True)

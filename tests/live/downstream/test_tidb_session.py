@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from dm.downstream import session_lock
+from dm.downstream import ddl_jobs
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
@@ -82,15 +82,15 @@ def test_a_job_is_seen_until_it_has_ended(
     thread = threading.Thread(target=tidb.execute, args=(alter,))
     thread.start()
     try:
-        wait_until(lambda: session_lock.executes(two, alter), "the job is there")
-        assert session_lock.alters(two, table)
-        assert not session_lock.executes(two, f"{alter} DEFAULT 1")
-        assert not session_lock.alters(two, TableName(table.schema, "other"))
+        wait_until(lambda: ddl_jobs.job_for(two, alter), "the job is there")
+        assert ddl_jobs.job_on(two, table)
+        assert not ddl_jobs.job_for(two, f"{alter} DEFAULT 1")
+        assert not ddl_jobs.job_on(two, TableName(table.schema, "other"))
     finally:
         one.commit()
         thread.join()
-    assert not session_lock.executes(two, alter)
-    assert not session_lock.alters(two, table)
+    assert not ddl_jobs.job_for(two, alter)
+    assert not ddl_jobs.job_on(two, table)
 
 
 def test_rows_never_come_by_load_data(sessions: tuple[TargetConnection, TargetConnection]) -> None:

@@ -41,7 +41,7 @@ from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.split import split
 from dm.mysql.sql.statement import classify
-from dm.sourcelog.stream.transaction import query_context
+from dm.sourcelog.stream.statement_context import query_context
 from dm.sourcelog.upstream.connection import connect
 from dm.sourcelog.upstream.facts import collation_names, read_facts
 from dm.syncer.ddl.session import DdlSession

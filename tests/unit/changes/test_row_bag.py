@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.changes import row_bag as module
+from dm.changes.hash_rules import row_hash
 from dm.changes.plan import PlanOptions, TablePlan
-from dm.changes.row_bag import LEAST, BagChange, bag_change, planned, row_hash
+from dm.changes.row_bag import LEAST, BagChange, bag_change, in_bags_or_arranged
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.row_keys import TargetTable
 from dm.changes.statement import ApplyStatement
@@ -133,7 +134,7 @@ def updates(plan: TablePlan, count: int, first: int = 0) -> list[RowChange]:
 def shape(changes: Sequence[RowChange]) -> list[tuple[str, int]]:
     """The steps: `together`, or how many statements in a row."""
     found: list[tuple[str, int]] = []
-    for step in planned(changes, limit=LIMIT):
+    for step in in_bags_or_arranged(changes, limit=LIMIT):
         if isinstance(step, BagChange):
             found.append((f"together in {step.plan.target.table}", len(step.changes)))
         elif found and found[-1][0] == "statements":
@@ -184,7 +185,7 @@ def test_what_was_left_unread_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = replace(event_plan(COLUMNS, []), row_hash=row_hash(pair))
     change = raw_change(plan, (1, 2), (1, None))
     change.before = change.after = (UNREAD, UNREAD)
-    (bag,) = planned([change], limit=LIMIT)
+    (bag,) = in_bags_or_arranged([change], limit=LIMIT)
     assert isinstance(bag, BagChange)
     assert bag.come == {plan.values((1, None)): 1}
 
@@ -193,5 +194,5 @@ def test_steps_are_statements_or_bags() -> None:
     keyed = event_plan((number("id"),), [])
     assert all(
         isinstance(step, ApplyStatement)
-        for step in planned([RowChange(keyed, ChangeKind.INSERT, None, (1,), False)], limit=LIMIT)
+        for step in in_bags_or_arranged([RowChange(keyed, ChangeKind.INSERT, None, (1,), False)], limit=LIMIT)
     )

@@ -189,7 +189,7 @@ def test_behind_a_switch_what_the_ordered_lane_or_a_ddl_may_have_done_has_the_ot
 
 def test_what_the_ordered_lane_has_done_is_exact_and_not_a_part_of_the_bound(stored: Stored) -> None:
     found = stored.found(Checkpoint(L), LaneRow(KEYLESS, 6, 1, at(300)))
-    assert (found.done.keyless, found.done.atomic) == (at(300), None)
+    assert (found.done.ordered, found.done.atomic) == (at(300), None)
     assert found.checkpoint.bound is None
     assert found.replays_in_order
 

@@ -194,10 +194,10 @@ DIES = {
     "not": "",
     "before_the_ordered_lane_commits": """
 from dm.syncer.apply.lanes import Lanes
-def place_keyless(self, *arguments):
+def place_ordered(self, *arguments):
     import os, signal
     os.kill(os.getpid(), signal.SIGKILL)
-Lanes.place_keyless = Lanes.stream_keyless = place_keyless
+Lanes.place_ordered = Lanes.stream_ordered = place_ordered
 """,
 }
 

@@ -21,7 +21,7 @@ from dm.progress.lane_rows import transaction
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.sourcelog.stream.until import UntilPosition
-from dm.syncer.joining import ShareRun, ShareWait
+from dm.syncer.joined_sync import ShareRun, ShareWait
 from dm.task.join_requests import cancel_reload, reload
 from dm.task.progress import key_of
 from dm.task.start_and_end import AskedEnd, until_of
@@ -90,7 +90,7 @@ def test_nothing_is_loaded_once_main_has_the_tables(
             connection.execute(f"DELETE FROM {key.joining.sql}")
             return "Dump"
 
-        monkeypatch.setattr("dm.task.joining.first_unit", first)
+        monkeypatch.setattr("dm.task.join_unit.first_unit", first)
         join_unit(subtask, tmp_path, None).run(threading.Event())  # without Spark, so that a load would fail
 
 

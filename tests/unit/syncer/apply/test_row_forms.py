@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from dm.changes.hash_rules import row_hash
 from dm.changes.plan import PlanOptions, TablePlan
-from dm.changes.row_bag import row_hash
 from dm.ident import TableName
 from dm.syncer.apply.ordered_lane import PART_COST, part_cost
 from dm.syncer.apply.table_counters import RowForms

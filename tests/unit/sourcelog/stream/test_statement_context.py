@@ -10,7 +10,7 @@ from dm.errors import DMError
 from dm.mysql.binlog.query import Query, parse_session
 from dm.mysql.dialect import Flavor
 from dm.mysql.schema.parse import parse_create_table
-from dm.sourcelog.stream.transaction import query_context
+from dm.sourcelog.stream.statement_context import query_context
 from tests.unit.sourcelog.upstream.test_address import MARIADB, MYSQL
 
 NAMES = {

@@ -35,7 +35,7 @@ from dm.progress.lane_rows import DDL
 from dm.progress.opposite import announce
 from dm.progress.tables import share_name
 from dm.progress.takeover import Fence
-from dm.syncer.joining import ShareRun
+from dm.syncer.joined_sync import ShareRun
 from dm.syncer.unit import SyncUnit
 from dm.task.payload import UnitPayload
 from dm.task.progress import first_unit, key_of

@@ -1,4 +1,4 @@
-/* `dm.changes.event_batches`: which changes share a rows event. The same rule, for a batch that is one stretch of events.
+/* `dm.changes.event_or_sql`: which changes share a rows event. The same rule, for a batch that is one stretch of events.
  *
  * A batch of which anything is to be SQL, or to stand where it came, is left to Python.
  */

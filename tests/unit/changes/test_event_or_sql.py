@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.changes import event_batches
+from dm.changes import event_or_sql
 from dm.changes.compacted import compacted
-from dm.changes.event_batches import SCANNED_ROWS, EventGroup
-from dm.changes.event_batches import arranged as guarded
 from dm.changes.event_form import GUARD, LOOK
+from dm.changes.event_or_sql import SCANNED_ROWS, EventGroup
+from dm.changes.event_or_sql import arranged as guarded
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.changes.statement import ApplyStatement
@@ -297,7 +297,7 @@ def test_the_work_for_a_batch_of_many_tables_grows_with_their_number(
             asked += name == "size"
             return super().__getattribute__(name)
 
-    monkeypatch.setattr(event_batches, "EventGroup", Counted)
+    monkeypatch.setattr(event_or_sql, "EventGroup", Counted)
 
     def work(tables: int) -> int:
         nonlocal asked
