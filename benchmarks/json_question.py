@@ -22,7 +22,7 @@ from benchmarks.recording import SCHEMA, SOURCE_OPTIONS
 from benchmarks.workload import WORKLOADS, play, wide_rows
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
-from dm.mysql.sql.literal import special_value, types_expression
+from dm.mysql.sql.json_literal import special_value, types_expression
 
 _ROWS = 50_000
 _TABLE = TableName(SCHEMA, "json_question")

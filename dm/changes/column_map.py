@@ -51,7 +51,8 @@ from dm.mysql.binlog.value import Row, Value
 from dm.mysql.dialect import Flavor, dialect
 from dm.mysql.schema.show import described
 from dm.mysql.schema.table import Column, TableSchema
-from dm.mysql.sql.literal import Encoder, Usual, document_encoder, quoted
+from dm.mysql.sql.json_literal import document_encoder
+from dm.mysql.sql.literal import Encoder, Usual, quoted
 from dm.mysql.types.members import EXACT_BITS, after, label_of, renumbering
 from dm.rules.router import ExtractedColumn
 from dm.text import is_decimal

@@ -25,7 +25,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.value import ABSENT, Value
 from dm.mysql.dialect import Flavor, dialect
-from dm.mysql.schema.normal import lacking_indexes
+from dm.mysql.schema.own_keys import lacking_indexes
 from dm.mysql.schema.table import ForeignKey, Index, TableSchema, faithful
 from dm.mysql.types.family import Comparison
 from dm.mysql.types.members import EXACT_BITS

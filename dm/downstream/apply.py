@@ -37,7 +37,7 @@ from dm.downstream.exchange import Exchange, OneLessByHash, Unexpected, run_exac
 from dm.downstream.source_computing import TableSession
 from dm.downstream.statements import StatementResult
 from dm.errors import DMError
-from dm.mysql.sql.literal import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
+from dm.mysql.sql.json_literal import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
 
 # The table lacks a column, is gone, has another number of columns, computes one that was stored (MySQL, MariaDB).
 _ALTERED: Final = frozenset({1054, 1146, 1136, 3105, 1906})

@@ -38,7 +38,7 @@ from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident, TableName
 from dm.mysql.schema.show import normal_structure
 from dm.mysql.schema.table import TableSchema
-from dm.mysql.sql.literal import NOTHING, types_expression
+from dm.mysql.sql.json_literal import NOTHING, types_expression
 from dm.position import Position
 from dm.sourcelog.upstream.connection import Connection
 from dm.sourcelog.upstream.facts import ServerFacts

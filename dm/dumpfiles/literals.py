@@ -61,7 +61,7 @@ from dm.mysql.binlog.json_tree import Integer, Number, Opaque, Tree
 from dm.mysql.binlog.value import decimal_bytes
 from dm.mysql.binlog.wire_type import WireCode
 from dm.mysql.schema.table import Column, TableSchema
-from dm.mysql.sql.literal import json_expression
+from dm.mysql.sql.json_literal import json_expression
 from dm.text import is_decimal
 
 _QUOTE: Final = ("'", "'")

@@ -27,7 +27,8 @@ from dm.mysql.dialect.pair import both_skip_checks
 from dm.mysql.schema.parse import check_conditions
 from dm.mysql.schema.table import Column
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.literal import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of, statements
+from dm.mysql.sql.json_literal import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
+from dm.mysql.sql.literal import statements
 from dm.progress.load_parts import (
     NO_DUPLICATES,
     Duplicates,

@@ -49,7 +49,7 @@ from dm.dumpfiles.literals import row_literals, shown_row
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.schema.expressions import columns_under, is_computed
-from dm.mysql.schema.normal import own_indexes
+from dm.mysql.schema.own_keys import own_indexes
 from dm.mysql.schema.table import Column, Index, TableSchema
 from dm.progress.load_parts import LoadRun, tables_loaded_into
 from dm.session.answers import reads_answers

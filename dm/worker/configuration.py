@@ -22,7 +22,7 @@ from dm.task.precheck.context import CheckResult
 from dm.task.subtask import UNITS_OF_MODE
 from dm.unit import UnitName
 from dm.verbs.declaration import ConfigFile
-from dm.worker.registry import Task
+from dm.worker.inventory import Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,9 @@ from dm.verbs.every import SUBJECTS
 from dm.worker.configuration import ConfigReader, syncs
 from dm.worker.cutovers import CutOvers
 from dm.worker.errands import Errands
+from dm.worker.inventory import Source, Task
 from dm.worker.loop import Loop
-from dm.worker.registry import Source, SubtaskRecord, Task
+from dm.worker.registry import SubtaskRecord
 from dm.worker.supervisor import Supervisor
 from dm.worker.verbs.config import ConfigVerbs
 from dm.worker.verbs.cutover import CutOverVerbs

@@ -24,8 +24,8 @@ from typing import Final, Literal, cast
 from dm.config import SourceConfig
 from dm.errors import CATALOGUE, DMError
 from dm.unit import JSON
+from dm.worker.inventory import Source
 from dm.worker.job import Job
-from dm.worker.registry import Source
 from dm.worker.supervisor import Supervisor
 
 # int64 and uint64 in dmworker.proto; protobuf's JSON mapping writes these as strings.

@@ -26,8 +26,9 @@ from dm.task.subtask import JOIN_UNITS, RELAY_UNITS, UNITS_OF_MODE, Intent, Subt
 from dm.unit import JSON, UnitName
 from dm.worker.home import Home
 from dm.worker.hosts import Hosts, spark_host
+from dm.worker.inventory import Inventory, Source, Task
 from dm.worker.job import Job
-from dm.worker.registry import Inventory, Registry, RelayIntent, Source, SubtaskRecord, Task
+from dm.worker.registry import Registry, RelayIntent, SubtaskRecord
 from dm.worker.side_runs import Joins, Validators
 
 Locate = Callable[[SubtaskConfig], UnitName | None]

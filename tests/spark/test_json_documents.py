@@ -10,7 +10,7 @@ from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.sql.literal import NOTHING, types_expression
+from dm.mysql.sql.json_literal import NOTHING, types_expression
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, rows
 

@@ -44,7 +44,7 @@ from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.dialect import Dialect, Flavor, dialect
 from dm.mysql.equality.structure import ColumnFacts
-from dm.mysql.sql.literal import types_expression
+from dm.mysql.sql.json_literal import types_expression
 from dm.mysql.types import ColumnType
 from dm.mysql.types.bytes import VARBINARY
 from dm.mysql.types.documents import JSON

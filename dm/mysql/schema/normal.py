@@ -2,37 +2,20 @@
 
 MariaDB prints `int(11)` where MySQL prints `int`; defaults are printed as strings or as numbers; names of foreign keys
 are generated; each server prints expressions in its own form. An unknown character set (None) equals any.
-
-Which DEFAULTs give the rows of a table the same values at a server of another kind.
-
-A new column's DEFAULT may be an expression over the row: MySQL since 8.0.13, MariaDB since 10.2. Each server computes
-it by rules of its own: letters that UPPER knows, digits of numbers in texts, what a regular expression matches, weights
-of collations. No document says which functions agree, so only these count as exact here: literals, the time where no
-digit of it is lost, a column as it is, and sums and products of whole numbers.
-
-The unique indexes that only a target has: two rows that are two to the source may be one to them.
-
-Where the source has the same key, or a key within it, no two of its rows ever meet. Where it has none, only a person
-knows whether they may. A statement that replaces what has its key (REPLACE, LOAD DATA .. REPLACE) then removes a row
-that is still at the source, and no error tells. So callers that send such statements check these keys:
-`dm.loader.replaced_rows` for a load, `dm.changes.own_key_check` for safe mode; `check-task` names them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
 from typing import Final
 
 from dm.errors import DMError
 from dm.mysql.binlog.charset import max_bytes
-from dm.mysql.schema.expressions import is_computed
-from dm.mysql.schema.table import Column, ForeignKey, Index, TableSchema, widens
+from dm.mysql.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.mysql.schema.written_timestamps import NAMES, digits_of
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.token import Token, tokenize
 from dm.mysql.types.temporal import INSTANT
-from dm.text import is_decimal
 
 _PLAIN: Final = SourceContext("mysql", 90700, "")
 # The longest part of an index: InnoDB by row format, MyISAM, Aria (handler::max_key_part_length of both servers).
@@ -225,88 +208,3 @@ def same_structure(one: TableSchema, other: TableSchema) -> bool:
         and _same_if_known(one.collation, other.collation)
         and _same_if_known(one.engine, other.engine)
     )
-
-
-_ANY_VERSION: Final = SourceContext("mysql", 0, "")
-_TIMES: Final = frozenset(
-    {"CURDATE", "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURTIME", "LOCALTIME", "LOCALTIMESTAMP", "NOW",
-     "UTC_DATE", "UTC_TIME", "UTC_TIMESTAMP"}
-)  # fmt: skip
-_EXACT: Final = frozenset("+-*()")
-
-
-def exact_default(column: Column, table: TableSchema) -> bool:
-    """Whether the column, once it is added to the table, has the same values on every server."""
-    if column.default is None or not computed_default(column):
-        return True
-    try:
-        tokens = [token for token in tokenize(column.default, _ANY_VERSION) if token.upper not in ("(", ")")]
-    except DMError:
-        return False
-    first = tokens[0] if tokens else None
-    if first is not None and first.upper in _TIMES:
-        return all(token.kind == "number" for token in tokens[1:]) and not loses_digits(column, tokens)
-    there = table.column(first.text) if first is not None and len(tokens) == 1 and _names(first) else None
-    if there is not None:
-        return widens(there, column)
-    return column.type.is_integer and all(_whole(token, table) for token in tokens)
-
-
-def loses_digits(column: Column, default: Sequence[Token]) -> bool:
-    """Whether the column lacks digits of a second that a function of the time gives, in the words of a DEFAULT.
-
-    One server rounds then and another cuts off. No sql_mode says which, as one does for literals. In a structure the
-    digits may be those that the column has, so the statement's own words tell.
-    """
-    tokens = [token for token in default if token.text not in ("(", ")")][:2]
-    if len(tokens) < 2 or tokens[0].upper not in _TIMES or not is_decimal(tokens[1].text):
-        return False
-    given = int(tokens[1].text)
-    kept = column.type.is_text or (column.type.is_temporal and given <= (column.decimals or 0))
-    return given > 0 and not kept
-
-
-def _names(token: Token) -> bool:
-    return token.kind in ("name", "word")
-
-
-def _whole(token: Token, table: TableSchema) -> bool:
-    """Whether it is a whole number, a column of such, or what adds, subtracts and multiplies them."""
-    named = table.column(token.text) if _names(token) else None
-    if named is not None:
-        return named.type.is_integer
-    return token.text in _EXACT or (token.kind == "number" and is_decimal(token.text))
-
-
-def own_indexes(source: TableSchema, target: TableSchema) -> Iterator[Index]:
-    """The target's unique indexes in which two rows of the source's table may meet, as far as structures tell.
-
-    An index that both sides compute is one of them: sessions of the source may have computed other values.
-    """
-    identities = [
-        frozenset(name.lower() for name in index.columns)
-        for index in source.unique_indexes
-        if not is_computed(index, source) and all(part.prefix is None for part in index.parts)
-    ]
-    for index in target.unique_indexes:
-        whole = frozenset(p.column.lower() for p in index.parts if p.column is not None and p.prefix is None)
-        # Rows that agree in all of it agree in a key of the source, whatever else is in it.
-        if any(identity <= whole for identity in identities):
-            continue
-        if is_computed(index, target) or not any(not is_computed(key, source) for key in _alike(index, source)):
-            yield index
-
-
-def lacking_indexes(source: TableSchema, target: TableSchema) -> Iterator[Index]:
-    """Those of them that the source does not have, whatever it computes in the ones that it has."""
-    for index in own_indexes(source, target):
-        if not any(True for _ in _alike(index, source)):
-            yield index
-
-
-def _alike(index: Index, source: TableSchema) -> Iterator[Index]:
-    return (key for key in source.unique_indexes if _key_parts(key) == _key_parts(index))
-
-
-def _key_parts(index: Index) -> Sequence[tuple[str, int | None]]:
-    return [((part.column or "").lower(), part.prefix) for part in index.parts]

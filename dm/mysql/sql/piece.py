@@ -70,6 +70,10 @@ from dm.mysql.sql.operation import (
 )
 from dm.mysql.sql.token import Token, tokenize
 
+# Of a foreign key.
+_EVENTS: Final = ("DELETE", "UPDATE")
+_ACTIONS: Final = (("CASCADE",), ("SET", "NULL"), ("SET", "DEFAULT"))
+
 
 @dataclass(frozen=True)
 class Piece:
@@ -108,6 +112,22 @@ class Piece:
     def references(self) -> tuple[TableName, ...]:
         """Parent tables of foreign keys that it names."""
         return tuple(dict.fromkeys(ref.name for ref in self.names if ref.foreign))
+
+    @property
+    def adds_acting_foreign_key(self) -> bool:
+        """Whether it adds a foreign key that changes rows itself.
+
+        No other clause has ON DELETE or ON UPDATE with one of these actions (a column's ON UPDATE has a function).
+        """
+        if not self.references:
+            return False
+        words = [token.upper for token in tokenize(self.text, self.context)]
+        return any(
+            word == "ON"
+            and words[at + 1] in _EVENTS
+            and any(tuple(words[at + 2 :][: len(action)]) == action for action in _ACTIONS)
+            for at, word in enumerate(words[:-2])
+        )
 
     @cached_property
     def renames(self) -> tuple[tuple[TableName, TableName], ...]:

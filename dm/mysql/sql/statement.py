@@ -35,8 +35,7 @@ from dm.ident import TableName
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.cursor import Cursor
 from dm.mysql.sql.grammar import skip_set_statement
-from dm.mysql.sql.piece import Piece
-from dm.mysql.sql.token import scan, tokenize
+from dm.mysql.sql.token import scan
 
 StatementKind = Literal["ddl", "skip", "begin", "commit", "rollback", "savepoint", "xa", "dml"]
 
@@ -228,26 +227,6 @@ def _moves(cursor: Cursor) -> bool:
         if word == "CONVERT" and not (cursor.sees("TO", "CHARACTER") or cursor.sees("TO", "CHARSET")):
             return True
     return False
-
-
-# What the text of a statement says about foreign keys.
-
-_EVENTS = ("DELETE", "UPDATE")
-_ACTIONS = (("CASCADE",), ("SET", "NULL"), ("SET", "DEFAULT"))
-
-
-def acts(piece: Piece) -> bool:
-    """Whether a statement adds a foreign key that changes rows itself.
-
-    No other clause has ON DELETE or ON UPDATE with one of these actions (a column's ON UPDATE has a function).
-    """
-    if not piece.references:
-        return False
-    words = [token.upper for token in tokenize(piece.text, piece.context)]
-    return any(
-        word == "ON" and words[at + 1] in _EVENTS and any(tuple(words[at + 2 :][: len(one)]) == one for one in _ACTIONS)
-        for at, word in enumerate(words[:-2])
-    )
 
 
 @dataclass(frozen=True, slots=True)

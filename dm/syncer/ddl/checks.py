@@ -10,7 +10,7 @@ for by values that the target's rows do not have. `dm.mysql.sql.rows_before` say
   Without such a key the order is that of the inserts, and concurrent sessions of the source are in the binlog in the
   order of their commits. Rows that a filter left out, or that another source table added, also change the order.
 - On another kind of server, a column's new type may convert rows in another way (`dm.mysql.schema.table`), and a new
-  column's DEFAULT may be computed in another way (`dm.mysql.schema.normal`). A conversion is harmless if it
+  column's DEFAULT may be computed in another way (`dm.mysql.schema.exact_default`). A conversion is harmless if it
   changes nothing, neither here nor, as far as its table is known, at the source. If the column already has the new type
   here, a person has converted it, which is the way out.
 - TRUNCATE, DROP and EXCHANGE PARTITION remove the rows of a partition. The target's partition may hold other rows
@@ -43,7 +43,7 @@ from dm.ident import Ident, TableName
 from dm.mysql.dialect.pair import same_family, same_server
 from dm.mysql.schema.draft import OperationRefused
 from dm.mysql.schema.effect import expected_after
-from dm.mysql.schema.normal import exact_default, loses_digits
+from dm.mysql.schema.exact_default import exact_default, loses_digits
 from dm.mysql.schema.partition import losing_rows
 from dm.mysql.schema.partition_rows import other_values, placed_otherwise
 from dm.mysql.schema.table import Column, Index, TableSchema, same_type, widens

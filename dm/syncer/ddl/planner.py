@@ -28,7 +28,7 @@ from dm.mysql.sql.operation import (
 )
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.split import column_kept, separate, split
-from dm.mysql.sql.statement import acts, classify, subjects
+from dm.mysql.sql.statement import classify, subjects
 from dm.progress.operators import Operator, PieceNumber
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.transaction import SourceTransaction
@@ -188,7 +188,7 @@ class _Planning:
 
     def _refuse_lost_cascades(self, steps: Sequence[Step], text: str) -> None:
         if self._known.source.cascades_lost and any(
-            acts(step.piece) for step in steps if not isinstance(step, CutOver)
+            step.piece.adds_acting_foreign_key for step in steps if not isinstance(step, CutOver)
         ):
             raise DMError("ddl-cascade-not-logged", statement=text)
 

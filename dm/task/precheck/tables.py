@@ -11,7 +11,7 @@ from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.target_tables import TargetTables, misfit
-from dm.mysql.schema.normal import lacking_indexes
+from dm.mysql.schema.own_keys import lacking_indexes
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext

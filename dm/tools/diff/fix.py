@@ -40,7 +40,7 @@ from dm.ident import Ident, TableName
 from dm.mysql.dialect import dialect
 from dm.mysql.equality.checksum import has_text
 from dm.mysql.equality.values import ComparedValue
-from dm.mysql.sql.literal import NOTHING, json_expression
+from dm.mysql.sql.json_literal import NOTHING, json_expression
 from dm.mysql.types.members import equal_members
 from dm.session.state import CLIENT_HEAD
 from dm.tools.diff.table import ComparedTable, TableAt, quoted_columns

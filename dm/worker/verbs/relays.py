@@ -16,9 +16,9 @@ from dm.unit import JSON
 from dm.verbs import relays as declared
 from dm.worker.configuration import demand_relay_directory
 from dm.worker.errands import answer_of
+from dm.worker.inventory import Source
 from dm.worker.job import Job, Question
 from dm.worker.query_status import source_line
-from dm.worker.registry import Source
 from dm.worker.work import Answer, VerbWork, does
 
 BEGIN_SECONDS = 30.0  # as for a task

@@ -19,8 +19,8 @@ from dm.verbs.declaration import ConfigFile
 from dm.verbs.sources import CreateSources, ShowSources, StopSources, UpdateSources
 from dm.worker.configuration import demand_relay_directory
 from dm.worker.hosts import PATIENCE_SECONDS
+from dm.worker.inventory import Source
 from dm.worker.query_status import source_line
-from dm.worker.registry import Source
 from dm.worker.work import Answer, VerbWork, does
 
 

@@ -19,9 +19,10 @@ from dm.unit import JSON
 from dm.verbs import tasks as declared
 from dm.verbs.declaration import ConfigFile
 from dm.worker.configuration import differences, directories, sources_of, syncs
+from dm.worker.inventory import Task
 from dm.worker.job import Job
 from dm.worker.query_status import held_up, resting_relay
-from dm.worker.registry import SubtaskRecord, Task
+from dm.worker.registry import SubtaskRecord
 from dm.worker.starting import spark_ahead, unanswered
 from dm.worker.verbs.forgotten import ForgottenVerbs
 from dm.worker.work import Answer, VerbWork, does

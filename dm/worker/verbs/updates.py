@@ -21,9 +21,9 @@ from dm.verbs.declaration import ConfigFile
 from dm.verbs.tasks import StartTask
 from dm.verbs.updates import CancelUpdate, ReloadTable, UpdateTask
 from dm.worker.configuration import differences
+from dm.worker.inventory import Task
 from dm.worker.job import Job
 from dm.worker.loop import Loop
-from dm.worker.registry import Task
 from dm.worker.supervisor import Supervisor
 from dm.worker.verbs.tasks import TaskVerbs
 from dm.worker.work import Answer, Means, VerbWork, does

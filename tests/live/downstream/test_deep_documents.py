@@ -15,7 +15,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.part_writer import PartWriter
 from dm.mysql.schema.table import Column
-from dm.mysql.sql.literal import depth_of
+from dm.mysql.sql.json_literal import depth_of
 from dm.progress.load_parts import LoadRun
 from dm.progress.tables import SubtaskKey
 from tests.testbed.fixtures import SchemaFactory

@@ -13,7 +13,7 @@ from dm.errors import DMError
 from dm.mysql.binlog.cursor import Malformed
 from dm.mysql.binlog.json_decoder import json_text
 from dm.mysql.binlog.json_tree import Opaque, Tree, TypedJson, json_tree, json_value, tree_text
-from dm.mysql.sql.literal import document_encoder, json_expression
+from dm.mysql.sql.json_literal import document_encoder, json_expression
 from tests.unit.mysql.binlog.test_json_decoder import stored
 
 DATE = Opaque(10, (((2024 * 13 + 2) << 5 | 3) << 41).to_bytes(8, "little"))

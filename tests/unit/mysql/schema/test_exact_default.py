@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.mysql.schema.normal import exact_default, loses_digits
+from dm.mysql.schema.exact_default import exact_default, loses_digits
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.sql.context import SourceContext

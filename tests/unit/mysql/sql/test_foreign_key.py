@@ -6,7 +6,6 @@ import pytest
 
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.split import split
-from dm.mysql.sql.statement import acts
 
 CONTEXT = SourceContext("mariadb", 101100, "d")
 
@@ -28,4 +27,4 @@ CONTEXT = SourceContext("mariadb", 101100, "d")
     ],
 )
 def test_an_acting_foreign_key_is_seen(statement: str, expected: bool) -> None:
-    assert any(acts(piece) for piece in split(statement, CONTEXT)) is expected
+    assert any(piece.adds_acting_foreign_key for piece in split(statement, CONTEXT)) is expected

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.mysql.sql.literal import depth_of
+from dm.mysql.sql.json_literal import depth_of
 
 JSON: TypeAlias = "bool | int | str | list[JSON] | dict[str, JSON] | None"
 _DOCUMENTS = st.recursive(

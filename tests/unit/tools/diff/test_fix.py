@@ -9,7 +9,7 @@ from dm.ident import TableName
 from dm.mysql.dialect import Flavor
 from dm.mysql.equality.structure import ColumnFacts, Structure
 from dm.mysql.equality.values import text_of
-from dm.mysql.sql.literal import NOTHING
+from dm.mysql.sql.json_literal import NOTHING
 from dm.mysql.types.members import ENUM
 from dm.tools.diff.fix import Fix, fix_of, in_order
 from dm.tools.diff.table import ComparedTable, DiffSource, compared_table
