@@ -138,6 +138,7 @@ class Verb:
     method: ClassVar[str] = ""
     path: ClassVar[str] = ""
     permission: ClassVar[Permission] = CHANGES
+    changing: ClassVar[tuple[str, ...]] = ()  # parameters that need the permission `change`, where they are given
     answer: ClassVar[AnswerShape] = DONE
     asks_daemon: ClassVar[bool] = True
     words_as_they_are: ClassVar[bool] = False  # it reads its words itself, also --help
@@ -181,6 +182,10 @@ class Verb:
                 kind, word = get_args(hint)[:2] if get_origin(hint) is Annotated else (hint, None)
                 found.append(Parameter(name, kind, word, vars(owner).get(name, MISSING)))
         return found
+
+    def needed(self) -> Permission:
+        """The permission that this call needs."""
+        return CHANGES if any(getattr(self, name) for name in self.changing) else self.permission
 
     @classmethod
     def in_path(cls) -> list[str]:

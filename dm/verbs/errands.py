@@ -29,6 +29,9 @@ class StopRun(Verb, route="POST runs/{number}/stop", permission=OPERATES):
 class Diff(Verb, name="diff", route="POST diffs", permission=OPERATES, answer=DIFF_BEGUN):
     """Compare sources and target. Exit status 0 equal, 1 different, 2 not all compared, or an error."""
 
+    # A file names programs and servers, an expression is executed with the accounts of the task, files are written.
+    changing = ("file", "where", "fix_sql")
+
     task: Annotated[str, argument("the task's name, or its file", required=True)] = ""
     file: ConfigFile | None = None  # in place of a known task
     tables: Tables = ()

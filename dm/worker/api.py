@@ -173,7 +173,11 @@ def add_routes(app: FastAPI, work: Mapping[type[Verb], Work], audit: AuditLog) -
             response_model=None,
             dependencies=[Depends(_allowed(verb, audit))],
             responses={200: {"model": model_of(verb.answer)}},
-            openapi_extra={"x-permission": verb.permission.value, **({"x-dmctl": verb.name} if verb.name else {})},
+            openapi_extra={
+                "x-permission": verb.permission.value,
+                **({"x-change": [*verb.changing]} if verb.changing else {}),
+                **({"x-dmctl": verb.name} if verb.name else {}),
+            },
         )
 
 
@@ -214,10 +218,13 @@ def _endpoint(verb: type[Verb], do: Work) -> Callable[..., Answer]:
         model = create_model(f"{verb.__name__}Body", __base__=RequestBody, **fields)
         places.append(Place("body", Place.KEYWORD_ONLY, annotation=model))
 
-    def endpoint(body: RequestBody | None = None, **given: Any) -> Answer:
+    def endpoint(request: Request, body: RequestBody | None = None, **given: Any) -> Answer:
         values = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
-        return {"result": True, "msg": "", **do(verb(**values, **dict(body or ())))}
+        asked = verb(**values, **dict(body or ()))
+        demanding(asked.needed())(request)
+        return {"result": True, "msg": "", **do(asked)}
 
+    places.append(Place("request", Place.KEYWORD_ONLY, annotation=Request))
     endpoint.__signature__ = Signature(places)  # type: ignore[attr-defined]  # it is what FastAPI looks at
     return endpoint
 

@@ -304,7 +304,15 @@ def serving(
 ) -> Iterator[None]:
     """Answer what comes through a socket, in a thread of its own; at the end what was asked is still answered."""
     config = uvicorn.Config(
-        app, http=protocol, backlog=BACKLOG, log_config=None, access_log=False, lifespan="off", ws="none"
+        app,
+        http=protocol,
+        backlog=BACKLOG,
+        log_config=None,
+        access_log=False,
+        lifespan="off",
+        ws="none",
+        proxy_headers=False,  # else a client could name another scheme and address, on loopback by default
+        server_header=False,
     )
     server = ApiServer(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name=name, daemon=True)

@@ -13,7 +13,7 @@ from dm.config.units import CommitTimeOrder
 from dm.mysql.dialect import dialect
 from dm.position import Position
 from dm.sourcelog.stream import source_monitor
-from dm.sourcelog.stream.source_monitor import INTERVAL_SECONDS, Watermark
+from dm.sourcelog.stream.source_monitor import WATERMARK_SECONDS, Watermark
 from dm.sourcelog.stream.transaction import MemoryItems, SourceTransaction, StatementItem
 from dm.syncer.apply.completion import CommittedPoint
 from dm.syncer.merge_order import NEVER, MergeTurn, OwnSide, SourceProgress
@@ -94,7 +94,7 @@ class TwoSources:
         while self._next_look <= self.clock.now:
             self._watermark.look(connection, self._facts, self._next_look)
             self._idle.rest()
-            self._next_look += INTERVAL_SECONDS
+            self._next_look += WATERMARK_SECONDS
 
     def wait_of(self, committed: float) -> float:
         """How long a transaction waits that is read as soon as it is committed."""
@@ -113,7 +113,7 @@ def test_a_transaction_waits_no_longer_than_stated_where_the_others_are_idle(
 ) -> None:
     monkeypatch.setattr(source_monitor, "binlog_end", lambda *_: PLACE)
     waits = [
-        TwoSources(flavor, busy, BEGINNING + look * INTERVAL_SECONDS / STEPS).wait_of(BEGINNING + 1 + second / STEPS)
+        TwoSources(flavor, busy, BEGINNING + look * WATERMARK_SECONDS / STEPS).wait_of(BEGINNING + 1 + second / STEPS)
         for look in range(STEPS)
         for second in range(STEPS)
     ]

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from dm.verbs.declaration import Permission, Verb
+from dm.verbs.declaration import Permission, Verb, WordForm
 from dm.verbs.every import VERBS
 from dm.worker.connection import MOST_CONNECTIONS
 from tests.testbed.certificates import Authority
@@ -283,3 +283,43 @@ def test_a_key_that_is_none_ends_the_daemon_with_what_to_do(tmp_path: Path, auth
     said = (one.directory / "daemon.log").read_text()
     assert "40926" in said
     assert "Traceback" not in said
+
+
+def test_what_brings_files_or_sql_needs_the_permission_to_change() -> None:
+    """Such a parameter names programs, servers or places of the daemon's host."""
+    parses_only = {"NameOfTask"}
+    for verb in VERBS:
+        if verb.permission is Permission.CHANGES or verb.__name__ in parses_only or not verb.path:
+            continue
+        for each in verb.parameters():
+            reading = None if each.word is None else each.word.reading
+            if each.sent and ("ConfigFile" in str(each.type) or reading in (WordForm.FILE, WordForm.DIRECTORY)):
+                assert each.name in verb.changing, (verb, each.name)
+
+
+@pytest.mark.parametrize(
+    "brought",
+    [
+        {"file": {"name": "t.yaml", "text": "name: t", "directory": "/"}},
+        {"where": "(SELECT 1 FROM mysql.user)"},
+        {"fix_sql": "/tmp/anywhere"},
+    ],
+    ids=lambda one: next(iter(one)),
+)
+def test_a_comparison_of_what_is_configured_is_all_that_operate_allows(one: TestHome, brought: dict[str, Any]) -> None:
+    token = created(one, "greta", "operate")
+    where = f"http://{port(one, 'listen')}/api/v2/diffs"
+    answer = httpx.post(where, headers=token, json={"task": "none", **brought})
+    assert (answer.status_code, answer.json()["error"]["ErrCode"]) == (403, 40921)
+    plain = httpx.post(where, headers=token, json={"task": "none"})
+    assert (plain.status_code, plain.json()["error"]["ErrCode"]) == (400, 46018)
+    one.ok("token", "revoke", "greta")
+
+
+def test_a_client_cannot_name_another_scheme_or_address(one: TestHome) -> None:
+    token = bearer(one)
+    where = f"http://{port(one, 'listen')}/api/v2/tasks"
+    forged = {"x-forwarded-proto": "https", "x-forwarded-for": "10.9.9.9"}
+    assert httpx.get(where, headers={**token, **forged, "host": "evil.example"}).status_code == 400
+    httpx.post(f"{where}/none/pause", headers={**token, **forged}, json={})
+    assert [line["address"] for line in audit(one) if "address" in line][-1] == "127.0.0.1"
