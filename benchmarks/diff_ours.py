@@ -20,7 +20,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.config.units import SparkConfig
 from dm.spark.session import SparkProvider
 from dm.tools.diff.unit import DiffUnit
-from dm.tools.errands import DiffOptions
+from dm.tools.errands import DiffRequest
 from tests.testbed.memory import NoMemory, memory_of
 
 
@@ -46,7 +46,7 @@ def main() -> None:
         spark.context().parallelize(range(workers), workers).foreach(_begin)
         print("ready", flush=True)
         for line in sys.stdin:
-            unit = DiffUnit([SubtaskConfig.from_wire(json.loads(line))], DiffOptions(), spark)
+            unit = DiffUnit([SubtaskConfig.from_wire(json.loads(line))], DiffRequest(), spark)
             began = time.monotonic()
             unit.run(threading.Event())
             seconds = time.monotonic() - began

@@ -6,7 +6,7 @@ from typing import Never
 
 from benchmarks import catch_up_ours
 from dm.rules import row_filter
-from dm.rules.comparisons import InexactError
+from dm.rules.node import InexactError
 
 
 def main() -> None:

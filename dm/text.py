@@ -38,9 +38,6 @@ def _escaped(code: int) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-# Numbers of things in messages.
-
-
 def counted(number: int, noun: str) -> str:
     """The number and the noun, which is given in the singular."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -230,9 +230,6 @@ def _columns_key(
     return key_function(table, parts)
 
 
-# What must be known of a target table besides its structure before rows are written.
-
-
 @dataclass(frozen=True, slots=True)
 class TargetTable:
     """One table of the target and its surroundings."""

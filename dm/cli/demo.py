@@ -14,23 +14,23 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import resources
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from ruamel.yaml import YAML
 
 from dm.cli import output
 from dm.cli.client import Client, RequestRefused, read_config_file
 from dm.cli.verbs.cutover import state_lines
-from dm.clock import SystemClock
+from dm.clock import Clock, SystemClock
 from dm.demo.compare import ComparisonReport, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.demo.shop import Shop, load_all
-from dm.demo.workload import WaitLimit, Writer, WriterCounts, sight_of
+from dm.demo.workload import Writer, WriterCounts
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.dialect import Flavor
@@ -443,3 +443,46 @@ def main(arguments: Sequence[str]) -> int:
     finally:
         if not running:
             demo.close(keep_logs=failed)
+
+
+_MARKS: Final = ("finishedBytes", "finishedRows", "totalRows", "completedTables", "progress", "syncerBinlog")
+"""Fields of a unit's status that move on with its work, and do not with time alone."""
+
+
+class WaitLimit:
+    """How long a demo waits: as long as something new is to be seen, however slow the machine is.
+
+    What was seen before is nothing new, so a task that fails and begins again for ever is given up.
+    """
+
+    def __init__(self, seconds: float, clock: Clock) -> None:
+        self._seconds = seconds
+        self._clock = clock
+        self._seen: set[Hashable] = set()
+        self._last_new = clock.monotonic()
+
+    def see(self, sight: Hashable) -> None:
+        """Look at how things are."""
+        if sight not in self._seen:
+            self._seen.add(sight)
+            self._last_new = self._clock.monotonic()
+
+    @property
+    def idle(self) -> float:
+        """Seconds since something new was seen."""
+        return self._clock.monotonic() - self._last_new
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing new has come for too long."""
+        return self.idle > self._seconds
+
+
+def sight_of(status: Mapping[str, Any]) -> Hashable:
+    """How far each subtask of a `query-status` is."""
+    return tuple(
+        (source["sourceStatus"]["source"], subtask["unit"], *(str(detail.get(mark)) for mark in _MARKS))
+        for source in status["sources"]
+        for subtask in source["subTaskStatus"]
+        for detail in (subtask.get(str(subtask["unit"]).lower()) or {},)
+    )

@@ -14,11 +14,12 @@ from dm.config.section import Transferred
 from dm.config.source import SourceConfig
 from dm.config.units import CommitTimeOrder, LoaderConfig, SparkConfig, SyncerConfig, ValidatorConfig
 
-# A part of a task's tables: those that are loaded beside its stream (`dm.progress.joining`).
-
 
 class Share(BaseModel):
-    """Certain tables of the source, or all that an older list of the task did not want."""
+    """The part of a task's tables that is loaded beside its stream (`dm.progress.joining`).
+
+    It is certain tables of the source, or all that an older list of the task did not want.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 

@@ -4,10 +4,6 @@ Transactions that the server refuses (a duplicate key, a deadlock, a foreign key
 application would. A server that goes away is waited for. Anything else is a defect of the scene: it ends the writer
 and is raised by `stop`. The sequence of transactions depends on the seed alone, which every message of this module
 names.
-
-How long a demo waits: as long as something new is to be seen, however slow the machine is.
-
-What was seen before is nothing new, so a task that fails and begins again for ever is given up.
 """
 
 from __future__ import annotations
@@ -15,17 +11,15 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Protocol, Self
 
 import pymysql
 from pymysql.connections import Connection
 from pymysql.constants import CR, ER
 from pymysql.cursors import Cursor
-
-from dm.clock import Clock
 
 _REFUSALS = frozenset(
     {
@@ -204,8 +198,6 @@ class Writer:
             self.tally.by_verb[verb] = self.tally.by_verb.get(verb, 0) + 1
 
 
-# What a workload plays: tables, and random transactions on them.
-
 Statement = tuple[str, tuple[object, ...]]  # SQL with %s and what goes there
 
 
@@ -225,43 +217,3 @@ class Scene(Protocol):
     def alter(self) -> str:
         """The next DDL statement with several operations; later transactions use what it adds."""
         ...
-
-
-_MARKS: Final = ("finishedBytes", "finishedRows", "totalRows", "completedTables", "progress", "syncerBinlog")
-"""Fields of a unit's status that move on with its work, and do not with time alone."""
-
-
-class WaitLimit:
-    """Of one wait."""
-
-    def __init__(self, seconds: float, clock: Clock) -> None:
-        self._seconds = seconds
-        self._clock = clock
-        self._seen: set[Hashable] = set()
-        self._last_new = clock.monotonic()
-
-    def see(self, sight: Hashable) -> None:
-        """Look at how things are."""
-        if sight not in self._seen:
-            self._seen.add(sight)
-            self._last_new = self._clock.monotonic()
-
-    @property
-    def idle(self) -> float:
-        """Seconds since something new was seen."""
-        return self._clock.monotonic() - self._last_new
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing new has come for too long."""
-        return self.idle > self._seconds
-
-
-def sight_of(status: Mapping[str, Any]) -> Hashable:
-    """How far each subtask of a `query-status` is."""
-    return tuple(
-        (source["sourceStatus"]["source"], subtask["unit"], *(str(detail.get(mark)) for mark in _MARKS))
-        for source in status["sources"]
-        for subtask in source["subTaskStatus"]
-        for detail in (subtask.get(str(subtask["unit"]).lower()) or {},)
-    )

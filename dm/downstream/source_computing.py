@@ -81,9 +81,6 @@ def with_settings(target: Endpoint, source: SourceSettings) -> Endpoint:
     return target.model_copy(update={"session": session, "expression_values": values})
 
 
-# A session of the target with the settings that the current table needs (`dm.changes.computing`).
-
-
 class TableSession:
     """Gives the session the settings of tables, and its own back."""
 

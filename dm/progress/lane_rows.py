@@ -1,14 +1,14 @@
-"""Progress of the lanes: a row per lane, committed with the data of every batch (I1 of `protocol.py`); their tables.
+"""Progress of the lanes: a row per lane, committed with the data of every batch (I1 of `protocol.py`).
 
 The first statement of every target transaction updates the lane's row. It matches the row only while the epoch is ours.
 If it does not match, a newer run has taken over, and this one must end at once.
 
-**Ordered tables** are changed in the source's order; since when is stored, so that a replay routes them the same way. A
-table's changes have one of two routes. Any lane applies them by their keys, and a replay uses safe mode. Or the ordered
-lane applies them, and its row says exactly which are done. The route depends on the target's table and on the tables
-merged into it. It may differ in the next run: somebody drops a key at the target, or of two merged tables, the table
-without a key comes later in the stream. Changes applied by key must not be replayed in order, since nothing says that
-they are done. Changes applied in order must not be replayed by key.
+**Ordered tables.** A table's changes have one of two routes. Any lane applies them by their keys, and a replay uses
+safe mode. Or the ordered lane applies them in the source's order, and its row says exactly which are done. Changes
+applied by key must not be replayed in order, since nothing says that they are done. Changes applied in order must not
+be replayed by key. But the route depends on the target's table and on the tables merged into it, so it may differ in
+the next run: somebody drops a key at the target, or of two merged tables, the table without a key comes later in the
+stream.
 
 So before the first change of a table is applied in order, the switch point is stored. Before the table returns to its
 key, that point is stored as well. From L on, a run follows the stored route. If it can't, because the table has no key

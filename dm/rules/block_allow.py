@@ -1,11 +1,9 @@
-"""The block-allow-list at work.
+"""The block-allow-list at work: which tables take part, and which of its entries match nothing that a source has.
 
-Two levels, and a table must pass both. Schema: with `do-dbs` the schema must be in it (then `ignore-dbs` does not
-count), else it must not be in `ignore-dbs`. Table: in `do-tables` it is kept; else in `ignore-tables` it is dropped;
-else it is kept exactly when there are no `do-tables`. Server schemas never take part. (DM's rules, which are those of
-MySQL's replication filters.)
-
-Entries of a block-allow-list that take tables in: which of them match nothing that a source has.
+There are two levels, and a table must pass both. Schema: with `do-dbs` the schema must be in it (then `ignore-dbs` does
+not count), else it must not be in `ignore-dbs`. Table: in `do-tables` it is kept; else in `ignore-tables` it is
+dropped; else it is kept exactly when there are no `do-tables`. Server schemas never take part. (DM's rules, which are
+those of MySQL's replication filters.)
 
 A list may be used for several sources, of which each has some of its tables, and name what is still to come. So an
 entry without a match is said and stops nothing, as long as another one of its level (`do-dbs`, `do-tables`) matches.

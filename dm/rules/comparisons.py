@@ -5,10 +5,9 @@ equal, or alike, when they are the same letters in one case: that is so for ever
 that lies beyond (other characters, an order, other collations) only a server knows, so one is asked if the caller has
 one: its answer for these two texts under this collation is the server's result by definition.
 
-Dates, datetimes, timestamps and times in comparisons.
-
-All of them are compared as texts of one form (or, a TIME, as microseconds), so a constant must be written out:
-`2024-02-01`, `2024-02-01 10:00:00.5`, `-12:30:00`. Servers read many other forms, each by rules of its version.
+Dates, datetimes, timestamps and times are compared as texts of one form (or, a TIME, as microseconds), so a constant
+must be written out: `2024-02-01`, `2024-02-01 10:00:00.5`, `-12:30:00`. Servers read many other forms, each by rules of
+its version.
 
 A TIMESTAMP is a moment, and a text is one only with a time zone: the offset at its end, else the task's `timezone`,
 else the target's global zone. Without any the answer would depend on a session, so there is none.
@@ -19,15 +18,13 @@ from __future__ import annotations
 import operator as operator_module
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from decimal import Decimal
 from typing import Any, Literal, Protocol
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dm.config.expression import Comparison
-from dm.mysql.binlog.value import Row
 from dm.mysql.schema.table import Column
+from dm.rules.node import Compiled, InexactError, Kind, Result
 
 Question = Literal["=", "<=>", "<>", "<", "<=", ">", ">=", "like"]
 
@@ -174,42 +171,6 @@ def _printable(text: bytes) -> bool:
 def _padded(text: bytes, other: bytes) -> tuple[bytes, bytes]:
     length = max(len(text), len(other))
     return text.ljust(length), other.ljust(length)
-
-
-# What the nodes of an expression become: functions of a row, each with the kind of its result.
-
-Kind = Literal[
-    "null", "integer", "decimal", "float", "year", "text", "constant text", "date", "datetime", "timestamp", "time",
-    "other",
-]  # fmt: skip
-Result = None | int | float | Decimal | str | bytes
-Function = Callable[[Row], Result]
-
-NUMBERS: tuple[Kind, ...] = ("integer", "decimal", "float")
-
-
-class InexactError(ValueError):
-    """Raised for what can't be evaluated with the server's exact result."""
-
-
-class UnknownColumnError(ValueError):
-    """Raised for a column that the table does not have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A node with its kind; `column` for columns, `constant` for constants."""
-
-    kind: Kind
-    function: Function
-    column: Column | None = None
-    constant: Result = None
-    unsigned: bool = False
-
-    @property
-    def shown(self) -> str:
-        """The node in messages."""
-        return f"column `{self.column.name}` ({self.column.base})" if self.column else f"a {self.kind}"
 
 
 _DATETIME = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[ T](\d{2}:\d{2}:\d{2})(?:\.(\d{1,6}))?)?")

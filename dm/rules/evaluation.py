@@ -41,20 +41,14 @@ from dm.mysql.binlog.value import Absent, Row
 from dm.mysql.schema.table import Column
 from dm.rules.comparisons import (
     COMPARISONS,
-    NUMBERS,
-    Compiled,
-    Function,
-    InexactError,
-    Kind,
-    Result,
     TextOracle,
-    UnknownColumnError,
     full_datetime,
     like_judge,
     microseconds,
     temporal_constant,
     text_judge,
 )
+from dm.rules.node import NUMBERS, Compiled, Function, InexactError, Kind, Result, UnknownColumnError
 
 _TEMPORAL: Final = ("date", "time", "datetime", "timestamp")
 # What is made of a column's value, where that is not yet what is compared.

@@ -16,15 +16,14 @@ from dm.config.server_expression import ServerExpression
 from dm.errors import DMError
 from dm.mysql.binlog.value import Absent, Row
 from dm.mysql.schema.table import Column
-from dm.rules.comparisons import InexactError, TextOracle, UnknownColumnError
+from dm.rules.comparisons import TextOracle
 from dm.rules.evaluation import compile_condition
-
-# A condition that a server evaluates, and who asks it.
+from dm.rules.node import InexactError, UnknownColumnError
 
 
 @dataclass(frozen=True, slots=True)
 class ServerCondition:
-    """An expression over some columns of a row."""
+    """A condition that a server evaluates: an expression over some columns of a row."""
 
     rule: str
     text: str

@@ -1,21 +1,17 @@
-"""All rules of a subtask after one face: what the syncer, the dump and the load ask of them.
+"""All rules of a subtask behind one interface, `TableRules`: what the syncer, the dump and the load ask of them.
 
-What dumpling's `-B`, `-T` and `-f` in `extra-args` leave of the lists: DM gives these options to dumpling.
+`DumpSelection` is what dumpling's `-B`, `-T` and `-f` in `extra-args` leave of the lists: DM gives these options to
+dumpling. `-T` names tables, `-f` has patterns; either stands in place of the block-allow-list. `-B` names schemas, and
+a table must be in one of them besides. Of several patterns the last that fits decides: one that begins with `!` leaves
+out. Server schemas never take part.
 
-`-T` names tables, `-f` has patterns; either stands in place of the block-allow-list. `-B` names schemas, and a table
-must be in one of them besides. Of several patterns the last that fits decides: one that begins with `!` leaves out.
-Server schemas never take part.
-
-This decides for tasks that only load. One that follows the binlog follows what the lists say, and the rows of a table
+It decides for tasks that only load. One that follows the binlog follows what the lists say, and the rows of a table
 that the dump has left out would be missing: there the lists decide alone, and a precheck asks the source whether that
 is what the options mean (dm/task/precheck/not_migrated.py).
 
-The rules of a subtask whose tables do not all belong to the stream that is read now (shard merge).
-
-The rules of a task while a share of its tables is loaded beside its stream.
-
-The task's own stream, main, leaves the share out (`BesideShare`). The stream of the share has nothing else: it has
-`share` in its configuration, and `TableRules` heeds that.
+In a shard merge, not all tables of a subtask belong to the stream that is read now (`OwnedTables`). While a share of a
+task's tables is loaded beside its stream, that stream, main, leaves the share out (`BesideShare`). The stream of the
+share has nothing else: it has `share` in its configuration, and `TableRules` heeds that.
 """
 
 from __future__ import annotations

@@ -309,9 +309,6 @@ def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace("'", "''")
 
 
-# What some servers are asked for once their session has begun: variables that a version may lack.
-
-
 def question(server: Dialect) -> str:
     """The query for what a session has of the variables that are settled."""
     names = ", ".join(f"'{name}'" for name in server.settled)

@@ -18,7 +18,7 @@ from dm.dumpfiles.storage import DumpStorage, LocalStorage
 from dm.position import Position
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until, until_from_json, until_to_json
-from dm.tools.errands import DiffOptions, FlashbackRequest, RelayedSubtask, ReplayRequest
+from dm.tools.errands import DiffRequest, FlashbackRequest, RelayedSubtask, ReplayRequest
 from dm.unit import JSON
 
 SCRATCH = ".spark"
@@ -174,7 +174,7 @@ class DiffPayload(Payload):
     """What a comparison of a task needs."""
 
     subtasks: tuple[SubtaskConfig, ...]
-    options: DiffOptions
+    options: DiffRequest
     scratch: Path  # where its Spark session writes
     directory: Path  # where comparisons of the task keep what is done
     relays: Mapping[str, Path] = field(default_factory=dict)  # by source, of those that have one

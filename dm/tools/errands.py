@@ -43,7 +43,7 @@ class DdlMet:
 
 
 @dataclass
-class SourceReport:
+class FlashbackReport:
     """What was written for one source."""
 
     source: str
@@ -78,9 +78,6 @@ def place_of(position: Position | None) -> str:
     return str(position) if position.file else f"GTID set {position.gtid_set}"
 
 
-# What a person asks of a replay, and where it works.
-
-
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
     """A subtask, its places on disk, and the options of `dmctl replay`."""
@@ -91,9 +88,6 @@ class ReplayRequest:
     directory: Path  # for what is between reading and applying; where a cluster's executors see it, too
     until: str = ""  # as a person wrote it; empty: the relay's present end
     cancel: bool = False  # nothing is replayed: the record of an earlier replay is removed
-
-
-# How far a replay is, and what came of it.
 
 
 @dataclass
@@ -135,12 +129,9 @@ class ReplayReport:
         }  # fmt: skip
 
 
-# What a person asks of a comparison.
-
-
 @dataclass(frozen=True, slots=True)
-class DiffOptions:
-    """The options of `dmctl diff`."""
+class DiffRequest:
+    """What a person asks of a comparison: the options of `dmctl diff`."""
 
     tables: tuple[str, ...] = ()  # of the target, `schema.table`; all when none is named
     where: str = ""  # a condition on the rows of both sides

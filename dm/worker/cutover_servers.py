@@ -14,7 +14,7 @@ from dm.tools.cutover import source as at_source
 from dm.tools.cutover.driver import Driver
 from dm.tools.cutover.hook import call
 from dm.tools.cutover.machine import CutOverState, NotYet
-from dm.tools.errands import DiffOptions
+from dm.tools.errands import DiffRequest
 from dm.unit import JSON
 from dm.worker.cutover_objects import ObjectsOfSwitch
 from dm.worker.task_jobs import TaskJobs
@@ -139,7 +139,7 @@ class TaskServers:
             return running, means.supervisor.relays(one.source_id for one in subtasks) if recent else {}
 
         follows, relays = means.loop.call(configured)
-        options = DiffOptions(follows=follows, recent=recent)
+        options = DiffRequest(follows=follows, recent=recent)
         payload = DiffPayload(tuple(subtasks), options, work / f".diff-{number}", work / ".diff", relays)
         means.errands.begin(number, self._task, "Diff", payload.to_wire())
         while not (status := means.errands.status(number)).get("ended"):

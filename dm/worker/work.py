@@ -15,9 +15,10 @@ from dm.position import TimePlace
 from dm.sourcelog.stream.until import Until
 from dm.syncer.operators import EventPlace, Request
 from dm.task.binlog_verbs import StructureRequest
+from dm.task.forgotten import StoredProgress
 from dm.task.join_requests import JoinRequests
 from dm.task.precheck.context import CheckResult
-from dm.task.progress import FinalPlace, StoredProgress
+from dm.task.progress import FinalPlace
 from dm.task.shard_locks import ShardLocks
 from dm.task.start_and_end import AskedEnd, StartTime
 from dm.task.validation import Validations

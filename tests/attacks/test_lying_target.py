@@ -28,7 +28,7 @@ from dm.progress.shards.members import expect_sources
 from dm.progress.tables import SubtaskKey, create_tables, existing_tables
 from dm.session import login
 from dm.syncer.apply.target_sessions import Variables, take_row_events
-from dm.task.progress import stored_tasks
+from dm.task.forgotten import stored_tasks
 from tests.testbed.hostile import HostileProxy, Packet
 from tests.testbed.sync import endpoint_of
 

@@ -20,7 +20,7 @@ from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
 from dm.tools.diff.report import TableReport
 from dm.tools.diff.unit import DiffUnit
-from dm.tools.errands import DiffOptions
+from dm.tools.errands import DiffRequest
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, beside, dump_unit, rows, wait_for
 from tests.spark.replaying import Scene
@@ -222,7 +222,7 @@ def test_executors_compare(
     load.load()
 
     def compared() -> tuple[str, dict[str, TableReport]]:
-        unit = DiffUnit([load.subtask()], DiffOptions(rows=20), remote, directory=tmp_path / "done")
+        unit = DiffUnit([load.subtask()], DiffRequest(rows=20), remote, directory=tmp_path / "done")
         unit.run(threading.Event())
         return unit.report.verdict, {table.name.table: table for table in unit.report.tables}
 

@@ -21,7 +21,7 @@ from dm.spark.session import SparkProvider
 from dm.tools.diff.done_chunks import DoneChunks, EqualChunk
 from dm.tools.diff.report import TableReport
 from dm.tools.diff.unit import DiffUnit
-from dm.tools.errands import DiffOptions
+from dm.tools.errands import DiffRequest
 from tests.live.relay.relaying import end_of
 from tests.spark.conftest import LoadFactory
 from tests.testbed.fake_clock import FakeClock
@@ -45,7 +45,7 @@ TABLES = (
 
 def compared(spark: SparkProvider, subtasks: list[SubtaskConfig], **options: Any) -> tuple[str, dict[str, TableReport]]:
     """The verdict, and what is said of each table."""
-    unit = DiffUnit(subtasks, DiffOptions(rows=100, **options), spark)
+    unit = DiffUnit(subtasks, DiffRequest(rows=100, **options), spark)
     unit.run(threading.Event())
     assert unit.status()["over"]
     return unit.report.verdict, {table.name.table: table for table in unit.report.tables}
@@ -262,7 +262,7 @@ def test_a_target_that_lags_for_long_leaves_rows_undecided_and_says_why(
         f"USE `{load.target_schema}`", "DELETE FROM keyless LIMIT 1", "UPDATE one SET s = 'x' WHERE id = 700"
     )
     clock = FakeClock()
-    unit = DiffUnit([subtask], DiffOptions(rows=100, shown=2, follows=(load.source_id,)), spark, clock=clock)
+    unit = DiffUnit([subtask], DiffRequest(rows=100, shown=2, follows=(load.source_id,)), spark, clock=clock)
     unit.run(threading.Event())
     tables = {table.name.table: table for table in unit.report.tables}
     assert {name: table.verdict for name, table in tables.items()} == dict.fromkeys(tables, "not compared")
@@ -331,7 +331,7 @@ def test_an_account_that_may_not_store_is_told_so(
     reading = subtask.model_copy(
         update={"target": subtask.target.model_copy(update={"user": user, "password": SecretStr("p")})}
     )
-    unit = DiffUnit([reading], DiffOptions(rows=100), spark)
+    unit = DiffUnit([reading], DiffRequest(rows=100), spark)
     unit.run(threading.Event())
     assert unit.report.verdict == "equal"
     assert "denied" in str(unit.status()["notRecorded"])
@@ -345,7 +345,7 @@ def test_an_interrupted_comparison_is_gone_on_with(
     load.load()
     stop = threading.Event()
 
-    unit = DiffUnit([load.subtask()], DiffOptions(rows=10, threads=1), spark, directory=tmp_path / "diff")
+    unit = DiffUnit([load.subtask()], DiffRequest(rows=10, threads=1), spark, directory=tmp_path / "diff")
     add = DoneChunks.add
 
     def stopping(self: DoneChunks, chunk: str, found: EqualChunk) -> None:
@@ -360,7 +360,7 @@ def test_an_interrupted_comparison_is_gone_on_with(
     lines = record.read_text().splitlines()[1:]
     assert 0 < len(lines) < unit.report.tables[0].chunks
     target.execute(f"UPDATE `{load.target_schema}`.one SET s = 'later'")
-    resumed = DiffUnit([load.subtask()], DiffOptions(rows=10, resume=True), spark, directory=tmp_path / "diff")
+    resumed = DiffUnit([load.subtask()], DiffRequest(rows=10, resume=True), spark, directory=tmp_path / "diff")
     resumed.run(threading.Event())
     (table,) = resumed.report.tables
     assert (table.source_rows, table.target_rows, table.done) == (900, 900, table.chunks)

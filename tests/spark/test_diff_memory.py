@@ -13,7 +13,7 @@ from dm.spark.session import SparkProvider
 from dm.tools.diff import unit as comparison
 from dm.tools.diff.unit import DiffUnit
 from dm.tools.diff.versions import ROW_COST
-from dm.tools.errands import DiffOptions
+from dm.tools.errands import DiffRequest
 from tests.spark.conftest import LoadFactory
 from tests.spark.test_diff import execute
 
@@ -40,7 +40,7 @@ def test_few_rows_are_kept_however_many_differ(
     load.dump()
     load.load()
     target.execute(f"UPDATE `{load.target_schema}`.t SET w = CONCAT(w, 'other') WHERE v > {SAME}")
-    options = DiffOptions(kept_bytes=KEPT, threads=THREADS, fix_sql=str(tmp_path / "fix"))
+    options = DiffRequest(kept_bytes=KEPT, threads=THREADS, fix_sql=str(tmp_path / "fix"))
     unit = compared(DiffUnit([load.subtask()], options, spark))
     (table,) = unit.report.tables
     assert (table.source_rows, table.target_rows, table.differing) == (ROWS, ROWS, 2 * (ROWS - SAME))
@@ -71,7 +71,7 @@ def test_few_rows_are_kept_where_they_differ_only_at_a_second_look(
     spoil = f"UPDATE `{load.target_schema}`.t SET w = CONCAT(w, 'other') WHERE CHAR_LENGTH(w) = {LONG}"
     target.execute(f"{spoil} AND v = 1")
     monkeypatch.setattr(comparison, "TargetProgress", lambda *_: _Meanwhile(lambda: target.execute(spoil)))
-    options = DiffOptions(kept_bytes=KEPT, threads=THREADS, follows=(load.source_id,))
+    options = DiffRequest(kept_bytes=KEPT, threads=THREADS, follows=(load.source_id,))
     unit = compared(DiffUnit([load.subtask()], options, spark))
     (table,) = unit.report.tables
     assert (table.source_rows, table.target_rows, table.unsettled) == (ROWS, ROWS, 0)

@@ -13,7 +13,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.spark.session import SparkProvider
 from dm.tools.diff.report import TableReport
 from dm.tools.diff.unit import DiffUnit
-from dm.tools.errands import DiffOptions
+from dm.tools.errands import DiffRequest
 from tests.live.relay.relaying import has_reached, relaying, source_of, wait_until
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad
@@ -65,7 +65,7 @@ class Pair:
     def compared(self, *, recent: bool = True) -> tuple[str, dict[str, TableReport]]:
         wait_until(lambda: has_reached(self.relay, self.load.upstream), "the relay has everything")
         unit = DiffUnit(
-            [self.task], DiffOptions(rows=100, recent=recent), self.spark, relays={self.task.source_id: self.relay}
+            [self.task], DiffRequest(rows=100, recent=recent), self.spark, relays={self.task.source_id: self.relay}
         )
         unit.run(threading.Event())
         assert unit.report.over
@@ -139,7 +139,7 @@ def test_a_table_is_compared_whole_where_it_may_be_another_one(pair: Pair) -> No
 
 def test_without_a_relay_all_rows_are_compared(pair: Pair, tmp_path: Path) -> None:
     assert pair.compared(recent=False)[0] == "equal"
-    unit = DiffUnit([pair.task], DiffOptions(recent=True), pair.spark, relays={})
+    unit = DiffUnit([pair.task], DiffRequest(recent=True), pair.spark, relays={})
     unit.run(threading.Event())
     assert unit.report.verdict == "equal"
     assert all("no relay" in table.whole_because for table in unit.report.tables if table.name.table != "keyless")

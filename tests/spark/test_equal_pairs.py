@@ -13,7 +13,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.spark.session import SparkProvider
 from dm.tools.diff.report import TableReport
 from dm.tools.diff.unit import DiffUnit
-from dm.tools.errands import DiffOptions
+from dm.tools.errands import DiffRequest
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import beside
 from tests.testbed.figures import record
@@ -44,7 +44,7 @@ def test_equal_pairs_are_equal(
             filled_table(cursor, load.schema, partial(draw_table, f"t{number}", upstream.flavor, chance), chance)
     load.dump()
     load.load()
-    unit = DiffUnit([load.subtask()], DiffOptions(rows=3), spark)
+    unit = DiffUnit([load.subtask()], DiffRequest(rows=3), spark)
     unit.run(threading.Event())
     assert len(unit.report.tables) == AT_REST
     unequal = [told(table) for table in unit.report.tables if table.verdict != "equal"]
@@ -73,7 +73,7 @@ def test_equal_pairs_are_never_different_under_a_workload_with_ddl(
                 workload.transaction()
 
         def look(*follows: str) -> list[TableReport]:
-            unit = DiffUnit([subtask], DiffOptions(rows=3, follows=follows), spark)
+            unit = DiffUnit([subtask], DiffRequest(rows=3, follows=follows), spark)
             unit.run(threading.Event())
             assert unit.report.tables
             wrong = [told(table) for table in unit.report.tables if table.verdict == "different"]

@@ -13,13 +13,13 @@ from dm.tools.diff.fix import in_order
 from dm.tools.diff.planner import DiffPlanner, PlannedTable
 from dm.tools.diff.table import ComparedTable
 from dm.tools.diff.versions import Difference
-from dm.tools.errands import DiffOptions
+from dm.tools.errands import DiffRequest
 from tests.testbed.typed_rows import session
 
 
 def planned(subtask: SubtaskConfig) -> tuple[DiffPlanner, PlannedTable, ComparedTable]:
     """The only table of a task, and how it is compared."""
-    planner = DiffPlanner([subtask], DiffOptions(), threading.Event())
+    planner = DiffPlanner([subtask], DiffRequest(), threading.Event())
     (table,) = planner.plan()
     assert table.compared is not None
     return planner, table, table.compared
@@ -27,19 +27,19 @@ def planned(subtask: SubtaskConfig) -> tuple[DiffPlanner, PlannedTable, Compared
 
 def compared(subtask: SubtaskConfig, *snapshots: str) -> list[ChunkOutcome]:
     """What the chunks of all tables are found to be."""
-    return [outcome for _, outcome in _outcomes(subtask, DiffOptions(snapshots=snapshots))]
+    return [outcome for _, outcome in _outcomes(subtask, DiffRequest(snapshots=snapshots))]
 
 
-def differences(subtask: SubtaskConfig, options: DiffOptions | None = None) -> dict[str, list[Difference]]:
+def differences(subtask: SubtaskConfig, options: DiffRequest | None = None) -> dict[str, list[Difference]]:
     """Of each table, by its name; none of those that are the same."""
     found: dict[str, list[Difference]] = {}
-    for name, outcome in _outcomes(subtask, options or DiffOptions()):
+    for name, outcome in _outcomes(subtask, options or DiffRequest()):
         assert not outcome.changed
         found.setdefault(name, []).extend(outcome.differences)
     return {name: rows for name, rows in found.items() if rows}
 
 
-def _outcomes(subtask: SubtaskConfig, options: DiffOptions) -> list[tuple[str, ChunkOutcome]]:
+def _outcomes(subtask: SubtaskConfig, options: DiffRequest) -> list[tuple[str, ChunkOutcome]]:
     planner = DiffPlanner([subtask], options, threading.Event())
     found = [each for each in planner.plan() if each.compared is not None]
     tables = tuple(each.compared for each in found if each.compared is not None)

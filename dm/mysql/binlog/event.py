@@ -85,9 +85,6 @@ class EventSource(Protocol):
         ...
 
 
-# One event as the server wrote it, not parsed yet.
-
-
 class RawEvent(NamedTuple):
     """A header and the whole event: header, body, and the checksum where the stream has checksums."""
 

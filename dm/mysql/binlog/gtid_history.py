@@ -208,11 +208,11 @@ def parse_gtid_list(cursor: ByteCursor) -> GtidList:
     return GtidList(GtidSet.parse(",".join(parts), "mariadb"))
 
 
-# Where a time begins in a stream of raw events: after the last older transaction.
-
-
 class TimeBoundary:
-    """Takes the events of files in order, starting between two transactions; the place is a file and an offset."""
+    """Where a time begins in a stream of raw events: after the last older transaction.
+
+    It takes the events of files in order, starting between two transactions; the place is a file and an offset.
+    """
 
     def __init__(self, time: int, file: str, offset: int, *, checksum: bool = True) -> None:
         self._time = time

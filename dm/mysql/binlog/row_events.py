@@ -1,5 +1,12 @@
 """Row events: read up to the rows themselves, and made anew for the BINLOG statement.
 
+Events are **read** up to the table, the columns and the place of the row images. `dm.mysql.binlog.decode` decodes the
+images when a row is wanted; the images of a filtered table stay unread. Layout: MySQL source, Rows_event; version 2
+adds the length-prefixed extra data to version 1's fixed part.
+
+Consecutive events may be read together: rows events, and whole transactions of rows. Only the extension does that.
+Python, the reference, reads one event after another (`dm.mysql.binlog.reader`), so the Python twins here find nothing.
+
 Events are **made anew** for a server that is handed them. The images are the source's, byte for byte. Everything around
 them is made here: so nothing of an event reaches the target that nobody has looked at, and the events are in the form
 of the target's own version, whatever the source's is.
@@ -12,14 +19,6 @@ of the target's own version, whatever the source's is.
 
 Layouts: MySQL source, libs/mysql/binlog/event (Format_description_event, Table_map_event, Rows_event); MariaDB source,
 sql/log_event.h.
-
-Consecutive events may be read together: rows events, and whole transactions of rows. Only the extension does that.
-Python, the reference, reads one event after another (`dm.mysql.binlog.reader`), so the Python twins here find nothing.
-
-Row events, up to the rows themselves: the table, the columns, the place of the row images.
-
-`dm.mysql.binlog.decode` decodes the images when a row is wanted; the images of a filtered table stay unread. Layout:
-MySQL source, Rows_event; version 2 adds the length-prefixed extra data to version 1's fixed part.
 """
 
 from __future__ import annotations

@@ -214,9 +214,6 @@ def _type(column: Column) -> tuple[object, ...]:
     return column.base, length, column.decimals or 0, column.unsigned, column.charset, column.members
 
 
-# Whether a column of the target keeps the values of a source's column as they are, so that they find a row again.
-
-
 def faithful(source: Column, target: Column) -> bool:
     """Whether every value that the target accepts from the source is stored unchanged, not rounded or padded."""
     return source.type.faithful(source, target)

@@ -56,8 +56,6 @@ class SourceContext:
         )
 
 
-# A server's version as one number, in the form of executable comments.
-
 _VERSION = re.compile(r"^(?:5\.5\.5-)?(\d+)\.(\d+)\.(\d+)")
 
 

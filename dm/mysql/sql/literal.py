@@ -122,9 +122,6 @@ class LiteralStep(NamedTuple):
     encoder: Encoder  # for unusual values
 
 
-# Statements that end with a list of rows, as few of them as their limits allow.
-
-
 def statements(
     head: bytes, rows: Iterable[bytes], tail: bytes, largest: int, separator: bytes = b",", most: int = sys.maxsize
 ) -> Iterator[tuple[bytes, int]]:

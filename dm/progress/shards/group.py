@@ -1,4 +1,8 @@
-"""A group of shards at one moment, and the tables of a shard merge: only a task with a `shard-mode` has them.
+"""A group of shards at one moment, and the tables that store it: only a task with a `shard-mode` has them.
+
+A group is the shards of one target table. `ShardGroup` says which DDL each member has reached, which shards are
+missing, and so what a shard that has arrived at a DDL may do (`Standing`). `groups.py` reads and changes groups in
+these tables:
 
 shard_source   the sources of the task, whether each has joined (2: a table has to join again), and the XA transactions
                that were undecided when its second pass began
@@ -158,9 +162,6 @@ def _add(connection: TargetConnection, table: TableName, column: str) -> None:
 def lock_id(task: str, target: TableName) -> str:
     """What DM calls the agreement on a target table's next DDL."""
     return f"{task}-{target.sql}"
-
-
-# A group of shards at one moment: its members, which DDL each has reached, and which shards are missing.
 
 
 class Standing(Enum):

@@ -196,9 +196,6 @@ def fetch(
         raise server_error(error, role=role, host=host, port=port, user=user, statement=sql, who=who) from error
 
 
-# What the source's sessions begin with, as far as the values of expressions depend on it.
-
-
 @reads_answers
 def read_source_settings(connection: Connection) -> SourceSettings:
     """Ask the server for its global settings; raises DMError."""

@@ -224,9 +224,6 @@ def table_snapshot(
     fetch(reader, "ROLLBACK" if transactional else "UNLOCK TABLES")
 
 
-# The XA transactions that a server has prepared, spelled as in its binlog.
-
-
 @reads_answers
 def prepared_xids(connection: Connection, flavor: Flavor) -> frozenset[str]:
     """The xids that `XA RECOVER` lists, as the server spells them in the XA statements it logs; raises DMError.

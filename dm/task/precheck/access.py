@@ -180,9 +180,6 @@ def _may_flush(server: Server) -> bool:
     return server.grants.globally("RELOAD") or server.grants.globally("FLUSH_TABLES")
 
 
-# Which session variables of a task the target's sessions do not get, and whether a TiDB tells all of its sessions.
-
-
 def session_of_target(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """A warning for variables of TiDB that have no effect; nothing to say where there are none."""
     endpoint = context.config.target
@@ -213,8 +210,6 @@ def without_effect(asked: Collection[str], server: Dialect) -> tuple[list[str], 
         ], "the sessions of a task have it set to what they rely on"
     return list(asked), "it is a variable of TiDB, and no other server gets it"
 
-
-# Whether rows can go to the target as row events, and what GRANT that takes: for BINLOG, and to see triggers.
 
 _TRIGGER: Final = "TRIGGER"
 
@@ -247,9 +242,6 @@ def _lacking(context: Context) -> tuple[str, ...]:
     seen = all(grants.on_table(_TRIGGER, context.destination(table)) for table in tables) and bool(tables)
     sees = grants.globally(_TRIGGER) or seen
     return (*(() if applies else (there.applier,)), *(() if sees else (_TRIGGER,)))
-
-
-# What a validator needs at the target, where the task's file asks for one.
 
 
 def temporary_tables(context: Context, answers: Answers) -> Iterator[CheckResult]:

@@ -136,9 +136,6 @@ def _by_table(rows: Sequence[Sequence[object]]) -> dict[TableName, set[str]]:
     return tables
 
 
-# The columns that routes extract into: there, of a type that takes text, and long enough.
-
-
 def extracted_columns(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """A failure for each source table whose extracted columns the target can't take."""
     gathered = [(table, extracted) for table in context.tables if (extracted := context.rules.extracted(table))]

@@ -262,11 +262,8 @@ def _document(side: TableAt, at: int, values: Values) -> bytes:
     return json_expression(typed_tree(text, types), side.row[at].label)
 
 
-# The files of `--fix-sql`, one for each table with differences; a directory belongs to one comparison at a time.
-
-
 class FixFiles:
-    """All of them."""
+    """The files of `--fix-sql`, one per table with differences; a directory belongs to one comparison at a time."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory

@@ -36,7 +36,7 @@ from dm.tools.diff.chunk import Chunk
 from dm.tools.diff.recent import Recent, RecentRows
 from dm.tools.diff.snapshot import TARGET_WORD, Snapshots, SnapshotStatements
 from dm.tools.diff.table import TARGET, ComparedTable, DiffSource, compared_table, role_at, shape_of, sorted_alike
-from dm.tools.errands import DiffOptions
+from dm.tools.errands import DiffRequest
 
 _EVENTS: tuple[RowEvent, ...] = ("insert", "update", "delete")
 
@@ -77,7 +77,7 @@ class DiffPlanner:
     def __init__(
         self,
         subtasks: Sequence[SubtaskConfig],
-        options: DiffOptions,
+        options: DiffRequest,
         stop: threading.Event,
         recent: Recent | None = None,
     ) -> None:

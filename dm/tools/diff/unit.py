@@ -39,7 +39,7 @@ from dm.tools.diff.recent import Recent
 from dm.tools.diff.report import DiffReport, Found, Suspects, TableReport
 from dm.tools.diff.snapshot import Lag, TargetProgress, end_of
 from dm.tools.diff.versions import Difference
-from dm.tools.errands import DiffOptions
+from dm.tools.errands import DiffRequest
 from dm.unit import JSON, UnitName
 
 _LOOKS = 7  # at rows that differ while changes are applied
@@ -84,7 +84,7 @@ class DiffUnit:
     def __init__(
         self,
         subtasks: Sequence[SubtaskConfig],
-        options: DiffOptions,
+        options: DiffRequest,
         spark: SparkProvider,
         *,
         directory: Path | None = None,

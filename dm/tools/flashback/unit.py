@@ -41,7 +41,7 @@ from dm.session.state import CLIENT_HEAD
 from dm.sourcelog.stream.origin import Origin, open_origin
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction
 from dm.sourcelog.stream.until import Until
-from dm.tools.errands import FlashbackRequest, RelayedSubtask, SourceReport, place_of
+from dm.tools.errands import FlashbackReport, FlashbackRequest, RelayedSubtask, place_of
 from dm.tools.flashback.survey import Stretch, Surveyor
 from dm.tools.flashback.tables import BackwardsFile, FlashbackTarget, SourceStructures, UndoneTables
 from dm.unit import JSON, UnitName
@@ -67,7 +67,7 @@ class FlashbackUnit:
         self._scratch = scratch
         self._phase = "looking at the relay"
         self._over = False
-        self.reports: list[SourceReport] = []
+        self.reports: list[FlashbackReport] = []
 
     def status(self) -> Mapping[str, JSON]:
         """How far it is; at the end also what was written."""
@@ -86,7 +86,7 @@ class FlashbackUnit:
         self._scratch.mkdir(parents=True)
         try:
             for each in self._sources:
-                report = SourceReport(each.subtask.source_id)
+                report = FlashbackReport(each.subtask.source_id)
                 self.reports.append(report)
                 self._take_back(each, report, stop)
                 if stop.is_set():
@@ -95,7 +95,7 @@ class FlashbackUnit:
         finally:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _take_back(self, each: RelayedSubtask, report: SourceReport, stop: threading.Event) -> None:
+    def _take_back(self, each: RelayedSubtask, report: FlashbackReport, stop: threading.Event) -> None:
         subtask, request = each.subtask, self._request
         origin = open_origin(subtask, each.relay, SystemClock())
         control = TargetConnection(subtask.target)
@@ -154,7 +154,7 @@ class FlashbackUnit:
         wanted: Callable[[TableName], bool],
         origin: Origin,
         tables: UndoneTables,
-        report: SourceReport,
+        report: FlashbackReport,
         stop: threading.Event,
     ) -> None:
         self._phase = f"looking at what {stretch.source_id} has done"
@@ -195,7 +195,7 @@ class FlashbackUnit:
         transaction: SourceTransaction,
         tables: UndoneTables,
         undone: BackwardsFile,
-        report: SourceReport,
+        report: FlashbackReport,
         stop: threading.Event,
     ) -> None:
         some = False
@@ -215,7 +215,7 @@ class FlashbackUnit:
     def _file_of(self, source: str) -> Path:
         return Path(self._request.directory) / f"flashback.{source}.sql"
 
-    def _file(self, stretch: Stretch, report: SourceReport, records: Iterator[bytes]) -> Path:
+    def _file(self, stretch: Stretch, report: FlashbackReport, records: Iterator[bytes]) -> Path:
         path, unfinished = self._file_of(stretch.source_id), None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -244,7 +244,7 @@ class FlashbackUnit:
                 unfinished.unlink(missing_ok=True)
         return path
 
-    def _head(self, stretch: Stretch, report: SourceReport) -> bytes:
+    def _head(self, stretch: Stretch, report: FlashbackReport) -> bytes:
         begin, end = report.begin, report.end
         assert begin is not None
         assert end is not None

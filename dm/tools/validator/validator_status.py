@@ -78,9 +78,6 @@ class ValidatorStatus:
         return "; ".join(said)
 
 
-# Counts of rows in DM's form.
-
-
 def rows_status(inserts: int, updates: int, deletes: int) -> str:
     """Counts in DM's form."""
     return f"insert/update/delete: {inserts}/{updates}/{deletes}"

@@ -13,7 +13,7 @@ from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.task.payload import DiffPayload, FlashbackPayload, ReplayPayload, replay_directory, sync_directory
 from dm.task.start_and_end import is_time
-from dm.tools.errands import DiffOptions, FlashbackRequest, RelayedSubtask, ReplayRequest
+from dm.tools.errands import DiffRequest, FlashbackRequest, RelayedSubtask, ReplayRequest
 from dm.unit import JSON
 from dm.verbs.errands import Diff, Flashback, Replay, RunStatus, StopRun
 from dm.worker.configuration import sources_of, syncs
@@ -64,7 +64,7 @@ class ErrandVerbs(VerbWork):
         subtasks = [config.subtask(source, sources) for source in config.source_ids]
         number, work = self._errands.number(), self._supervisor.home.work / config.name
         # A source can't be called like these directories.
-        options = DiffOptions(
+        options = DiffRequest(
             asked.tables, asked.where, asked.ignore_columns, asked.fix_sql, asked.rows, asked.threads, asked.max_load,
             asked.shown, asked.memory << 20, asked.resume, asked.snapshots, follows, asked.recent,
         )  # fmt: skip

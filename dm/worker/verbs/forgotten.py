@@ -22,8 +22,8 @@ from dm.dumpfiles.storage import LocalStorage
 from dm.errors import DMError
 from dm.relay.purge import relay_size, remove_relay
 from dm.sourcelog.relaylog.layout import INDEX_NAME
+from dm.task.forgotten import Place
 from dm.task.payload import dump_directory
-from dm.task.progress import Place
 from dm.unit import JSON
 from dm.verbs.declaration import ConfigFile
 from dm.verbs.forgotten import ListForgotten, RemoveForgotten

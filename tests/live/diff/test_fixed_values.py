@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.tools.errands import DiffOptions
+from dm.tools.errands import DiffRequest
 from tests.testbed.diffing import differences, put_right
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import subtask_for
@@ -38,7 +38,7 @@ def test_columns_that_are_not_compared_keep_their_values(
         " (3, 'c', 3, 'kept', 70), (5, 'e', 5, 'kept', 70)",
     )
     subtask = subtask_for(upstream, target, name, task=name)
-    ignoring = DiffOptions(ignore_columns=("note",))
+    ignoring = DiffRequest(ignore_columns=("note",))
     found = differences(subtask, ignoring)["t"]
     assert [each.fix.impossible for each in found if not each.fix.statements] == [
         "columns are left out that the sources have, so a row that is only there can't be written whole"
@@ -72,7 +72,7 @@ def test_a_row_that_a_condition_shows_on_one_side_only_is_not_taken_away(
         f"INSERT INTO {name}.bare VALUES (1, 'new')",
     )
     subtask = subtask_for(upstream, target, name, task=name)
-    filtered = DiffOptions(where="state = 'new'")
+    filtered = DiffRequest(where="state = 'new'")
     found = differences(subtask, filtered)
     sides = {
         each.key: (each.source and each.source["state"], each.target and each.target["state"]) for each in found["t"]

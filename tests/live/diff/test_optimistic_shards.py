@@ -9,7 +9,7 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.tools.diff.planner import DiffPlanner, PlannedTable
-from dm.tools.errands import DiffOptions
+from dm.tools.errands import DiffRequest
 from tests.live.syncer.shards.test_optimistic_shards import optimistic
 from tests.live.syncer.shards.test_shards import wait_for_rows
 from tests.testbed.diffing import differences
@@ -37,7 +37,7 @@ WRONG = (
 
 
 def planned(subtask: SubtaskConfig) -> PlannedTable:
-    (table,) = (one for one in DiffPlanner([subtask], DiffOptions(), threading.Event()).plan() if one.name.table == "t")
+    (table,) = (one for one in DiffPlanner([subtask], DiffRequest(), threading.Event()).plan() if one.name.table == "t")
     return table
 
 

@@ -12,7 +12,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.sourcelog.upstream.connection import Connection, connect
 from dm.tools.diff.chunk import Chunk, ChunkComparer, running, wait_for_rest
 from dm.tools.diff.planner import DiffPlanner
-from dm.tools.errands import DiffOptions
+from dm.tools.errands import DiffRequest
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import endpoint_of, subtask_for, wait_until
 
@@ -56,7 +56,7 @@ def test_a_comparison_asks_all_servers_before_each_chunk(
     name = schema(upstream, target)
     for server in (upstream, target):
         server.execute(*(f"CREATE TABLE {name}.t{number} (id INT PRIMARY KEY)" for number in range(3)))
-    planner = DiffPlanner([subtask_for(upstream, target, name, task=name)], DiffOptions(), threading.Event())
+    planner = DiffPlanner([subtask_for(upstream, target, name, task=name)], DiffRequest(), threading.Event())
     tables = [each.compared for each in planner.plan() if each.compared is not None]
     chunks = tuple(Chunk(number, 0, "TRUE") for number in range(len(tables)))
     asked: list[tuple[int, ...]] = []

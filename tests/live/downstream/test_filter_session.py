@@ -19,8 +19,8 @@ from dm.mysql.binlog.value import Row
 from dm.mysql.dialect import Flavor
 from dm.mysql.schema.table import Column
 from dm.rules import RowFilter
-from dm.rules.comparisons import InexactError
 from dm.rules.evaluation import compile_condition
+from dm.rules.node import InexactError
 from dm.rules.row_filter import Judges, ServerCondition, server_condition
 from tests.live.rules import test_expressions as expressions
 from tests.testbed import figures

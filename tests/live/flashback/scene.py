@@ -17,7 +17,7 @@ from dm.mysql.equality.checksum import Checksum, checksum_query
 from dm.mysql.equality.values import Side, parts, row_text
 from dm.sourcelog.stream.until import Until
 from dm.task.start_and_end import place_of_text
-from dm.tools.errands import FlashbackRequest, RelayedSubtask, SourceReport
+from dm.tools.errands import FlashbackReport, FlashbackRequest, RelayedSubtask
 from dm.tools.flashback.unit import FlashbackUnit
 from tests.live.relay.relaying import end_of, relaying, source_of
 from tests.testbed.sync import running_sync, subtask_for
@@ -78,7 +78,7 @@ class Scene:
             cursor.execute(checksum_query(text, name.sql))
             return Checksum.answered(cursor.fetchall()[0])
 
-    def take_back(self, begin: str, end: str = "", *tables: str) -> tuple[SourceReport, bytes]:
+    def take_back(self, begin: str, end: str = "", *tables: str) -> tuple[FlashbackReport, bytes]:
         """The report, and the statements."""
         self.written += 1
         unit = self.flashback(FlashbackRequest(begin, end, tables, str(self.directory / f"sql{self.written}")))

@@ -17,7 +17,7 @@ from dm.progress.made_tables import Deferral, create_deferrals, defer
 from dm.progress.shards.group import create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables, remove_progress
 from dm.progress.validator import create_validator_tables
-from dm.task.progress import remove_task, stored_tasks
+from dm.task.forgotten import remove_task, stored_tasks
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of
 

@@ -18,8 +18,9 @@ from dm.downstream.filter_session import ServerWeights
 from dm.ident import Ident
 from dm.mysql.binlog.value import Row, Value
 from dm.mysql.schema.table import Column
-from dm.rules.comparisons import PLAIN_COLLATION, InexactError
+from dm.rules.comparisons import PLAIN_COLLATION
 from dm.rules.evaluation import compile_condition
+from dm.rules.node import InexactError
 from tests.testbed import figures
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of

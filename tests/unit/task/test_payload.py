@@ -20,7 +20,7 @@ from dm.task.payload import (
     UnitPayload,
     ValidatorPayload,
 )
-from dm.tools.errands import DiffOptions, FlashbackRequest, RelayedSubtask, ReplayRequest
+from dm.tools.errands import DiffRequest, FlashbackRequest, RelayedSubtask, ReplayRequest
 from tests.unit.config.texts import task
 
 HERE = Path("/work")
@@ -47,7 +47,7 @@ def subtask() -> SubtaskConfig:
             lambda config, start=start: ValidatorPayload(config, None, HERE, HERE, start)
             for start in (None, PLACE, MARIADB)
         ),
-        lambda config: DiffPayload((config, config), DiffOptions(("a.b",), rows=7, resume=True), HERE, HERE),
+        lambda config: DiffPayload((config, config), DiffRequest(("a.b",), rows=7, resume=True), HERE, HERE),
         lambda config: FlashbackPayload((RelayedSubtask(config, HERE),), FlashbackRequest("b", tables=("a.b",)), HERE),
         lambda config: ReplayPayload(ReplayRequest(config, HERE, HERE, HERE, "end", cancel=True), HERE),
     ],

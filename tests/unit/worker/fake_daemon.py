@@ -25,9 +25,10 @@ from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until, UntilPosition, UntilTime
 from dm.syncer.operators import EventPlace, Request
 from dm.task.binlog_verbs import StructureRequest
+from dm.task.forgotten import Place, StoredProgress, StoredTask
 from dm.task.join_requests import Added, JoinRequests, Reload
 from dm.task.precheck.context import CheckResult
-from dm.task.progress import FinalPlace, Place, StoredProgress, StoredTask
+from dm.task.progress import FinalPlace
 from dm.task.shard_locks import Decision, ShardLocks
 from dm.task.start_and_end import AskedEnd, StartTime, is_time
 from dm.task.subtask import UNITS_OF_MODE

@@ -7,7 +7,7 @@ import pytest
 from dm.errors import DMError
 from dm.position import Position
 from dm.tools.diff.done_chunks import Beginning, DoneChunks, EqualChunk
-from dm.tools.errands import DiffOptions
+from dm.tools.errands import DiffRequest
 
 
 def opened(directory: Path, asked: str, *, resume: bool, at: int = 5) -> DoneChunks:
@@ -108,14 +108,14 @@ def test_old_files_go_and_running_ones_stay(tmp_path: Path) -> None:
 
 
 def test_the_same_is_asked_by_the_same_rows_and_chunks() -> None:
-    asked = DiffOptions(tables=("s.a", "s.b"), where="id < 5").asked
-    assert DiffOptions(tables=("s.b", "s.a"), where="id < 5", threads=9, resume=True, fix_sql="/fix").asked == asked
+    asked = DiffRequest(tables=("s.a", "s.b"), where="id < 5").asked
+    assert DiffRequest(tables=("s.b", "s.a"), where="id < 5", threads=9, resume=True, fix_sql="/fix").asked == asked
     others = (
-        DiffOptions(tables=("s.a",), where="id < 5"),
-        DiffOptions(tables=("s.a", "s.b"), where="id < 6"),
-        DiffOptions(tables=("s.a", "s.b"), where="id < 5", rows=10),
-        DiffOptions(tables=("s.a", "s.b"), where="id < 5", ignore_columns=("c",)),
-        DiffOptions(tables=("s.a", "s.b"), where="id < 5", snapshots=("now",)),
+        DiffRequest(tables=("s.a",), where="id < 5"),
+        DiffRequest(tables=("s.a", "s.b"), where="id < 6"),
+        DiffRequest(tables=("s.a", "s.b"), where="id < 5", rows=10),
+        DiffRequest(tables=("s.a", "s.b"), where="id < 5", ignore_columns=("c",)),
+        DiffRequest(tables=("s.a", "s.b"), where="id < 5", snapshots=("now",)),
     )
     assert len({asked, *(each.asked for each in others)}) == 6
 

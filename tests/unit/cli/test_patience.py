@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm.demo.workload import WaitLimit, sight_of
+from dm.cli.demo import WaitLimit, sight_of
 from tests.testbed.fake_clock import FakeClock
 
 
