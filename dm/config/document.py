@@ -3,16 +3,14 @@
 ruamel.yaml splits the text into parser events; this module builds the tree from them itself, for three reasons. Every
 key and value keeps its line and column, so that each later check can point at it. Scalars stay text: a task file is
 read by types, not by guessing, so a password of `0123` or `no` stays what was written, while `worker-count: "16"` is
-still an error. And the work is bounded before it is done: by the size of the file, the depth of nesting, and the
-number of values *after* expansion of aliases, which share one object but count each time they are named.
+still an error. And the work is bounded before it is done: by the size of the file, the depth of nesting, and the number
+of values *after* expansion of aliases, which share one object but count each time they are named.
 
-What is wrong with a text that is not YAML, in the words of those who write such files.
-
-The parser speaks of tokens and collections (`expected <block end>, but found '<scalar>'`), points to the place where it
-gave up, which may lie lines after the slip, and quotes the text around, which may be a password. So its words are not
-passed on. They tell which of the few slips it is that people make: a tab, a line that is indented differently from its
-section, a colon without a blank, a quote or bracket that is not closed, a value that begins with a character of
-YAML's own.
+A text that is not YAML gets an error in the words of those who write such files. The parser speaks of tokens and
+collections (`expected <block end>, but found '<scalar>'`), points to the place where it gave up, which may lie lines
+after the slip, and quotes the text around, which may be a password. So its words are not passed on. They tell which of
+the few slips it is that people make: a tab, a line that is indented differently from its section, a colon without a
+blank, a quote or bracket that is not closed, a value that begins with a character of YAML's own.
 """
 
 from __future__ import annotations

@@ -1,25 +1,20 @@
 """A piece: one statement for the target, with one operation if possible. `split.py` makes pieces of a statement.
 
-DM's names of DDL operations, as event filters spell them.
+**Event filters** spell operations as DM does. A filter takes all that belongs together or none of it. CREATE OR REPLACE
+is such a whole: it drops rows and makes a table, so it has both names, whether the target executes it at once or as a
+DROP and a CREATE (`dm.mysql.sql.split`). A filter that keeps the target's rows from `drop table` thus keeps them from
+it, and one of `create table` leaves no DROP behind. The operations of an ALTER TABLE are filtered one by one, as in DM.
 
-A filter takes all that belongs together or none of it. CREATE OR REPLACE is such a whole: it drops rows and makes a
-table, so it has both names, whether the target executes it at once or as a DROP and a CREATE (`dm.mysql.sql.split`). A
-filter that keeps the target's rows from `drop table` thus keeps them from it, and one of `create table` leaves no DROP
-behind. The operations of an ALTER TABLE are filtered one by one, as in DM.
+**Names** of a route are put in place of the source's (`Piece.routed`). They are replaced by offset; everything else is
+copied. Other names are quoted where some server reserves them (below). The caller tokenizes the new text again, and its
+tokens must be the old ones, except for the names that were replaced and for the words that are quoted names now. The
+new text means the same under any sql_mode: the source's reading of `"` and backslash is resolved in the text, because
+the target's session reads them in one fixed way.
 
-Replacing names in a statement.
-
-Names are replaced by offset; everything else is copied. Other names are quoted where some server reserves them
-(below). The caller tokenizes the new text again, and its tokens must be the old ones, except for the
-names that were replaced and for the words that are quoted names now. The new text means the same under any sql_mode:
-the source's reading of `"` and backslash is resolved in the text, because the target's session reads them in one fixed
-way.
-
-Words that are names at one server and reserved at another one, so that a statement must quote them.
-
-`rank` is a name in MariaDB and in MySQL 5.7, and reserved in MySQL 8.0; `offset` is a name in MySQL, and reserved in
-MariaDB 10.6. What is quoted is a name everywhere, so a name is quoted wherever some server reserves it, whichever the
-target is. It must be a name at the source: a word that the source may use as a keyword here is left as it is.
+**Words** that are names at one server and reserved at another one must be quoted. `rank` is a name in MariaDB and in
+MySQL 5.7, and reserved in MySQL 8.0; `offset` is a name in MySQL, and reserved in MariaDB 10.6. What is quoted is a
+name everywhere, so a name is quoted wherever some server reserves it, whichever the target is. It must be a name at the
+source: a word that the source may use as a keyword here is left as it is.
 
 The words are those that MySQL 9.7 or MariaDB 10.11 refuse as a column's name, less those that all servers reserve that
 may be a source. Few of them are keywords of a DDL statement on tables, and those only at places of their own.

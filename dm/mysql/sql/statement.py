@@ -1,24 +1,19 @@
-"""What kind of statement a query event holds, before any parsing.
+"""What the text of a statement says without being parsed whole: its kind, the tables that it writes, what it is about.
 
-The beginning of the text decides. It identifies statements that need no replication: bodies of views, routines,
-triggers and events have grammars that dm need not know, and accounts belong to the target.
+**Its kind.** The beginning of the text decides. It identifies statements that need no replication: bodies of views,
+routines, triggers and events have grammars that dm need not know, and accounts belong to the target.
 
-Which tables a statement that changes rows writes to, as far as its text tells.
+**The tables that it writes** (`written_tables`). The binlog has a statement that changes rows when a session does not
+write in row format. It can't be replicated exactly, so all that matters is whether it concerns a replicated table. Only
+the tables it writes count. INSERT and LOAD name theirs at the beginning; UPDATE and DELETE can name several, and all of
+them count. What the text does not say (triggers, stored functions) is the caller's concern.
 
-The binlog has such a statement when a session does not write in row format. It can't be replicated exactly, so all that
-matters is whether it concerns a replicated table. Only the tables it writes count. INSERT and LOAD name theirs at the
-beginning; UPDATE and DELETE can name several, and all of them count. What the text does not say (triggers, stored
-functions) is the caller's concern.
+**What it is about** if the rest is not understood: the tables and sequences that its head names. That is enough for a
+statement on an unwanted object: it does nothing to the followed tables. A statement that could move a table into or out
+of the task's scope has no subjects here.
 
-What a statement is about if the rest is not understood: the tables and sequences that its head names.
-
-That is enough for a statement on an unwanted object: it does nothing to the followed tables. A statement that could
-move a table into or out of the task's scope has no subjects here.
-
-CREATE and DROP of temporary tables: which tables they name.
-
-Nothing else matters: a temporary table has no rows in the binlog. MariaDB's temporary sequences share their names with
-tables, and the DROP at the end of a session names both as tables.
+**Temporary tables.** Of a CREATE or DROP only the names matter: a temporary table has no rows in the binlog. MariaDB's
+temporary sequences share their names with tables, and the DROP at the end of a session names both as tables.
 """
 
 from __future__ import annotations
