@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
+from dm.sourcelog.upstream.facts import question_session, read_facts
 from dm.spark.session import SparkProvider
 from dm.tools.diff.report import TableReport
 from dm.tools.diff.unit import DiffUnit
@@ -34,6 +36,10 @@ TABLES = (
     "INSERT INTO keyless VALUES (1), (1)",
     "CREATE TABLE still (id INT PRIMARY KEY, v INT)",
     "INSERT INTO still VALUES (1, 1), (2, 2)",
+    "CREATE TABLE parent (id INT PRIMARY KEY, v INT)",
+    "INSERT INTO parent VALUES (1, 1), (2, 2)",
+    "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE)",
+    "INSERT INTO child VALUES (10, 1), (20, 2)",
 )
 WRITES = (
     "UPDATE one SET s = 'x' WHERE id IN (7, 900)", "DELETE FROM one WHERE id = 8", "INSERT INTO one VALUES (1000, 'n')",
@@ -94,7 +100,7 @@ def test_only_rows_that_were_written_since_are_compared(pair: Pair) -> None:
     verdict, tables = pair.compared()
     assert verdict == "equal", [table.to_json() for table in tables.values()]
     keys = {name: table.rests.keys for name, table in tables.items() if table.rests is not None}
-    assert keys == {"one": 6, "two": 5, "still": 0}
+    assert keys == {"one": 6, "two": 5, "still": 0, "parent": 0, "child": 0}
     assert (tables["one"].source_rows, tables["one"].target_rows) == (4, 4)
     assert (tables["two"].source_rows, tables["two"].target_rows) == (2, 2)
     assert tables["three"].whole_because == "its key's column id has no literal that is the same on all sides"
@@ -137,10 +143,26 @@ def test_a_table_is_compared_whole_where_it_may_be_another_one(pair: Pair) -> No
     assert tables["two"].source_rows == 900
 
 
+def test_children_whose_rows_foreign_keys_changed_unlogged_are_compared_whole(pair: Pair) -> None:
+    assert pair.compared(recent=False)[0] == "equal"
+    pair.write("UPDATE parent SET v = 5 WHERE id = 2")
+    verdict, tables = pair.compared()
+    assert (verdict, tables["child"].whole_because) == ("equal", ""), "no key acts on this"
+    pair.at_source("DELETE FROM parent WHERE id = 1")
+    pair.at_target("SET foreign_key_checks = 0", "DELETE FROM parent WHERE id = 1", "SET foreign_key_checks = 1")
+    verdict, tables = pair.compared()
+    assert tables["parent"].rests is not None
+    with closing(question_session(pair.task.source.endpoint)) as session:
+        logged = read_facts(session).logs_cascades
+    silent = "foreign keys change its rows, and the binlog does not say which"
+    assert tables["child"].whole_because == ("" if logged else silent)
+    assert (verdict, [row.key for row in tables["child"].shown]) == ("different", ["id=10"])
+
+
 def test_without_a_relay_all_rows_are_compared(pair: Pair, tmp_path: Path) -> None:
     assert pair.compared(recent=False)[0] == "equal"
     unit = DiffUnit([pair.task], DiffRequest(recent=True), pair.spark, relays={})
     unit.run(threading.Event())
     assert unit.report.verdict == "equal"
     assert all("no relay" in table.whole_because for table in unit.report.tables if table.name.table != "keyless")
-    assert sum(table.source_rows for table in unit.report.tables) == 900 + 900 + 2 + 2 + 2
+    assert sum(table.source_rows for table in unit.report.tables) == 900 + 900 + 2 + 2 + 2 + 2 + 2

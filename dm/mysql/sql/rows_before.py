@@ -3,7 +3,9 @@
 In a stretch that was read and is looked at again (`effect_of`), a row is written with the structure that the target has
 now. So every statement between the row and the checkpoint must have left the table's columns and rows as they were;
 then the row's bytes mean the same as at the time of the row. Indexes, keys, defaults and comments may have changed.
-Anything else, also what is not understood, stands in the way.
+Anything else, also what is not understood, stands in the way. That an ALTER names only such things is not enough: with
+IGNORE it drops rows that a key does not allow, and another engine than InnoDB may keep none of them (BLACKHOLE), or
+show those of another server (FEDERATED).
 
 Values that a statement writes into existing rows, and that another server would not write.
 
@@ -57,6 +59,8 @@ _KEEPS: Final = (
 )  # fmt: skip
 # Of what no structure shows: keys on or off, a rebuild, another order on disk. Partitions may go with their rows.
 _REBUILDS: Final = frozenset({"ENABLE", "DISABLE", "FORCE", "ORDER"})
+_ELSEWHERE: Final = frozenset({"CONNECTION"})  # options that say where the rows are
+_KEYS: Final = (AddForeignKey, DropForeignKey, DropConstraint)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class Effect:
     named: frozenset[TableName] = frozenset()  # tables and schemas that it is about
     changed: frozenset[TableName] = frozenset()  # of these, those whose columns or rows are others now
     unknown: bool = False  # it may be any table
+    other_foreign_keys: frozenset[TableName] = frozenset()  # tables whose foreign keys it changes
 
     def stands_before(self, tables: Iterable[TableName]) -> list[TableName]:
         """Of these tables, those that are not what they were."""
@@ -94,11 +99,19 @@ def effect_of(text: str, context: SourceContext, wanted: Callable[[TableName], b
         return Effect(found, found, unknown=not found)
     named = frozenset(table for piece in pieces for table in piece.tables)
     changed = frozenset(table for piece in pieces if not _keeps(piece) for table in piece.changed)
-    return Effect(named, changed)
+    keyed = frozenset(piece.table for piece in pieces if any(isinstance(one, _KEYS) for one in piece.operations))
+    return Effect(named, changed, other_foreign_keys=keyed)
 
 
 def _keeps(piece: Piece) -> bool:
-    return all(map(_keeps_rows, piece.operations))
+    return not _ignores(piece) and all(map(_keeps_rows, piece.operations))
+
+
+def _ignores(piece: Piece) -> bool:
+    """Whether an ALTER drops the rows that it can't keep."""
+    if piece.verb != "ALTER TABLE":
+        return False
+    return any(token.upper == "IGNORE" for token in tokenize(piece.text[: piece.names[0].start], piece.context))
 
 
 def _keeps_rows(operation: Operation) -> bool:
@@ -107,10 +120,24 @@ def _keeps_rows(operation: Operation) -> bool:
             return absent_only and not replaces
         case OtherAlter(clause=clause):
             return bool(clause.words) and clause.words[0] in _REBUILDS
+        case TableOptions(options=options):
+            return _keeps_in_place(options)
         case DropDatabase():
             return False
         case _:
             return isinstance(operation, _KEEPS)
+
+
+def _keeps_in_place(options: Clause) -> bool:
+    words = options.words
+    for at in range(len(words)):
+        if words[at] in _ELSEWHERE:
+            return False
+        if words[at] == "ENGINE":
+            named = [each.upper for each in options.tokens[at + 1 : at + 3]]
+            if "INNODB" not in (named[1:] if named[:1] == ["="] else named[:1]):
+                return False
+    return True
 
 
 # Functions that a DEFAULT may call and whose result depends on more than the statement and its session. MariaDB logs
@@ -141,7 +168,7 @@ def own_values(piece: Piece) -> list[OwnValues]:
     if piece.verb != "ALTER TABLE":
         return []
     found = [one for operation in piece.operations if (one := _of(operation)) is not None]
-    if any(token.upper == "IGNORE" for token in tokenize(piece.text[: piece.names[0].start], piece.context)):
+    if _ignores(piece):
         found.append(OwnValues("which of the rows with one key stays", ordered=True))
     return found
 

@@ -170,6 +170,7 @@ class DiffPlanner:
         if not planned.compared.target.row:
             planned.skipped, planned.compared = "no column is on all sides", None
             return planned
+        planned.basis = self._basis(planned.compared, [found, *(each.structure for each in read)])
         self._cut(servers, planned, origins)
         return planned
 
@@ -234,7 +235,7 @@ class DiffPlanner:
         *numbers, made_at = size[0]
         planned.estimated_rows, row_bytes = (int(each or 0) for each in numbers)
         assert planned.compared is not None
-        planned.basis = self._basis(planned.compared, str(made_at))
+        planned.basis = hashlib.sha256(f"{planned.basis}{made_at}".encode()).hexdigest()
         zoned = depends_on_zone(schemas[0]) and not all(
             _in_utc(servers[place], self._subtasks[place].application_zone) for place, _ in origins
         )
@@ -267,12 +268,14 @@ class DiffPlanner:
             planned.estimated_rows = max(planned.estimated_rows, rows * len(bounds))
         planned.conditions = conditions(key if bounds else None, bounds)
 
-    def _basis(self, table: ComparedTable, made_at: str) -> str:
-        """What changes if one of the tables is made anew, altered, joined by another one, or leaves."""
-        known = hashlib.sha256(made_at.encode())
-        for side in table.sides:
+    def _basis(self, table: ComparedTable, structures: Sequence[Structure]) -> str:
+        """What changes if one of the tables is altered, also in its keys, is joined by another one, or leaves."""
+        known = hashlib.sha256()
+        for side, found in zip(table.sides, structures, strict=True):
             source = "" if side.place == TARGET else self._subtasks[side.place].source_id
             known.update(f"\0{source}\0{side.name}\0{side.shape}".encode())
+            for each in (*sorted(found.indexes), *sorted(found.foreign_keys)):
+                known.update(f"\0{each}".encode())
         return known.hexdigest()
 
     def _cuttable(self, key: WalkedKey, schemas: Sequence[TableSchema], *, one_flavor: bool) -> bool:

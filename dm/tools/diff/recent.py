@@ -13,7 +13,7 @@ A table is compared whole, and the reason is told, wherever that can't be exact:
 
 - it has no record, or was different, or was made anew since, or has other source tables or columns (its `basis`);
 - the relay lacks a part, or holds something that can't be read;
-- a statement was executed that may have changed its rows;
+- a statement was executed that may have changed its rows, or foreign keys may have done so unlogged (`acting_keys`);
 - its key has no literal that finds the row on both sides, or so many rows were written that they are most of it, or
   more than may be kept.
 """
@@ -34,6 +34,7 @@ from dm.dumpfiles.chunk_plan import WalkedKey
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.binlog.decode import RowDecoder
+from dm.mysql.binlog.row_events import RowsKind
 from dm.mysql.binlog.table_map import TableMap, mismatch
 from dm.mysql.binlog.value import ABSENT, Row
 from dm.mysql.schema.table import Column, wire_columns
@@ -51,6 +52,7 @@ from dm.sourcelog.stream.source_log import SourceLog
 from dm.sourcelog.stream.source_monitor import SourceEnd
 from dm.sourcelog.stream.spool import OpenItems, Spool
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
+from dm.tools.diff.acting_keys import BOTH, ActingKey, Change, keys_of_source, keys_of_target, reached
 from dm.unit import JSON
 
 _TOGETHER: Final = 500  # rows of a chunk; beyond this the optimizer may drop the ranges of a condition
@@ -58,6 +60,7 @@ _PART: Final = 4  # so much of a table may have been written; of more all rows a
 _FEW: Final = 1000  # rows of which that is not asked
 _KEY_COST: Final = 150  # bytes in memory, beside its literals
 _WAIT_SECONDS: Final = 30.0  # for a relay that is behind
+_BY_KEYS: Final = "foreign keys change its rows, and the binlog does not say which"
 _TABLES_KEPT: Final = 10_000  # a table gets another id each time the source opens it
 
 KeyLiterals = tuple[bytes, ...]
@@ -110,6 +113,9 @@ class Recent:
     _equal: list[dict[str, EqualSince]] = field(default_factory=list)  # by place
     _columns: dict[str, list[str]] = field(default_factory=dict)  # of the target's primary key
     _bytes: int = 0
+    _acting: list[ActingKey] = field(default_factory=list)  # of sources that do not log what they do
+    _silent: bool = False  # there is such a source
+    _changes: set[Change] | None = field(default_factory=set)  # that acting keys follow; None: it may be any
 
     def read(self, ends: Mapping[str, Position | None], stop: threading.Event) -> None:
         """Read records and relays up to these ends of the sources; raises DMError."""
@@ -125,7 +131,22 @@ class Recent:
                 if error.retryable:
                     raise
                 words = f"source {subtask.source_id}: {error.message}"
+                self._unknown_changes()
                 self._give_up(self._equal[place], f"what was written since is not known: {words}")
+        if self._silent:
+            with closing(TargetConnection(self.subtasks[0].target)) as connection:
+                self._follow_keys([*self._acting, *keys_of_target(connection)])
+
+    def _unknown_changes(self) -> None:
+        self._silent, self._changes = True, None
+
+    def _note(self, tables: Iterable[str], kinds: Iterable[RowsKind]) -> None:
+        if self._changes is not None:
+            self._changes.update((name, kind) for name in tables for kind in kinds if kind != "insert")
+
+    def _follow_keys(self, keys: Sequence[ActingKey]) -> None:
+        known = {name for found in self._equal for name in found}
+        self._give_up(sorted(reached(keys, self._changes) & known), _BY_KEYS)
 
     def of(self, table: TableName, key: WalkedKey, basis: str, places: Collection[int], rows: int) -> RecentRows | str:
         """What of a table with about so many rows is to be compared again; in words why all of it is."""
@@ -160,9 +181,11 @@ class Recent:
         records = {name: record for name, record in self._equal[place].items() if not record.different}
         relay = self.relays.get(subtask.source_id)
         if not records:
+            self._unknown_changes()
             return
         if relay is None or end is None:
             why = "the task has no relay" if relay is None else "nobody knows where its binlog ends"
+            self._unknown_changes()
             self._give_up(records, f"source {subtask.source_id}: {why}")
             return
         start: Position | None = None
@@ -170,19 +193,37 @@ class Recent:
             start = record.place if start is None or start.covers(record.place) else start
         assert start is not None
         origin = open_origin(subtask, relay, self.clock)
-        tables = _WrittenTables(origin, TableRules(subtask), self._columns)
+        rules = TableRules(subtask)
+        tables = _WrittenTables(origin, rules, self._columns)
+        if not origin.facts.logs_cascades:
+            self._silent = True
+            self._acting += keys_of_source(origin, rules)
         for transaction in self._transactions(origin, subtask, start, end, stop):
             for item in transaction.items:
                 if isinstance(item, StatementItem):
-                    changed = tables.changed_by(item)
-                    if changed is None or changed:
-                        why = f"a statement at {transaction.end} may have changed its rows"
-                        self._give_up(records if changed is None else changed, why)
+                    self._statement(tables, item, records, transaction.end)
                 elif isinstance(item, RowsItem):
                     self._rows(tables, item, records)
 
+    def _statement(
+        self, tables: _WrittenTables, item: StatementItem, records: Mapping[str, EqualSince], end: Position
+    ) -> None:
+        why = f"a statement at {end} may have changed its rows"
+        effect = tables.effect_of(item)
+        if effect is None:
+            self._changes = None
+            self._give_up(records, why)
+            return
+        changed, other_keys = effect
+        self._give_up(sorted(changed), why)
+        if not tables.origin.facts.logs_cascades:  # the keys that are there now are not those that acted then
+            self._give_up(sorted(other_keys), _BY_KEYS)
+            self._note(changed | other_keys, BOTH)
+
     def _rows(self, tables: _WrittenTables, item: RowsItem, records: Mapping[str, EqualSince]) -> None:
         table = tables.of(item.table_map)
+        if not tables.origin.facts.logs_cascades:
+            self._note([table[0] if isinstance(table, tuple) else table.target], [item.rows.kind])
         if isinstance(table, tuple):
             self._give_up([table[0]], table[1])
             return
@@ -273,15 +314,18 @@ class _WrittenTables:
             key.append((at, wire[at].type.encoder(wire[at].charset)))
         return _WrittenTable(table_map, RowDecoder(table_map, wire), target, tuple(key))
 
-    def changed_by(self, item: StatementItem) -> set[str] | None:
-        """The target's tables whose rows a statement may have changed; None if that may be any."""
+    def effect_of(self, item: StatementItem) -> tuple[set[str], set[str]] | None:
+        """The target's tables whose rows a statement may have changed, and whose foreign keys; None: of any."""
         query = item.query
         if query.undecodable is not None or len(query.readings) > 1:
             return None
         effect = effect_of(query.text, self.origin.context_of(query), self.rules.wanted)
         if effect.unknown or any(not table.table for table in effect.changed):
             return None
-        return {_folded(self.rules.route(table)) for table in effect.changed if self.rules.wanted(table)}
+        return self._at_target(effect.changed), self._at_target(effect.other_foreign_keys)
+
+    def _at_target(self, tables: Iterable[TableName]) -> set[str]:
+        return {_folded(self.rules.route(table)) for table in tables if self.rules.wanted(table)}
 
 
 def _folded(table: TableName) -> str:

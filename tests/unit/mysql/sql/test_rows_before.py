@@ -22,6 +22,8 @@ def stands_before(text: str) -> list[TableName]:
         "ALTER TABLE orders ADD INDEX (v), COMMENT 'x'",
         "CREATE INDEX i ON orders (v)",
         "ALTER TABLE orders FORCE",
+        "ALTER TABLE orders ENGINE = InnoDB, COMMENT 'ENGINE'",
+        "ALTER TABLE `ignore` ADD UNIQUE KEY (v)",
         "ALTER TABLE orders ALTER COLUMN v SET DEFAULT 3",
         "CREATE TABLE IF NOT EXISTS orders (id INT)",
         "CREATE TABLE copy LIKE orders",
@@ -54,7 +56,24 @@ def test_rows_mean_the_same_behind_it(text: str) -> None:
         ("ALTER TABLE orders FROBNICATE", [ORDERS]),
         ("FROBNICATE EVERYTHING", [ORDERS, ITEMS]),
         ("UPDATE orders SET v = 1", [ORDERS]),
+        ("ALTER IGNORE TABLE orders ADD UNIQUE KEY (v)", [ORDERS]),
+        ("ALTER TABLE orders ENGINE=BLACKHOLE", [ORDERS]),
+        ("ALTER TABLE orders ADD INDEX (v), COMMENT 'InnoDB' ENGINE `blackhole`", [ORDERS]),
+        ("ALTER TABLE orders ENGINE InnoDB, CONNECTION = 'there'", [ORDERS]),
     ],
 )
 def test_rows_before_it_are_refused(text: str, tables: list[TableName]) -> None:
     assert stands_before(text) == tables
+
+
+@pytest.mark.parametrize(
+    ("text", "keyed"),
+    [
+        ("ALTER TABLE items DROP FOREIGN KEY f", True),
+        ("ALTER TABLE items ADD FOREIGN KEY (o) REFERENCES orders (id) ON DELETE CASCADE", True),
+        ("ALTER TABLE items DROP CONSTRAINT f", True),
+        ("ALTER TABLE items ADD INDEX (o)", False),
+    ],
+)
+def test_foreign_keys_that_it_changes_are_told(text: str, keyed: bool) -> None:
+    assert effect_of(text, CONTEXT, lambda _: True).other_foreign_keys == (frozenset({ITEMS}) if keyed else frozenset())
