@@ -154,7 +154,8 @@ CHAPTERS: Final = (
             "ssl-ca": "PEM file",
             "ssl-cert": "PEM file, with a key",
             "ssl-key": "PEM file, with a certificate",
-            "ssl-ca-bytes": "content of a PEM file: its text, a list of its bytes, or YAML's `!!binary`",
+            "ssl-ca-bytes": "content of a PEM file: its text, its base64, `${VARIABLE}` with either, a list of its"
+            " bytes, or YAML's `!!binary`",
             "ssl-cert-bytes": "the same",
             "ssl-key-bytes": "the same",
             "ssl-ca-base64": "content of a PEM file in base64",

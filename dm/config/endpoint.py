@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field, SecretStr, SerializationInfo, Valid
 
 from dm.config.document import Scalar, YamlList, YamlMap, shown_key
 from dm.config.scalar import Flag, Text, matching, whole, wrong, wrong_type
-from dm.config.secret import MASK, Secret, demand_unmasked, password_from
+from dm.config.secret import MASK, Secret, demand_unmasked, held_by_variable, password_from
 from dm.config.section import Issue, LoadContext, Section
 from dm.mysql.dialect.tidb import VARIABLES
 
@@ -32,7 +32,7 @@ _EXPRESSIONS: Final = "expression-values"
 
 _PARTS: Final = ("ssl-ca", "ssl-cert", "ssl-key")
 _PEM: Final = "-----BEGIN "
-_EXPECTED: Final = "the text of a PEM file, its base64, or a list of its bytes"
+_EXPECTED: Final = "the text of a PEM file, its base64, `${VARIABLE}` with either, or a list of its bytes"
 
 
 def _readable(value: object, info: ValidationInfo) -> object:
@@ -49,14 +49,16 @@ def _readable(value: object, info: ValidationInfo) -> object:
         raise wrong("config-tls-file", "the path of a PEM file", why=error.strerror or "unknown") from None
 
 
-def _pem(value: object) -> object:
+def _pem(value: object, info: ValidationInfo) -> object:
     if isinstance(value, str | SecretStr):  # the wire form
         return value
     if isinstance(value, YamlList):
         content = _bytes_of(value)
     elif isinstance(value, Scalar):
         demand_unmasked(value.text)
-        content = value.text.encode() if _PEM in value.text else _decoded(value.text)
+        held = held_by_variable(value.text, info)  # no base64 has a `$`
+        text = value.text if held is None else held
+        content = text.encode() if _PEM in text else _decoded(text)
     else:
         raise wrong_type(value, _EXPECTED)
     text = content.decode("ascii", "replace")

@@ -58,18 +58,22 @@ def _secret(value: object, info: ValidationInfo) -> object:
     if not isinstance(value, Scalar):
         raise wrong_type(value, "a text")
     demand_unmasked(value.text)
-    variable = _VARIABLE.fullmatch(value.text)
+    held = held_by_variable(value.text, info, "export it, or use `password-file`")
+    if held is not None:
+        return SecretStr(held)
+    content = encrypted(value.text)
+    return SecretStr(value.text if content is None else _opened(content, value, info))
+
+
+def held_by_variable(text: str, info: ValidationInfo, suggestion: str = "export it") -> str | None:
+    """What the variable holds that the text names as `${VARIABLE}`; None for another text, an error if it is unset."""
+    variable = _VARIABLE.fullmatch(text)
     if variable is None:
-        content = encrypted(value.text)
-        return SecretStr(value.text if content is None else _opened(content, value, info))
+        return None
     environ = info.context.environ if isinstance(info.context, LoadContext) else os.environ
     if variable[1] not in environ:
-        raise wrong(
-            "config-environment",
-            suggestion="export it, or use `password-file`",
-            variable=variable[1],
-        )
-    return SecretStr(environ[variable[1]])
+        raise wrong("config-environment", suggestion=suggestion, variable=variable[1])
+    return environ[variable[1]]
 
 
 def _opened(content: bytes, value: Scalar, info: ValidationInfo) -> str:

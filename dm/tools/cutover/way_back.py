@@ -2,33 +2,37 @@
 
 The way back has the target as its source and the source as its target. Its lists and routes are those of the task seen
 from the other end: for each table that there is, the name at the target becomes the name at the source. A schema at the
-target that has no other tables goes back as a whole, so tables that applications make there later come to the source,
-too. From a schema that has others, only the task's tables go back, by name.
+target goes back as a whole only where no later name in it can meet a table of the source that it does not fill: then
+tables that applications make there later come to the source, too. From any other, only the task's tables go back, by
+name. So it is where the schema has tables of its own, where the source's schema has tables that the task leaves out or
+sends elsewhere, and where the source's name of a table is free there: what is made under it later would be that table.
 
 The names are inverted as the rules apply them, not as they are written. Then the new rules are applied to every table
-of the target, and have to give exactly the inverse. What has none is named: tables that were merged, rows and
-statements that were left out.
+of the target and have to give exactly the inverse, and to the source's names that are free there. What has none is
+named: tables that were merged, rows and statements that were left out.
 
 Both tasks name each other as the opposite, so each leaves out what the other one has written (`dm.progress.opposite`).
-Passwords are not written into the files: these name variables, whose values the daemon keeps with a file as it does
-with those of a person.
+Passwords and the contents of certificates are not written into the files: these name variables, whose values the daemon
+keeps with a file as it does with those of a person. `_WrittenEndpoint` is the one place that divides the two.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from io import StringIO
 from pathlib import Path
 from typing import Final
 
+from pydantic import SecretStr
 from ruamel.yaml import YAML
 
 from dm.config import Endpoint, SourceConfig, SubtaskConfig, TaskConfig, read_task
 from dm.config.document import YamlList, YamlMap, parse
+from dm.config.load import masked
 from dm.config.pattern import is_name
 from dm.config.problem import ProblemReport
 from dm.config.task import NAME_LIMIT
@@ -65,13 +69,16 @@ class TaskEnds:
     folding: int = 0  # the target's lower_case_table_names
     start: Position | None = None  # where the target's binlog ends
     without_binlog: tuple[str, str] | None = None  # why it has none, with what to do
+    left_out: Sequence[TableName] = ()  # at the source, that the task does not want
 
     @classmethod
     def of(cls, subtask: SubtaskConfig) -> TaskEnds:
         """As the servers have it now; raises DMError."""
         rules, own = TableRules(subtask), subtask.meta_schema.lower()
         with closing(connect(subtask.source.endpoint)) as source:
-            at_source = tuple(table for table in list_tables(source) if rules.wanted(table))
+            all_there = list_tables(source)
+        at_source = tuple(table for table in all_there if rules.wanted(table))
+        left_out = tuple(table for table in all_there if not rules.wanted(table))
         with closing(connect(subtask.target, role="target")) as target:
             facts = read_facts(target)
             at_target = tuple(
@@ -89,7 +96,7 @@ class TaskEnds:
                 )
             else:
                 start = binlog_end(target, facts)
-        return cls(at_source, at_target, facts.lower_case_table_names, start, without)
+        return cls(at_source, at_target, facts.lower_case_table_names, start, without, left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +110,8 @@ class WayBackFiles:
     remarks: tuple[str, ...] = ()
 
     def to_json(self) -> list[JSON]:
-        """As they are shown: there are no secrets in them."""
-        return [{"name": file.name, "cfg": file.text} for file in (self.source, self.task)]
+        """As they are shown, without secrets as `dmctl config` shows them."""
+        return [{"name": file.name, "cfg": masked(file.text)} for file in (self.source, self.task)]
 
 
 def name_of(subtask: SubtaskConfig) -> str:
@@ -161,14 +168,16 @@ def files(
         raise DMError("way-back-impossible", task=config.name, why="; ".join(each.says for each in found))
     back, source_id = name_of(subtask), source_of(subtask)
     inverse = _Inverse.of(subtask, ends)
-    source_text = _yaml(_source_file(subtask, source_id, start))
-    task_text = _yaml(_task_file(config, subtask, (back, source_id), inverse, start))
-    target_password = {"TARGET_PASSWORD": subtask.target.password.get_secret_value()}
-    source_password = {"SOURCE_PASSWORD": subtask.source.endpoint.password.get_secret_value()}
+    from_target, to_source = (
+        _WrittenEndpoint.of(subtask.target, "TARGET"),
+        _WrittenEndpoint.of(subtask.source.endpoint, "SOURCE"),
+    )
+    source_text = _yaml(_source_file(subtask, source_id, start, from_target))
+    task_text = _yaml(_task_file(config, subtask, (back, source_id), inverse, start, to_source))
     made = WayBackFiles(
         back, source_id,
-        ConfigFile(f"{source_id}.yaml", source_text, file.directory, target_password),
-        ConfigFile(f"{back}.yaml", task_text, file.directory, source_password),
+        ConfigFile(f"{source_id}.yaml", source_text, file.directory, from_target.environment),
+        ConfigFile(f"{back}.yaml", task_text, file.directory, to_source.environment),
         tuple(inverse.remarks),
     )  # fmt: skip
     _demand_inverse(made, inverse, ends)
@@ -198,19 +207,25 @@ class _Inverse:
         return found
 
     def _whole(self, schema: str, ends: TaskEnds) -> bool:
-        """Whether all of a schema goes back, and to one schema: then so does what is made there later."""
-        there = [table for table in ends.at_target if table.schema == schema]
-        others = [table for table in there if table not in self.names]
-        into = {source.schema for target, source in self.names.items() if target.schema == schema}
-        if others:
-            self.remarks.append(
-                f"{schema} has tables that are not the task's: of what is made there later, nothing goes back"
-            )
+        """Whether all of a schema goes back: then so does what is made there later."""
+        own = {target: source for target, source in self.names.items() if target.schema == schema}
+        into, filled = {source.schema for source in own.values()}, set(own.values())
+        why = ""
+        if any(table.schema == schema and table not in own for table in ends.at_target):
+            why = f"{schema} has tables that are not the task's"
         elif len(into) > 1:
-            self.remarks.append(
-                f"{schema} goes back to {', '.join(sorted(into))}: of what is made there later, nothing goes back"
-            )
-        return not others and len(into) == 1
+            why = f"{schema} goes back to {', '.join(sorted(into))}"
+        elif others := [
+            table
+            for table in (*ends.at_source, *ends.left_out)
+            if table.schema.lower() in {each.lower() for each in into} and table not in filled
+        ]:
+            why = f"{', '.join(sorted(into))} of the source has tables that {schema} does not fill, as {others[0]}"
+        elif free := [source for source in filled if TableName(schema, source.table) not in own]:
+            why = f"{TableName(schema, min(free).table)} is free, and the source's name of another table"
+        if why:
+            self.remarks.append(f"{why}: of what is made there later, nothing goes back")
+        return not why
 
     def _add(self, schema: str, tables: Sequence[TableName], *, listed: bool, whole: bool) -> None:
         self.schemas.append(_exactly(schema))
@@ -233,26 +248,41 @@ class _Inverse:
     def _route(self, rule: dict[str, str]) -> None:
         self.routes[f"{_RULES}-{len(self.routes) + 1}"] = rule
 
+    def later_names(self, at_source: Iterable[TableName]) -> Iterator[TableName]:
+        """Names of the source that are free in the schemas of the target that fill the same one."""
+        fills = defaultdict[str, set[str]](set)
+        for target, source in self.names.items():
+            fills[source.schema].add(target.schema)
+        for table in at_source:
+            for schema in fills.get(table.schema, ()):
+                if TableName(schema, table.table) not in self.names:
+                    yield TableName(schema, table.table)
+
 
 def _exactly(name: str) -> str:
     """A pattern for this name alone."""
     return name if is_name(name) else f"~^{re.escape(name)}$"
 
 
-def _source_file(subtask: SubtaskConfig, source_id: str, start: Position) -> dict[str, object]:
+def _source_file(subtask: SubtaskConfig, source_id: str, start: Position, login: _WrittenEndpoint) -> dict[str, object]:
     found: dict[str, object] = {"source-id": source_id}
     if start.gtid_set:
         found["enable-gtid"] = True
     if subtask.case_sensitive:
         found["case-sensitive"] = True
-    return {**found, "from": _endpoint(subtask.target, "TARGET_PASSWORD")}
+    return {**found, "from": login.section}
 
 
 def _task_file(
-    config: TaskConfig, subtask: SubtaskConfig, named: tuple[str, str], inverse: _Inverse, start: Position
+    config: TaskConfig,
+    subtask: SubtaskConfig,
+    named: tuple[str, str],
+    inverse: _Inverse,
+    start: Position,
+    login: _WrittenEndpoint,
 ) -> dict[str, object]:
     back, source_id = named
-    target = _endpoint(subtask.source.endpoint, "SOURCE_PASSWORD")
+    target = dict(login.section)
     if subtask.foreign_key_checks:
         target["session"] = {"foreign_key_checks": "1"}
     meta: dict[str, object] = {"binlog-name": start.file, "binlog-pos": start.offset}
@@ -283,14 +313,28 @@ def _task_file(
     return found
 
 
-def _endpoint(endpoint: Endpoint, variable: str) -> dict[str, object]:
-    found: dict[str, object] = {"host": endpoint.host, "port": endpoint.port, "user": endpoint.user}
-    if endpoint.password.get_secret_value():
-        found["password"] = f"${{{variable}}}"
-    if endpoint.security is not None:
-        told = endpoint.security.model_dump(mode="json", context={"reveal": True}, exclude_defaults=True)
-        found["security"] = {key.replace("_", "-"): value for key, value in told.items()}
-    return found
+@dataclass(frozen=True, slots=True)
+class _WrittenEndpoint:
+    """One server in a file, and the values of the variables that it names there."""
+
+    section: Mapping[str, object]
+    environment: Mapping[str, str]
+
+    @classmethod
+    def of(cls, endpoint: Endpoint, server: str) -> _WrittenEndpoint:
+        section: dict[str, object] = {"host": endpoint.host, "port": endpoint.port, "user": endpoint.user}
+        environment = {f"{server}_PASSWORD": endpoint.password.get_secret_value()}
+        if endpoint.password.get_secret_value():
+            section["password"] = f"${{{server}_PASSWORD}}"
+        if endpoint.security is not None:
+            told = endpoint.security.model_dump(mode="json", exclude_defaults=True)
+            for name in told:
+                value = getattr(endpoint.security, name)
+                if isinstance(value, SecretStr):
+                    variable = f"{server}_{name.upper()}"
+                    environment[variable], told[name] = value.get_secret_value(), f"${{{variable}}}"
+            section["security"] = {key.replace("_", "-"): value for key, value in told.items()}
+        return cls(section, environment)
 
 
 def _yaml(content: Mapping[str, object]) -> str:
@@ -313,6 +357,11 @@ def _demand_inverse(made: WayBackFiles, inverse: _Inverse, ends: TaskEnds) -> No
     for table in {*back, *wanted}:
         if back.get(table) != wanted.get(table):
             why = f"{table} would go to {back.get(table, 'nowhere')}, and comes from {wanted.get(table, 'nowhere')}"
+            raise DMError("way-back-impossible", task=made.task_name, why=why)
+    at_source = {*ends.at_source, *ends.left_out}
+    for table in inverse.later_names(at_source):
+        if rules.wanted(table) and rules.route(table) in at_source:
+            why = f"{table}, if it is made later, would go to {rules.route(table)}, and does not come from it"
             raise DMError("way-back-impossible", task=made.task_name, why=why)
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dm.cli.verbs.cutover import file_lines
 from dm.config import SourceConfig, TaskConfig, read_source, read_task
 from dm.config.rules import RouteRule
 from dm.errors import DMError
@@ -78,6 +79,58 @@ def test_of_a_schema_with_other_tables_only_those_of_the_task_go_back() -> None:
     assert "shop has tables that are not the task's" in made.remarks[0]
 
 
+@pytest.mark.parametrize("key", ["ssl-key-bytes: ", "ssl-key-base64: "])
+def test_no_secret_of_either_server_is_shown_or_kept_in_a_text(key: str) -> None:
+    pem = "-----BEGIN {0}-----\\ncanary-{0}\\n-----END {0}-----\\n"
+    security = ", ".join([f'ssl-ca-bytes: "{pem}"'.format("CA"), f'ssl-cert-bytes: "{pem}"'.format("CERT"),
+                          f'{key}"{pem}"'.format("KEY")])  # fmt: skip
+    source_text = SOURCE.replace("password:", f"security: {{{security}}}, password:")
+    head = HEAD.replace("password:", f"security: {{{security}}}, password:").replace("KEY", "OTHER")
+    source = read_source(source_text, environ=SECRETS)
+    file = ConfigFile("shop.yaml", head + PLAIN, ".", SECRETS)
+    config = read_task(file.text, {"old": source}, environ=SECRETS)
+    tables = names("shop.orders")
+    made = files(config, config.subtask("old"), file, TaskEnds(tables, tables), Position("", "b.000001", 4))
+    shown = "\n".join([str(made.to_json()), *file_lines({"files": made.to_json()}), made.source.text, made.task.text])
+    assert not re.findall("canary|s3cret|BEGIN", shown)
+    back = read_source(made.source.text, environ=made.source.environment)
+    assert back.endpoint.security == config.target_database.security
+    again = read_task(made.task.text, {made.source_id: back}, environ=made.task.environment)
+    assert again.target_database.security == source.endpoint.security
+    with pytest.raises(DMError, match="TARGET_"):
+        read_source(made.source.text, environ={})
+
+
+LEAVES_OUT = """mysql-instances: [{source-id: old, block-allow-list: l}]
+block-allow-list: {l: {do-dbs: [shop], ignore-tables: [{db-name: shop, tbl-name: audit}]}}
+"""
+RENAMES = """mysql-instances: [{source-id: old, route-rules: [r]}]
+routes: {r: {schema-pattern: shop, table-pattern: orders_v1, target-schema: shop, target-table: orders}}
+"""
+SPLITS = """mysql-instances: [{source-id: old, route-rules: [a, b]}]
+routes:
+  a: {schema-pattern: shop, table-pattern: orders, target-schema: one, target-table: orders}
+  b: {schema-pattern: shop, table-pattern: items, target-schema: two, target-table: items}
+"""
+
+
+@pytest.mark.parametrize(("text", "ends", "later", "remark"), [
+    (LEAVES_OUT, TaskEnds(names("shop.orders"), names("shop.orders"), left_out=names("shop.audit")),
+     names("shop.audit", "shop.more"), "shop of the source has tables that shop does not fill, as shop.audit"),
+    (RENAMES, TaskEnds(names("shop.orders_v1", "shop.items"), names("shop.orders", "shop.items")),
+     names("shop.orders_v1"), "shop.orders_v1 is free, and the source's name of another table"),
+    (SPLITS, TaskEnds(names("shop.orders", "shop.items"), names("one.orders", "two.items")),
+     names("one.items", "two.orders", "one.more", "two.more"), "has tables that one does not fill"),
+])  # fmt: skip
+def test_no_table_that_is_made_later_becomes_one_that_the_source_has(
+    text: str, ends: TaskEnds, later: tuple[TableName, ...], remark: str
+) -> None:
+    made = way_back(text, ends)
+    assert routed_back(made, later) == {}
+    assert set(routed_back(made, tuple(ends.at_target)).values()) == set(ends.at_source)
+    assert any(remark in each for each in made.remarks), made.remarks
+
+
 _NAME = st.text("ab*?[]~.$é-", min_size=1, max_size=4).filter(lambda name: "." not in name)
 
 
@@ -92,6 +145,9 @@ def test_whatever_goes_one_to_one_comes_back_exactly(data: st.DataObject) -> Non
     there = [source if stay else target for source, target, stay in zip(at_source, targets, stays, strict=True)]
     if len(set(there)) < len(there):
         return
+    left_out = [
+        each for each in data.draw(st.lists(st.builds(TableName, _NAME, _NAME), max_size=2)) if each not in at_source
+    ]
     others = [each for each in data.draw(st.lists(st.builds(TableName, _NAME, _NAME), max_size=3)) if each not in there]
     file, config = task(PLAIN + "case-sensitive: true\n")
     routes = tuple(
@@ -102,8 +158,12 @@ def test_whatever_goes_one_to_one_comes_back_exactly(data: st.DataObject) -> Non
         for one, to in zip(at_source, there, strict=True)
     )  # fmt: skip
     subtask = config.subtask("old").model_copy(update={"routes": routes})
-    made = files(config, subtask, file, TaskEnds(at_source, (*there, *others), 0), Position("", "b.000001", 4))
+    ends = TaskEnds(at_source, (*there, *others), left_out=left_out)
+    made = files(config, subtask, file, ends, Position("", "b.000001", 4))
     assert routed_back(made, (*there, *others)) == dict(zip(there, at_source, strict=True))
+    known = {each.table for each in (*at_source, *there, *left_out)}
+    later = {TableName(each.schema, table) for each in there for table in known} - {*there, *others}
+    assert not {*at_source, *left_out} & set(routed_back(made, tuple(later)).values())
 
 
 def _regex(name: str) -> str:
