@@ -82,7 +82,17 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "medium",
         "task {task} rests for its cut-over, which is {state}: applications may write to the target",
-        "`dmctl cut-over {task} --status` tells how far it is; `--complete` ends it, `--abort` does before the switch",
+        "`dmctl cut-over {task} --status` tells how far it is; `--complete` ends it, `--abort` does before the switch;"
+        " a task that was stopped can only begin anew, with `start-task --remove-meta`",
+    ),
+    ErrorKind(
+        "cut-over-is-return",
+        44081,
+        "dmctl",
+        "internal",
+        "medium",
+        "task {task} is the way back of task {of}, which is switched",
+        "`dmctl cut-over {of} --back` returns",
     ),
     ErrorKind(
         "cut-over-objects",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -151,6 +151,10 @@ class TaskServers:
             self.driver.wait(_LOOK)
         return status
 
+    def working(self) -> Sequence[str]:
+        """By what the daemon would do next."""
+        return self._jobs.working()
+
     def rest(self) -> None:
         """The checkpoints of a task at rest are those of its last row."""
         self._jobs.rest()
@@ -208,9 +212,9 @@ class TaskServers:
         for one in self.subtasks():
             at_source.reopen(one, before.get(one.source_id, {}), self.driver.demand_owned)
 
-    def go_on(self) -> None:
-        """What rests without an error runs again; what a person has stopped stays so."""
-        self._jobs.go_on()
+    def go_on(self, paused: Sequence[str]) -> None:
+        """What a person has paused stays so."""
+        self._jobs.go_on(paused)
 
     def start_writes(self) -> None:
         """The servers are open by now."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from dm.errors import DMError
 from dm.tools.cutover.driver import Driver
-from dm.tools.cutover.machine import OVER
+from dm.tools.cutover.machine import HOLDS_TASK, OVER
 from dm.unit import JSON
 
 _MARK: Final = ".cut-over"  # no source is called so
@@ -26,6 +26,7 @@ class CutOvers:
         self._work = work
         self._lock = threading.Lock()
         self._all: dict[str, tuple[Driver, threading.Thread]] = {}
+        self.beginning = threading.Lock()  # from the look at all others until a row is stored
 
     def noted(self) -> list[str]:
         """The tasks that have one."""
@@ -67,6 +68,14 @@ class CutOvers:
         if driver is not None and (driver.found is None or not driver.found.rests):
             state = "fencing" if driver.found is None else driver.found.state
             raise DMError("cut-over-under-way", task=task, state=state)
+
+    def demand_not_held(self, task: str) -> None:
+        """Raise DMError where the task is not to apply anything, or nobody can say yet whether it is."""
+        state = self.told(task).get("state")
+        if state is None and task in self.noted():
+            raise DMError("cut-over-holds-task", task=task, state="not known, as its row has not been read")
+        if state in HOLDS_TASK:
+            raise DMError("cut-over-holds-task", task=task, state=state)
 
     def wait(self, task: str, seconds: float) -> None:
         """Wait until a driver has ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -31,6 +32,10 @@ class TaskJobs:
         loop.wait_until(lambda: all(job.fresh(request) for job, request in asked), FRESH_SECONDS)
         return [job for job, _ in asked]
 
+    def working(self) -> list[str]:
+        """The sources on which they run, or would again by themselves."""
+        return self.means.loop.call(lambda: sorted(job.source for job in self.there() if _works(job)))
+
     def rest(self) -> None:
         """Pause them; raises NotYet where they don't come to rest."""
         loop = self.means.loop
@@ -38,20 +43,28 @@ class TaskJobs:
         def pause() -> list[Job]:
             jobs = self.there()
             for job in jobs:
-                if job.subtask.stage == "Running":
+                if _works(job):
                     job.subtask.pause()
             return jobs
 
         jobs = loop.call(pause)
-        if not loop.wait_until(lambda: all(job.subtask.stage == "Paused" for job in jobs), _REST_SECONDS):
+        if not loop.wait_until(lambda: all(job.subtask.is_canceled for job in jobs), _REST_SECONDS):
             raise NotYet(f"{self.task} has not come to rest")
 
-    def go_on(self) -> None:
-        """What rests without an error runs again; what a person has stopped stays so."""
+    def go_on(self, paused: Collection[str] | None = None) -> None:
+        """Those on these sources run again, or all that rest without an error; raises NotYet while one is pausing."""
 
-        def resume() -> None:
-            for job in self.there():
-                if job.subtask.stage == "Paused" and not job.subtask.errors:
+        def resume() -> list[str]:
+            jobs = [job for job in self.there() if paused is None or job.source in paused]
+            for job in jobs:
+                if job.subtask.stage == "Paused" and (paused is not None or not job.subtask.errors):
                     job.subtask.resume()
+            return [job.source for job in jobs if job.subtask.stage == "Pausing"]
 
-        self.means.loop.call(resume)
+        if pausing := self.means.loop.call(resume):
+            raise NotYet(f"{self.task} has not come to rest on {', '.join(pausing)}")
+
+
+def _works(job: Job) -> bool:
+    """One that rests on an error does: auto-resume, or the next daemon, begins it again."""
+    return job.subtask.stage == "Running" or (job.subtask.stage == "Paused" and not job.subtask.is_canceled)

@@ -19,6 +19,8 @@ The way back writes to the source, so its start moves the binlog's end. From the
 of others: no transaction that the task wants, and that has no mark of the way back. For that the source goes from
 MySQL's super_read_only to read_only, which lets dm's account write.
 
+What a person has paused stays so at an abort: the sources where the task is to be paused are stored before it is.
+
 With `--prove recent` all that is there is compared before the fence, while applications write. Then the proof compares
 what was written since, which is little. Nothing is closed yet, so an abort has nothing to undo.
 
@@ -87,6 +89,7 @@ class CutOverState:
     acts: bool = False  # triggers or events come with the switch
     waived: Sequence[str] = ()  # objects that the target may lack
     definers: Sequence[str] = ()  # what becomes of their DEFINER
+    paused: Sequence[str] = ()  # sources on which the cut-over lets the task rest: these run again after an abort
     patience: float = 0.0  # seconds from the fence to the deadline, where the fence is yet to come
 
     def undone(self, why: str) -> CutOverState:
@@ -147,6 +150,9 @@ class CutOverServers(Protocol):
     def prove(self, how: str) -> Mapping[str, JSON]:
         """Compare all rows, or recent ones; raises DMError unless they are equal."""
 
+    def working(self) -> Sequence[str]:
+        """The sources on which the task would apply more if it were not paused."""
+
     def rest(self) -> None:
         """Pause the task; raises DMError unless its stored checkpoints cover the ends of the sources."""
 
@@ -183,8 +189,8 @@ class CutOverServers(Protocol):
     def reopen(self, before: Mapping[str, Mapping[str, str]]) -> None:
         """Give the sources the mode that they had."""
 
-    def go_on(self) -> None:
-        """Have the task run again."""
+    def go_on(self, paused: Sequence[str]) -> None:
+        """Have the task run again on these sources; raises NotYet while it is coming to rest there."""
 
     def start_writes(self) -> None:
         """Have the hook let the applications write to the sources again."""
@@ -210,7 +216,7 @@ def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
     if found.state == "drained":
         proof = {} if found.prove == "none" else on.prove(found.prove)
         demand_fence(found, on)
-        return replace(found, state="proved", proof=proof)
+        return replace(found, state="proved", proof=proof, paused=on.working())
     if found.state == "proved":
         _behind_fence(found, on, on.rest)
         end, start = on.target_end(), on.target_place()
@@ -235,7 +241,7 @@ def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
         on.end_way_back(found)
         if not found.by_hook:
             on.reopen(found.before)
-        on.go_on()
+        on.go_on(found.paused)
         on.start_writes()  # last: applications that come back find the servers open
         return replace(found, state="aborted")
     return found

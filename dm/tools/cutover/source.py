@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dm.config import SubtaskConfig
+from dm.config.endpoint import Endpoint
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
@@ -72,6 +73,14 @@ def _modes(connection: Connection) -> dict[str, str]:
     names = ", ".join(f"'{name}'" for name in _MODES)
     rows = fetch(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
     return {str(name).lower(): str(value) for name, value in rows}
+
+
+@reads_answers
+def server_of(endpoint: Endpoint) -> tuple[tuple[str, str], ...]:
+    """What a server calls itself, by whatever address it is reached; raises DMError."""
+    with closing(connect(endpoint)) as connection:
+        rows = fetch(connection, "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('hostname', 'port', 'server_uuid')")
+    return tuple(sorted((str(name), str(value)) for name, value in rows))
 
 
 @reads_answers
@@ -229,10 +238,18 @@ def findings(config: SubtaskConfig, *, fences: bool) -> list[Finding]:
         facts = read_facts(connection)
         found = [*_open_transactions(connection, where), *_prepared(connection, facts, where)]
         if fences:
-            found += _may_fence(connection, facts, where)
+            found += [*_closed_by_others(connection, where), *_may_fence(connection, facts, where)]
             found += [*_not_bound(connection, where), *_replicates(connection, facts, where)]
             found += _may_see_xa(connection, where)
     return found
+
+
+def _closed_by_others(connection: Connection, where: str) -> list[Finding]:
+    """An abort gives back the mode that was there: so nobody else may change it meanwhile."""
+    if all(mode == "OFF" for mode in _modes(connection).values()):
+        return []
+    says = "it is read-only already, and dm can't tell for whom"
+    return [Finding(where, says, "SET GLOBAL read_only = OFF (at the source), or a hook for stop-writes")]
 
 
 def _may_fence(connection: Connection, facts: ServerFacts, where: str) -> list[Finding]:

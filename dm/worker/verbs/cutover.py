@@ -11,7 +11,7 @@ from dm.errors import DMError
 from dm.tools.cutover import source as at_source
 from dm.tools.cutover.ahead import counter_findings, proof_findings
 from dm.tools.cutover.driver import Driver
-from dm.tools.cutover.machine import UNDOABLE, CutOverState, State, WayBackTask
+from dm.tools.cutover.machine import OVER, UNDOABLE, CutOverState, State, WayBackTask
 from dm.tools.cutover.record import CutOverRow
 from dm.tools.cutover.source import Finding
 from dm.unit import JSON
@@ -89,26 +89,37 @@ class CutOverVerbs(VerbWork):
         if stops:
             findings = "; ".join(f"{each.where}: {each.says}" for each in stops)
             raise DMError("cut-over-not-ready", task=first.task, findings=findings)
+        with self._all.beginning:
+            self._demand_servers_free(first)
+            return self._store(first, asked, acts=known.acts)
+
+    def _store(self, first: _First, asked: declared.BeginCutOver, *, acts: bool) -> str:
         before = {one.source_id: at_source.modes(one) for one in self._servers_of(first.task).subtasks()}
         now = self._supervisor.clock.time()
         begins: State = "comparing" if asked.prove == "recent" else "fencing"
         state = CutOverState(
             begins, asked.prove, asked.hook, now + asked.timeout, before, times={begins: now},
             number=first.number, way_back=first.way_back, opens=first.opens, patience=asked.timeout,
-            acts=known.acts, waived=asked.waive, definers=asked.definers,
+            acts=acts, waived=asked.waive, definers=asked.definers,
         )  # fmt: skip
+        noted = first.task in self._all.noted()
         self._all.note(first.task)
         try:
             self._row(first.task).begin(state)
-        except DMError as error:
-            if error.name == "cut-over-under-way" and self._all.driver(first.task) is None:
-                self._all.forget(first.task)  # another daemon's, which goes on with it
+        except DMError:
+            if not noted:  # another daemon's, which goes on with it; or nobody's, and `--abort` ends what was stored
+                self._all.forget(first.task)
             raise
         return first.task
 
     def _first(self, task: str, *, back: bool, way_back: bool) -> _First:
         """What is cut over, and which task goes the way back; raises DMError where it is not the time for that."""
         current, known = self._current(task)
+        if current != task and known is not None and known.state not in OVER:
+            if known.state != "switched":
+                raise DMError("cut-over-under-way", task=current, state=known.state)
+            if known.way_back is not None and known.way_back.source:  # which made this task
+                raise DMError("cut-over-is-return", task=task, of=current)
         if back:
             self._demand(task, known, "only returns from", "switched and has a way back", {"switched"})
         elif current == task or known is None or known.state != "switched":
@@ -126,11 +137,14 @@ class CutOverVerbs(VerbWork):
 
     def _current(self, task: str, *, aborted: bool = False) -> tuple[str, CutOverState | None]:
         """Of the task and the one in its other direction, the one that was cut over last; `aborted` ones count, too."""
-        known = self._row(task).read()
-        other = None if known is None or known.way_back is None else known.way_back.task
-        if known is not None and other is not None and self._loop.call(lambda: other in self._supervisor.tasks):
+        on = self._servers_of(task).subtasks()[0]
+        known = CutOverRow(on).read()
+        other = on.opposite if known is None or known.way_back is None else known.way_back.task
+        if other and self._loop.call(lambda: other in self._supervisor.tasks):
             later = self._row(other).read()
-            of_pair = [(task, known), *([] if later is None else [(other, later)])]
+            if known is None and (later is None or later.way_back is None or later.way_back.task != task):
+                return task, None
+            of_pair = [(name, state) for name, state in ((task, known), (other, later)) if state is not None]
             counted = [each for each in of_pair if aborted or each[1].state != "aborted"]
             return max(counted, key=lambda each: each[1].number, default=(task, known))
         return task, known
@@ -180,6 +194,8 @@ class CutOverVerbs(VerbWork):
             row = self._row(task)
             epoch = row.take_over()
             assert epoch is not None
+            before, found = found.state, row.owned(epoch)  # the driver may have come to an end meanwhile
+            self._demand(task, found, "only ends", before, {before})
             left = self._end(task, found)
             now = self._supervisor.clock.time()
             done = replace(found, state="complete", times={**found.times, "complete": now})
@@ -244,8 +260,10 @@ class CutOverVerbs(VerbWork):
         """Everything at once."""
         task, servers = first.task, self._servers_of(first.task)
         subtasks = servers.subtasks()
+        others = self._at_same_servers(first)
         found = [each for one in TaskJobs(self._means, task).fresh() for each in self._of_job(one, asked.max_lag)]
         missing = {one.source_id for one in subtasks} - self._loop.call(lambda: set(self._supervisor.task(task).jobs))
+        found += others
         found += [
             Finding(f"source {name}", f"task {task} does not run there", "dmctl start-task <its file>")
             for name in sorted(missing)
@@ -275,6 +293,40 @@ class CutOverVerbs(VerbWork):
         except DMError as error:
             return _Foreseen([*found, Finding("way back", error.message, error.workaround)], [], acts)
         return _Foreseen(found + more, [] if made is None else made.to_json(), acts)
+
+    def _demand_servers_free(self, first: _First) -> None:
+        """Once more, where no other cut-over can begin meanwhile."""
+        if stops := self._at_same_servers(first):
+            findings = "; ".join(f"{each.where}: {each.says}" for each in stops)
+            raise DMError("cut-over-not-ready", task=first.task, findings=findings)
+
+    def _at_same_servers(self, first: _First) -> list[Finding]:
+        """Cut-overs of other tasks that are not over: the fence is the server's, so each would undo the other's."""
+        own = {first.task, "" if first.way_back is None else first.way_back.task}
+        others = [name for name in self._all.noted() if name not in own]
+        others = self._loop.call(lambda: [name for name in others if name in self._supervisor.tasks])
+        found, servers = list[Finding](), dict[str, set[tuple[tuple[str, str], ...]]]()
+        for name in others:
+            mend = f"dmctl cut-over {name} --status; --abort before its switch, --complete after it"
+            try:
+                state = self._row(name).read()
+                if state is None or state.state in OVER:
+                    continue
+                for task in {first.task, name} - servers.keys():
+                    servers[task] = self._server_names(task)
+            except DMError as error:
+                says = f"whether its cut-over is at the same servers is not known: {error.message}"
+                found.append(Finding(f"task {name}", says, mend))
+                continue
+            if servers[first.task] & servers[name]:
+                says = f"its cut-over is {state.state}, at a server of {first.task}: a server has one at a time"
+                found.append(Finding(f"task {name}", says, mend))
+        return found
+
+    def _server_names(self, task: str) -> set[tuple[tuple[str, str], ...]]:
+        subtasks = self._servers_of(task).subtasks()
+        endpoints = [*(one.source.endpoint for one in subtasks), subtasks[0].target]
+        return {at_source.server_of(endpoint) for endpoint in endpoints}
 
     def _of_job(self, job: Job, max_lag: float) -> list[Finding]:
         def look() -> list[Finding]:

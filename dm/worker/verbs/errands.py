@@ -113,6 +113,8 @@ class ReplayVerbs(VerbWork):
 
     def _replay(self, asked: Replay) -> Answer:
         task = asked.task
+        if not asked.cancel:
+            self._means.cut_overs.demand_not_held(task)
         subtask, relay = self._loop.call(lambda: self._at_rest(task))
         for number in self._errands.running(task, "Replay"):
             if not asked.cancel:

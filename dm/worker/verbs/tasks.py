@@ -14,7 +14,6 @@ from dm.task.payload import validator_hold
 from dm.task.precheck.context import CheckResult, of_no_task, summary
 from dm.task.start_and_end import AskedEnd, StartTime, before_all_binlogs, is_time
 from dm.task.subtask import UNITS_OF_MODE
-from dm.tools.cutover.machine import HOLDS_TASK
 from dm.unit import JSON
 from dm.verbs import tasks as declared
 from dm.verbs.declaration import ConfigFile
@@ -82,6 +81,8 @@ class TaskVerbs(VerbWork):
         warnings, work = list[JSON](), self._supervisor.home.work / config.name
         if remove_meta:
             self._errands.demand_none(config.name)
+        else:
+            self._means.cut_overs.demand_not_held(config.name)
         results = self._check(config, wanted, anew=remove_meta, at_time=when is not None)
         _demand_passed(config.name, results)
 
@@ -116,6 +117,7 @@ class TaskVerbs(VerbWork):
             if remove_meta:
                 for subtask in subtasks.values():
                     self._servers.forget_progress(subtask, work)
+                self._means.cut_overs.forget(config.name)  # its row is gone
                 for source in wanted:
                     Hold(directories[source], validator_hold(config.name)).remove()
             for source, start in starts.items():
@@ -211,9 +213,7 @@ class TaskVerbs(VerbWork):
     @does(declared.ResumeTask)
     def resume_task(self, asked: declared.ResumeTask) -> Answer:
         """It answers when the units work; a subtask that does not get so far is said with its error."""
-        state = self._means.cut_overs.told(asked.task).get("state")
-        if state in HOLDS_TASK:
-            raise DMError("cut-over-holds-task", task=asked.task, state=state)
+        self._means.cut_overs.demand_not_held(asked.task)
         return self._begun(asked.task, self._operate(asked.task, asked.sources, self._supervisor.resume_job))
 
     @does(declared.StopTask)

@@ -12,7 +12,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.mysql.dialect import Flavor
 from dm.sourcelog.upstream.connection import connect, fetch
-from dm.tools.cutover.source import close, closed, end, findings, modes, reopen, written
+from dm.tools.cutover.source import close, closed, end, findings, modes, reopen, server_of, written
 from tests.live.upstream.group import endpoint_at, source_at, subtask_of
 from tests.testbed.fixtures import ServerFactory
 
@@ -34,6 +34,9 @@ def test_an_open_transaction_cannot_commit_once_the_source_is_fenced(server: Ser
     source.create_user("app", "p", "ALL ON d.*")
     subtask = task_at(source)
     before = modes(subtask)
+    endpoint = subtask.source.endpoint
+    assert server_of(endpoint) == server_of(endpoint.model_copy(update={"host": "localhost"})), "by whatever address"
+    assert dict(server_of(endpoint))["port"] == str(source.port)
     assert [each for each in findings(subtask, fences=True) if each.stops] == []
     with closing(source.connect(user="app", password="p", autocommit=False)) as open_one, open_one.cursor() as cursor:
         cursor.execute("INSERT INTO d.t VALUES (1)")
@@ -43,6 +46,9 @@ def test_an_open_transaction_cannot_commit_once_the_source_is_fenced(server: Ser
             open_one.commit()
         assert refused.value.args[0] == 1290, "the server runs with read_only"
     assert _rows(source) == 0
+    for fences in (True, False):
+        found = [each.says for each in findings(subtask, fences=fences) if each.stops]
+        assert any("read-only already" in says for says in found) == fences, "its mode was set by somebody else"
     reopen(subtask, before, own)
     assert modes(subtask) == before
     with closing(source.connect(user="app", password="p")) as again, again.cursor() as cursor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -75,6 +75,9 @@ class _Servers:
     def prove(self, how: str) -> Mapping[str, JSON]:
         return {}
 
+    def working(self) -> Sequence[str]:
+        return ["one"]
+
     def rest(self) -> None:
         pass
 
@@ -113,7 +116,7 @@ class _Servers:
     def reopen(self, before: Mapping[str, Mapping[str, str]]) -> None:
         pass
 
-    def go_on(self) -> None:
+    def go_on(self, paused: Sequence[str]) -> None:
         pass
 
     def start_writes(self) -> None:

@@ -12,7 +12,7 @@ of a read-only mode, and may fail; a comparison precedes the fence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -135,6 +135,10 @@ class Calls:
         self.world = replace(self.world, compared=self.world.written)
         return {}
 
+    def working(self) -> Sequence[str]:
+        self._call()
+        return [] if self.world.rests else ["one"]
+
     def rest(self) -> None:
         self._call()
         self.world = replace(self.world, rests=True)
@@ -191,9 +195,9 @@ class Calls:
             before = {"one": {"read_only": "ON" if self.world.closed else "OFF"}}
         self.world = opened(self.world, closed=before["one"]["read_only"] == "ON")
 
-    def go_on(self) -> None:
+    def go_on(self, paused: Sequence[str]) -> None:
         self._call()
-        self.world = replace(self.world, rests=False)
+        self.world = replace(self.world, rests=self.world.rests and "one" not in paused)
 
     def start_writes(self) -> None:
         self._hook()
