@@ -30,7 +30,10 @@ Hook = Annotated[str, option("--hook", "a program that stops the writes and move
 
 Waive = Annotated[
     tuple[str, ...],
-    option("--waive", "an object that the target may lack, as `dmctl objects` names it; may be repeated"),
+    option(
+        "--waive",
+        "an object that the target may lack, or a trigger or event that may act on what comes back; may be repeated",
+    ),
 ]
 Definer = Annotated[
     tuple[str, ...], option("--definer", "what becomes of DEFINER, as for `dmctl objects`; may be repeated")

@@ -6,7 +6,7 @@ It is a task as any other: made by the verbs that a person would use, so their c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
 from dm.config import SubtaskConfig, TaskConfig
@@ -44,7 +44,7 @@ class WayBack:
         subtask = self._known()[2]
         return WayBackTask(name_of(subtask), source_of(subtask))
 
-    def findings(self) -> tuple[list[Finding], WayBackFiles | None]:
+    def findings(self, waived: Collection[str] = ()) -> tuple[list[Finding], WayBackFiles | None]:
         """What is in the way of it, and its files where nothing keeps them from being made. Changes nothing."""
         file, config, subtask = self._known()
         ends = TaskEnds.of(subtask)
@@ -61,18 +61,18 @@ class WayBack:
         for result in self._means.servers.check(back, [made.source_id]):
             if result.state == "failure" and result.item != "opposite":  # this task does not name it yet
                 found.append(Finding(f"way back, {result.subject}", result.message, result.instruction))
-        found += at_source.findings_of_way_back(subtask)
+        found += at_source.findings_of_way_back(subtask, waived)
         found += at_source.findings_of_return(back.subtask(made.source_id))
         return found, made
 
-    def findings_of(self, kept: WayBackTask) -> list[Finding]:
+    def findings_of(self, kept: WayBackTask, waived: Collection[str] = ()) -> list[Finding]:
         """The same of a task that is there and rests."""
         try:
             config = self._subtask_of(kept.task)
             self._means.servers.demand_readable(config)
         except DMError as error:
             return [Finding("way back", error.message, error.workaround)]
-        return at_source.findings_of_way_back(self._known()[2])
+        return at_source.findings_of_way_back(self._known()[2], waived)
 
     def _there(self, made: WayBackFiles) -> list[Finding]:
         """What has these names already."""

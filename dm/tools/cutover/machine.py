@@ -87,7 +87,7 @@ class CutOverState:
     start: JSON = None  # R as a place, where the way back begins
     others: int = 0  # transactions of others at the target between the two
     acts: bool = False  # triggers or events come with the switch
-    waived: Sequence[str] = ()  # objects that the target may lack
+    waived: Sequence[str] = ()  # objects that the target may lack, triggers and events that may act twice
     definers: Sequence[str] = ()  # what becomes of their DEFINER
     paused: Sequence[str] = ()  # sources on which the cut-over lets the task rest: these run again after an abort
     patience: float = 0.0  # seconds from the fence to the deadline, where the fence is yet to come

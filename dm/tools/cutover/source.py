@@ -13,13 +13,18 @@ earlier one has no session any more, and learns with a new one that the row is n
 
 What a source has written since the fence is read from its events. Places alone would not do: FLUSH BINARY LOGS, or a
 server that is started again with the mode in its file, begins a new file without a change.
+
+What comes back over the way back has been through the triggers of the server that it comes from, which the switch has
+created there. A trigger of the server that gets it acts once more, and so does an event whose definer read-only mode
+does not bind. Neither can be dropped for a person, since the applications need them up to the fence. So they stop a
+cut-over that has a way back, and a person says by name which of them may act twice.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
@@ -28,12 +33,15 @@ from dm.config import SubtaskConfig
 from dm.config.endpoint import Endpoint
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
+from dm.ident import TableName
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.tables import SubtaskKey
+from dm.rules.table_rules import TableRules
 from dm.session.answers import reads_answers
 from dm.sourcelog.stream.source_monitor import SourceEnd
 from dm.sourcelog.upstream.connection import Connection, connect, fetch, grantee
-from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, binlog_files, read_facts
+from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, binlog_files, list_tables, read_facts
+from dm.sourcelog.upstream.privilege import read_grants
 from dm.sourcelog.upstream.snapshot import prepared_xids
 from dm.tools.cutover.machine import NotYet
 
@@ -43,6 +51,7 @@ LOCK_WAIT_TIMEOUT: Final = 1205
 LONG_SECONDS: Final = 10  # a transaction that has been open for so long
 _UNKNOWN_THREAD: Final = 1094
 _PLACE: Final = re.compile(r"\((.*), (\d+)\)")
+_UNBOUND: Final = "('READ_ONLY ADMIN', 'READ ONLY ADMIN', 'CONNECTION_ADMIN', 'SUPER')"  # privileges
 _EVENTS: Final = 1000  # that are read at a time
 # Events of no transaction, and what a transaction begins with.
 _IDLE: Final = frozenset(
@@ -266,11 +275,80 @@ def _may_fence(connection: Connection, facts: ServerFacts, where: str) -> list[F
     return []
 
 
-def findings_of_way_back(config: SubtaskConfig) -> list[Finding]:
-    """Who can write to a source beside the way back, where the strictest mode binds them until then."""
+def findings_of_way_back(config: SubtaskConfig, waived: Collection[str] = ()) -> list[Finding]:
+    """What acts on a source beside the way back: triggers, events, and accounts whom the fence binds only until then.
+
+    `waived` are triggers and events that may do so, each named as in its finding.
+    """
     where = f"source {config.source_id}"
     with closing(connect(config.source.endpoint)) as connection:
-        return _privileged(connection, where) if "super_read_only" in _modes(connection) else []
+        found = _acting(connection, config, where, waived)
+        return found + (_privileged(connection, where) if "super_read_only" in _modes(connection) else [])
+
+
+def _acting(connection: Connection, config: SubtaskConfig, where: str, waived: Collection[str]) -> list[Finding]:
+    rules, facts = TableRules(config), read_facts(connection)
+    tables = {table for table in list_tables(connection) if rules.wanted(table)}
+    schemas = {table.schema for table in tables}
+    grants = read_grants(connection, facts)
+    account, found = grantee(connection).account, list[Finding]()
+    hidden = {"TRIGGER": [table for table in tables if not grants.on_table("TRIGGER", table)]}
+    hidden["EVENT"] = [TableName(each, "") for each in schemas if not grants.on_schema("EVENT", each)]
+    for privilege, names in hidden.items():
+        if names:
+            says = f"whether {privilege.lower()}s act on what comes back to {min(names)} can't be seen"
+            found.append(Finding(where, says, f"GRANT {privilege} ON *.* TO {account} (at the source)"))
+    for kind, name, statement, does in (*_triggers(connection, tables), *_events(connection, schemas)):
+        title = f"{kind} {name}"
+        mend = (
+            f'once its applications have stopped, and the target has it: {statement}; or --waive "{title}" if it may'
+            " act twice"
+        )
+        found.append(Finding(where, f"{title} {does}", mend, stops=title not in waived))
+    return found
+
+
+@reads_answers
+def _triggers(connection: Connection, tables: Collection[TableName]) -> Iterator[tuple[str, TableName, str, str]]:
+    """Of these tables: kind, name, what ends it, what it does."""
+    rows = fetch(
+        connection,
+        "SELECT event_object_schema, event_object_table, trigger_schema, trigger_name, action_timing,"
+        " event_manipulation FROM information_schema.triggers ORDER BY 3, 4",
+    )
+    for schema, table, place, trigger, timing, event in (map(str, row) for row in rows):
+        if TableName(schema, table) in tables:
+            name = TableName(place, trigger)
+            does = f"acts on rows that come back, and has acted on them at the other end ({timing} {event} ON {table})"
+            yield "trigger", name, f"DROP TRIGGER {name.sql}", does
+
+
+@reads_answers
+def _events(connection: Connection, schemas: Collection[str]) -> Iterator[tuple[str, TableName, str, str]]:
+    """The same of the events that run in read-only mode, too."""
+    if fetch(connection, "SELECT @@GLOBAL.event_scheduler") != (("ON",),):
+        return
+    bound = _bound_accounts(connection)
+    rows = fetch(
+        connection,
+        "SELECT event_schema, event_name, definer FROM information_schema.events WHERE status = 'ENABLED'"
+        " ORDER BY 1, 2",
+    )
+    for schema, event, definer in (map(str, row) for row in rows):
+        if schema in schemas and definer not in bound:
+            name = TableName(schema, event)
+            does = f"runs at both ends after the switch: no read-only mode binds its definer {definer}"
+            yield "event", name, f"ALTER EVENT {name.sql} DISABLE", does
+
+
+@reads_answers
+def _bound_accounts(connection: Connection) -> set[str]:
+    """As a DEFINER names them: those that read_only binds, as far as the account may see that."""
+    rows = fetch(
+        connection,
+        f"SELECT grantee, MAX(privilege_type IN {_UNBOUND}) FROM information_schema.user_privileges GROUP BY 1",
+    )
+    return {re.sub("^'(.*)'@'(.*)'$", r"\1@\2", str(account)) for account, unbound in rows if not unbound}
 
 
 def findings_of_return(config: SubtaskConfig) -> list[Finding]:
@@ -296,8 +374,7 @@ def _privileged(connection: Connection, where: str) -> list[Finding]:
     rows = fetch(
         connection,
         "SELECT DISTINCT grantee FROM information_schema.user_privileges WHERE privilege_type IN"
-        " ('READ_ONLY ADMIN', 'READ ONLY ADMIN', 'CONNECTION_ADMIN', 'SUPER')"
-        " AND SUBSTRING(grantee, 2, 6) <> 'mysql.' ORDER BY grantee",
+        f" {_UNBOUND} AND SUBSTRING(grantee, 2, 6) <> 'mysql.' ORDER BY grantee",
     )
     own = grantee(connection).account
     return [

@@ -288,8 +288,9 @@ class CutOverVerbs(VerbWork):
             return _Foreseen(found, [], acts)
         try:
             if first.way_back.kept:
-                return _Foreseen(found + self._way_back(task).findings_of(first.way_back), [], acts)
-            more, made = self._way_back(task).findings()
+                more = self._way_back(task).findings_of(first.way_back, asked.waive)
+                return _Foreseen(found + more, [], acts)
+            more, made = self._way_back(task).findings(asked.waive)
         except DMError as error:
             return _Foreseen([*found, Finding("way back", error.message, error.workaround)], [], acts)
         return _Foreseen(found + more, [] if made is None else made.to_json(), acts)

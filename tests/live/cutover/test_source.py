@@ -6,13 +6,24 @@ from contextlib import closing
 
 import pymysql
 import pytest
+from pydantic import SecretStr
 
 from dm.config import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.mysql.dialect import Flavor
 from dm.sourcelog.upstream.connection import connect, fetch
-from dm.tools.cutover.source import close, closed, end, findings, modes, reopen, server_of, written
+from dm.tools.cutover.source import (
+    close,
+    closed,
+    end,
+    findings,
+    findings_of_way_back,
+    modes,
+    reopen,
+    server_of,
+    written,
+)
 from tests.live.upstream.group import endpoint_at, source_at, subtask_of
 from tests.testbed.fixtures import ServerFactory
 
@@ -115,3 +126,41 @@ def test_a_driver_that_was_frozen_changes_a_source_no_more(server: ServerFactory
     assert not closed(task, strictly=True)
     with closing(connect(task.source.endpoint)) as session:
         assert fetch(session, "SELECT COUNT(*) FROM information_schema.processlist WHERE command = 'Killed'") == ((0,),)
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_what_would_act_on_rows_that_come_back_stops_a_cut_over_and_is_waived_by_name(
+    server: ServerFactory, flavor: Flavor
+) -> None:
+    source = server(flavor)
+    source.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT)", "CREATE TABLE d.audit (id INT)")
+    source.create_user("plain", "p", "ALL ON d.*")
+    task = task_at(source).model_copy(update={"block_allow_list": None})
+
+    def stops(*waived: str) -> list[str]:
+        return [each.says.partition(" acts")[0].partition(" runs")[0]
+                for each in findings_of_way_back(task, waived) if each.stops]  # fmt: skip
+
+    assert stops() == []
+    ((host,),) = source.query("SELECT host FROM mysql.user WHERE user = 'plain'")
+    source.execute(
+        "CREATE TRIGGER d.stamp AFTER INSERT ON d.t FOR EACH ROW INSERT INTO d.audit VALUES (NEW.id)",
+        "CREATE DATABASE other",
+        "CREATE TABLE other.t (id INT)",
+        "SET GLOBAL event_scheduler = ON",
+        "CREATE EVENT d.mine ON SCHEDULE EVERY 1 DAY STARTS '2035-01-01' DO DELETE FROM d.audit",
+        "CREATE EVENT d.off ON SCHEDULE EVERY 1 DAY STARTS '2035-01-01' DISABLE DO DELETE FROM d.audit",
+        f"CREATE DEFINER = 'plain'@'{host}' EVENT d.bound ON SCHEDULE EVERY 1 DAY STARTS '2035-01-01' DO SELECT 1",
+    )
+    assert stops() == ["trigger d.stamp", "event d.mine"]
+    assert stops("trigger d.stamp", "event d.mine") == []
+    mends = [each.mend for each in findings_of_way_back(task) if each.stops]
+    assert "DROP TRIGGER `d`.`stamp`" in mends[0]
+    assert "ALTER EVENT `d`.`mine` DISABLE" in mends[1]
+    source.create_user("blind", "p", "SELECT, REPLICATION CLIENT, PROCESS ON *.*")
+    endpoint = task.source.endpoint.model_copy(update={"user": "blind", "password": SecretStr("p")})
+    task = task.model_copy(update={"source": task.source.model_copy(update={"endpoint": endpoint})})
+    assert stops() == [
+        "whether triggers act on what comes back to d.audit can't be seen",
+        "whether events act on what comes back to d can't be seen",
+    ]
