@@ -2,8 +2,13 @@
 
 What fails before the switch and can't be helped by waiting is an abort: the sources take writes again. After the switch
 was begun nothing is undone by itself, since a hook that failed may have moved some applications: the cut-over rests
-with the reason, until a person calls it again. So it does where the hook fails at an abort. A source that can't be
-opened again is tried until it can: an outage should not last for longer than its cause.
+with the reason, until a person calls it again or completes it. It rests at once where waiting doesn't help, else after
+a few tries: a source that is dead for good must not keep a person from the way out. What a step has done there is kept
+until it is stored, so a lost connection to the row repeats no hook.
+
+At an abort it rests where the hook fails. A source that can't be opened again is tried until it can: an outage should
+not last for longer than its cause. An exception that is no DMError (no process, a full disk, a defect) is an error that
+waiting does not help: none ends the thread while sources are closed.
 """
 
 from __future__ import annotations
@@ -16,10 +21,11 @@ from typing import Final, Protocol
 import structlog
 
 from dm.clock import Clock
-from dm.errors import DMError
+from dm.errors import DMError, said
 from dm.tools.cutover.machine import UNDOABLE, CutOverServers, CutOverState, NotYet, advance
 
-_FOR_A_PERSON: Final = ("cut-over-hook", "cut-over-objects")
+_FOR_A_PERSON: Final = ("cut-over-hook", "internal-error")  # at an abort
+_TRIES: Final = 10  # at the switch
 _AGAIN_SECONDS: Final = 0.5
 
 
@@ -51,6 +57,8 @@ class Driver:
         self._log = structlog.get_logger().bind(task=task)
         self.found: CutOverState | None = None  # as stored last
         self.problem = ""  # why it does not get on
+        self._failures = 0  # of one step of the switch
+        self._unstored: CutOverState | None = None  # what such a step has led to
         self.taken = False  # another one drives it now
 
     @property
@@ -97,6 +105,8 @@ class Driver:
                     self.problem, self.taken = error.message, True
                     return
                 self._tell(error)
+            except Exception as defect:
+                self._tell(self._defect(defect))
             if self.problem:  # a step that is done is followed by the next one: no application can write meanwhile
                 self._clock.wait(self._stop, _AGAIN_SECONDS)
 
@@ -111,16 +121,18 @@ class Driver:
         if found.rests:
             self.problem = found.failed
             return True
-        following = self._next(found)
+        following = self._unstored or self._next(found)
         if following is None:
             return False
+        if found.state == "switching":
+            self._unstored = following
         self.problem = following.failed
         now = self._clock.time()
         if found.state == "comparing":  # what took time so far kept no application from writing
             following = replace(following, deadline=now + found.patience)
         following = replace(following, times={following.state: now, **following.times})
         self._row.write(self._epoch, following)
-        self.found = following
+        self.found, self._unstored, self._failures = following, None, 0
         self._log.info("cut-over", state=following.state, why=following.why)
         return following.rests
 
@@ -128,6 +140,10 @@ class Driver:
         if error.message != self.problem:  # else it was told: a server may be away for long
             self._log.warning("cut-over", error=str(error))
         self.problem = error.message
+
+    def _defect(self, defect: Exception) -> DMError:
+        self._log.error("cut-over", exc_info=defect)
+        return DMError("internal-error", what=f"the cut-over: {type(defect).__name__}: {said(defect)}")
 
     def _next(self, found: CutOverState) -> CutOverState | None:
         """The next state; None where this one stays."""
@@ -141,12 +157,27 @@ class Driver:
             self.problem = self.problem or "the time was over before anything was tried"
         except NotYet as wait:
             self.problem = str(wait)
-            return None
+            return self._again(found)
         except DMError as error:
-            if error.name == "cut-over-taken":
-                raise
-            self._tell(error)
-            if undoable and not error.retryable:
-                return found.undone(error.message)
-            return replace(found, failed=error.message) if error.name in _FOR_A_PERSON else None
+            return self._failed(found, error)
+        except Exception as defect:
+            return self._failed(found, self._defect(defect))
         return found.undone(f"the time is over: {self.problem}")
+
+    def _failed(self, found: CutOverState, error: DMError) -> CutOverState | None:
+        if error.name == "cut-over-taken":
+            raise error
+        self._tell(error)
+        if error.retryable:
+            return self._again(found)
+        if found.state in UNDOABLE:
+            return found.undone(error.message)
+        if found.state == "switching" or error.name in _FOR_A_PERSON:
+            return replace(found, failed=error.message)
+        return None
+
+    def _again(self, found: CutOverState) -> CutOverState | None:
+        """Where it stays; at the switch not for ever."""
+        self._failures += 1
+        over = found.state == "switching" and self._failures >= _TRIES
+        return replace(found, failed=self.problem) if over else None

@@ -12,8 +12,10 @@ next state, and begins again. It may be killed anywhere, so each step can be don
 - Whoever drives it may be frozen anywhere, and thaw when another driver has long gone on. So what changes a server or
   calls the hook asks last whether the cut-over is still its own (`source.py` says how that holds at a server).
 
-Where the hook fails at an end that can't be left (`switching`, `aborting`), the reason is stored in `failed`, and the
-cut-over rests until a person has it go on. A daemon that starts anew does not call that hook again.
+Where an end that can't be left (`switching`, `aborting`) does not get on by itself, the reason is stored in `failed`,
+and the cut-over rests until a person has it go on (`driver.py` says when). A daemon that starts anew does not call a
+hook again that has failed. What is done of `switching` is stored piece by piece (`prepared`, `moved`): a hook that has
+moved the applications is not called again because events are refused after it.
 
 The way back writes to the source, so its start moves the binlog's end. From there on the fence is what its binlog has
 of others: no transaction that the task wants, and that has no mark of the way back. For that the source goes from
@@ -79,6 +81,8 @@ class CutOverState:
     target_end: str = ""  # R: what applications write at the target stands after it
     why: str = ""  # of an abort
     failed: str = ""  # why it rests before its end, until a person has it go on
+    prepared: bool = False  # of `switching`: the target is open, and has its triggers
+    moved: bool = False  # of `switching`: the hook has succeeded
     times: Mapping[str, float] = field(default_factory=dict)  # when each state was stored first
     number: int = 1  # of a pair of tasks that are cut over in turn, the highest is the last
     way_back: WayBackTask | None = None
@@ -95,6 +99,13 @@ class CutOverState:
     def undone(self, why: str) -> CutOverState:
         """What follows where it is given up."""
         return replace(self, state="aborted" if self.state == "comparing" else "aborting", why=why)
+
+    def again(self, *, hook: str, waive: Sequence[str], definers: Sequence[str]) -> CutOverState:
+        """Where a person has it go on: what is given takes the place of what was, but waived objects are added."""
+        return replace(
+            self, failed="", hook=hook or self.hook, waived=(*self.waived, *waive), definers=definers or self.definers,
+            moved=self.moved and bool(self.hook),  # without one nothing was called: one that is given now has to be
+        )  # fmt: skip
 
     @property
     def rests(self) -> bool:
@@ -230,13 +241,7 @@ def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
         on.demand_untouched(found)
         return replace(found, state="switching", others=others)
     if found.state == "switching":
-        on.open_target(found)
-        if found.acts:
-            on.create_acting(found)
-        on.switch()
-        if found.acts:
-            on.enable_events(found)
-        return replace(found, state="switched")
+        return _switched(found, on)
     if found.state == "aborting":
         on.end_way_back(found)
         if not found.by_hook:
@@ -245,6 +250,20 @@ def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
         on.start_writes()  # last: applications that come back find the servers open
         return replace(found, state="aborted")
     return found
+
+
+def _switched(found: CutOverState, on: CutOverServers) -> CutOverState:
+    if not found.prepared:
+        on.open_target(found)
+        if found.acts:
+            on.create_acting(found)
+        return replace(found, prepared=True)
+    if not found.moved:
+        on.switch()
+        return replace(found, moved=True)
+    if found.acts:
+        on.enable_events(found)
+    return replace(found, state="switched")
 
 
 def _behind_fence(found: CutOverState, on: CutOverServers, wait: Callable[[], None]) -> None:

@@ -163,8 +163,10 @@ class TaskObjects:
                 continue
             if each.wanted.source.status == "ENABLED" != each.there.status:
                 words = self._survey.writing.refusal(enabling(each.wanted), session_of(each.wanted), each.name.schema)
-                there = each.there if words else replace(each.there, status="ENABLED")
-                done.append(replace(each, there=there, why=(words,) if words else each.why))
+                if words:
+                    done.append(replace(each, state="refused", why=(words,)))
+                else:
+                    done.append(replace(each, there=replace(each.there, status="ENABLED")))
         self._put(done)
         return done
 

@@ -75,7 +75,7 @@ class CutOverVerbs(VerbWork):
         with self._exclusion.tasks(asked.task):
             task, known = self._current(asked.task)
             if known is not None and known.state == "switching" and known.failed:
-                self._go_on(self._row(task), known, asked.hook, asked.waive)
+                self._go_on(task, known, hook=asked.hook, waive=asked.waive, definers=asked.definers)
             else:
                 task = self._begin(asked)
             self._all.drive(self.driver(task))
@@ -162,7 +162,7 @@ class CutOverVerbs(VerbWork):
             task, known = self._current(asked.task, aborted=True)
             self._demand(task, known, "only undoes", "not at its switch yet", {*UNDOABLE, "aborting"})
             if known is not None and known.failed:
-                self._go_on(self._row(task), known, asked.hook)
+                self._go_on(task, known, hook=asked.hook)
             driver = self._all.driver(task)
             if driver is None:
                 self._all.note(task)
@@ -222,11 +222,14 @@ class CutOverVerbs(VerbWork):
             left.append(f"the progress of {way_back.task} stays at the source")
         return left
 
-    def _go_on(self, row: CutOverRow, known: CutOverState, hook: str, waive: Sequence[str] = ()) -> None:
-        """Its hook failed, and is to be called again or another one in its place; or objects were refused."""
+    def _go_on(
+        self, task: str, known: CutOverState, *, hook: str, waive: Sequence[str] = (), definers: Sequence[str] = ()
+    ) -> None:
+        """It rested, and a person has mended what was in the way."""
+        row = self._row(task)
         epoch = row.take_over()
         assert epoch is not None
-        row.write(epoch, replace(known, failed="", hook=hook or known.hook, waived=(*known.waived, *waive)))
+        row.write(epoch, known.again(hook=hook, waive=waive, definers=definers))
 
     def driver(self, task: str) -> Driver:
         """Who goes on with the cut-over of a task."""

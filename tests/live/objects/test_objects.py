@@ -84,6 +84,18 @@ def test_all_kinds_arrive_in_an_order_that_works(scene: SceneFactory) -> None:
     assert left["e"].definer == one.read(target=False)[left["e"].name._replace(schema="")].definer
 
 
+def test_an_event_that_the_target_does_not_enable_is_refused(scene: SceneFactory) -> None:
+    """A cut-over must not call itself switched while an event of the source runs nowhere."""
+    one = scene()
+    one.at_source("CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1")
+    one.applied()
+    with one.objects() as found:
+        one.run_at_target("DROP EVENT e")
+        (refused,) = found.enable_events()
+        assert (refused.state, found.compared) == ("refused", [refused])
+        assert "1539" in refused.why[0] or "Unknown event" in refused.why[0]
+
+
 HOSTILE = ["a`b", 'it\'s "q"', "line\nbreak", "back\\slash", "%s %d", "é" * 64, "--", "select"]
 
 

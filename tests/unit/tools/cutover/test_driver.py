@@ -38,12 +38,13 @@ class _Servers:
         self.looks = looks
         self._error = error
         self.fails = fails  # at which word the hook does
+        self.raises: Exception | None = None  # instead of the word's usual error
         self.called = Counter[str]()
 
     def _hook(self, word: str) -> bool:
         self.called[word] += 1
         if word == self.fails:
-            raise DMError("cut-over-hook", hook="hook", word=word, how="it ended with 7")
+            raise self.raises or DMError("cut-over-hook", hook="hook", word=word, how="it ended with 7")
         return False
 
     def stop_writes(self) -> bool:
@@ -105,7 +106,7 @@ class _Servers:
     def _acts(self, word: str) -> None:
         self.called[word] += 1
         if word == self.fails:
-            raise DMError("cut-over-objects", task="t", objects="trigger s.t: refused")
+            raise self.raises or DMError("cut-over-objects", task="t", objects="trigger s.t: refused")
 
     def open_target(self, found: CutOverState) -> None:
         pass
@@ -125,6 +126,7 @@ class _Servers:
 
 BEFORE = {"one": {"read_only": "OFF"}}
 RETRYABLE = DMError("connection-lost", role="source", address="there")
+REFUSED = DMError("cut-over-none", task="t", what="this", wanted="one", found="none")
 
 
 @pytest.mark.parametrize("error", [None, RETRYABLE])
@@ -173,9 +175,9 @@ def test_refused_triggers_or_events_rest_until_a_person_asks(fails: str, moved: 
         assert (row.state.state, on.called[fails], on.called["switch"]) == ("switching", 1, moved)
         assert "trigger s.t: refused" in row.state.failed
     on.fails = ""
-    row.state = replace(row.state, failed="")
+    row.state = row.state.again(hook="", waive=(), definers=())
     Driver("t", lambda: row, on, clock).run()
-    assert row.state.state == "switched"
+    assert (row.state.state, on.called["switch"]) == ("switched", 1), "a hook that has succeeded is not called again"
     plain = _Row(CutOverState("fencing", "full", "", clock.now + 10, BEFORE))
     without = _Servers(0, None)
     Driver("t", lambda: plain, without, clock).run()
@@ -217,3 +219,58 @@ def test_an_abort_before_the_fence_calls_no_hook_and_opens_nothing() -> None:
     driver.abort()
     driver.run()
     assert (row.state.state, row.state.why, on.called) == ("aborted", "asked for", Counter())
+
+
+@pytest.mark.parametrize(("error", "tries"), [(RETRYABLE, 10), (REFUSED, 1), (OSError(12, "no memory"), 1)])
+@pytest.mark.parametrize("fails", ["create", "switch", "enable"])
+def test_whatever_fails_at_the_switch_rests_after_few_tries(fails: str, error: Exception, tries: int) -> None:
+    """Nothing is undone there, so a person has to get a way out, also when a server is dead for good."""
+    clock = FakeClock()
+    row = _Row(CutOverState("fencing", "full", "hook", clock.now + 10, BEFORE, acts=True))
+    on = _Servers(0, None, fails=fails)
+    on.raises = error
+    Driver("t", lambda: row, on, clock).run()
+    assert (row.state.state, on.called[fails]) == ("switching", tries)
+    assert (error.message if isinstance(error, DMError) else "OSError: [Errno 12] no memory") in row.state.failed
+    assert on.called["switch"] == {"create": 0, "switch": tries, "enable": 1}[fails]
+
+
+@pytest.mark.parametrize(("word", "end"), [("stop-writes", "aborted"), ("start-writes", "aborting")])
+@pytest.mark.parametrize("defect", [OSError(28, "disk full"), AssertionError("no"), ValueError("no")])
+def test_what_is_no_error_of_dm_ends_no_thread_behind_the_fence(word: str, end: str, defect: Exception) -> None:
+    clock = FakeClock()
+    begins: State = "fencing" if word == "stop-writes" else "aborting"
+    row, on = _Row(CutOverState(begins, "full", "hook", clock.now + 10, BEFORE)), _Servers(0, None, fails=word)
+    on.raises = defect
+    Driver("t", lambda: row, on, clock).run()
+    assert (row.state.state, on.called["start-writes"]) == (end, 1)
+    assert type(defect).__name__ in (row.state.why or row.state.failed)
+
+
+@pytest.mark.parametrize("defect", [RETRYABLE, ValueError("no state")])
+def test_what_a_hook_has_done_is_kept_until_it_is_stored(defect: Exception) -> None:
+    class _Away(_Row):
+        away = 3
+
+        def write(self, epoch: int, state: CutOverState) -> None:
+            if state.moved and self.away:
+                self.away -= 1
+                raise defect
+            super().write(epoch, state)
+
+    clock = FakeClock()
+    row, on = _Away(CutOverState("fencing", "full", "hook", clock.now + 10, BEFORE)), _Servers(0, None)
+    Driver("t", lambda: row, on, clock).run()
+    assert (row.state.state, row.away, on.called["switch"]) == ("switched", 0, 1)
+
+
+def test_what_a_person_gives_takes_the_place_of_what_was() -> None:
+    rested = CutOverState(
+        "switching", "full", "hook", 0.0, BEFORE, failed="no", moved=True, waived=("view s.v",), definers=("keep",)
+    )
+    same = rested.again(hook="", waive=(), definers=())
+    assert same == replace(rested, failed="")
+    other = rested.again(hook="new", waive=("event s.e",), definers=("a@%=b@%",))
+    assert (other.hook, other.waived, other.definers) == ("new", ("view s.v", "event s.e"), ("a@%=b@%",))
+    assert other.moved, "the applications are at the target"
+    assert not replace(rested, hook="").again(hook="new", waive=(), definers=()).moved, "nothing was called"

@@ -186,6 +186,8 @@ class Calls:
         self._hook()
         if self.world.reopened:
             raise Wrong("applications move to the target after the source was opened again")
+        if CutOverState.from_json(self.world.row).moved:
+            raise Wrong("a hook is called again that was stored as having succeeded")
         self.world = replace(self.world, moved=True)
 
     def reopen(self, before: Mapping[str, Mapping[str, str]]) -> None:
@@ -245,7 +247,7 @@ def by_driver(world: World, removed: str) -> Iterator[World]:
             elif error.name == "cut-over-hook":
                 yield replace(on.world, row=replace(found, failed="7").to_json())
         else:
-            if following.state == "switching":
+            if following.state == "switching" != found.state:
                 demand_whole(on.world, following)
             yield on.world
             yield replace(on.world, row=following.to_json())
