@@ -31,11 +31,11 @@ from dm.changes.row_bag import BagChange, Planned, in_bags_or_arranged
 from dm.changes.row_change import RowChange, read_all
 from dm.changes.safe_mode import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of, row_of
-from dm.downstream.conflicts import demand_as_before, demand_free
 from dm.downstream.connection import BEGIN, ROW_EVENTS, TargetConnection
 from dm.downstream.exchange import Exchange, OneLessByHash, Unexpected, run_exactly, warned
 from dm.downstream.source_computing import TableSession
 from dm.downstream.statements import StatementResult
+from dm.downstream.written_at_both import demand_as_before, demand_free
 from dm.errors import DMError
 from dm.mysql.sql.json_literal import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
 

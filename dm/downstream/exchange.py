@@ -50,11 +50,11 @@ from dm.changes.plan import TablePlan
 from dm.changes.row_bag import BagChange, Planned
 from dm.changes.row_change import RowChange, read_all
 from dm.changes.statement import ApplyStatement, find, holds, row_of, shown
-from dm.downstream.conflicts import as_before, looked_at, overlap
 from dm.downstream.connection import TargetConnection
 from dm.downstream.rows_by_hash import Lacking, NotByHash, carry_out
 from dm.downstream.source_computing import TableSession
 from dm.downstream.statements import StatementResult
+from dm.downstream.written_at_both import as_before, looked_at, overlap
 from dm.errors import DMError
 from dm.mysql.binlog.value import ABSENT, Row
 from dm.session import state

@@ -1,7 +1,7 @@
 """The sync unit of a task while tables are loaded beside its stream, and the share's part in it.
 
-Main is the task's stream; the share is the stream of the loaded tables. `dm.progress.joining` says what is stored at
-each step. Main leaves the share's tables out, ends where they may come back, and takes them back.
+Main is the task's stream; the share is the stream of the loaded tables. `dm.progress.table_joining` says what is stored
+at each step. Main leaves the share's tables out, ends where they may come back, and takes them back.
 
 While main waits for the share, main's other tables wait too. So main calls only a share that runs and is near, and
 waits a moment. The running share then comes to main's place without a restart, and rests at the first place where it
@@ -26,7 +26,8 @@ from dm.downstream.connection import TargetConnection
 from dm.mysql.sql.piece import Piece
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, read_position_of
-from dm.progress.joining import (
+from dm.progress.lane_rows import CONTROL, LaneClaim, read_ordered
+from dm.progress.table_joining import (
     Joining,
     Phase,
     be_near,
@@ -39,7 +40,6 @@ from dm.progress.joining import (
     same_place,
     take_back,
 )
-from dm.progress.lane_rows import CONTROL, LaneClaim, read_ordered
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.rules.table_rules import BesideShare

@@ -106,7 +106,7 @@ class Factories:
 
     def join(self, wire: Mapping[str, JSON]) -> Unit:
         """Tables that are loaded beside the syncer of a subtask, until they join it."""
-        from dm.task.join_unit import JoinUnit
+        from dm.task.share_unit import JoinUnit
 
         def copy(name: UnitName, payload: UnitPayload) -> Unit:
             return self._dump(payload) if name == "Dump" else self._load(payload)

@@ -14,7 +14,8 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.intent import read_online
-from dm.progress.joining import (
+from dm.progress.lane_rows import transaction
+from dm.progress.table_joining import (
     Joining,
     Phase,
     ask,
@@ -24,7 +25,6 @@ from dm.progress.joining import (
     forget_joining,
     move,
 )
-from dm.progress.lane_rows import transaction
 from dm.progress.tables import SubtaskKey, existing_tables
 from dm.rules.table_rules import TableRules
 from dm.session.answers import reads_answers

@@ -24,8 +24,8 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.lane_rows import transaction
 from dm.progress.shards.group import Member, ShardGroup, ShardTables, create_shard_tables, lock_id
-from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.members import remove_source, remove_table, waiting_tables
+from dm.progress.shards.numbered_ddls import ShardGroups
 from dm.progress.tables import SubtaskKey, create_tables, reads, texts
 from dm.session.answers import reads_answers
 from dm.task.progress import key_of

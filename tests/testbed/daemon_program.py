@@ -12,7 +12,7 @@ from tests.testbed.host_forks import fork_hosts
 # Those that are imported only where they are needed.
 for name in (
     "dm.tools.diff.unit", "dm.dumper.unit", "dm.tools.flashback.unit", "dm.loader.stream", "dm.loader.unit",
-    "dm.relay.unit", "dm.spark.session", "dm.syncer.shards.sharded", "dm.task.progress", "dm.task.join_unit",
+    "dm.relay.unit", "dm.spark.session", "dm.syncer.shards.sharded", "dm.task.progress", "dm.task.share_unit",
     "dm.task.binlog_verbs", "dm.task.precheck.run", "dm.task.precheck.source", "dm.task.start_and_end",
     "dm.tools.validator.unit", "py4j.java_gateway", "uvicorn.protocols.http.auto",
 ):  # fmt: skip

@@ -18,11 +18,11 @@ from dm.dumper.unit import DumpUnit
 from dm.errors import DMError
 from dm.loader.stream import TargetStream
 from dm.loader.unit import LoadUnit
-from dm.progress.joining import Joining, find_joining
+from dm.progress.table_joining import Joining, find_joining
 from dm.spark.session import SparkProvider
-from dm.task.join_unit import JoinUnit
 from dm.task.payload import UnitPayload
 from dm.task.progress import key_of
+from dm.task.share_unit import JoinUnit
 from dm.unit import Unit, UnitName
 from tests.testbed.sync import RunningSync, running_sync
 from tests.testbed.unit_thread import UnitThread

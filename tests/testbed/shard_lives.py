@@ -19,8 +19,8 @@ from unittest.mock import patch
 from dm.config.subtask import SubtaskConfig
 from dm.errors.catalogue import CATALOGUE
 from dm.faults import POINTS
-from dm.syncer.shards import gate as shard_gate
 from dm.syncer.shards import optimistic_gate
+from dm.syncer.shards import pessimistic_gate as shard_gate
 from tests.testbed.sync import RunningSync, SyncProcess
 
 SHARD_POINTS = tuple(sorted(point for point in POINTS if point.startswith("shard.")))
@@ -29,7 +29,7 @@ _POINTS = (*SHARD_POINTS, "syncer.after_lane_row", "syncer.before_commit", "sync
 WAIT_SECONDS = 0.3  # for other sources before a table is held: nothing else depends on it, and seeds are many
 _IN_PROCESSES = f"""
 from dm.syncer.shards import optimistic_gate
-from dm.syncer.shards import gate as shard_gate
+from dm.syncer.shards import pessimistic_gate as shard_gate
 optimistic_gate.WAIT_SECONDS = shard_gate.WAIT_SECONDS = {WAIT_SECONDS}
 """
 _CODE = re.compile(r"\[code=(\d+):")

@@ -1,9 +1,9 @@
 """A small model of shard merge in pessimistic mode, explored exhaustively.
 
 Two sources: the first has shards a and b and an unrelated table u, the second has shard c. Each shard runs through the
-same DDLs. The model keeps what `dm.progress.shards.groups` says and nothing else. What a crash does inside a source's
-lanes is the business of `progress_model`: here a row is committed at once, with its lane's position, and only the
-checkpoint lags behind.
+same DDLs. The model keeps what `dm.progress.shards.numbered_ddls` says and nothing else. What a crash does inside a
+source's lanes is the business of `progress_model`: here a row is committed at once, with its lane's position, and only
+the checkpoint lags behind.
 
 A process may crash at any step. It may also be frozen before a step that changes shared tables, and take it at any time
 later. The session of a DDL may outlive its process and execute the statement, or not. The second source may start at

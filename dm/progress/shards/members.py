@@ -17,7 +17,7 @@ from dm.mysql.schema.table import TableSchema, schema_from_json, schema_to_json
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint, read_checkpoint, write_table
 from dm.progress.checkpoint import remove_table as remove_point
-from dm.progress.shards.ddl_numbers import beyond, forget_passed, forget_unattended
+from dm.progress.shards.ddl_renumbering import beyond, forget_passed, forget_unattended
 from dm.progress.shards.group import (
     ANEW,
     EARLY,

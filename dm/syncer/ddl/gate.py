@@ -10,8 +10,8 @@ what they have stored, may wait for them a moment, and returns one verdict, whic
     refuse         a DMError instead of a verdict
 
 `tell` stores what the others must know of the steps, after them. Only then is it certain whether a new table is like
-the other shards, since it becomes one of them once the target has it (S6 of `dm.progress.shards.groups`). So `tell` may
-still return a table that has to be held.
+the other shards, since it becomes one of them once the target has it (S6 of `dm.progress.shards.numbered_ddls`). So
+`tell` may still return a table that has to be held.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ from dm.progress.shards.structures import GroupSurvey, ShardStructures
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.ddl.gate import Act, GateSides, GateVerdict
 from dm.syncer.ddl.plan import CutOver, DdlPlan, Execute, Step, TrackOnly
-from dm.syncer.shards.gate import ShardGate, ShardReading
 from dm.syncer.shards.optimistic_policy import OtherShard, Surrounding, Verdict, admit, alone, decide, dismiss
+from dm.syncer.shards.pessimistic_gate import ShardGate, ShardReading
 
 WAIT_SECONDS: Final = 5.0  # until something can be decided about the group, before the table is held
 _LOOK_SECONDS: Final = 0.2

@@ -25,9 +25,9 @@ from dm.position import Position
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed
 from dm.progress.shards.group import READ_AGAIN, Shard, ShardGroup, Standing, create_shard_tables, lock_id
-from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.holds import HeldTable, begin_second, earliest, read_held, return_second, undecided_before
 from dm.progress.shards.members import expect_sources
+from dm.progress.shards.numbered_ddls import ShardGroups
 from dm.progress.shards.structures import NoStructures, ShardStructures
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
@@ -40,8 +40,8 @@ from dm.syncer.apply.target_sessions import TargetSessions
 from dm.syncer.beside import Beside, BesideWatch
 from dm.syncer.ddl.gate import DdlGate, GateSides
 from dm.syncer.resources import RunParts
-from dm.syncer.shards.gate import ShardGate, ShardReading
 from dm.syncer.shards.optimistic_gate import OptimisticGate
+from dm.syncer.shards.pessimistic_gate import ShardGate, ShardReading
 from dm.syncer.state_found import StateFound
 from dm.unit import JSON
 

@@ -16,7 +16,6 @@ from dm.ident import Ident, TableName
 from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint, read_position_of, read_structure_of
 from dm.progress.intent import read_intent, read_online
-from dm.progress.joining import read_joining
 from dm.progress.lane_rows import read_lanes, read_ordered
 from dm.progress.load_parts import (
     SUFFIX,
@@ -32,9 +31,10 @@ from dm.progress.made_tables import create_records, made_tables
 from dm.progress.operators import read_operators
 from dm.progress.replayed import create_record, read_replay
 from dm.progress.shards.group import GroupDdl, Shard, ShardTables, create_shard_tables
-from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.holds import read_held
+from dm.progress.shards.numbered_ddls import ShardGroups
 from dm.progress.shards.structures import ShardStructures
+from dm.progress.table_joining import read_joining
 from dm.progress.tables import SubtaskKey, create_tables, reading
 from dm.progress.validator import ValidatorProgress, ValidatorTables, create_validator_tables, read_validation
 from dm.progress.validator_errors import read_errors

@@ -16,8 +16,8 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.joining import Joining, Phase, ask, find_joining, move
 from dm.progress.lane_rows import transaction
+from dm.progress.table_joining import Joining, Phase, ask, find_joining, move
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.sourcelog.stream.until import UntilPosition
@@ -90,7 +90,7 @@ def test_nothing_is_loaded_once_main_has_the_tables(
             connection.execute(f"DELETE FROM {key.joining.sql}")
             return "Dump"
 
-        monkeypatch.setattr("dm.task.join_unit.first_unit", first)
+        monkeypatch.setattr("dm.task.share_unit.first_unit", first)
         join_unit(subtask, tmp_path, None).run(threading.Event())  # without Spark, so that a load would fail
 
 

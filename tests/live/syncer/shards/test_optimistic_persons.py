@@ -9,7 +9,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.shards.group import Shard
-from dm.progress.shards.groups import ShardGroups
+from dm.progress.shards.numbered_ddls import ShardGroups
 from dm.syncer.operators import Request
 from dm.task.binlog_verbs import StructureRequest, operate_on_event
 from dm.task.binlog_verbs import change_structure as replace_structure

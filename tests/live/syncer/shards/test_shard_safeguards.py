@@ -21,13 +21,13 @@ from dm.progress.checkpoint import TablePoint, write_table
 from dm.progress.lane_rows import CONTROL, claimed
 from dm.progress.shards import holds as shard_holds
 from dm.progress.shards.group import Member, Shard, ShardGroup, ShardTables
-from dm.progress.shards.groups import ShardGroups
+from dm.progress.shards.numbered_ddls import ShardGroups
 from dm.progress.shards.structures import GroupSurvey
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
-from dm.syncer.shards import gate as shard_gate
 from dm.syncer.shards import optimistic_gate, shard_run
 from dm.syncer.shards import optimistic_policy as shard_policy
+from dm.syncer.shards import pessimistic_gate as shard_gate
 from dm.syncer.shards.optimistic_gate import OptimisticGate
 from dm.syncer.shards.optimistic_policy import Surrounding
 from dm.syncer.shards.shard_run import ShardRun

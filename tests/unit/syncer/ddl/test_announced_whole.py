@@ -22,7 +22,7 @@ from dm.syncer.ddl.execution import DdlExecution
 from dm.syncer.ddl.gate import GateVerdict, OpenGate
 from dm.syncer.ddl.plan import CutOver, DdlPlan, Execute, Step, TrackOnly
 from dm.syncer.ddl.temporary_tables import TemporaryTables
-from dm.syncer.shards.gate import ShardGate
+from dm.syncer.shards.pessimistic_gate import ShardGate
 from tests.unit.syncer.ddl.planning import PLACE, Looking, query
 from tests.unit.syncer.shards.shard_merge import CONTEXT, TARGET, altered, table
 

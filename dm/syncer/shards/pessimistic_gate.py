@@ -1,7 +1,7 @@
 """The gate of the pessimistic mode: a shard's DDL is passed by number, executed once all shards are there, or waits.
 
-`dm.progress.shards.groups` has the rules. A gate belongs to the dispatcher. What it stores goes through the progress
-writer, under the claims of the reading.
+`dm.progress.shards.numbered_ddls` has the rules. A gate belongs to the dispatcher. What it stores goes through the
+progress writer, under the claims of the reading.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from dm.position import Position
 from dm.progress.intent import Intent
 from dm.progress.lane_rows import LaneClaim
 from dm.progress.shards.group import GOES_ON, GroupDdl, Shard, Standing
-from dm.progress.shards.groups import ShardGroups
 from dm.progress.shards.holds import HeldTable, hand_over, put_held
+from dm.progress.shards.numbered_ddls import ShardGroups
 from dm.progress.shards.structures import StoredStructures
 from dm.rules.table_rules import OwnedTables
 from dm.session.answers import reads_answers

@@ -1,4 +1,4 @@
-"""The unit that loads tables beside a task's running stream, until they join it (`dm.progress.joining`).
+"""The unit that loads tables beside a task's running stream, until they join it (`dm.progress.table_joining`).
 
 It finds out what to do from the row at the target, does one step, and looks again. Dump, load and sync are those of any
 task: the share is one of its own name, in mode `all`, whose lists want these tables alone.
@@ -22,7 +22,9 @@ from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_files import remove_files
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.joining import (
+from dm.progress.lane_rows import DDL
+from dm.progress.opposite import announce
+from dm.progress.table_joining import (
     EMPTYING,
     Joining,
     begin_emptying,
@@ -31,8 +33,6 @@ from dm.progress.joining import (
     find_joining,
     take_away,
 )
-from dm.progress.lane_rows import DDL
-from dm.progress.opposite import announce
 from dm.progress.tables import share_name
 from dm.progress.takeover import Fence
 from dm.syncer.joined_sync import ShareRun

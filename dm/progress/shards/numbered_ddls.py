@@ -41,7 +41,7 @@ from dm.ident import TableName
 from dm.mysql.schema.table import schema_to_json
 from dm.position import Position
 from dm.progress.intent import Intent, dump_structures, load_structures
-from dm.progress.shards.ddl_numbers import count, forget_passed, leave_out, put_before, step_over
+from dm.progress.shards.ddl_renumbering import count, forget_passed, leave_out, put_before, step_over
 from dm.progress.shards.group import GroupDdl, Shard, ShardGroup, ShardTables, Standing
 from dm.progress.shards.members import ShardMembers, Structure
 from dm.progress.tables import reading, reads_own, texts
