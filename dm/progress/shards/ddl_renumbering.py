@@ -1,4 +1,4 @@
-"""How a group's DDLs are renumbered and forgotten. (`groups.py` has the rules of ordinary numbering.)
+"""How a group's DDLs are renumbered and forgotten. (`numbered_ddls.py` has the rules of ordinary numbering.)
 
 Optimistic mode: a shard whose structure already is what a DDL makes of the others is *beyond* that DDL. No such
 statement comes in its binlog (O7 in `structures.py`). Its next DDL has the next number, in either order of arrival:

@@ -1,8 +1,8 @@
 """A group of shards at one moment, and the tables that store it: only a task with a `shard-mode` has them.
 
 A group is the shards of one target table. `ShardGroup` says which DDL each member has reached, which shards are
-missing, and so what a shard that has arrived at a DDL may do (`Standing`). `groups.py` reads and changes groups in
-these tables:
+missing, and so what a shard that has arrived at a DDL may do (`Standing`). `numbered_ddls.py` reads and changes groups
+in these tables:
 
 shard_source   the sources of the task, whether each has joined (2: a table has to join again), and the XA transactions
                that were undecided when its second pass began

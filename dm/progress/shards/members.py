@@ -1,4 +1,4 @@
-"""Which sources and shards a group has: how they join, come, get other names and leave (S6 to S8 of `groups.py`).
+"""The sources and shards of a group: how they join, come, get other names and leave (S6 to S8 of `numbered_ddls.py`).
 
 Nothing is decided before every source of the task has said which shards it has.
 """

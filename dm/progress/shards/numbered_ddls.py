@@ -23,8 +23,8 @@ S6  A shard joins with the structure that the others have at `executed`, as long
 S7  In the optimistic mode, if the target can't accept a new table, the table waits at the place of its source's first
     held shard, provided that shard's DDL is executed or no DDL is open. The shard's statements before the CREATE TABLE
     are not at the target yet, and the table is read again with the shard. Otherwise it is early if a DDL is open.
-S8  Nothing waits for shards that no longer exist (`ddl_numbers.py`). A DDL that is not begun is forgotten with the last
-    shard that has arrived at it. A table without another shard to compare with becomes a shard as it is.
+S8  Nothing waits for shards that no longer exist (`ddl_renumbering.py`). A DDL that is not begun is forgotten with the
+    last shard that has arrived at it. A table without another shard to compare with becomes a shard as it is.
 
 Lock order: turn, control row, latch.
 """

@@ -1,7 +1,7 @@
 """Shard merge, optimistic: each shard's structure, and what the target's table keeps for some shards.
 
-`tests/testbed/optimistic_model.py` checks it exhaustively; `shard_members_model.py` checks O7. The rules of `groups.py`
-hold as well: statements that need all shards are numbered there. For the other statements
+`tests/testbed/optimistic_model.py` checks it exhaustively; `shard_members_model.py` checks O7. The rules of
+`numbered_ddls.py` hold as well: statements that need all shards are numbered there. For the other statements
 (`dm.syncer.shards.optimistic_policy`):
 
 O1  A shard's new structure commits with the L after its event. A restart reads the event again with the structure
@@ -21,7 +21,7 @@ O7  A shard whose structure already is what a DDL makes of the others (`dm.mysql
     shard that arrives at the DDL later, then it holds for the later shard against all others. If some shards are waited
     for, it is checked again in the turn, in which no structure changes, and counted with `executed`: the shard's next
     DDL has the next number. A shard that arrives at another DDL stays there, so it may be counted at once. It may also
-    arrive there before any shard is at the DDL that it is beyond (`ddl_numbers.py`).
+    arrive there before any shard is at the DDL that it is beyond (`ddl_renumbering.py`).
 """
 
 from __future__ import annotations
