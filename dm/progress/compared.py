@@ -83,6 +83,12 @@ def store_compared(
     place = since or Position("", "", 0)
     connection.begin()
     for each in records:
+        if not each.part:  # what was found in recent rows before is superseded, though it may be of the same second
+            connection.execute(
+                f"DELETE FROM {key.compared.sql}"
+                " WHERE id = %s AND target_schema = %s AND target_table = %s AND part = %s",
+                (key.source_id, *each.table, RECENT),
+            )
         connection.execute(
             f"REPLACE INTO {key.compared.sql} (id, target_schema, target_table, part, asked, verdict, source_rows,"
             " target_rows, chunks, digest, server_uuid, binlog_name, binlog_pos, binlog_gtid, began, ended, basis)"

@@ -89,6 +89,7 @@ def test_a_server_that_is_killed(
     with moving(server(source), server(target), tmp_path) as move:
         grant(move)
         move.source.create_user("app", PASSWORD, "SELECT, INSERT ON move.*")
+        move.target.create_user("app", PASSWORD, "SELECT, INSERT ON move.*")  # the switch asks for it
         program, log = tmp_path / "hook", tmp_path / "hook.log"
         program.write_text(HOOK.format(log=log, state=state))
         program.chmod(0o700)
