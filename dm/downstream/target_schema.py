@@ -360,6 +360,12 @@ def scratch_beginning(meta_schema: str) -> str:
     return meta_schema[:_LONGEST_BEGINNING] + SCRATCH
 
 
+def scratch_number(schema: str, meta_schema: str) -> int | None:
+    """The session for which a schema of this name is one of them; None for any other schema."""
+    match = re.fullmatch(re.escape(scratch_beginning(meta_schema)) + r"(\d+)", schema, re.IGNORECASE)
+    return None if match is None else int(match[1])
+
+
 def scratch_pattern(meta_schema: str) -> str:
     """What GRANT names to take in all of them."""
     return _escaped(scratch_beginning(meta_schema)) + "%"
@@ -382,12 +388,11 @@ def _escaped(name: str) -> str:
 @contextmanager
 def scratch_schema(connection: TargetConnection, meta_schema: str) -> Iterator[str]:
     """The name of an empty schema that this session alone uses; raises DMError."""
-    beginning = scratch_beginning(meta_schema)
-    _drop_left_behind(connection, beginning)
+    _drop_left_behind(connection, meta_schema)
     number = connection.connection_id
     # A session of the same number, of before the server's restart, may have left one; who drops it has the lock.
     connection.query("SELECT GET_LOCK(%s, %s)", (_lock(number), _LOCK_SECONDS))
-    name = f"{beginning}{number}"
+    name = f"{scratch_beginning(meta_schema)}{number}"
     try:
         connection.execute(f"DROP DATABASE IF EXISTS {Ident(name).sql}")
         connection.execute(f"CREATE DATABASE {Ident(name).sql}")
@@ -403,13 +408,12 @@ def scratch_schema(connection: TargetConnection, meta_schema: str) -> Iterator[s
 
 
 @reads_answers
-def _drop_left_behind(connection: TargetConnection, beginning: str) -> None:
-    form = re.compile(re.escape(beginning) + r"(\d+)", re.IGNORECASE)
+def _drop_left_behind(connection: TargetConnection, meta_schema: str) -> None:
     for (schema,) in connection.query("SELECT schema_name FROM information_schema.schemata"):
-        match = form.fullmatch(str(schema))
-        if match is None:
+        left_by = scratch_number(str(schema), meta_schema)
+        if left_by is None:
             continue
-        lock = _lock(int(match[1]))
+        lock = _lock(left_by)
         if connection.query("SELECT GET_LOCK(%s, 0)", (lock,))[0][0] == 1:
             connection.execute(f"DROP DATABASE IF EXISTS {Ident(str(schema)).sql}")
             connection.query("SELECT RELEASE_LOCK(%s)", (lock,))

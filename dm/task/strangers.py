@@ -5,6 +5,10 @@ writes to it; at the other one it tells what others have done since the fence. T
 (`dm.sourcelog.stream.marks`): a transaction with rows that the task wants, before which no mark stands. Statements
 outside of transactions count as well where that is asked, except on the progress itself: they commit alone, so they
 can't be told from those of the opposite.
+
+A statement is on the progress if each table that it is about stands there, or in a schema in which a check tries
+something out. That is asked of the statement as it is parsed. A name in a comment, the session's default schema, or
+another schema whose name begins like that of the progress are no signs of the opposite. What is not understood counts.
 """
 
 from __future__ import annotations
@@ -14,15 +18,20 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dm.config import SubtaskConfig
+from dm.downstream.target_schema import scratch_number
 from dm.ident import TableName
 from dm.mysql.binlog.event import RawEvent
 from dm.mysql.binlog.header import EventType
 from dm.mysql.binlog.query import Query
 from dm.mysql.binlog.reader import EventParser, TableMapEvent
+from dm.mysql.sql.context import SourceContext
+from dm.mysql.sql.rows_before import effect_of
+from dm.mysql.sql.statement import read_temporary
 from dm.position import Position
 from dm.progress.opposite import opposite_of
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.marks import MarkTables
+from dm.sourcelog.stream.statement_context import query_context
 from dm.task.precheck.context import Context, open_server
 from dm.task.precheck.way_back import BETWEEN, events_after, unpacked
 
@@ -46,6 +55,7 @@ class Strangers:
     wanted: Callable[[TableName], bool]
     statements: bool  # count, too
     room: int  # bytes of a compressed transaction
+    of_opposite: Callable[[Query], bool]  # whether a statement is on its progress alone
     found: int = 0
     first: str = ""
     parser: EventParser = field(init=False)
@@ -78,18 +88,22 @@ class Strangers:
         text = query.readable.lstrip()
         if text.upper().startswith(_OF_TRANSACTIONS):
             self._marked = self._counted = False
-        elif self.statements and not self._of_progress(query.schema, text):
+        elif self.statements and not self.of_opposite(query):
             self._count(text[:100])
-
-    def _of_progress(self, schema: str, text: str) -> bool:
-        """Also in a schema beside it, in which a check tries something out."""
-        own = {table.schema.lower() for table in self.marks.rows}
-        return schema.lower() in own or any(f"`{each}" in text.lower() for each in own)
 
     def _count(self, what: str) -> None:
         self._counted = True
         self.found += 1
         self.first = self.first or what
+
+
+def on_progress(text: str, context: SourceContext, marks: MarkTables, meta_schema: str) -> bool:
+    """Whether a statement is about tables of the opposite's progress alone, or about what a check tries out."""
+    temporary = read_temporary(text, context)
+    named = effect_of(text, context, lambda table: True).named if temporary is None else temporary.tables
+    return bool(named) and all(
+        marks.is_progress(table) or scratch_number(table.schema, meta_schema) is not None for table in named
+    )
 
 
 def strangers(config: SubtaskConfig, start: Position, *, statements: bool) -> tuple[int, str]:
@@ -99,7 +113,12 @@ def strangers(config: SubtaskConfig, start: Position, *, statements: bool) -> tu
     with open_server(config.source.endpoint, f"source {config.source_id}") as source:
         context = Context(config, source, source)
         marks = opposite.tables(folded=source.facts.lower_case_table_names != 0)
-        judge = Strangers(marks, TableRules(config).wanted, statements, config.syncer.reading_quota)
+
+        def of_opposite(query: Query) -> bool:
+            # No collation matters for names.
+            return on_progress(query.readable, query_context(source.facts, query, {}), marks, opposite.meta_schema)
+
+        judge = Strangers(marks, TableRules(config).wanted, statements, config.syncer.reading_quota, of_opposite)
         for raw, _, _ in events_after(context, start):
             judge.see(raw)
     return judge.found, judge.first

@@ -259,3 +259,11 @@ def test_a_transaction_is_a_strangers_without_the_mark_of_the_opposite(server: S
     source.execute("ALTER TABLE shop.log ADD COLUMN more INT")
     assert strangers(task, start, statements=False)[0] == 1
     assert strangers(task, start, statements=True)[0] == 4, "those in `other` count, since nobody knows what they do"
+    with source.connect() as connection, connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE dm_meta_check_7")
+        cursor.execute("USE dm_meta")
+        cursor.execute("CREATE TABLE back_syncer_more (id INT)")
+        assert strangers(task, start, statements=True)[0] == 4
+        cursor.execute("ALTER TABLE shop.log /* `dm_meta` */ DROP COLUMN more")
+    source.execute("CREATE DATABASE `dm_metadata`")
+    assert strangers(task, start, statements=True)[0] == 6, "neither a schema that begins alike nor a comment is a sign"
