@@ -16,7 +16,6 @@ _SHARE = 20  # a look takes the interpreter for a moment, longer with many table
 def run_until(unit: Unit, happened: Callable[[], bool], seconds: float) -> tuple[float, float]:
     """Wall and CPU seconds from the unit's start to then; raises the unit's error, or TimeoutError."""
     host.settle()  # as a unit's host does
-    host.settle()
     stop = threading.Event()
     failed: list[BaseException] = []
 

@@ -54,7 +54,7 @@ class TableLook:
     """Asks for the columns of a table; those that the events have come first in the answer, named so."""
 
     sql: bytes
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # in lower case
 
     @classmethod
     def of(cls, table: TableName, columns: Sequence[Column]) -> TableLook:
@@ -65,7 +65,8 @@ class TableLook:
         # FALSE: no row is read or locked, and no partition opened. FOR UPDATE: the lock of the structure is the one
         # that the events take, so nothing comes between the two.
         sql = LOOK + f"{every} FROM {table.sql} WHERE FALSE FOR UPDATE".encode()
-        return cls(sql, (*hidden, *(column.name for column in there if not column.invisible)))
+        shown = (column.name for column in there if not column.invisible)
+        return cls(sql, tuple(name.lower() for name in (*hidden, *shown)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from typing import Final, Protocol
 from dm import faults
 from dm.changes.compacted import compacted
 from dm.changes.event_form import GUARD, LOOK, EventForm
-from dm.changes.own_key_check import own_key_met
+from dm.changes.own_key_check import own_key_checks, own_key_met
 from dm.changes.row_bag import BagChange, Planned, in_bags_or_arranged
 from dm.changes.row_change import RowChange, read_all
 from dm.changes.safe_mode import row_statements
@@ -83,7 +83,7 @@ def apply_batch(
     except for `commit-outcome-unknown`; `failed` is told which change it was, where one is to blame.
     """
     left = compacted(changes, limit=connection.statement_bytes)
-    counts = _Counts()
+    counts, own_keys = _Counts(), tuple(own_key_checks(changes))
 
     def attempt(exchange: Exchange) -> int:
         nonlocal counts
@@ -92,16 +92,16 @@ def apply_batch(
         if looks:
             read_all(left)
             exchange.demand_as_before(left)
-        exchange.demand_own_keys(changes, failed, written=False)
+        exchange.demand_own_keys(own_keys, failed, written=False)
         count = exchange.add_all(plan)
-        exchange.demand_own_keys(changes, failed, written=True)
+        exchange.demand_own_keys(own_keys, failed, written=True)
         exchange.demand_computed(changes, failed)
         return count
 
     def one_by_one(exchange: Exchange) -> int:
-        exchange.demand_own_keys(changes, failed, written=False)
+        exchange.demand_own_keys(own_keys, failed, written=False)
         count = serial.begin(exchange).apply(changes)
-        exchange.demand_own_keys(changes, failed, written=True)
+        exchange.demand_own_keys(own_keys, failed, written=True)
         exchange.demand_computed(changes, failed)
         return count
 
@@ -138,9 +138,10 @@ def apply_parts(
             if looks:
                 read_all(left)
                 exchange.demand_as_before(left)
-            exchange.demand_own_keys(part, written=False)
+            own_keys = tuple(own_key_checks(part))
+            exchange.demand_own_keys(own_keys, written=False)
             statements += exchange.add_all(plan)
-            exchange.demand_own_keys(part, written=True)
+            exchange.demand_own_keys(own_keys, written=True)
             exchange.demand_computed(part)
             exchange.flush()
         return statements
@@ -152,9 +153,10 @@ def apply_parts(
         statements = 0
         for part in parts():
             read_all(part)
-            exchange.demand_own_keys(part, written=False)
+            own_keys = tuple(own_key_checks(part))
+            exchange.demand_own_keys(own_keys, written=False)
             statements += serial.apply(part)
-            exchange.demand_own_keys(part, written=True)
+            exchange.demand_own_keys(own_keys, written=True)
             exchange.demand_computed(part)
         return statements
 

@@ -45,7 +45,7 @@ from typing import Final
 
 from dm.changes.event_form import GUARD, LOOK
 from dm.changes.keys import completed
-from dm.changes.own_key_check import own_key_checks
+from dm.changes.own_key_check import OwnKeyCheck
 from dm.changes.plan import TablePlan
 from dm.changes.row_bag import BagChange, Planned
 from dm.changes.row_change import RowChange, read_all
@@ -149,10 +149,10 @@ class Exchange:
                     raise computed_otherwise(change)
 
     def demand_own_keys(
-        self, changes: Sequence[RowChange], failed: Callable[[RowChange], None] | None = None, *, written: bool
+        self, checks: Iterable[OwnKeyCheck], failed: Callable[[RowChange], None] | None = None, *, written: bool
     ) -> None:
         """Raise DMError `own-key-met` where a row goes, or has gone, for another by a key that only the target has."""
-        for check in own_key_checks(changes):
+        for check in checks:
             self._as_table(check.plan)
             self.flush()
             met = (check.met_after if written else check.met_before)(self._connection.query)
@@ -220,8 +220,8 @@ def _expect(statement: ApplyStatement, outcome: StatementResult) -> None:
         or not warned(statement, outcome)
     ):
         raise Unexpected(statement, "the target answered otherwise than expected")
-    wanted = [name.lower() for name in expected.columns]
-    if wanted != [name.lower() for name in outcome.columns[: len(wanted)]]:
+    wanted = expected.columns
+    if wanted and wanted != tuple(name.lower() for name in outcome.columns[: len(wanted)]):
         raise Unexpected(statement, "the target's table has other columns than when it was looked at")
 
 

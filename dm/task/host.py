@@ -267,7 +267,6 @@ def main(factories: Mapping[str, Factory], close: Callable[[], None] = lambda: N
     configure(host=name)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the loop below ends, the units stop in order
     settle()
-    settle_garbage()
     host = Host(sys.stdin.buffer, events, factories)
     at_rest = False
     try:
@@ -290,7 +289,13 @@ _LARGE: Final = 128 << 10
 
 
 def settle() -> None:
-    """Set the heap of this process; called once, before there are threads.
+    """Set heap and collector of this process; called once, when everything is imported, before there are threads."""
+    _settle_heap()
+    _settle_garbage()
+
+
+def _settle_heap() -> None:
+    """Set the heap.
 
     The GNU C library gives each of the first threads that allocate a heap of its own (eight for each processor), and
     heaps don't share free memory: with twenty threads that take turns, the peaks of all of them add up. Also, each
@@ -313,8 +318,8 @@ _OLDER: Final = 10  # collections of one generation to one of the next
 _PAUSE_SECONDS: Final = 30.0
 
 
-def settle_garbage() -> None:
-    """Set the collector of this process; called once, when everything is imported."""
+def _settle_garbage() -> None:
+    """Set the collector."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG, _OLDER, _OLDER)

@@ -32,7 +32,6 @@ def main() -> None:
     # Also a stopped process dies with its test.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     host.settle()
-    host.settle_garbage()
     answers = os.dup(1)
     os.dup2(2, 1)  # as in a host: what a unit logs is no answer
     line = sys.stdin.readline()
