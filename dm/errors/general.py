@@ -83,7 +83,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "internal-error", 11900, "functional", "internal", "high",
         "internal error: {what}",
-        "this is a defect of dm, the log has the details; `dmctl resume-task` resumes the task",
+        "this is a defect of dm, the log has the details; `dmctl resume-task` resumes a task, `dmctl cut-over` called "
+        "again goes on with a cut-over",
     ),
     ErrorKind(
         "memory-exhausted", 11901, "functional", "internal", "high",

@@ -3,12 +3,15 @@
 What fails before the switch and can't be helped by waiting is an abort: the sources take writes again. After the switch
 was begun nothing is undone by itself, since a hook that failed may have moved some applications: the cut-over rests
 with the reason, until a person calls it again or completes it. It rests at once where waiting doesn't help, else after
-a few tries: a source that is dead for good must not keep a person from the way out. What a step has done there is kept
-until it is stored, so a lost connection to the row repeats no hook.
+a few tries: a source that is dead for good must not keep a person from the way out. What a step with a hook has done is
+kept until it is stored, so a lost connection to the row repeats no hook.
 
 At an abort it rests where the hook fails. A source that can't be opened again is tried until it can: an outage should
 not last for longer than its cause. An exception that is no DMError (no process, a full disk, a defect) is an error that
-waiting does not help: none ends the thread while sources are closed.
+waiting does not help: none ends the thread while sources are closed. That holds for one that is raised while an error
+is handled, too. Where one is raised around the step (the row can't be read or written), all is tried again a few times.
+Then the end is stored in place of a further step, as soon as it can be: nothing of the step is repeated. Each error is
+logged once.
 """
 
 from __future__ import annotations
@@ -22,10 +25,11 @@ import structlog
 
 from dm.clock import Clock
 from dm.errors import DMError, said
-from dm.tools.cutover.machine import UNDOABLE, CutOverServers, CutOverState, NotYet, advance
+from dm.tools.cutover.machine import RESTING, UNDOABLE, CutOverServers, CutOverState, NotYet, advance
 
 _FOR_A_PERSON: Final = ("cut-over-hook", "internal-error")  # at an abort
-_TRIES: Final = 10  # at the switch
+_TRIES: Final = 10  # at the switch, and of what is raised around a step
+_TAKEN: Final = "cut-over-taken"
 _AGAIN_SECONDS: Final = 0.5
 
 
@@ -58,7 +62,7 @@ class Driver:
         self.found: CutOverState | None = None  # as stored last
         self.problem = ""  # why it does not get on
         self._failures = 0  # of one step of the switch
-        self._unstored: CutOverState | None = None  # what such a step has led to
+        self._unstored: CutOverState | None = None  # what a step with a hook has led to
         self.taken = False  # another one drives it now
 
     @property
@@ -96,19 +100,39 @@ class Driver:
 
     def run(self) -> None:
         """Go on until it rests."""
+        defects = 0  # one after the other
         while not self._stop.is_set():
             try:
-                if self._go_on():
+                if self._tries_to_go_on():
                     return
-            except DMError as error:
-                if error.name == "cut-over-taken":
-                    self.problem, self.taken = error.message, True
-                    return
-                self._tell(error)
+                defects = 0
             except Exception as defect:
-                self._tell(self._defect(defect))
+                defects += 1
+                self._around_step(defect, rests=defects >= _TRIES)
             if self.problem:  # a step that is done is followed by the next one: no application can write meanwhile
                 self._clock.wait(self._stop, _AGAIN_SECONDS)
+
+    def _tries_to_go_on(self) -> bool:
+        try:
+            return self._go_on()
+        except DMError as error:
+            self.taken = error.name == _TAKEN
+            self._tell(error)
+            return self.taken
+
+    def _around_step(self, defect: Exception, *, rests: bool) -> None:
+        """What is to be stored next, where it rests for an exception that no step has handled."""
+        error = self._defect(defect)
+        if rests and self.found is not None:
+            done = self._unstored or self.found
+            if not (self.found.state in UNDOABLE and done.state == "aborting"):  # else it is given up already
+                self._unstored = self._given_up(done, error)
+        self.problem = error.message
+
+    def _given_up(self, found: CutOverState, error: DMError) -> CutOverState:
+        if found.state in UNDOABLE:
+            return found.undone(error.message)
+        return found if found.state in RESTING else replace(found, failed=error.message)
 
     def _go_on(self) -> bool:
         """One step, and its end stored; whether it rests now."""
@@ -117,22 +141,24 @@ class Driver:
             self._epoch = self._row.take_over()
             if self._epoch is None:
                 return True
-        self.found = found = self._row.owned(self._epoch)
+        known, self.found = self.found, self._row.owned(self._epoch)
+        found = self.found
+        if found != known:
+            self._unstored = None  # it was stored after all
         if found.rests:
             self.problem = found.failed
             return True
         following = self._unstored or self._next(found)
         if following is None:
             return False
-        if found.state == "switching":
+        if found.state in ("switching", "aborting") or (found.state == "fencing" and not found.asked):
             self._unstored = following
-        self.problem = following.failed
         now = self._clock.time()
         if found.state == "comparing":  # what took time so far kept no application from writing
             following = replace(following, deadline=now + found.patience)
         following = replace(following, times={following.state: now, **following.times})
         self._row.write(self._epoch, following)
-        self.found, self._unstored, self._failures = following, None, 0
+        self.found, self._unstored, self._failures, self.problem = following, None, 0, following.failed
         self._log.info("cut-over", state=following.state, why=following.why)
         return following.rests
 
@@ -142,14 +168,24 @@ class Driver:
         self.problem = error.message
 
     def _defect(self, defect: Exception) -> DMError:
-        self._log.error("cut-over", exc_info=defect)
-        return DMError("internal-error", what=f"the cut-over: {type(defect).__name__}: {said(defect)}")
+        error = DMError("internal-error", what=f"the cut-over: {type(defect).__name__}: {said(defect)}")
+        if error.message != self.problem:
+            self._log.error("cut-over", exc_info=defect)
+        return error
 
     def _next(self, found: CutOverState) -> CutOverState | None:
         """The next state; None where this one stays."""
         undoable = found.state in UNDOABLE
         if undoable and self._abort.is_set():
             return found.undone("asked for")
+        try:
+            return self._stepped(found, undoable=undoable)
+        except Exception as defect:
+            if isinstance(defect, DMError) and defect.name == _TAKEN:
+                raise
+            return self._failed(found, self._defect(defect))
+
+    def _stepped(self, found: CutOverState, *, undoable: bool) -> CutOverState | None:
         late = undoable and found.state != "comparing" and self._clock.time() > found.deadline
         try:
             if not late:
@@ -160,21 +196,16 @@ class Driver:
             return self._again(found)
         except DMError as error:
             return self._failed(found, error)
-        except Exception as defect:
-            return self._failed(found, self._defect(defect))
         return found.undone(f"the time is over: {self.problem}")
 
     def _failed(self, found: CutOverState, error: DMError) -> CutOverState | None:
-        if error.name == "cut-over-taken":
+        if error.name == _TAKEN:
             raise error
         self._tell(error)
         if error.retryable:
             return self._again(found)
-        if found.state in UNDOABLE:
-            return found.undone(error.message)
-        if found.state == "switching" or error.name in _FOR_A_PERSON:
-            return replace(found, failed=error.message)
-        return None
+        rests = found.state in UNDOABLE or found.state == "switching" or error.name in _FOR_A_PERSON
+        return self._given_up(found, error) if rests else None
 
     def _again(self, found: CutOverState) -> CutOverState | None:
         """Where it stays; at the switch not for ever."""

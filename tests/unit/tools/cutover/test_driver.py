@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
+import structlog.testing
 
 from dm.errors import DMError
 from dm.tools.cutover.driver import Driver
@@ -274,3 +275,99 @@ def test_what_a_person_gives_takes_the_place_of_what_was() -> None:
     assert (other.hook, other.waived, other.definers) == ("new", ("view s.v", "event s.e"), ("a@%=b@%",))
     assert other.moved, "the applications are at the target"
     assert not replace(rested, hook="").again(hook="new", waive=(), definers=()).moved, "nothing was called"
+
+
+class _Unreadable(DMError):
+    """An error that can't be handled: what it says raises another one."""
+
+    @property
+    def message(self) -> str:
+        raise KeyError("detail")
+
+
+@pytest.mark.parametrize(("word", "begins", "end", "failed"), [
+    ("stop-writes", "fencing", "aborted", False),
+    ("switch", "switching", "switching", True),
+    ("start-writes", "aborting", "aborting", True),
+])  # fmt: skip
+def test_what_is_raised_while_an_error_is_handled_repeats_no_hook(
+    word: str, begins: State, end: str, failed: bool
+) -> None:
+    clock = FakeClock()
+    row, on = _Row(CutOverState(begins, "full", "hook", clock.now + 10, BEFORE)), _Servers(0, None, fails=word)
+    on.raises = _Unreadable("cut-over-hook", hook="hook", word=word, how="it ended with 7")
+    Driver("t", lambda: row, on, clock).run()
+    assert (row.state.state, on.called[word]) == (end, 1)
+    assert "KeyError" in (row.state.failed if failed else row.state.why)
+
+
+class _Broken(_Row):
+    """One that refuses a state of some kind so often, with an exception that is no DMError."""
+
+    def __init__(self, first: CutOverState, times: int) -> None:
+        super().__init__(first)
+        self.times = times
+
+    def write(self, epoch: int, state: CutOverState) -> None:
+        if self.times:
+            self.times -= 1
+            raise ValueError("no state")
+        super().write(epoch, state)
+
+
+@pytest.mark.parametrize(("begins", "times", "end", "moves"), [
+    ("switching", 10, "switching", 0), ("switching", 9, "switched", 1), ("fencing", 30, "aborted", 0),
+    ("comparing", 10, "aborted", 0), ("aborting", 30, "aborted", 0),
+])  # fmt: skip
+def test_a_row_that_takes_no_state_is_tried_a_few_times_and_told_of_once(
+    begins: State, times: int, end: str, moves: int
+) -> None:
+    clock = FakeClock()
+    row, on = _Broken(CutOverState(begins, "full", "hook", clock.now + 1000, BEFORE), times), _Servers(0, None)
+    driver = Driver("t", lambda: row, on, clock)
+    with structlog.testing.capture_logs() as logs:
+        driver.run()
+    assert (row.state.state, on.called["switch"], row.times) == (end, moves, 0)
+    assert bool(row.state.failed) == (times >= 10 and begins == "switching")
+    assert ("ValueError: no state" in row.state.why) == (times >= 10 and begins in ("fencing", "comparing"))
+    assert max(on.called[word] for word in ("stop-writes", "switch", "start-writes")) == (
+        0 if begins == "comparing" else 1
+    )
+    assert [entry["exc_info"] is not None for entry in logs if "exc_info" in entry] == [True]
+
+
+def test_a_hook_that_has_moved_the_applications_is_not_called_again_where_that_is_hard_to_store() -> None:
+    class _Full(_Broken):
+        def write(self, epoch: int, state: CutOverState) -> None:
+            super().write(epoch, state) if state.moved else _Row.write(self, epoch, state)
+
+    clock = FakeClock()
+    row, on = _Full(CutOverState("fencing", "full", "hook", clock.now + 1000, BEFORE), 25), _Servers(0, None)
+    Driver("t", lambda: row, on, clock).run()
+    assert (row.state.state, row.state.moved, on.called["switch"]) == ("switching", True, 1)
+    assert "ValueError: no state" in row.state.failed
+
+
+def test_what_was_stored_in_spite_of_an_exception_stands() -> None:
+    """No step leads from `switching` to an abort, also where nobody has heard that it was stored."""
+
+    class _Deaf(_Row):
+        silent = 0
+
+        def owned(self, epoch: int) -> CutOverState:
+            if self.silent:
+                self.silent -= 1
+                raise ValueError("away")
+            return super().owned(epoch)
+
+        def write(self, epoch: int, state: CutOverState) -> None:
+            begins = state.state == "switching" and self.state.state != "switching"
+            super().write(epoch, state)
+            if begins:
+                self.silent = 20
+                raise ValueError("away")
+
+    clock = FakeClock()
+    row, on = _Deaf(CutOverState("fencing", "full", "hook", clock.now + 1000, BEFORE)), _Servers(0, None)
+    Driver("t", lambda: row, on, clock).run()
+    assert (row.state.state, on.called["switch"], on.called["start-writes"]) == ("switched", 1, 0)
