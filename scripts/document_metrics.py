@@ -1,6 +1,6 @@
 """Writes docs/metrics.md from the families that `/metrics` shows, so that the page can't say anything else.
 
-Run it after a change of dm/worker/metrics.py; a test compares the page with what this would write.
+Run it after a change of dm/worker/metric_families.py; a test compares the page with what this would write.
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from dm.worker.metrics import FAMILIES, Family
+from dm.worker.metric_families import FAMILIES, Family
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
 COMMAND: Final = ".venv/bin/python scripts/document_metrics.py"
 
 _HEAD: Final = f"""# Metrics
 
-<!-- Written by `{COMMAND}` from dm/worker/metrics.py; do not edit. -->
+<!-- Written by `{COMMAND}` from dm/worker/metric_families.py; do not edit. -->
 
 `dm-worker` shows its tasks at `/metrics` in Prometheus' text format. Two options open a port for it:
 

@@ -11,7 +11,7 @@ import pytest
 from dm.config import SourceConfig, TaskConfig
 from dm.config.section import NamedRule, Section
 from dm.errors import CATALOGUE
-from dm.worker.metrics import FAMILIES
+from dm.worker.metric_families import FAMILIES
 from scripts import document_configuration, document_dm_files, document_errors, document_metrics
 from tests.unit.docs.document import ROOT
 

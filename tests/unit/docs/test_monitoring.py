@@ -12,7 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from dm.demo.installation import cache_directory
-from dm.worker.metrics import FAMILIES
+from dm.worker.metric_families import FAMILIES
 from tests.unit.docs.document import ROOT
 
 MONITORING = ROOT / "monitoring"

@@ -12,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dm.task.subtask import RELAY_UNITS
 from dm.unit import JSON
-from dm.worker.metrics import FAMILIES, Ends, Samples, add_certificate, add_cut_overs, add_relay, add_space, add_subtask
+from dm.worker.metric_families import FAMILIES
+from dm.worker.metrics import Ends, Samples, add_certificate, add_cut_overs, add_relay, add_space, add_subtask
 from tests.testbed.certificates import Authority
 from tests.unit.worker.home import home, until
 
