@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from dm.text import counted
+from dm.tools.cutover.machine import HOLDS_TASK
 
 _NAMED: Final = 5  # tables that differ
-_HOLDS_TASK: Final = ("proved", "switching", "switched")  # states of a cut-over in which its task applies nothing
 
 Answer = Mapping[str, Any]
 
@@ -33,7 +33,7 @@ def remarks_of(answer: Answer) -> list[str]:
         for subtask in source["subTaskStatus"]:
             subject = f"{subtask['name']} on {name}"
             rests = f"paused by the user; go on with `dmctl resume-task {subtask['name']}`"
-            if (answer.get("cutOver") or {}).get("state") in _HOLDS_TASK:
+            if (answer.get("cutOver") or {}).get("state") in HOLDS_TASK:
                 rests = f"rests for its cut-over: `dmctl cut-over {subtask['name']} --status`"
             remarks += _remarks(subject, subtask["result"], rests)
             remarks += _waits(subject, subtask)

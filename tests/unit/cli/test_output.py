@@ -12,8 +12,9 @@ from rich.console import Console
 
 from dm.cli import output
 from dm.cli.output import check_table, final_places, sources_table, status_table
-from dm.cli.status_text import in_error, progress_lines
+from dm.cli.status_text import in_error, progress_lines, remarks_of
 from dm.errors import ErrorReport
+from dm.tools.cutover.machine import STATES
 
 ERROR = {"ErrCode": 36070, "Message": "the target has no table s.t", "RawCause": "", "Workaround": "create it"}
 PAUSED_BY_USER = {"isCanceled": True, "errors": [], "detail": ""}
@@ -451,3 +452,15 @@ def test_a_stopped_validator_says_why_how_it_goes_on_and_what_it_has_found(
     tried_again = {"isCanceled": False, "errors": [ERROR], "detail": "auto-resume in 2 s"}
     assert _of_validator(capsys, result=tried_again) == [], "it goes on by itself"
     assert _of_validator(capsys, detail="waits until the task syncs") == []
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_task_that_its_cut_over_holds_is_not_said_to_be_paused_by_a_person(state: str) -> None:
+    """`resume-task` is refused in just these states."""
+    subtask = {"name": "shop", "unit": "Sync", "stage": "Paused", "result": PAUSED_BY_USER}
+    answer = {
+        "sources": [{"sourceStatus": {"source": "one", "relayStatus": None}, "subTaskStatus": [subtask]}],
+        "cutOver": {"state": state, "why": "", "problem": ""},
+    }
+    held = "shop on one: rests for its cut-over: `dmctl cut-over shop --status`"
+    assert (held in remarks_of(answer)) is (state in ("proved", "way-back", "switching", "switched"))
