@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.testbed.installed import install
+from tests.unit.docs.document import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +36,14 @@ def test_it_is_the_wheel_that_runs(programs: Path) -> None:
 def test_what_the_demo_reads_is_in_it(programs: Path) -> None:
     text = run(programs, "python", "-c", "from dm.cli.demo import example; print(example())")
     assert "name: demo" in text
+
+
+def test_documents_and_files_that_messages_and_the_service_name_are_in_it(programs: Path) -> None:
+    shared = programs.parent / "share" / "dm"
+    sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "dm").rglob("*.py"))
+    named = set(re.findall(r"\bdocs/[\w-]+\.md", sources)) | {"monitoring/dm.rules.yml", "task-examples/all.yaml"}
+    assert sorted(name for name in named if not (shared / name).is_file()) == []
+    unit = (shared / "packaging" / "dm-worker.service").read_text()
+    documentation = re.search("^Documentation=file:///opt/dm/(.+)$", unit, re.MULTILINE)
+    assert documentation is not None
+    assert (programs.parent / documentation[1]).is_file()
