@@ -10,7 +10,9 @@ server that it is about to read, before it writes anything else, in `<task>_sync
 announced sessions do: a log that is read later still has the marks. A new row stands in the log, too, and tells a
 reader to ask again.
 
-What neither says is not left out, and not applied either: the reader pauses.
+What neither says is not left out, and not applied either: the reader pauses. That nothing is said of a source is kept
+as well, until a new row comes or the reader would pause: the announced sessions of such a source may be many, and each
+question takes a login at both servers.
 """
 
 from __future__ import annotations
@@ -82,7 +84,7 @@ def read_by(source: Connection, key: SubtaskKey, target: Connection, facts: Serv
 
 
 class OppositeSources:
-    """Which sources of the opposite are this target; asked where it matters, until it is known."""
+    """Which sources of the opposite are this target; asked where it matters, and kept."""
 
     def __init__(self, source: Callable[[], Connection], target: Endpoint, opposite: SubtaskKey) -> None:
         self._source = source
@@ -96,6 +98,8 @@ class OppositeSources:
 
     def demand(self, source_id: str, position: Position) -> None:
         """Raise DMError where a source is not certainly this target."""
+        if self._is_target(source_id) is None:
+            self.ask_again()  # it may have been said since
         is_target, task = self._is_target(source_id), self._opposite.task
         if is_target is False:
             raise DMError("opposite-elsewhere", task=task, target=self._target.address, position=position)
@@ -107,7 +111,8 @@ class OppositeSources:
         self._known = {}
 
     def _is_target(self, source_id: str) -> bool | None:
-        if self._known.get(source_id) is None:
+        if source_id not in self._known:
             with closing(self._source()) as there, closing(connect(self._target, role="target")) as target:
-                self._known = read_by(there, self._opposite, target, read_facts(target))
-        return self._known.get(source_id)
+                found = read_by(there, self._opposite, target, read_facts(target))
+            self._known = dict.fromkeys((*self._known, source_id)) | found
+        return self._known[source_id]

@@ -301,12 +301,19 @@ class TransactionAssembler:
             elif kind == "row":
                 if self._mark is None and not len(self._items):
                     source_id = source_of(table_map, rows)
-                    self._mark = None if marks.of_others(source_id) else source_id
+                    # Of what was processed nothing is kept, so whose it is costs no question.
+                    elsewhere = not self._was_processed(at) and marks.of_others(source_id)
+                    self._mark = None if elsewhere else source_id
             elif marks.judges_statements and (announced := announced_session(table_map, rows)) is not None:
                 number, source_id = announced
                 self._announced[Session(at.raw.header.server_id, number)] = source_id
         except Malformed as error:
             raise DMError("opposite-unreadable", table=table_map, why=error, position=self._position) from error
+
+    def _was_processed(self, at: SourceEvent) -> bool:
+        """Whether the open transaction lies before the start; its events stand there if its end does."""
+        here, gtid = self._end_at(at), self._gtid
+        return self._position.reaches(here) or (gtid is not None and self._position.has_processed(gtid, here))
 
     def _query(self, event: Query, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         sql = event.sql.strip()

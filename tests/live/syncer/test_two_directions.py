@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -22,7 +23,7 @@ from dm.position import Position
 from dm.progress.opposite import Opposite, announce, sessions_for
 from dm.progress.opposite_sources import OppositeSources, note_source
 from dm.sourcelog.stream.marks import OWN, EarlierSessions
-from dm.sourcelog.upstream.connection import connect
+from dm.sourcelog.upstream.connection import Connection, connect
 from dm.task.precheck.context import Answers, CheckResult, Context, open_server
 from dm.task.precheck.opposite import named_each_other
 from dm.task.progress import key_of
@@ -201,15 +202,25 @@ def test_a_load_says_which_server_it_reads(upstreams: tuple[ThrowawayServer, Thr
     with closing(TargetConnection(endpoint_of(first))) as session:
         note_source(session, key, facts[second].server_uuid)
         note_source(session, replace(key, source_id="third"), facts[first].server_uuid)
-    asked = OppositeSources(lambda: connect(forward.source.endpoint), forward.target, key)
+    questions = Counter[str]()
+
+    def open_source() -> Connection:
+        questions["source"] += 1
+        return connect(forward.source.endpoint)
+
+    asked = OppositeSources(open_source, forward.target, key)
     place = Position(facts[first].server_uuid, "bin.000001", 4)
     assert (asked.of_others(key.source_id), asked.of_others("third"), asked.of_others("nobody")) == (False, True, False)
     assert asked.of_others(replace(key, source_id="third").second.source_id)
     asked.demand(key.source_id, place)
+    assert (asked.of_others("nobody"), questions["source"]) == (False, 2), "that nothing is said of one is kept, too"
     for source_id, error in (("third", "opposite-elsewhere"), ("nobody", "opposite-source-unknown")):
         with pytest.raises(DMError) as raised:
             asked.demand(source_id, place)
         assert raised.value.name == error
+    with closing(TargetConnection(endpoint_of(first))) as session:
+        note_source(session, replace(key, source_id="nobody"), facts[second].server_uuid)
+    asked.demand("nobody", place)  # said since
     with closing(TargetConnection(endpoint_of(first))) as session:
         note_source(session, key, "another server")
     asked.ask_again()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -246,6 +247,29 @@ def test_nothing_is_left_out_of_a_task_that_reads_another_server(whole: bool) ->
         reading(marks, [stream.format, *stream.transaction(2, MARKS[0], "t")], whole=whole)
     assert raised.value.name == "opposite-elsewhere"
     assert marks.transactions == 0
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("by_place", [True, False])
+def test_whose_it_is_costs_no_question_of_what_was_processed(whole: bool, by_place: bool) -> None:
+    """A reading begins with its file's start: each question takes a login at both servers."""
+
+    class Counted(_Demands):
+        questions = 0
+
+        def of_others(self, source_id: str) -> bool:
+            self.questions += 1
+            return super().of_others(source_id)
+
+    stream, check = _Log(), Counted()
+    processed = [event for number in (2, 3, 4) for event in stream.transaction(number, MARKS[0], "t", source=ELSEWHERE)]
+    begin = replace(start(f"{UUID}:1"), offset=processed[-1].end_offset) if by_place else start(f"{UUID}:1-4")
+    assembler = TransactionAssembler(begin, data, NO_XA)
+    assembler.marks = Marks(TABLES, check)
+    events = [stream.format, *processed, *stream.transaction(5, MARKS[0], "u", source=ELSEWHERE)]
+    found = assembler.feed_run(run_of(events)) if whole else assembled(assembler, events)
+    assert [words for transaction in found if (words := said(transaction))] == ["u"]
+    assert (check.questions, check.asked) == (1, 0)
 
 
 @pytest.mark.parametrize(("folded", "expected"), [(True, ""), (False, "t")])
