@@ -7,6 +7,7 @@
 #   .cache/mysql      MySQL, by scripts/fetch_mysql.sh
 #   .cache/captures   binlog files of older servers, by scripts/fetch_captures.sh
 #   .cache/prometheus Prometheus, which scrapes dm in a test, by scripts/fetch_prometheus.sh
+#   .cache/bind       BIND, whose zone a hook of a cut-over changes in a test, by scripts/fetch_bind.sh
 #
 # Further programs and their Debian packages are arguments: scripts/install.sh /usr/bin/mydumper:mydumper
 #
@@ -89,3 +90,4 @@ fi
 scripts/fetch_mysql.sh
 scripts/fetch_captures.sh
 scripts/fetch_prometheus.sh
+scripts/fetch_bind.sh

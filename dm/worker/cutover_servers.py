@@ -57,6 +57,7 @@ class TaskServers:
             "DM_EPOCH": str(self.driver.epoch),
             "DM_SOURCE_ENDS": json.dumps(dict(found.ends)), "DM_TARGET": subtasks[0].target.address,
             "DM_SOURCES": json.dumps({one.source_id: one.source.endpoint.address for one in subtasks}),
+            "DM_SOURCE_ADDRESSES": " ".join(one.source.endpoint.address for one in subtasks),
         }  # fmt: skip
         self.driver.demand_owned()
         return call(found.hook, word, told)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -37,9 +37,9 @@ CASES = [
 
 @dataclass
 class Ledger:
-    """An application that writes to a server as long as it can, and what it knows of that."""
+    """An application that writes as long as it can to what it is connected to, and what it knows of that."""
 
-    server: ThrowawayServer
+    connect: Callable[[], pymysql.Connection[pymysql.cursors.Cursor]]
     numbers: Iterator[int]
     committed: set[int] = field(default_factory=set)
     doubtful: set[int] = field(default_factory=set)  # no answer has come
@@ -58,7 +58,7 @@ class Ledger:
     def _run(self, stop: threading.Event) -> None:
         while not stop.is_set():
             try:
-                with closing(self.server.connect(user="app", password=PASSWORD, autocommit=True)) as session:
+                with closing(self.connect()) as session:
                     while not stop.is_set():
                         self.write(session)
             except pymysql.err.Error:
@@ -93,7 +93,7 @@ def test_a_server_that_is_killed(
         program, log = tmp_path / "hook", tmp_path / "hook.log"
         program.write_text(HOOK.format(log=log, state=state))
         program.chmod(0o700)
-        ledger = Ledger(move.source, count(10))
+        ledger = Ledger(lambda: move.source.connect(user="app", password=PASSWORD, autocommit=True), count(10))
         with ledger.writing():
             wait_until(lambda: len(ledger.committed) > 20, "it writes")
             move.begin(prove="none", hook=str(program), max_lag=1000.0)
