@@ -181,6 +181,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "dmctl)",
     ),
     ErrorKind(
+        "history-unreadable", 40960, "dm-worker", "internal", "low",
+        "the history in {path} can't be read: {problem}",
+        "nothing is to be done: it begins anew, tasks do not depend on it, and what was there is in {aside}",
+    ),
+    ErrorKind(
         "request-too-large", 40950, "dm-worker", "internal", "medium",
         "a request to dm-worker may have at most {most} MiB, and this request has more",
         "source and task files are far smaller: check which file was given",

@@ -41,6 +41,20 @@ def _ddl(parts: RunParts, now: float) -> dict[str, JSON]:
     return {"blockingDDLs": [running.text], "blockingDDLSeconds": int(now - running.since)}
 
 
+_LONGEST_TEXT: Final = 200  # of a statement that has ended
+
+
+def _recent_ddl(parts: RunParts) -> list[JSON]:
+    """The statements that ended last, the newest at the end."""
+    return [
+        {
+            "number": each.number, "text": each.text[:_LONGEST_TEXT], "ended": round(each.ended, 3),
+            "seconds": round(each.seconds, 3),
+        }
+        for each in list(parts.ddl.execution.recent)
+    ]  # fmt: skip
+
+
 def _opposite(parts: RunParts) -> dict[str, JSON]:
     """What the run has left out because the opposite task has written it."""
     marks = parts.marks
@@ -183,6 +197,7 @@ class SyncStatus:
             "compared": list[JSON](parts.progress.compared),
             "listEntriesWithoutTables": list[JSON](parts.lists.report),
             "ddlExecuted": parts.ddl.execution.executed,
+            "recentDDLs": _recent_ddl(parts),
             "ddlAlreadyEffective": parts.ddl.execution.already_effective,
             "waiting": _waits(parts),
             "targetSession": dict(self.target_session),

@@ -62,11 +62,15 @@ class ChangeWorker(Verb, name="config worker", route="PUT config/worker", answer
     log_max_backups: Annotated[
         int | None, option("--log-max-backups", "how many full log files of a process are kept", least=0)
     ] = None
+    history_max_size: Annotated[
+        str | None, option("--history-max-size", "size of the timeline and the curves together, as 16M")
+    ] = None
 
     def changes(self) -> dict[str, str]:
         """The settings that are given, by their names in the registry."""
         named = {
             "log-level": self.log_level, "log-max-size": self.log_max_size, "log-max-backups": self.log_max_backups,
+            "history-max-size": self.history_max_size,
         }  # fmt: skip
         return {name: str(value) for name, value in named.items() if value is not None}
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -29,7 +31,18 @@ from dm.worker.access import requester_of
 
 LARGEST: Final = 16 << 20  # bytes of a file before the next one is begun
 KEPT: Final = 9  # full files beside the current one
-_NUMBER: Final = "dm.audit"  # in a request's scope: the number of its lines
+_QUESTION: Final = "dm.audit"  # in a request's scope: what was asked
+
+Told = Callable[[str, str, int, int | None, Mapping[str, str]], None]
+"""Takes who, verb, status, code of the error, and the task or source that the request names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    number: int  # of both lines
+    who: str
+    verb: str
+    named: Mapping[str, str]
 
 
 class _AuditFile(RotatingFileHandler):
@@ -43,8 +56,9 @@ class _AuditFile(RotatingFileHandler):
 class AuditLog:
     """Writes the lines; from any thread."""
 
-    def __init__(self, path: Path, clock: Clock | None = None) -> None:
+    def __init__(self, path: Path, clock: Clock | None = None, told: Told = lambda *_: None) -> None:
         self._clock = clock or SystemClock()
+        self._told = told
         self._numbers = itertools.count(1)
         self._file = _AuditFile(path, maxBytes=LARGEST, backupCount=KEPT, encoding="utf-8", delay=True)
 
@@ -53,22 +67,26 @@ class AuditLog:
         if verb.permission is READS:
             return
         scope = request.scope
-        scope[_NUMBER] = number = next(self._numbers)
         requester = requester_of(scope)
+        who = None if requester is None else requester.name
+        named = {name: str(value) for name, value in request.path_params.items() if name in ("task", "source")}
+        question = _Question(next(self._numbers), who or "nobody", verb.name or verb.__name__, named)
+        scope[_QUESTION] = question
         client = scope.get("client")
         self._write(
-            number,
-            who=None if requester is None else requester.name,
+            question.number,
+            who=who,
             address=None if not client else str(client[0]),
-            verb=verb.name or verb.__name__,
+            verb=question.verb,
             request=f"{scope['method']} {scope['path']}",
         )
 
     def answered(self, scope: Scope, status: int, code: int | None) -> None:
         """Write what the answer was, where the question is written."""
-        number = scope.get(_NUMBER)
-        if isinstance(number, int):
-            self._write(number, status=status, code=code)
+        question = scope.get(_QUESTION)
+        if isinstance(question, _Question):
+            self._write(question.number, status=status, code=code)
+            self._told(question.who, question.verb, status, code, question.named)
 
     def _write(self, number: int, **fields: str | int | None) -> None:
         moment = datetime.fromtimestamp(self._clock.time(), UTC).isoformat(timespec="milliseconds")

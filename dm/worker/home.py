@@ -71,6 +71,11 @@ class Home:
         return self.logs / "dm-worker.log"
 
     @property
+    def history(self) -> Path:
+        """The timeline, and the curves of lag and rate (dm/worker/history)."""
+        return self.directory / "history"
+
+    @property
     def work(self) -> Path:
         """Dump files and other things of running tasks."""
         return self.directory / "work"
@@ -91,7 +96,7 @@ class Home:
     def create(self) -> None:
         """Make the directories that are missing, for this user alone."""
         with self.usable():
-            for directory in (self.directory, self.logs, self.work, self.directory / "relay"):
+            for directory in (self.directory, self.logs, self.work, self.history, self.directory / "relay"):
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
                 demand_own(os.stat(directory), directory)
             self.directory.chmod(0o700)

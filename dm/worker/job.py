@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Protocol, cast
 
@@ -66,6 +66,7 @@ class Job:
     failing: Mapping[str, str | int | bool] | None = None  # the place of the event that ended the last run
     resumed_at: Mapping[str, str | int | bool] | None = None  # the last such place, until a run has passed it
     until: Until | None = None  # where a person wants it to end
+    told: Callable[[Job], None] = lambda _: None  # whom each status is told
     _number: int = 0  # the subtask's number of the run that is under way
 
     def __post_init__(self) -> None:
@@ -119,6 +120,7 @@ class Job:
         self.words.hear(status, last=last)
         if self.supervisor.clock.monotonic() - self.began >= SETTLED_SECONDS:
             self.subtask.settled(self._number)
+        self.told(self)
 
     @property
     def beginning(self) -> bool:

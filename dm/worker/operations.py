@@ -19,6 +19,8 @@ from dm.verbs.every import SUBJECTS
 from dm.worker.configuration import ConfigReader, syncs
 from dm.worker.cutovers import CutOvers
 from dm.worker.errands import Errands
+from dm.worker.history.history import History, Values
+from dm.worker.home import installed_version
 from dm.worker.inventory import Source, Task
 from dm.worker.loop import Loop
 from dm.worker.registry import SubtaskRecord
@@ -38,7 +40,9 @@ class Operations:
         self._supervisor = supervisor
         self._read = ConfigReader(supervisor.home.secret_key)
         errands, self._cut_overs = Errands(loop, supervisor.home.log_of), CutOvers(supervisor.home.work)
-        means = Means(loop, supervisor, servers, self._read, errands, self._cut_overs, shutdown)
+        self.history = History(supervisor.home.history, supervisor.clock)
+        supervisor.watch(self.history.stage, self.history.heard)
+        means = Means(loop, supervisor, servers, self._read, errands, self._cut_overs, self.history, shutdown)
         self.config, self._cut_over = ConfigVerbs(means), CutOverVerbs(means)
         self.work: Mapping[type[Verb], Work] = work_of(*_owners(means))
 
@@ -68,6 +72,7 @@ class Operations:
             for name, task in tasks.items():
                 supervisor.add_task(name, task, {one: seen for (of, one), seen in records.items() if of == name})
 
+        self.history.start(installed_version(), lambda: self._loop.call(self._values))
         self._loop.call(add)
         self._cut_overs.take_up(self._cut_over.driver)
 
@@ -75,9 +80,14 @@ class Operations:
         """What is known of each cut-over, by task."""
         return self._cut_overs.all_told()
 
+    def _values(self) -> Values:
+        tasks = self._supervisor.tasks.items()
+        return self.history.values({(name, source): job for name, task in tasks for source, job in task.jobs.items()})
+
     def end(self) -> None:
         """Leave cut-overs to the next daemon."""
         self._cut_overs.end()
+        self.history.end()
 
     def _restore_holds(
         self,

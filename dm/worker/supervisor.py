@@ -55,6 +55,12 @@ class Supervisor(Inventory):
         self.joins = Joins(self._join_job)
         self._log = structlog.get_logger()
         self.validators = Validators(self)
+        self._seen: Callable[[Job], None] = lambda _: None
+        self._heard: Callable[[Job], None] = lambda _: None
+
+    def watch(self, seen: Callable[[Job], None], heard: Callable[[Job], None]) -> None:
+        """Tell of each change of a stage, and of each status, of what is added from now on."""
+        self._seen, self._heard = seen, heard
 
     # from the registry, at start
 
@@ -349,7 +355,7 @@ class Supervisor(Inventory):
         return Hold(self.relay_directory(job.source), job.task)
 
     def _subtask_job(self, name: str, task: Task, source: str, record: SubtaskRecord) -> Job:
-        job = Job(self, source, name, until=record.until)
+        job = Job(self, source, name, until=record.until, told=self._heard)
         mode = task.config.task_mode if isinstance(task.config, TaskConfig) else "incremental"
         job.subtask = self.new_subtask(
             job, f"task {name} on source {source}", UNITS_OF_MODE[mode], self.sources[source].config
@@ -361,14 +367,16 @@ class Supervisor(Inventory):
         return job
 
     def _join_job(self, task: str, source: str) -> Job:
-        job = Job(self, source, task)
+        job = Job(self, source, task, told=self._heard)
         label = f"tables that join task {task} on source {source}"
         job.subtask = self.new_subtask(job, label, JOIN_UNITS, self.sources[source].config)
+        job.subtask.changed = lambda: self._seen(job)
         return job
 
     def _relay_job(self, source: str, config: SourceConfig) -> Job:
-        job = Job(self, source, None)
+        job = Job(self, source, None, told=self._heard)
         job.subtask = self.new_subtask(job, f"the relay of source {source}", RELAY_UNITS, config)
+        job.subtask.changed = lambda: self._seen(job)
         job.subtask.wish = lambda intent: self._note_relay(source, self.sources[source].relay_asked, intent)
         return job
 
@@ -389,6 +397,7 @@ class Supervisor(Inventory):
 
     def _record(self, job: Job) -> None:
         subtask = job.subtask
+        self._seen(job)
         if subtask.stage not in ("Stopping", "Stopped"):
             self._keep(job, subtask.intent)
         self._log.info("subtask", label=subtask.label, stage=subtask.stage, unit=subtask.unit, intent=subtask.intent)

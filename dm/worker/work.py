@@ -29,6 +29,7 @@ from dm.verbs.declaration import ConfigFile, Verb
 from dm.worker.configuration import ConfigReader
 from dm.worker.cutovers import CutOvers
 from dm.worker.errands import Errands
+from dm.worker.history.history import History
 from dm.worker.loop import Loop
 from dm.worker.supervisor import Supervisor
 
@@ -97,6 +98,7 @@ class Means:
     reader: ConfigReader
     errands: Errands
     cut_overs: CutOvers
+    history: History
     shutdown: Callable[[], None]  # asks the daemon to end
     exclusion: Exclusion = field(default_factory=Exclusion)
 

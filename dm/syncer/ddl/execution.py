@@ -9,10 +9,11 @@ The turn is a lock at the target. Crash safety does not need it: the intent is e
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from dm import faults
 from dm.clock import Clock
@@ -50,6 +51,19 @@ class RunningStatement:
     since: float
 
 
+RECENT: Final = 8  # statements that the status tells after their end
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutedStatement:
+    """A statement that the target has executed: the how-many-eth of the run, and when it ended."""
+
+    number: int
+    text: str
+    ended: float  # seconds since the epoch
+    seconds: float
+
+
 class Announcements(Protocol):
     """Stores what is about to be executed."""
 
@@ -80,6 +94,7 @@ class DdlExecution:
         self._clock = clock
         self._meanwhile = meanwhile  # starts work that can be done while the target executes a statement
         self.running: RunningStatement | None = None  # for the status
+        self.recent: deque[ExecutedStatement] = deque(maxlen=RECENT)
         self._told: Callable[[Piece, Structures], None] = lambda _piece, _now: None
 
     @contextmanager
@@ -254,6 +269,9 @@ class DdlExecution:
             failed = DMError(kind, statement=target_piece.text, position=end, cause=error.cause)
             raise failed.numbered(error.server_errno) from error
         self.executed += 1
+        if self.running is not None:
+            seconds = self._clock.monotonic() - self.running.since
+            self.recent.append(ExecutedStatement(self.executed, target_piece.text, self._clock.time(), seconds))
         faults.hit("syncer.after_ddl")
 
     def _effective_meanwhile(self, piece: Piece, target_piece: Piece) -> bool:

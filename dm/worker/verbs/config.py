@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import cast, get_args
+from typing import Final, NoReturn, cast, get_args
 
 from dm.config.load import masked
 from dm.config.scalar import byte_size
@@ -15,9 +15,11 @@ from dm.text import is_decimal
 from dm.unit import JSON
 from dm.verbs import config as declared
 from dm.verbs.declaration import ConfigFile
+from dm.worker.history.history import DEFAULT_BYTES, LEAST_BYTES
 from dm.worker.work import Answer, VerbWork, does
 
 LOWEST_SIZE = 1 << 16  # of a log file: a stack fits
+_HISTORY: Final = "history-max-size"
 
 
 class ConfigVerbs(VerbWork):
@@ -25,7 +27,7 @@ class ConfigVerbs(VerbWork):
 
     def take_up(self) -> None:
         """Log as a person has wished before."""
-        self._use(_settings_of(self._supervisor.registry.settings()))
+        self._use(self._supervisor.registry.settings())
 
     @does(declared.ShowTaskFile)
     def task(self, asked: declared.ShowTaskFile) -> Answer:
@@ -69,22 +71,25 @@ class ConfigVerbs(VerbWork):
     def change(self, changes: Mapping[str, str]) -> None:
         """Change settings, for now and for the next starts; raises DMError for a value that is none."""
         registry = self._supervisor.registry
-        settings = _settings_of({**registry.settings(), **changes})
+        settings = {**registry.settings(), **changes}
+        _settings_of(settings), _history_bytes(settings)
         self._loop.call(lambda: registry.put_settings(changes))
         self._use(settings)
 
     def _worker(self) -> JSON:
-        settings = _settings_of(self._supervisor.registry.settings())
+        settings = self._supervisor.registry.settings()
         home: dict[str, JSON] = {"home": str(self._supervisor.home.directory), "log-file": str(self._log)}
-        return {**home, **_named(settings)}
+        return {**home, **_named(_settings_of(settings)), _HISTORY: _size_text(_history_bytes(settings))}
 
     @property
     def _log(self) -> Path:
         return self._supervisor.home.daemon_log
 
-    def _use(self, settings: LogSettings) -> None:
+    def _use(self, named: Mapping[str, str]) -> None:
+        settings = _settings_of(named)
         keep(self._log, settings)
         self._loop.call(lambda: self._supervisor.hosts.keep_logs(settings))
+        self._means.history.bound(_history_bytes(named))
 
 
 def _settings_of(named: Mapping[str, str]) -> LogSettings:
@@ -107,14 +112,26 @@ def _settings_of(named: Mapping[str, str]) -> LogSettings:
     return settings
 
 
-def _refuse(name: str, text: str, wanted: str) -> None:
+def _history_bytes(named: Mapping[str, str]) -> int:
+    """The bound of the timeline and the curves; raises DMError."""
+    text = named.get(_HISTORY)
+    size = DEFAULT_BYTES if text is None else byte_size(text)
+    if size is None or size < LEAST_BYTES:
+        _refuse(_HISTORY, text or "", f"a size such as 16M, at least {LEAST_BYTES >> 20}M")
+    return size
+
+
+def _refuse(name: str, text: str, wanted: str) -> NoReturn:
     raise DMError("usage", problem=f"--{name}: {text!r} is not possible", hint=f"give {wanted}")
 
 
 def _named(settings: LogSettings) -> dict[str, JSON]:
-    size = settings.max_size
-    text = f"{size >> 20}M" if size % (1 << 20) == 0 else f"{size >> 10}K" if size % (1 << 10) == 0 else str(size)
-    return {"log-level": settings.level, "log-max-size": text, "log-max-backups": str(settings.max_backups)}
+    size = _size_text(settings.max_size)
+    return {"log-level": settings.level, "log-max-size": size, "log-max-backups": str(settings.max_backups)}
+
+
+def _size_text(size: int) -> str:
+    return f"{size >> 20}M" if size % (1 << 20) == 0 else f"{size >> 10}K" if size % (1 << 10) == 0 else str(size)
 
 
 def _answer(file: ConfigFile) -> Answer:

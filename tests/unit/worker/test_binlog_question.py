@@ -43,7 +43,7 @@ class Following:
     def skip(self) -> Any:
         self.progress = ProgressAtTarget(lambda _: None, self._by_the_daemon, self._structure)
         here = cast(Any, self)
-        means = Means(self.loop, here, here, here, here, here, lambda: None)
+        means = Means(self.loop, here, here, here, here, here, here, lambda: None)
         return BinlogVerbs(means).operate(SkipEvent(task="t", sources=("one",)))
 
     def ask(self, run: int, request: int, what: str, _arguments: Mapping[str, JSON]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from pydantic import SecretStr
@@ -62,6 +62,10 @@ def test_every_kind_of_ddl_between_rows(
     assert counted[f"{name}.gone"] == 2
     assert sum(cast("dict[str, int]", counted).values()) > 15  # one that renames several counts for each
     assert status["ddlExecuted"] == 15  # the ALTERs are split into 3, 2 and 2 pieces, the swap of names is one
+    recent = cast("list[dict[str, Any]]", status["recentDDLs"])
+    assert [each["number"] for each in recent] == [*range(8, 16)]
+    assert recent[-1]["text"].startswith("DROP TABLE")
+    assert [each["ended"] for each in recent] == sorted(each["ended"] for each in recent)
 
 
 def test_names_are_looked_for_where_the_source_looks(

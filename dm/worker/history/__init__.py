@@ -1,0 +1,1 @@
+"""What happened, and how lag and rates went: kept across restarts, in bounded space."""
