@@ -94,6 +94,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "whose types its text does not tell",
         "use `dump-format: parquet`, which keeps the types; or `json-types: text` under `spark`: in all tables, "
         "documents then become what their text says (a DECIMAL becomes a DOUBLE, a date a string)",
+        values=("row",),
     ),
     ErrorKind(
         "dump-directory-unusable", 32911, "dump-unit", "internal", "high",
@@ -273,6 +274,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "`mysql-instances` in the task file, and start the task with --remove-meta. Else have the source compute them "
         "again: in a session whose time_zone is {zone}, `ALTER TABLE {table} FORCE, ALGORITHM=COPY`, which rebuilds "
         "the table; then `dmctl resume-task`; or exclude the table with `block-allow-list`",
+        values=("key", "stored"),
     ),
     ErrorKind(
         "dump-json-cut", 32926, "dump-unit", "upstream", "high",
@@ -285,6 +287,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "json-types-disagree", 34920, "load-unit", "internal", "high",
         "the text of a JSON document contradicts the types of its values: {value}",
         "this is a defect of dm, please report it; `json-types: text` under `spark` uses the text alone",
+        values=("value",),
     ),
     ErrorKind(
         "load-json-inexpressible", 34921, "load-unit", "downstream", "high",
@@ -292,6 +295,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "can make",
         "write it at the source as text or base64 and dump again; or set `json-types: text` under `spark`: in all "
         "tables, documents then become what their text says (a DECIMAL becomes a DOUBLE, a date a string)",
+        values=("row",),
     ),
     ErrorKind(
         "load-duplicate", 34922, "load-unit", "downstream", "high",
@@ -308,6 +312,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "stop the task, and make the two values differ at the source in more than that; or map the collation to a "
         "collation that takes all texts as different, as `collation-map: {{{mapped}}}` does. Then empty the "
         "target's tables (for another collation drop them), and load again with --remove-meta",
+        values=("first", "second"),
     ),
     ErrorKind(
         "load-row-replaced", 34935, "load-unit", "downstream", "high",
@@ -315,6 +320,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "replace the first: the target computes the key differently, or the source has no such key",
         "at the target `ALTER TABLE {table} DROP INDEX {index}`, and add it without UNIQUE if it is needed; then "
         "resume the task. check-task names what a computed key depends on",
+        values=("first", "second"),
     ),
     ErrorKind(
         "expression-zone-in-files", 34936, "load-unit", "downstream", "high",
@@ -327,6 +333,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "load-row-not-found", 34937, "load-unit", "downstream", "high",
         "a row that was just written into {table} is not found there by the key that it has at the source: {row}",
         "a trigger of the target gives rows another key: drop it at the target, then `dmctl resume-task`",
+        values=("row",),
     ),
     ErrorKind(
         "load-rows-differ", 34923, "load-unit", "downstream", "high",

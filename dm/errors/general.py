@@ -65,6 +65,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "`session: {{check_constraint_checks: 0}}` under `target-database` in the task file has the target take such"
         " documents as text, which its JSON functions do not read then: " + WITH_NEW_FILE + "; or make the document"
         " less deep at the source and load the table again; or exclude the table with `block-allow-list`",
+        values=("key",),
     ),
     ErrorKind(
         "row-check-refused", 10904, "database", "not-set", "high",

@@ -40,6 +40,7 @@ class ErrorKind:
     message: str
     workaround: str
     retryable: bool = False  # whether auto-resume may try again without a person
+    values: tuple[str, ...] = ()  # the details that are values of rows: dm/errors/without_values.py
 
 
 # Workarounds that several errors share.

@@ -58,6 +58,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "source had it and `dmctl resume-task`, or load the table again. If the table has a key, `safe-mode: true` "
         "in `syncers` lets the source's rows win; `missing-row: count` counts such rows and continues without "
         "them: " + WITH_NEW_FILE,
+        values=("key",),
     ),
     ErrorKind(
         "partial-row-image",
@@ -79,6 +80,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "column {column} of the target has no member {label!r}",
         "add the member to the target's ENUM or SET column and resume the task",
+        values=("label",),
     ),
     ErrorKind(
         "write-conflict",
@@ -92,6 +94,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "with `SET sql_log_bin = 0`, and `dmctl resume-task`. Let the target's win: `dmctl binlog skip` passes over "
         "the source's transaction, and `dmctl binlog replace` executes statements instead of it. The task in the other "
         "direction meets the other side's write: decide alike there",
+        values=("key", "before", "after", "found"),
     ),
     ErrorKind(
         "duplicate-key",
@@ -170,6 +173,7 @@ KINDS: tuple[ErrorKind, ...] = (
         + ". Else no replica computes what sessions of several zones have stored: at the target make the column an"
         " ordinary one (`ALTER TABLE {table} MODIFY ..` without the expression), which gets the source's values; then"
         " `dmctl resume-task`",
+        values=("key", "stored"),
     ),
     ErrorKind(
         "computed-key-met",
@@ -195,6 +199,7 @@ KINDS: tuple[ErrorKind, ...] = (
         " {table} DROP INDEX .., ADD INDEX ..`), or change one of the rows at the source; then `dmctl resume-task`. If"
         " the source has moved the key from one to the other, and the task replays changes (`safeMode` of"
         " `query-status`): do the same, and make the index unique again once safe mode is over",
+        values=("rows",),
     ),
     ErrorKind(
         "computed-key-differs",
@@ -210,5 +215,6 @@ KINDS: tuple[ErrorKind, ...] = (
         + WITH_NEW_FILE
         + ". Else at the target make the unique indexes over these columns ordinary ones (`ALTER TABLE {table} DROP"
         " INDEX .., ADD INDEX ..`); then `dmctl resume-task`",
+        values=("key", "stored"),
     ),
 )

@@ -207,6 +207,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "the binlog does not fit together: a row of {table} is {what}; its key is {key}",
         "`dmctl resume-task`: the syncer applies the changes one after the other, and says at which one the target "
         "is not as expected",
+        values=("key",),
     ),
     ErrorKind(
         "replay-target-changed", 44057, "dmctl", "downstream", "high",

@@ -212,6 +212,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "name another place with --path",
     ),
     ErrorKind(
+        "bundle-unwritable", 48976, "dmctl", "internal", "medium",
+        "can't write the bundle into {file}: {why}",
+        "name a file that is not there yet, in a directory of yours: `dmctl support-bundle -o <file>`",
+    ),
+    ErrorKind(
         "daemon-unreachable", 48001, "dmctl", "internal", "high",
         "no dm-worker answers at {address}",
         "start a daemon with `dm-worker`, or leave --addr and DM_ADDR unset and dmctl starts a private daemon",

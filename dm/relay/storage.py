@@ -75,7 +75,7 @@ class RelayStorage:
                 if self._clock.monotonic() >= self._due:
                     self._purge_by_itself()
             except DMError as error:  # the storage can't be used now; the pull meets the same error and reports it
-                structlog.get_logger().warning("relay storage", error=str(error))
+                structlog.get_logger().warning("relay storage", error=error)
 
     def require_room(self) -> None:
         """Raise DMError while there is too little space to pull."""

@@ -227,7 +227,7 @@ class RelayUnit:
             inspect(self._directory, self._ended)
         except DMError as error:
             # Readers verify what they read anyway; the inspection only finds damage earlier.
-            structlog.get_logger().warning("relay files were not inspected", error=str(error))
+            structlog.get_logger().warning("relay files were not inspected", error=error)
 
     def _interrupt(self) -> None:
         """End the running pull; the next one starts when the storage allows it."""

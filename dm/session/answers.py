@@ -26,6 +26,7 @@ from functools import wraps
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from dm.errors import DMError
+from dm.errors.without_values import without_literals
 
 UNREADABLE: Final = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
 """What reading a text as a number, a position, a GTID set or JSON raises, and looking for something in it."""
@@ -123,13 +124,6 @@ class AnswerRows(list[Row]):
 _LENGTH: Final = 200
 _SCANNED: Final = 4096
 _SHOWN: Final = 12  # columns of a row
-_VALUES: Final = re.compile(
-    r"`(?:[^`]|``)*`"  # a name: kept
-    r"|(?:_[a-z0-9]+ ?)?(?:'(?:[^'\\]|\\.|'')*(?:'|\Z)|0x[0-9A-Fa-f]*)"
-    r'|"(?:[^"\\]|\\.|"")*(?:"|\Z)'
-    r"|(?<![\w`])-?\d[\w.]*(?:(?<=[eE])[+-]\d+)?",
-    re.DOTALL,
-)
 _ROW: Final = r"\((?:\?|NULL)(?:, ?(?:\?|NULL))*\)"
 _REPEATED: Final = re.compile(f"({_ROW})(?:, ?{_ROW})+")
 
@@ -137,6 +131,6 @@ _REPEATED: Final = re.compile(f"({_ROW})(?:, ?{_ROW})+")
 def shape(sql: bytes) -> str:
     """The statement with every literal as `?`, cut to a readable length."""
     text = sql[:_SCANNED].decode("utf-8", "replace")
-    text = _VALUES.sub(lambda match: match[0] if match[0].startswith("`") else "?", text)
+    text = without_literals(text)
     text = _REPEATED.sub(r"\1,...", text)
     return text if len(text) <= _LENGTH else text[: _LENGTH - 3] + "..."

@@ -385,6 +385,6 @@ class HeadStart:
             context.parallelize(range(workers), workers).foreach(_nothing)
             self._over.wait(self._unused_seconds)
         except BaseException as error:  # carried to the unit's thread
-            structlog.get_logger().info("no head start of Spark", error=repr(error))
+            structlog.get_logger().info("no head start of Spark", error=error)
             self._failure = error
         self._over.set()

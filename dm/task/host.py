@@ -152,7 +152,7 @@ class Host:
             outcome = UnitStopped(run.number) if run.stop.is_set() else UnitFinished(run.number)
             log.info("unit ends", outcome=type(outcome).__name__)
         except DMError as error:
-            log.warning("unit failed", error=str(error), exc_info=error)
+            log.warning("unit failed", error=error, exc_info=error)
             outcome = UnitFailed(run.number, error.report(), error.retryable, error.place)
         except Exception as defect:
             log.exception("unit broke")

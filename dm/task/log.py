@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections.abc import MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import structlog
 
 from dm.config.load import SECRET_WORDS
 from dm.errors import DMError
+from dm.errors.without_values import told, traced, words_without_values
 
 Level = Literal["debug", "info", "warn", "error"]
 
@@ -128,7 +130,7 @@ def configure(**context: str) -> None:
             mask_secrets,
             _without_stack_of_retries,
             structlog.processors.StackInfoRenderer(),
-            structlog.processors.format_exc_info,  # plain tracebacks: they show code, never values of variables
+            _without_values,
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
@@ -139,6 +141,7 @@ def configure(**context: str) -> None:
     root = logging.getLogger()
     root.handlers = [_ToStructlog()]
     root.setLevel(logging.WARNING)
+    threading.excepthook = _log_uncaught
 
 
 def keep(path: Path, settings: LogSettings) -> None:
@@ -174,9 +177,27 @@ def _masked(key: object, value: Any) -> Any:
     return value
 
 
+def _without_values(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Errors are told without values of rows, and tracebacks show code, never values of variables."""
+    shown = event.pop("exc_info", None)
+    error = sys.exc_info()[1] if shown is True else shown[1] if isinstance(shown, tuple) else shown
+    for key, value in event.items():
+        if isinstance(value, BaseException):
+            event[key] = told(value)
+    if isinstance(error, BaseException):
+        event["exception"] = traced(error)
+    return event
+
+
+def _log_uncaught(ended: threading.ExceptHookArgs) -> None:
+    """What ends a thread is told in the log's form, and not as Python prints it."""
+    thread = ended.thread.name if ended.thread is not None else ""
+    structlog.get_logger().error("a thread ended", thread=thread, exc_info=ended.exc_value)
+
+
 class _ToStructlog(logging.Handler):
     """Carries what libraries log into the same lines."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log = structlog.get_logger(library=record.name)
-        log.log(record.levelno, record.getMessage(), exc_info=record.exc_info)
+        log.log(record.levelno, words_without_values(record.getMessage()), exc_info=record.exc_info)

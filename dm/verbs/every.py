@@ -17,7 +17,7 @@ SUBJECTS: Final = tuple(sorted(path.stem for path in Path(__file__).parent.glob(
 _LISTED: Final = (
     "encrypt", "cut-over", "diff", "flashback", "reload-table", "replay", "update-task", "objects", "start-relay",
     "stop-relay", "pause-relay", "resume-relay", "purge-relay", "check-task", "start-task", "stop-task", "pause-task",
-    "resume-task", "query-status", "timeline", "wait", "shutdown", "demo", "logs", "completion",
+    "resume-task", "query-status", "timeline", "wait", "shutdown", "demo", "logs", "support-bundle", "completion",
     "forgotten", "shard-ddl-lock", "operate-source", "binlog", "binlog-schema", "config", "token", "validation",
 )  # fmt: skip
 

@@ -244,7 +244,7 @@ class NamedTokens:
                     self._known = self.listed()
                 except DMError as error:
                     self._known = ()
-                    structlog.get_logger().error("tokens are not accepted", error=str(error))
+                    structlog.get_logger().error("tokens are not accepted", error=error)
             return self._known
 
     def _write(self, lines: Iterable[NamedAccess]) -> None:

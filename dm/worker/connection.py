@@ -133,7 +133,7 @@ class PortCertificate:
             try:
                 self._context = self._made()
             except DMError as error:
-                structlog.get_logger().error("the certificate from before is shown on", error=str(error))
+                structlog.get_logger().error("the certificate from before is shown on", error=error)
         return self._context
 
     def _state(self) -> list[tuple[int, int, int] | None]:
@@ -190,7 +190,7 @@ class EncryptedConnection(LimitedConnection):
                 transport, self, self.certificate.context(), server_side=True, ssl_handshake_timeout=REQUEST_SECONDS
             )
         except (OSError, ssl.SSLError) as error:
-            structlog.get_logger().info("no handshake", error=str(error))
+            structlog.get_logger().info("no handshake", error=error)
             encrypted = None
         if encrypted is None or transport.is_closing():
             self.give_up()

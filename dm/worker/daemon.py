@@ -237,7 +237,7 @@ def run(parts: DaemonParts, arguments: Sequence[str] | None = None) -> int:
         where = {"DM_HOME": options.home} if options.home else os.environ
         serve(Home.of(where, options.secret_key_path), parts, ports, stop, given)
     except DMError as error:
-        structlog.get_logger().error("dm-worker ends", error=str(error))
+        structlog.get_logger().error("dm-worker ends", error=error)
         print(visible(str(error)), file=sys.stderr)  # noqa: T201  the one thing a person at a terminal needs to see
         if error.name == "daemon-running":
             return HOME_TAKEN_STATUS

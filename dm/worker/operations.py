@@ -107,7 +107,7 @@ class Operations:
                     Hold(directory, task).create()
             except (DMError, OSError) as error:
                 # Not the end of the daemon: whoever can't hold its files is not started, and says why.
-                structlog.get_logger().warning("holds of relay files", source=name, error=str(error))
+                structlog.get_logger().warning("holds of relay files", source=name, error=error)
 
 
 def _owners(means: Means) -> Iterator[VerbWork]:

@@ -84,7 +84,7 @@ class _Ahead:
             if anew or any(self._supervisor.first_unit(each) in ("Dump", "Load") for each in self._subtasks):
                 self._loop.post(self._launch)
         except DMError as error:  # which the checks report
-            structlog.get_logger().info("no head start of Spark", error=str(error))
+            structlog.get_logger().info("no head start of Spark", error=error)
 
     def _launch(self) -> None:
         config, hosts = self._subtasks[0], self._supervisor.hosts
@@ -95,7 +95,7 @@ class _Ahead:
         try:
             self._run = hosts.launch(spark_host(config.task), "Spark", payload, _Listener(config.task))
         except OSError as error:  # no room for its log, or for a process: the first unit says so
-            structlog.get_logger().info("no head start of Spark", error=str(error))
+            structlog.get_logger().info("no head start of Spark", error=error)
 
     def end(self) -> None:
         """Launch nothing more."""

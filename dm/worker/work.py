@@ -15,6 +15,7 @@ from dm.position import TimePlace
 from dm.sourcelog.stream.until import Until
 from dm.syncer.operators import EventPlace, Request
 from dm.task.binlog_verbs import StructureRequest
+from dm.task.described import described
 from dm.task.forgotten import StoredProgress
 from dm.task.join_requests import JoinRequests
 from dm.task.precheck.context import CheckResult
@@ -167,3 +168,4 @@ class Servers:
     joins: JoinRequests = field(default_factory=JoinRequests)
     stored: StoredProgress = field(default_factory=StoredProgress)
     objects: Callable[[Sequence[SubtaskConfig], Definers], TaskObjects] = TaskObjects  # opens sessions
+    described: Callable[[SubtaskConfig, Callable[[], bool]], dict[str, JSON]] = described  # as long as there is time

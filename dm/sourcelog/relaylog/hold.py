@@ -106,7 +106,7 @@ class Hold:
             self._write(record)
         except DMError as error:
             # The hold stays where it was, which is safe; the task must not fail because of it.
-            structlog.get_logger().warning("hold stays behind", task=self._task, error=str(error))
+            structlog.get_logger().warning("hold stays behind", task=self._task, error=error)
             return
         self._kept = (position.server_uuid, position.file)
 
@@ -115,7 +115,7 @@ class Hold:
         try:
             self._path.unlink(missing_ok=True)
         except OSError as error:  # files stay that could be removed, until the next start of the daemon tries again
-            structlog.get_logger().warning("hold stays", task=self._task, error=str(error))
+            structlog.get_logger().warning("hold stays", task=self._task, error=error)
 
     def _make_directory(self) -> None:
         try:

@@ -15,6 +15,7 @@ import structlog
 
 from dm import faults
 from dm.errors import DMError
+from dm.errors.without_values import without_literals
 from dm.ident import TableName
 from dm.mysql.schema.draft import OperationRefused, renamed
 from dm.mysql.schema.normal import index_form, same_column
@@ -82,7 +83,8 @@ class DdlBarrier:
         """Store and remember what a plan contains beside its steps; they are run next."""
         self._known = replace(self._known, temporary=planned.temporary)
         if planned.passed_over:
-            self._log.warning("a statement on something not migrated is passed over", why=planned.passed_over)
+            why = without_literals(planned.passed_over)
+            self._log.warning("a statement on something not migrated is passed over", why=why)
         if planned.views_may_change:
             self._around.views.ask_again()
         for table, point in planned.points.items():

@@ -164,7 +164,7 @@ class Driver:
 
     def _tell(self, error: DMError) -> None:
         if error.message != self.problem:  # else it was told: a server may be away for long
-            self._log.warning("cut-over", error=str(error))
+            self._log.warning("cut-over", error=error)
         self.problem = error.message
 
     def _defect(self, defect: Exception) -> DMError:

@@ -112,7 +112,7 @@ class SourceVerbs(VerbWork):
         try:
             return {**remove_relay(directory).to_json(), "problem": ""}
         except DMError as error:
-            structlog.get_logger().warning("relay files stay", source=name, directory=str(directory), error=str(error))
+            structlog.get_logger().warning("relay files stay", source=name, directory=str(directory), error=error)
             problem = f"{error.message}: {error.cause}" if error.cause else error.message
             return {**Removed(directory).to_json(), "problem": problem}
 

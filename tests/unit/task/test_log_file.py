@@ -107,7 +107,7 @@ for name, details in failures.items():
     try:
         raise DMError(name, **details)
     except DMError as error:
-        structlog.get_logger().warning(name, error=str(error), exc_info=error)
+        structlog.get_logger().warning(name, error=error, exc_info=error)
 """
 
 
