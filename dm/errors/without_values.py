@@ -18,9 +18,13 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Iterator, Mapping
-from typing import Final
+from string import Formatter
+from typing import TYPE_CHECKING, Final
 
 from dm.errors.error import STATEMENT_SHOWN, DMError, said
+
+if TYPE_CHECKING:
+    from dm.errors.kind import ErrorKind
 
 HIDDEN: Final = "?"
 
@@ -93,16 +97,45 @@ def _without_quoted(words: str) -> str:
     return f"{words[: begun.start()]}'{HIDDEN}'{names[0] if names else ''}"
 
 
-def report_without_values(report: Mapping[str, object]) -> dict[str, object]:
-    """An error as `query-status` has it: by its code, and by the catalogue's sentence without the details."""
+def message_without_values(report: Mapping[str, object]) -> str:
+    """The sentence of an error as `query-status` has it; empty for a code that nobody knows.
+
+    What stands before the first value is kept. After it each detail becomes `?`: a value may read like the sentence.
+    """
+    kind = _kind_of(report)
+    if kind is None:
+        return ""
+    message, head, tail = str(report.get("Message")), "", ""
+    for words, name, _, _ in Formatter().parse(kind.message):
+        detail = name is not None
+        if tail:
+            tail += words + HIDDEN * detail
+        elif name in kind.values:
+            head, tail = head + re.escape(words), HIDDEN
+        else:
+            head += re.escape(words) + ".*?" * detail
+    if not tail:
+        return without_literals(message)
+    kept = re.match(head, message, re.DOTALL)
+    return f"{kept[0] if kept is not None else HIDDEN}{tail}"
+
+
+def _kind_of(report: Mapping[str, object]) -> ErrorKind | None:
     from dm.errors.catalogue import CATALOGUE  # as in `DMError`
 
-    kind = next((kind for kind in CATALOGUE.values() if kind.code == report.get("ErrCode")), None)
-    kept = {key: report.get(key) for key in ("ErrCode", "ErrClass", "ErrScope", "ErrLevel")}
-    told_by = {"Name": "", "Message": "", "Workaround": ""}
-    if kind is not None:
-        told_by = {"Name": kind.name, "Message": kind.message, "Workaround": kind.workaround}
-    return {**kept, **told_by, "RawCause": words_without_values(str(report.get("RawCause") or ""))}
+    return next((kind for kind in CATALOGUE.values() if kind.code == report.get("ErrCode")), None)
+
+
+def report_without_values(report: Mapping[str, object]) -> dict[str, object]:
+    """An error as `query-status` has it; its way out is the catalogue's, without details."""
+    kind = _kind_of(report)
+    return {
+        **{key: report.get(key) for key in ("ErrCode", "ErrClass", "ErrScope", "ErrLevel")},
+        "Name": "" if kind is None else kind.name,
+        "Message": message_without_values(report),
+        "RawCause": words_without_values(str(report.get("RawCause") or "")),
+        "Workaround": "" if kind is None else kind.workaround,
+    }
 
 
 def told(error: BaseException) -> str:

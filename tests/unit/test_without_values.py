@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dm.downstream.failure import failure
 from dm.errors import CATALOGUE, DMError
 from dm.errors.without_values import (
+    message_without_values,
     report_without_values,
     structure_without_values,
     told,
@@ -129,6 +130,18 @@ def test_no_error_tells_the_details_that_are_values() -> None:
         outer = DMError("internal-error", what="it")
         outer.__cause__ = error
         assert CANARY not in told(outer)
+
+
+@given(value=st.one_of(_VALUE, st.sampled_from([f"{CANARY} found no row at the target with {CANARY}"])))
+def test_the_sentence_of_a_report_is_kept_up_to_the_first_value(value: str) -> None:
+    missing = DMError("row-missing", operation="UPDATE", table="d.t", key=f"k = {value}", position="(b.000001, 4)")
+    assert message_without_values(missing.report()) == "UPDATE on d.t found no row at the target with ?"
+    differs = DMError("computed-value-differs", table="d.t", key=value, stored=value)
+    said = "the target computes another value than the source has stored, in d.t for the row ?: ? at the source"
+    assert message_without_values(differs.report()) == said
+    assert message_without_values({"ErrCode": 1, "Message": value}) == ""
+    paused = DMError("target-table-missing", table="d.t", unread="")
+    assert message_without_values(paused.report()) == "the target has no table d.t"
 
 
 @given(value=_VALUE)

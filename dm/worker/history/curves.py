@@ -113,7 +113,7 @@ class Curves:
             self._said_failing = False
         except OSError as error:
             if not self._said_failing:
-                structlog.get_logger().warning("the curves can't be written", error=str(error))
+                structlog.get_logger().warning("the curves can't be written", error=error)
             self._said_failing = True
 
     def of(self, task: str, source: str) -> Sequence[Point]:

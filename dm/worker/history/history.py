@@ -17,6 +17,7 @@ from typing import Final, cast
 
 from dm.clock import Clock
 from dm.errors import CATALOGUE
+from dm.errors.without_values import message_without_values, without_literals
 from dm.task.subtask import JOIN_UNITS
 from dm.unit import JSON
 from dm.worker.history.curves import SLOT_SECONDS, Curves, Name
@@ -92,7 +93,7 @@ class History:
             if self._failing.get(key) != code:
                 self._failing[key] = code
                 kind: Kind = "kill" if code == _KILLED else "error"
-                self.timeline.add(kind, f"{what} rests: {error['Message']}", code=code, **named)
+                self.timeline.add(kind, f"{what} rests: {message_without_values(error)}", code=code, **named)
         elif subtask.stage == "Paused":
             self.timeline.add("pause", f"{what} rests", **named)
         elif subtask.stage in ("Stopped", "Finished"):
@@ -125,7 +126,7 @@ class History:
         if left_out:
             self.timeline.add("ddl", f"{left_out} more DDL statements", task=name[0], source=name[1])
         for each in new:
-            text = f"{each['text']} ({float(str(each['seconds'])):.1f} s)"
+            text = f"{without_literals(str(each['text']))} ({float(str(each['seconds'])):.1f} s)"
             self.timeline.add("ddl", text, task=name[0], source=name[1])
         self._told_ddl[name] = job.host_run, int(str(new[-1]["number"]))
 

@@ -21,5 +21,5 @@ def put_aside(path: Path, problem: str) -> DMError:
     except OSError as error:
         problem = f"{problem}; it can't be renamed either: {error.strerror}"
     warning = DMError("history-unreadable", path=path, problem=problem, aside=aside)
-    structlog.get_logger().warning("history begins anew", error=str(warning))
+    structlog.get_logger().warning("history begins anew", error=warning)
     return warning

@@ -172,7 +172,7 @@ class Timeline:
             self._fails = False
         except OSError as error:
             if not self._fails:
-                structlog.get_logger().warning("the timeline can't be written", error=str(error))
+                structlog.get_logger().warning("the timeline can't be written", error=error)
             self._fails = True
 
 

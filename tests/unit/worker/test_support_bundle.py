@@ -48,7 +48,8 @@ def test_it_has_all_sections_and_no_password(one: TestHome) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     found = members(path)
     for name in (
-        "threads.txt", "processes.txt", "versions.json", "log/sync.old.one.log", "log/audit.log", "settings.json",
+        "threads.txt", "processes.txt", "versions.json", "log/sync.old.one.log", "log/audit.log", "log/timeline.jsonl",
+        "settings.json",
         "sources/one.yaml", "tasks/shop.yaml", "registry.json", "files.txt", "relay/one.txt", "metrics.txt",
         "status/tasks.json", "status/sources.json", "status/subtasks.json", "servers/shop/one.json", "problems.txt",
     ):  # fmt: skip
