@@ -43,10 +43,10 @@ from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
 from dm.sourcelog.stream.file_births import UNKNOWN, FileBirth, birth_from_json, birth_to_json
+from dm.stored_format import DUMP
 
 FOOTER_KEY = b"dm.chunk"
 STREAMED = "stream"  # the form of a table whose chunks go into the target without files
-_FORMAT = 1
 _LONGEST_STEM = 180
 _CHUNKS = 10**9
 
@@ -210,7 +210,7 @@ def plan_to_text(plan: DumpPlan) -> str:
     """The plan's JSON."""
     return json.dumps(
         {
-            "format": _FORMAT,
+            "format": DUMP.number,
             "dump": plan.dump_id,
             "task": plan.task,
             "source": plan.source_id,
@@ -249,11 +249,10 @@ def plan_to_text(plan: DumpPlan) -> str:
     )
 
 
-def plan_from_text(text: str) -> DumpPlan:
-    """Read the plan's JSON."""
+def plan_from_text(text: str, where: str) -> DumpPlan:
+    """Read the plan's JSON, which stands there; raises DMError where a newer dm has stored it."""
     found = json.loads(text)
-    if found["format"] != _FORMAT:
-        raise ValueError(f"format {found['format']}")
+    DUMP.demand_known(found["format"], where)
     p0 = _position_in(found["p0"])
     assert p0 is not None
     tables = tuple(
@@ -308,7 +307,7 @@ def save_plan(storage: DumpStorage, plan: DumpPlan) -> None:
 def load_plan(storage: DumpStorage) -> DumpPlan | None:
     """The stored plan; None when no dump was begun here."""
     try:
-        return plan_from_text(read_bytes(storage, PLAN_FILE).decode())
+        return plan_from_text(read_bytes(storage, PLAN_FILE).decode(), storage.shown(PLAN_FILE))
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:

@@ -15,6 +15,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "turn GTID on at the source, or stop the task and start it again from an explicit position (`meta`)",
     ),
     ErrorKind(
+        "stored-format-newer", 24903, "checkpoint", "internal", "high",
+        "{what} in {where} has format {found}, and this dm knows formats up to {known}: a newer dm has stored it",
+        "run the dm that has stored it, or a newer one (docs/upgrading.md); or {way}",
+    ),
+    ErrorKind(
         "connection-failed", 10002, "database", "not-set", "high",
         "can't connect to {role} {address} as user {user}",
         "check host, port, user and password in the file, and that the server is up",

@@ -29,6 +29,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.session.answers import UNREADABLE, reads_answers
+from dm.stored_format import PROGRESS
 
 _SHARE: Final = "~join"
 # Of the tables whose names DM uses as well: a column that ours have and DM's have not.
@@ -62,6 +63,11 @@ class SubtaskKey:
     def worker(self) -> TableName:
         """One row per lane."""
         return self.table("syncer_worker")
+
+    @property
+    def stored_format(self) -> TableName:
+        """Which format the task's tables have: one number, of no source."""
+        return self.table("stored_format")
 
     @property
     def intent(self) -> TableName:
@@ -191,6 +197,13 @@ _CHECKPOINT = """CREATE TABLE IF NOT EXISTS {table} (
     UNIQUE KEY uk_id_schema_table (id, cp_schema, cp_table)
 ) ENGINE=InnoDB {charset}"""
 
+# A row for each number that the tables have had; the highest counts.
+_STORED_FORMAT = """CREATE TABLE IF NOT EXISTS {table} (
+    format INT UNSIGNED NOT NULL,
+    create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (format)
+) ENGINE=InnoDB {charset}"""
+
 _WORKER = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
     lane VARCHAR(32) NOT NULL,
@@ -277,8 +290,10 @@ _ONLINE = """CREATE TABLE IF NOT EXISTS {table} (
 
 
 def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
-    """Create what is missing; safe to repeat and to race. Raises DMError for tables of DM itself."""
+    """Create what is missing; safe to repeat and to race. Raises DMError for tables of DM itself, and of a newer dm."""
     connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
+    connection.execute(_STORED_FORMAT.format(table=key.stored_format.sql, charset=CHARSET))
+    stored = _demand_known_format(connection, key)
     definitions = (
         (key.checkpoint, _CHECKPOINT),
         (key.worker, _WORKER),
@@ -291,8 +306,16 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
     )
     for table, definition in definitions:
         connection.execute(definition.format(table=table.sql, charset=CHARSET))
+    if stored < PROGRESS.number:  # 0, of before there were numbers: the tables are the same
+        connection.execute(f"INSERT IGNORE INTO {key.stored_format.sql} (format) VALUES ({PROGRESS.number})")
     connection.commit()
     _demand_not_of_dm(connection, key)
+
+
+def _demand_known_format(connection: TargetConnection, key: SubtaskKey) -> int:
+    with reading(key.stored_format, key.source_id):
+        ((stored,),) = connection.query(f"SELECT MAX(format) FROM {key.stored_format.sql}")
+        return PROGRESS.demand_known(0 if stored is None else stored, key.stored_format)
 
 
 @reads_answers
@@ -334,13 +357,15 @@ def own_tables(key: SubtaskKey) -> list[TableName]:
 
 @reads_answers
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:
-    """The progress tables of the task that exist; raises DMError for tables of DM itself."""
+    """The progress tables of the task that exist; raises DMError for tables of DM itself, and of a newer dm."""
     rows = connection.query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (key.meta_schema,)
     )
     present = {str(row[0]) for row in rows}
     if any(key.table(suffix).table in present for suffix in _NOT_OF_DM):
         _demand_not_of_dm(connection, key)
+    if key.stored_format.table in present:
+        _demand_known_format(connection, key)
     return [table for table in own_tables(key) if table.table in present]
 
 

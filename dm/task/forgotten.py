@@ -57,6 +57,7 @@ def _endings() -> list[str]:
     nobody = SubtaskKey("", "", "")
     shards = ShardTables.of(nobody)
     tables = [
+        nobody.stored_format,
         *own_tables(nobody),
         nobody.session,
         nobody.sources,

@@ -23,6 +23,7 @@ from dm import faults
 from dm.errors import DMError
 from dm.position import Position
 from dm.sourcelog.stream.until import Until, until_from_json
+from dm.stored_format import REGISTRY
 from dm.task.subtask import Intent, Stage
 from dm.unit import JSON, UnitName
 from dm.verbs.declaration import ConfigFile
@@ -101,12 +102,24 @@ class Registry:
             path.touch(mode=0o600)
             path.chmod(0o600)  # before anything is in it: files may hold passwords
             self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-            self._database.executescript(
-                "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;" + _SCHEMA
-            )
+            try:
+                self._open()
+            except DMError:
+                self._database.close()
+                raise
+
+    def _open(self) -> None:
+        ((stored,),) = self._database.execute("PRAGMA user_version").fetchall()
+        stored = REGISTRY.demand_known(max(stored, 0), self._path)
+        self._database.executescript(
+            "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON; BEGIN IMMEDIATE;" + _SCHEMA
+        )
+        if stored < REGISTRY.number:  # 0: from before there were numbers, and perhaps from before there was `until`
             columns = self._database.execute("SELECT name FROM pragma_table_info('subtask')").fetchall()
-            if ("until",) not in columns:  # a home of before there was one
+            if ("until",) not in columns:
                 self._database.execute("ALTER TABLE subtask ADD COLUMN until TEXT")
+            self._database.execute(f"PRAGMA user_version = {REGISTRY.number}")
+        self._database.execute("COMMIT")
 
     def close(self) -> None:
         """Give the file back."""

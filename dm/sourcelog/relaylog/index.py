@@ -8,7 +8,8 @@ latest transaction so far. If the source writes no checksums, `block_crcs` repla
 file's first byte on, the last one up to `complete`.
 
 An index is a hint. If it does not match its file (larger than the file, another creation time, unreadable, an older
-format), it is ignored and rebuilt from the file. A wrong number would send the relay to a wrong place, so the index
+format), it is ignored and rebuilt from the file. A newer format is refused, since it may hold the only checksums of
+the file, of a kind that is not known here. A wrong number would send the relay to a wrong place, so the index
 carries its own CRC. The first line alone shows whether it is final and matches the file's size:
 
     {"format": 2, "final": true, "size": 1073742102, "crc": 3632233996}
@@ -33,9 +34,9 @@ from dm.mysql.binlog.gtid_history import GtidHistory
 from dm.mysql.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, NOT_TRANSACTIONS, EventType, parse_header
 from dm.mysql.binlog.transaction import parse_gtid_tagged
 from dm.mysql.dialect import Flavor
+from dm.stored_format import RELAY_INDEX
 from dm.unit import JSON
 
-FORMAT = 2
 BLOCK = 1 << 20
 MARK_EVERY = 1 << 20
 TABLES_KEPT = 1000
@@ -87,26 +88,31 @@ class FileIndex:
 def write_index(path: Path, index: FileIndex) -> None:
     """Replace the index."""
     body = json.dumps({known.name: getattr(index, known.name) for known in fields(index)}).encode()
-    seal = json.dumps({"format": FORMAT, "final": index.final, "size": index.complete, "crc": crc32(body)}).encode()
+    seal = json.dumps(
+        {"format": RELAY_INDEX.number, "final": index.final, "size": index.complete, "crc": crc32(body)}
+    ).encode()
     write_atomically(path, seal + b"\n" + body, durable=False)
 
 
 def read_seal(path: Path) -> Seal | None:
-    """The first line only; None when there is none, or one of an older format."""
+    """The first line only; None when there is none, or one of an older format. Raises DMError for a newer one."""
     try:
         with path.open("rb") as file:
             line, end, _ = file.read(_SEAL_BYTES).partition(b"\n")
-        found = _seal(line) if end else None
+        found = _seal(line, path) if end else None
         return None if found is None else Seal(bool(found["final"]), int(str(found["size"])))
     except (FileNotFoundError, ValueError, KeyError):
         return None
 
 
 def read_index(path: Path, size: int, created: int | None = None) -> FileIndex | None:
-    """The index of a file of this size (and creation time, if given); None when it does not match."""
+    """The index of a file of this size (and creation time, if given); None when it does not match.
+
+    Raises DMError `stored-format-newer`.
+    """
     try:
         line, _, body = path.read_bytes().partition(b"\n")
-        seal = _seal(line)
+        seal = _seal(line, path)
         if seal is None or seal.get("crc") != crc32(body):
             return None
         index = FileIndex(**json.loads(body))
@@ -118,9 +124,11 @@ def read_index(path: Path, size: int, created: int | None = None) -> FileIndex |
     return index if fits else None
 
 
-def _seal(line: bytes) -> Mapping[str, JSON] | None:
+def _seal(line: bytes, path: Path) -> Mapping[str, JSON] | None:
     found = json.loads(line)
-    return found if isinstance(found, dict) and found.get("format") == FORMAT else None
+    if not isinstance(found, dict) or RELAY_INDEX.demand_known(found.get("format"), path) < RELAY_INDEX.number:
+        return None
+    return found
 
 
 # Keeps a file's index up to date as events pass: when they arrive, and when a file is read again.

@@ -1,7 +1,7 @@
 """The folder of prepared XA transactions: one directory per run, with a file per PREPARE and a list of them.
 
     <folder>/<epoch>/<number>.xa     the rows (`spool_file`), with a footer
-    <folder>/<epoch>/list            one record of JSON: reach, entries; replaced as a whole, durable when written
+    <folder>/<epoch>/list            one record of JSON: format, reach, entries; replaced as a whole, durable
 
 See `prepared.py` for the purpose of the list. A directory is built under another name and then renamed, so a directory
 with a number for a name is complete. Its files are links to the earlier run's files, which are then removed.
@@ -27,6 +27,7 @@ from dm.ident import TableName
 from dm.mysql.binlog.table_map import TableMap
 from dm.position import Position
 from dm.sourcelog.stream.spool_file import HEADER, MAGIC, SpoolReader
+from dm.stored_format import PREPARED
 from dm.text import is_decimal
 from dm.unit import JSON
 
@@ -201,6 +202,7 @@ def _undecided_at(stored: Position, directory: Path) -> list[HeldXa]:
         if not directory.exists():
             raise _Overtaken from error
         raise
+    PREPARED.demand_known(found.get("format", 0), path)
     uuid, file, offset, gtid_set, flavor = found["reach"]
     reach = Position(uuid, file, offset, GtidSet.parse(gtid_set, flavor))
     if not _covers(reach, stored):
@@ -247,6 +249,7 @@ def _entry(found: dict[str, Any]) -> HeldXa:
 
 def _write_list(directory: Path, reach: Position, entries: Iterable[HeldXa]) -> None:
     found: dict[str, JSON] = {
+        "format": PREPARED.number,
         "reach": [reach.server_uuid, reach.file, reach.offset, str(reach.gtid_set), reach.flavor],
         "held": [
             {

@@ -16,9 +16,9 @@ from dm.errors import DMError
 from dm.ident import Ident
 from dm.progress.tables import CHARSET, SubtaskKey, reads
 from dm.session.answers import reads_answers
+from dm.stored_format import CUT_OVER
 from dm.tools.cutover.machine import OVER, CutOverState
 
-_VERSION: Final = 1
 _TABLE: Final = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
     version INT UNSIGNED NOT NULL,
@@ -34,8 +34,7 @@ def _read(connection: TargetConnection, key: SubtaskKey) -> tuple[int, CutOverSt
     if not rows:
         return None
     version, epoch, state = rows[0]
-    if int(version) != _VERSION:
-        raise ValueError(f"version {version}")
+    CUT_OVER.demand_known(version, key.cut_over)
     return int(epoch), CutOverState.from_json(str(state))
 
 
@@ -75,7 +74,7 @@ class CutOverRow:
             connection.execute(_TABLE.format(table=table.sql, charset=CHARSET))
             connection.execute(
                 f"INSERT IGNORE INTO {table.sql} (id, version, epoch, state) VALUES ('', %s, 0, %s)",
-                (_VERSION, first.to_json()),
+                (CUT_OVER.number, first.to_json()),
             )
             connection.commit()
             connection.begin()

@@ -74,7 +74,7 @@ plans = st.builds(
 
 @given(plans)
 def test_a_plan_comes_back_from_its_text(plan: DumpPlan) -> None:
-    assert plan_from_text(plan_to_text(plan)) == plan
+    assert plan_from_text(plan_to_text(plan), PLAN_FILE) == plan
 
 
 @given(

@@ -11,6 +11,7 @@ import pytest
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.sourcelog.stream.until import UntilGtids, UntilTime
+from dm.stored_format import REGISTRY
 from dm.verbs.declaration import ConfigFile
 from dm.worker.registry import Registry, SubtaskRecord
 
@@ -50,11 +51,14 @@ def test_a_registry_of_before_there_was_an_end_is_read(tmp_path: Path) -> None:
     registry.close()
     with closing(sqlite3.connect(path)) as database:
         database.execute("ALTER TABLE subtask DROP COLUMN until")
+        database.execute("PRAGMA user_version = 0")  # nor numbers of formats
     registry = Registry(path)
     assert registry.subtasks() == {("t", "one"): SubtaskRecord("running", "New", None, None)}
     registry.put_task("u", FILE, {"one": UntilTime(7, "then")})
     assert registry.subtasks()["u", "one"].until == UntilTime(7, "then")
     registry.close()
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (REGISTRY.number,)
 
 
 def test_an_update_of_a_source_keeps_what_is_wanted_of_its_relay(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dm.errors import DMError
 from dm.sourcelog.relaylog.index import ANY_SIZE, BLOCK, FileIndex, read_index, read_seal, write_index
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.scan import BlockCrcs, scan
@@ -135,7 +136,11 @@ def test_no_flipped_bit_of_an_index_is_believed(tmp_path: Path) -> None:
         damaged = bytearray(content)
         damaged[bit >> 3] ^= 1 << (bit & 7)
         (tmp_path / "idx").write_bytes(damaged)
-        assert read_index(tmp_path / "idx", ANY_SIZE, CREATED) in (None, whole)
+        try:
+            found = read_index(tmp_path / "idx", ANY_SIZE, CREATED)
+        except DMError:  # its number is a newer one
+            continue
+        assert found in (None, whole)
 
 
 def test_an_old_index_is_made_anew_by_the_next_start(tmp_path: Path) -> None:
