@@ -1,4 +1,4 @@
-r"""Text: as a terminal may show it, with numbers of things in it, and which texts are numbers.
+r"""Text: as a terminal may show it, with numbers of things in it, and which texts are numbers or durations.
 
 What people read holds words of others: names and comments of a source, messages of a server, answers of whoever listens
 at an address. A terminal obeys control characters (C0, DEL, C1: it clears the screen, sets its title, types an answer),
@@ -49,3 +49,23 @@ _MOST_DIGITS: Final = 4300
 def is_decimal(text: str) -> bool:
     """Whether the text is a whole number in ASCII digits, without a sign, that `int` takes."""
     return text.isdigit() and text.isascii() and len(text) <= _MOST_DIGITS
+
+
+_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def go_duration(text: str) -> float | None:
+    """Seconds of a duration in Go's notation (`1h30m`, `5m0s`, `300ms`); None when it is none."""
+    negative, rest = text.startswith("-"), text.lstrip("+-")
+    if rest == "0":
+        return 0.0
+    seconds, end = 0.0, 0
+    for part in _DURATION_PART.finditer(rest):
+        if part.start() != end:
+            return None
+        seconds += float(part[1]) * _UNITS[part[2]]
+        end = part.end()
+    if end != len(rest) or not rest or len(text) - len(rest) > 1:
+        return None
+    return -seconds if negative else seconds

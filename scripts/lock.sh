@@ -7,6 +7,6 @@ tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
 "${PYTHON:-python3}" -m venv "$tools"
 "$tools/bin/pip" --quiet --disable-pip-version-check install 'uv>=0.9,<1'
-"$tools/bin/uv" --quiet pip compile pyproject.toml --group dev --extra java --extra s3 --universal --python-version 3.11 \
+"$tools/bin/uv" --quiet pip compile pyproject.toml --group dev --extra worker --extra java --extra s3 --universal --python-version 3.11 \
     --generate-hashes --no-annotate --custom-compile-command scripts/lock.sh \
     --output-file requirements.lock "$@"

@@ -153,6 +153,9 @@ class Client:
         raise DMError("bad-answer", address=self._where, status=status, cause=str(answer.get("msg")))
 
     def _start_daemon(self) -> None:
+        from dm.worker.installed import demand_worker  # seldom needed
+
+        demand_worker()
         with self._home.usable():
             self._start_daemon_in_home()
 

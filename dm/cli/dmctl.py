@@ -107,7 +107,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from dm.worker.home import installed_version  # what looks it up is imported for no other verb
+        from dm.worker.installed import installed_version  # what looks it up is imported for no other verb
 
         printer.print_line(f"dmctl {installed_version()}")
         raise typer.Exit

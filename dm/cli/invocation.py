@@ -15,6 +15,7 @@ from dm.cli import output as printer
 from dm.cli.client import ANSWER_SECONDS, Client, RequestRefused, Shown
 from dm.cli.output import Format
 from dm.errors import DMError
+from dm.text import go_duration
 
 # Exit statuses of `dmctl`; `wait` has one more (dm/cli/verbs/status.py), `diff` its own.
 
@@ -44,8 +45,6 @@ def errors_end_with(status: int) -> Iterator[None]:
 
 def duration(text: str) -> float:
     """Seconds of a duration in Go's notation, as DM's options have it."""
-    from dm.config.scalar import go_duration  # a quarter of a second of imports, for those who give the option
-
     seconds = go_duration(text)
     if not seconds or seconds < 0:
         raise typer.BadParameter(f"{text!r} is not a duration such as 30s, 10m or 1h30m")

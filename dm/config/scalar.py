@@ -15,13 +15,11 @@ from pydantic_core import PydanticCustomError
 
 from dm.config.document import Scalar, found
 from dm.config.problem import did_you_mean, one_of_text
-from dm.text import is_decimal
+from dm.text import go_duration, is_decimal
 
 _TRUE = frozenset({"true", "yes", "on", "y"})
 _FALSE = frozenset({"false", "no", "off", "n"})
 _WHOLE = re.compile(r"[-+]?[0-9][0-9_]*")
-_DURATION_PART = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?b)?", re.IGNORECASE)
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -125,22 +123,6 @@ def one_of(literal: Any, kind: str = "config-bad-value", *, fold: bool = False) 
         return word
 
     return BeforeValidator(check)
-
-
-def go_duration(text: str) -> float | None:
-    """Seconds of a duration in Go's notation (`1h30m`, `5m0s`, `300ms`); None when it is none."""
-    negative, rest = text.startswith("-"), text.lstrip("+-")
-    if rest == "0":
-        return 0.0
-    seconds, end = 0.0, 0
-    for part in _DURATION_PART.finditer(rest):
-        if part.start() != end:
-            return None
-        seconds += float(part[1]) * _UNITS[part[2]]
-        end = part.end()
-    if end != len(rest) or not rest or len(text) - len(rest) > 1:
-        return None
-    return -seconds if negative else seconds
 
 
 def duration(low: float = 0.0) -> BeforeValidator:

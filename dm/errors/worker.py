@@ -118,6 +118,12 @@ KINDS: tuple[ErrorKind, ...] = (
         "again by itself. Without the file dm-worker starts empty; the tasks' progress is still at their targets",
     ),
     ErrorKind(
+        "worker-not-installed", 40941, "config", "internal", "medium",
+        "no dm-worker can run here: Python packages that it needs are not installed ({missing})",
+        "name the dm-worker of another host with --addr or DM_ADDR; or install them: "
+        "pip install 'dm-replicator[worker]'",
+    ),
+    ErrorKind(
         "unit-unavailable", 40913, "dm-worker", "internal", "high",
         "the unit {unit} can't be loaded",
         "see the cause; reinstall dm with all its dependencies",

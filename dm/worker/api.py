@@ -38,7 +38,7 @@ from dm.verbs.every import VERBS
 from dm.worker.access import METRICS_PATH, demanding
 from dm.worker.audit import AuditLog
 from dm.worker.connection import LimitedBody
-from dm.worker.home import installed_version
+from dm.worker.installed import installed_version
 from dm.worker.metrics import CONTENT_TYPE, Metrics
 from dm.worker.verbs.tasks import PrecheckFailed
 from dm.worker.work import Answer, Work

@@ -37,8 +37,9 @@ from dm.worker.access import LocalAccess, TokenDemanded, Tokens
 from dm.worker.api import create_app, create_metrics_app
 from dm.worker.audit import AuditLog
 from dm.worker.connection import BACKLOG, CertificateFiles, LimitedConnection, encrypting, raise_descriptors
-from dm.worker.home import HOME_OPTION, HOME_TAKEN_STATUS, Home, installed_version
+from dm.worker.home import HOME_OPTION, HOME_TAKEN_STATUS, Home
 from dm.worker.hosts import PATIENCE_SECONDS, Hosts
+from dm.worker.installed import installed_version
 from dm.worker.loop import Loop
 from dm.worker.metrics import Metrics
 from dm.worker.operations import Operations

@@ -153,13 +153,3 @@ def demand_own(found: os.stat_result, path: Path) -> None:
 def _told(error: OSError) -> str:
     """The system's words and the name that they are about, which may be one above the home."""
     return f"{error.strerror or error}: {error.filename}" if error.filename else str(error)
-
-
-def installed_version() -> str:
-    """The version of this installation; a source tree that was never installed has none."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("dm-replicator")
-    except PackageNotFoundError:
-        return "uninstalled"

@@ -24,7 +24,7 @@ from prometheus_client.registry import Collector
 
 from dm.text import is_decimal
 from dm.unit import JSON
-from dm.worker.home import installed_version
+from dm.worker.installed import installed_version
 from dm.worker.job import Job
 from dm.worker.loop import Loop
 from dm.worker.metric_families import FAMILIES, STAGES, Family

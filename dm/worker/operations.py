@@ -20,7 +20,7 @@ from dm.worker.configuration import ConfigReader, syncs
 from dm.worker.cutovers import CutOvers
 from dm.worker.errands import Errands
 from dm.worker.history.history import History, Values
-from dm.worker.home import installed_version
+from dm.worker.installed import installed_version
 from dm.worker.inventory import Source, Task
 from dm.worker.loop import Loop
 from dm.worker.registry import SubtaskRecord

@@ -37,7 +37,8 @@ from dm.errors.without_values import told
 from dm.spark.java import find_java_home, version_text
 from dm.unit import JSON
 from dm.worker.bundle_texts import clean, clean_file, clean_line
-from dm.worker.home import Home, installed_version
+from dm.worker.home import Home
+from dm.worker.installed import installed_version
 from dm.worker.loop import Loop
 from dm.worker.metrics import Metrics
 from dm.worker.query_status import all_tasks, source_line, subtask_status

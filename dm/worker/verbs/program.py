@@ -8,7 +8,7 @@ from typing import cast
 from dm.errors import DMError
 from dm.unit import JSON
 from dm.verbs.program import Daemon, Encrypt, Shutdown
-from dm.worker.home import installed_version
+from dm.worker.installed import installed_version
 from dm.worker.work import Answer, VerbWork, does
 
 

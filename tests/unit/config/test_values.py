@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.config.scalar import byte_size, go_duration
+from dm.config.scalar import byte_size
+from dm.text import go_duration
 from tests.unit.config.texts import SOURCE, TASK, source, task, task_problems
 
 
