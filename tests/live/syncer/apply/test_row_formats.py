@@ -236,3 +236,55 @@ def write_more(twins: Twins) -> None:
     """Rows behind the replay, which go as events again."""
     name = twins.name
     twins.upstream.execute(f"UPDATE {name}.hot SET v = -1", f"UPDATE {name}.keyless SET v = 'more' WHERE id < 20")
+
+
+# What a functional index computes, and a condition that it can serve.
+INDEXED = {
+    "text": ("LOWER(v)", "LOWER(v) >= 'w'"),
+    "number": ("n + 1", "n + 1 > 0"),
+    "quotient": ("n / 3", "n / 3 >= 0"),
+    "numbers": ("CAST(j->'$.b' AS UNSIGNED ARRAY)", "2 MEMBER OF (j->'$.b')"),
+    "amounts": ("CAST(j->'$.b' AS DECIMAL(9, 2) ARRAY)", "2 MEMBER OF (j->'$.b')"),
+    "words": ("CAST(j->'$.c' AS CHAR(20) ARRAY)", "'p' MEMBER OF (j->'$.c')"),
+}
+
+
+@pytest.mark.parametrize("flavor", ["mysql"], indirect=True)
+def test_tables_with_functional_indexes_come_to_the_same(twins: Twins) -> None:
+    columns = "(id INT PRIMARY KEY, v VARCHAR(60), n INT, j JSON"
+    twins.create(
+        *(f"CREATE TABLE {{}}.`{name}` {columns}, KEY f (({computed})))" for name, (computed, _) in INDEXED.items())
+    )
+    twins.begin()
+    for name in INDEXED:
+        table = f"{twins.name}.`{name}`"
+        twins.upstream.execute(
+            f"INSERT INTO {table} SELECT id, CONCAT('Wort', id), id, JSON_OBJECT('b', JSON_ARRAY(id % 4, id), 'c',"
+            " JSON_ARRAY('p', CONCAT('p', id))) FROM (WITH RECURSIVE r AS (SELECT 1 AS id UNION ALL SELECT id + 1"
+            " FROM r WHERE id < 40) SELECT id FROM r) AS numbers",
+            f"UPDATE {table} SET v = 'WORT', n = NULL, j = JSON_SET(j, '$.b[1]', 2) WHERE id % 3 = 0",
+            f"UPDATE {table} SET j = NULL WHERE id % 5 = 0",
+            f"DELETE FROM {table} WHERE id % 7 = 0",
+        )
+    twins.follow_both()
+    for name, (_, condition) in INDEXED.items():
+        rows = f"SELECT id FROM {{}}.`{name}` FORCE INDEX (f) WHERE {condition} ORDER BY id"
+        plain = rows.replace("FORCE INDEX (f)", "IGNORE INDEX (f)").format(twins.name)
+        by_row = twins.upstream.query(plain)
+        assert by_row
+        for schema in (twins.name, twins.by_sql):
+            assert twins.target.query(rows.format(schema)) == by_row, name
+
+
+@pytest.mark.parametrize("flavor", ["mysql"], indirect=True)
+def test_the_comparison_sees_types_inside_documents_below_an_index(twins: Twins) -> None:
+    twins.create("CREATE TABLE {}.t (id INT PRIMARY KEY, j JSON, KEY ((CAST(j->'$.b' AS UNSIGNED ARRAY))))")
+    for server, schema in ((twins.upstream, twins.name), (twins.target, twins.name), (twins.target, twins.by_sql)):
+        server.execute(f"INSERT INTO {schema}.t VALUES (1, JSON_OBJECT('b', JSON_ARRAY(11)))")
+    twins.demand_equal()
+    twins.target.execute(
+        f"DELETE FROM {twins.by_sql}.t",
+        f"INSERT INTO {twins.by_sql}.t VALUES (1, JSON_OBJECT('b', JSON_ARRAY(CAST(11 AS UNSIGNED))))",
+    )
+    with pytest.raises(AssertionError):
+        twins.demand_equal()
