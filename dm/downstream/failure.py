@@ -120,7 +120,17 @@ _NO_SPACE: Final = re.compile(r"\b(?:errno|errcode|error):? (?:28|122)\b", re.IG
 
 DENIED: Final = frozenset({1045, 1130, 1698, 3118, 3955, 4151})
 _DUPLICATE: Final = frozenset({1062, 1586})
-_ROW_REFUSED: Final = {3819: "row-check-refused", 4025: "row-check-refused", 1690: "row-expression-failed"}
+# A row that the target's table does not take, by what of the table refuses it: each has a way out of its own.
+_ROW_REFUSED: Final = {
+    **dict.fromkeys((3819, 4025), "row-check-refused"),
+    1690: "row-expression-failed",
+    # NULL, out of range, truncated, no default, no such text or number, too long, no such geometry or moment, no JSON.
+    **dict.fromkeys(
+        (1048, 1263, 1264, 1265, 1292, 1364, 1366, 1367, 1406, 1411, 1416, 1441, 3140), "row-value-refused"
+    ),
+    1526: "row-partition-missing",
+    **dict.fromkeys((1216, 1217, 1451, 1452), "row-reference-refused"),
+}
 _WRITES: Final = re.compile(rb"(?:SET STATEMENT .* FOR )?(?:INSERT|REPLACE|UPDATE|DELETE|LOAD|BINLOG) ", re.IGNORECASE)
 _NO_TABLE: Final = 1146
 _PACKET: Final = 1153

@@ -43,9 +43,9 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "privilege-missing", 10901, "database", "not-set", "high",
         "user {user} of {role} {address} lacks {lacks}",
-        "grant it to the account ({grant}), then `dmctl resume-task`, or `dmctl resume-relay` if the relay reports "
-        "it, or `dmctl validation start` if a validator does; `dmctl check-task` on the task file lists all missing "
-        "privileges with their statements",
+        "grant it to the account ({grant}), then give again the verb that reports it: `dmctl resume-task` for a task, "
+        "`dmctl resume-relay` for a relay, `dmctl validation start` for a validator; `dmctl check-task` on the task "
+        "file lists all privileges that a task lacks, with their statements",
     ),
     ErrorKind(
         "connection-lost", 10003, "database", "not-set", "medium",
@@ -85,6 +85,26 @@ KINDS: tuple[ErrorKind, ...] = (
         "the cause names the expression. The source's session had another sql_mode, most often with "
         "NO_UNSIGNED_SUBTRACTION: write it as `session: {{sql_mode: ..}}` in `target-database`. A server keeps what it "
         "knows of an open table, so run `FLUSH TABLES` for the table at the target; then resume the task",
+    ),
+    ErrorKind(
+        "row-value-refused", 10906, "database", "not-set", "high",
+        "a column of the target's table does not take the value of a row: {statement}",
+        "the cause names the column: compare its definition at the target with the source's (`dmctl binlog-schema "
+        "list` has the source's at this place), `ALTER TABLE` it at the target, and resume the task",
+    ),
+    ErrorKind(
+        "row-partition-missing", 10907, "database", "not-set", "high",
+        "no partition of the target's table takes a row: {statement}",
+        "the cause has the value: add the partition at the target (`ALTER TABLE .. ADD PARTITION`), and resume the "
+        "task",
+    ),
+    ErrorKind(
+        "row-reference-refused", 10908, "database", "not-set", "high",
+        "a foreign key of the target's table refused a row: {statement}",
+        "the cause names the foreign key. The row that it refers to is missing at the target, or must not go since "
+        "others refer to it: put them right there and resume the task. If the table that it refers to is not among the "
+        "task's, nobody brings its rows: leave `foreign_key_checks` out of the session of `target-database`, or "
+        "drop the key at the target",
     ),
     ErrorKind(
         "internal-error", 11900, "functional", "internal", "high",

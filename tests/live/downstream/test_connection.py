@@ -92,7 +92,7 @@ def test_statements_that_fail_are_named_without_their_rows(target: ThrowawayServ
         assert (duplicate.name, duplicate.retryable) == ("duplicate-key", False)
         assert f"INSERT INTO {name}.t (id, v) VALUES (?, ?)" in duplicate.message
         too_long = _error(connection, f"UPDATE {name}.t SET v = 'a canary' WHERE id = 1")
-        assert too_long.name == "statement-failed"
+        assert too_long.name == "row-value-refused"
         assert "canary" not in str(too_long)
         assert _error(connection, "SELECT * FROM no_such_schema.t").name == "query-failed"
 

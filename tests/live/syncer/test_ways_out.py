@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from dm.config.rules import RouteRule
+from dm.config.rules import BlockAllowList, RouteRule, TablePattern
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
@@ -14,8 +14,10 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.syncer.operators import Request
 from dm.task.binlog_verbs import StructureRequest, change_structure, operate_on_event
+from tests.live.changes.tables import endpoint_of
 from tests.live.syncer.test_operators import place
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.park import ServerPark
 from tests.testbed.sync import running_sync, subtask_for
 
 pytestmark = pytest.mark.live
@@ -62,6 +64,65 @@ def test_a_statement_in_a_character_set_without_a_codec(
     replace(subtask, at, f"CREATE TABLE {name}.t (id INT PRIMARY KEY, a VARCHAR(9) DEFAULT 'é')")
     goes_on(subtask)
     identical(upstream, target, name)
+
+
+ROWS_REFUSED = {
+    "a value": (
+        "row-value-refused", "v INT", "v VARCHAR(3)", "INSERT INTO {}.t VALUES (2, 12345)",
+        "ALTER TABLE {}.t MODIFY v INT",
+    ),
+    "NULL": (
+        "row-value-refused", "v INT", "v INT NOT NULL", "INSERT INTO {}.t VALUES (2, NULL)",
+        "ALTER TABLE {}.t MODIFY v INT NULL",
+    ),
+    "a partition": (
+        "row-partition-missing", "v INT", "v INT) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (2)",
+        "INSERT INTO {}.t VALUES (2, 2)", "ALTER TABLE {}.t ADD PARTITION (PARTITION p1 VALUES LESS THAN MAXVALUE)",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ROWS_REFUSED)
+@pytest.mark.ci_flavor("mysql")
+def test_a_row_that_the_targets_table_does_not_take(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, kind: str
+) -> None:
+    refused, at_source, at_target, row, mended = ROWS_REFUSED[kind]
+    name = schema(upstream, target)
+    for server, columns in ((upstream, at_source), (target, at_target)):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, {columns})")
+    subtask = subtask_for(upstream, target, name, task=name)
+    goes_on(subtask)
+    upstream.execute(f"INSERT INTO {name}.t VALUES (1, 1)", row.format(name))
+    error = pauses(subtask, refused)
+    assert ("ADD PARTITION" if kind == "a partition" else "ALTER TABLE") in error.workaround
+    target.execute(mended.format(name))
+    goes_on(subtask)
+    identical(upstream, target, name)
+
+
+def test_a_row_whose_parent_is_no_table_of_the_task(
+    mariadb: ThrowawayServer, park: ServerPark, schema: SchemaFactory
+) -> None:
+    target = park.shared("mariadb", "target")
+    name = schema(mariadb, target)
+    for each in (mariadb, target):
+        each.execute(
+            f"CREATE TABLE {name}.parent (id INT PRIMARY KEY)",
+            f"CREATE TABLE {name}.t (id INT PRIMARY KEY, parent INT REFERENCES {name}.parent (id))",
+        )
+    plain = subtask_for(mariadb, target, name, task=name)
+    plain = plain.model_copy(
+        update={"block_allow_list": BlockAllowList(do_tables=(TablePattern(db_name=name, tbl_name="t"),))}
+    )
+    checked = endpoint_of(target, foreign_key_checks="1")
+    checking = plain.model_copy(update={"target": checked, "foreign_key_checks": True})
+    goes_on(checking)
+    mariadb.execute(f"INSERT INTO {name}.parent VALUES (1)", f"INSERT INTO {name}.t VALUES (1, 1)")
+    error = pauses(checking, "row-reference-refused")
+    assert "leave `foreign_key_checks` out of the session" in error.workaround
+    goes_on(plain)
+    assert target.query(f"SELECT * FROM {name}.t") == ((1, 1),)
 
 
 @pytest.mark.parametrize("where", ["at once", "after rows"])

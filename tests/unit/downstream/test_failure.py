@@ -35,12 +35,31 @@ def test_a_full_disk_of_the_target_heals(number: int, words: str) -> None:
     [
         (3, "Error writing file '/d/tmp/MLfd=28' (OS errno 13 - Permission denied)"),
         (1030, 'Got error 1 "Operation not permitted" from storage engine InnoDB'),
-        (1406, "Data too long for column 'error 28' at row 1"),
+        (1054, "Unknown column 'error 28' in 'field list'"),
     ],
 )
 def test_other_refusals_do_not(number: int, words: str) -> None:
     error = failure(pymysql.err.OperationalError(number, words), "target:1", WRITE)
     assert (error.name, error.retryable) == ("statement-failed", False)
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "name", "way_out"),
+    [
+        (1406, "Data too long for column 'error 28' at row 1", "row-value-refused", "`ALTER TABLE` it at the target"),
+        (1048, "Column 'v' cannot be null", "row-value-refused", "`ALTER TABLE` it at the target"),
+        (1364, "Field 'v' doesn't have a default value", "row-value-refused", "`ALTER TABLE` it at the target"),
+        (1526, "Table has no partition for value 7", "row-partition-missing", "ADD PARTITION"),
+        (1452, "Cannot add or update a child row", "row-reference-refused", "foreign_key_checks"),
+        (1690, "BIGINT UNSIGNED value is out of range in '(a - b)'", "row-expression-failed", "sql_mode"),
+        (3819, "Check constraint 't_chk_1' is violated.", "row-check-refused", "NOT ENFORCED"),
+    ],
+)
+def test_a_row_is_refused_by_what_does_not_take_it(number: int, words: str, name: str, way_out: str) -> None:
+    error = failure(pymysql.err.DataError(number, words), "target:1", WRITE)
+    assert (error.name, error.retryable, way_out in error.workaround) == (name, False, True)
+    statement = failure(pymysql.err.DataError(number, words), "target:1", b"ALTER TABLE t MODIFY v INT")
+    assert statement.name == "statement-failed", "of a statement that is no row the table's rows are judged"
 
 
 @pytest.mark.parametrize(

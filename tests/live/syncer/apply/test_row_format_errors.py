@@ -137,7 +137,7 @@ def test_an_orphan_is_the_same_error(twins: Twins, at_source: str) -> None:
         assert twins.rows(twins.target, twins.name) == twins.rows(twins.target, twins.by_sql)
     else:
         assert by_events is not None
-        assert by_events[0] == "statement-failed"
+        assert by_events[0] == "row-reference-refused"
 
 
 def test_foreign_keys_that_the_source_does_not_log_act_at_the_target(
@@ -169,7 +169,7 @@ def test_foreign_keys_that_the_source_does_not_log_act_at_the_target(
         by_events, by_sql = told(twins, "auto"), told(twins, "sql")
         assert by_events == by_sql
         assert by_events is not None
-        assert by_events[0] == "statement-failed"
+        assert by_events[0] == "row-reference-refused"
     finally:
         twins.close()
 

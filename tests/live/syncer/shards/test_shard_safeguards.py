@@ -201,7 +201,7 @@ LACKS: dict[str, Lack] = {
     "a table's checkpoint": Lack("pessimistic", BACKWARD, no_places, "duplicate-key"),
     "a default of the moment": Lack("pessimistic", NOW, values_not_compared, "goes on"),
     "a default of the moment, optimistic": Lack("optimistic", NOW_EACH, values_not_compared, "goes on"),
-    "a column needs a value, optimistic": Lack("optimistic", NEEDS_A_VALUE, no_own_default, "statement-failed"),
+    "a column needs a value, optimistic": Lack("optimistic", NEEDS_A_VALUE, no_own_default, "row-value-refused"),
     "other defaults, optimistic": Lack("optimistic", OTHER_DEFAULTS, defaults_not_compared, "goes on"),
     "places of columns": Lack("pessimistic", REFUSED_BY_DM, columns_by_place, _KEYS_MIXED_UP),
     "places of columns, optimistic": Lack("optimistic", REFUSED_BY_DM, columns_by_place, _KEYS_MIXED_UP),
