@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from dm.demo.servers import ThrowawayServer
 from tests.live.cli.newcomer import Newcomer
+from tests.testbed.cases import SOURCE_GRANTS, TARGET_GRANTS, TEMPORARY_GRANT
 from tests.testbed.park import ServerPark
+from tests.testbed.zones import globally
+from tests.unit.docs.document import blocks
 
 pytestmark = pytest.mark.live
 
@@ -16,7 +21,7 @@ pytestmark = pytest.mark.live
 @pytest.fixture
 def newcomer(park: ServerPark, tmp_path: Path) -> Iterator[Newcomer]:
     one = Newcomer(park.shared("mariadb", "upstream-1"), park.shared("mariadb", "target"), tmp_path)
-    with one.daemon:
+    with one.daemon, globally(one.target, log_bin_trust_function_creators="ON"):  # of the page, too
         yield one
         one.close()
         for server in (one.upstream, one.target):
@@ -24,6 +29,15 @@ def newcomer(park: ServerPark, tmp_path: Path) -> Iterator[Newcomer]:
 
 
 PAGE = Path(__file__).parents[3] / "docs" / "objects.md"
+
+
+def grant_as_documented(server: ThrowawayServer, side: str, user: str) -> None:
+    """What the page says that an account needs beside README's GRANTs, and nothing else."""
+    heading = f"-- at a {'MariaDB' if server.flavor == 'mariadb' else 'MySQL'} {side}"
+    (block,) = [each.text for each in blocks(PAGE.read_text(encoding="utf-8")) if each.text.startswith(heading)]
+    for line in re.sub(r"^--.*", "", block, flags=re.MULTILINE).split(";"):
+        if line.strip():
+            server.execute(line.replace("'dm'", f"'{user}'"))
 
 
 def demand_documented(said: str, schema: str) -> None:
@@ -43,9 +57,11 @@ def test_from_the_list_to_the_enabled_event(newcomer: Newcomer) -> None:
         f"GRANT SELECT, INSERT ON {schema}.orders TO shop_app@'%'",
     )
     narrow = newcomer.good_target_user()
-    wide = newcomer.user(newcomer.target, "ALL ON *.*")
-    newcomer.target.execute(f"GRANT ALL ON *.* TO {wide} WITH GRANT OPTION")
-    source = newcomer.source_text("here", newcomer.user(newcomer.upstream, "ALL ON *.*"))
+    wide = newcomer.user(newcomer.target, TARGET_GRANTS, TEMPORARY_GRANT)
+    grant_as_documented(newcomer.target, "target", wide)
+    at_source = newcomer.user(newcomer.upstream, SOURCE_GRANTS["mariadb"])
+    grant_as_documented(newcomer.upstream, "source", at_source)
+    source = newcomer.source_text("here", at_source)
     must("operate-source", "create", newcomer.file("source.yaml", source))
     must("start-task", newcomer.file("narrow.yaml", newcomer.task_text("narrow", "here", narrow)))
     must("start-task", newcomer.file("wide.yaml", newcomer.task_text("wide", "here", wide)))
