@@ -10,7 +10,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "medium",
         "task {task} is not ready for a cut-over: {findings}",
-        "`dmctl cut-over {task} --dry-run` lists each finding with what mends it; nothing was changed",
+        "`dmctl cut-over {given} --dry-run` lists each finding with what mends it; nothing was changed",
     ),
     ErrorKind(
         "cut-over-under-way",

@@ -227,7 +227,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source left out {size} bytes of {file} at offset {offset}",
-        "the relay can't store a gap of this size; read without relay",
+        "the relay can't store a gap of this size: `dmctl stop-relay` has the tasks read from the source",
     ),
     ErrorKind(
         "relay-event-damaged",

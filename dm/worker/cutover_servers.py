@@ -13,7 +13,7 @@ from dm.task.payload import DiffPayload
 from dm.tools.cutover import source as at_source
 from dm.tools.cutover.driver import Driver
 from dm.tools.cutover.hook import call
-from dm.tools.cutover.machine import CutOverState, NotYet
+from dm.tools.cutover.machine import CutOverState, NotYet, given
 from dm.tools.errands import DiffRequest
 from dm.unit import JSON
 from dm.worker.cutover_objects import ObjectsOfSwitch
@@ -98,7 +98,10 @@ class TaskServers:
         runs = True
         for job in self._jobs.fresh():
             if job.subtask.errors:
-                raise DMError("cut-over-not-ready", task=self._task, findings=job.subtask.errors[0]["Message"])
+                found = self.driver.found
+                asked = self._task if found is None else given(self._task, found.way_back, found.opens)
+                words = job.subtask.errors[0]["Message"]
+                raise DMError("cut-over-not-ready", task=self._task, given=asked, findings=words)
             if job.subtask.stage != "Running":
                 runs = False
             elif job.status.get("synced") is not True:

@@ -65,6 +65,11 @@ class WayBackTask:
     kept: bool = False  # it is there and rests: it goes on from its checkpoint
 
 
+def given(task: str, way_back: WayBackTask | None, opens: Mapping[str, str]) -> str:
+    """What a person gives `dmctl cut-over` for this one: a return, which `opens` a server, is one of the first task."""
+    return f"{way_back.task} --back" if way_back is not None and opens else task
+
+
 @dataclass(frozen=True, slots=True)
 class CutOverState:
     """What the row says."""

@@ -354,7 +354,8 @@ def _bound_accounts(connection: Connection) -> set[str]:
 def findings_of_return(config: SubtaskConfig) -> list[Finding]:
     """Whether dm may close the target for the return, and it is open now; `config` has it as the source."""
     with closing(connect(config.source.endpoint)) as connection:
-        found = _may_fence(connection, read_facts(connection), "target, for --back")
+        where = "target, for --back"
+        found = [*_may_fence(connection, read_facts(connection), where), *_may_see_xa(connection, where)]
         closed_already = _modes(connection)["read_only"] != "OFF"
     findings = [replace(each, mend=each.mend.replace("at the source", "at the target"), stops=False) for each in found]
     if closed_already:

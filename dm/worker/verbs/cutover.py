@@ -11,7 +11,7 @@ from dm.errors import DMError
 from dm.tools.cutover import source as at_source
 from dm.tools.cutover.ahead import counter_findings, proof_findings
 from dm.tools.cutover.driver import Driver
-from dm.tools.cutover.machine import OVER, UNDOABLE, CutOverState, State, WayBackTask
+from dm.tools.cutover.machine import OVER, UNDOABLE, CutOverState, State, WayBackTask, given
 from dm.tools.cutover.record import CutOverRow
 from dm.tools.cutover.source import Finding
 from dm.unit import JSON
@@ -37,6 +37,12 @@ class _First:
     number: int
     way_back: WayBackTask | None
     opens: Mapping[str, str] = field(default_factory=dict)
+
+    def not_ready(self, stops: Sequence[Finding]) -> DMError:
+        """The error that names what stops it."""
+        findings = "; ".join(f"{each.where}: {each.says}" for each in stops)
+        asked = given(self.task, self.way_back, self.opens)
+        return DMError("cut-over-not-ready", task=self.task, given=asked, findings=findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +93,7 @@ class CutOverVerbs(VerbWork):
         known = self._findings(first, asked)
         stops = [each for each in known.findings if each.stops]
         if stops:
-            findings = "; ".join(f"{each.where}: {each.says}" for each in stops)
-            raise DMError("cut-over-not-ready", task=first.task, findings=findings)
+            raise first.not_ready(stops)
         with self._all.beginning:
             self._demand_servers_free(first)
             return self._store(first, asked, acts=known.acts)
@@ -211,7 +216,10 @@ class CutOverVerbs(VerbWork):
             self._way_back(task).complete_kept(found)
             made = self._way_back(way_back.task)
             made.stop(task, made.named().source)
-            return [f"task {way_back.task} goes on: the target follows again", f"the progress of {task} stays"]
+            left = [f"task {way_back.task} goes on: the target follows again", f"the progress of {task} stays"]
+            if not found.by_hook:
+                left.append("the target stays closed to writes of applications: `SET GLOBAL read_only = OFF` opens it")
+            return left
         if way_back is not None:
             self._way_back(task).stop(way_back.task, way_back.source)
         self._tasks.stop_task(StopTask(task=task))  # last: without it, its row can't be found any more
@@ -301,8 +309,7 @@ class CutOverVerbs(VerbWork):
     def _demand_servers_free(self, first: _First) -> None:
         """Once more, where no other cut-over can begin meanwhile."""
         if stops := self._at_same_servers(first):
-            findings = "; ".join(f"{each.where}: {each.says}" for each in stops)
-            raise DMError("cut-over-not-ready", task=first.task, findings=findings)
+            raise first.not_ready(stops)
 
     def _at_same_servers(self, first: _First) -> list[Finding]:
         """Cut-overs of other tasks that are not over: the fence is the server's, so each would undo the other's."""

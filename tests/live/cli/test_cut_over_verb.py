@@ -110,6 +110,8 @@ def refused_until_ready(move: Move) -> None:
     assert "GRANT " in said.out
     assert "way back, source move-target" in said.out, "what it needs is told at the same time"
     assert "way back, target" in said.out
+    assert "target, for --back: dm may not set" in said.out
+    assert ("target, for --back: open XA" in said.out) == (move.target.flavor == "mysql")
     assert not move.read_only()
     refused = move.daemon.said("cut-over", "move", "--yes")
     assert refused.status == 1
@@ -124,6 +126,13 @@ def grant(move: Move) -> None:
         for user, host in server.query("SELECT user, host FROM mysql.user WHERE user = 'dm'"):
             for privileges in (FENCING[flavor], SOURCE_GRANTS[flavor], TARGET_GRANTS, APPLIER_GRANTS[flavor]):
                 server.execute(f"GRANT {privileges} TO '{user}'@'{host}'")
+
+
+def revoke_fencing(move: Move) -> None:
+    """At the target, for a return."""
+    privileges = FENCING[move.target.flavor]
+    for user, host in move.target.query("SELECT user, host FROM mysql.user WHERE user = 'dm'"):
+        move.target.execute(f"REVOKE {privileges} FROM '{user}'@'{host}'")
 
 
 def refused_while_it_replicates(move: Move) -> None:
@@ -169,6 +178,11 @@ def test_from_fence_to_complete_with_a_hook_that_fails_first(move: Move) -> None
     resumed = move.daemon.said("resume-task", "move")
     assert (resumed.status, "Error 44078" in resumed.err) == (1, True), str(resumed)
     assert "rests for its cut-over: `dmctl cut-over move --status`" in move.daemon.said("query-status", "move").out
+    revoke_fencing(move)
+    returned = move.daemon.said("cut-over", "move", "--back", "--yes")
+    assert (returned.status, "44070" in returned.err) == (1, True), str(returned)
+    assert "`dmctl cut-over move --back --dry-run`" in returned.err
+    assert "dm may not set" in move.daemon.said("cut-over", "move", "--back", "--dry-run").out
     complete = move.daemon.said("cut-over", "move", "--complete")
     assert complete.status == 0, str(complete)
     assert "closed to writes" in complete.out

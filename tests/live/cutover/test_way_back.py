@@ -163,6 +163,8 @@ def test_back_and_forth_both_servers_equal_the_ledger(shop: Shop, times: int) ->
     complete = shop.daemon.said("cut-over", "shop", "--complete")
     assert complete.status == 0, str(complete)
     assert "task shop goes on" in complete.out
+    assert "the target stays closed to writes of applications" in complete.out
+    assert shop.servers[1].query("SELECT @@GLOBAL.read_only")[0][0]
     shop.work(5)
     wait_until(lambda: all(map(shop.equal, shop.servers)), "the task goes on")
 
