@@ -9,10 +9,13 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.gtid import GtidSet
+from dm.mysql.binlog.header import EventType
+from dm.position import Position
 from dm.sourcelog.upstream.connection import connect, identity_for
-from dm.sourcelog.upstream.facts import read_facts
+from dm.sourcelog.upstream.facts import binlog_end, read_facts
 from dm.sourcelog.upstream.locate import resume_after
-from tests.live.relay.relaying import endpoint_of, flush_logs
+from dm.sourcelog.upstream.remote_source import RemoteEventSource
+from tests.live.relay.relaying import endpoint_of, flush_logs, read_to
 from tests.testbed.fixtures import ServerFactory
 
 pytestmark = pytest.mark.live
@@ -50,3 +53,32 @@ def test_transactions_without_gtids_behind_a_set_are_found(server: ServerFactory
     with pytest.raises(DMError, match="its binlog begins with") as raised:
         continued(source, f"{uuid}:1-5")
     assert raised.value.name == "gtids-tell-nothing"
+
+
+def rows_sent(server: ThrowawayServer) -> int:
+    """How many events of written rows the server's first file has, as it sends them."""
+    [(file, *_), *_] = server.query("SHOW BINARY LOGS")
+    with closing(connect(endpoint_of(server))) as connection:
+        end = binlog_end(connection)
+    source = RemoteEventSource(endpoint_of(server), identity_for("t", "s"), heartbeat_seconds=5)
+    events = read_to(source, Position(end.server_uuid, file, 4), (end.file, end.offset))
+    return sum(event[3] == EventType.WRITE_ROWS for event in events)
+
+
+def test_a_server_that_does_not_send_transactions_without_gtids_says_so_and_sends_them_where_it_may(
+    server: ServerFactory,
+) -> None:
+    source = server("mysql")
+    source.execute("CREATE DATABASE x", "CREATE TABLE x.t (id INT PRIMARY KEY)", "INSERT INTO x.t VALUES (1)")
+    for mode in ("ON_PERMISSIVE", "OFF_PERMISSIVE"):
+        source.execute(f"SET GLOBAL gtid_mode = {mode}")
+    source.execute("INSERT INTO x.t VALUES (2)")
+    for mode in ("ON_PERMISSIVE", "ON"):
+        source.execute(f"SET GLOBAL gtid_mode = {mode}")
+    source.execute("INSERT INTO x.t VALUES (3)")
+    with pytest.raises(DMError) as raised:
+        rows_sent(source)
+    assert raised.value.name == "anonymous-not-sent"
+    assert "ON_PERMISSIVE" in raised.value.workaround
+    source.execute("SET GLOBAL gtid_mode = ON_PERMISSIVE")
+    assert rows_sent(source) == 3
