@@ -146,6 +146,8 @@ class DiffRequest:
     snapshots: tuple[str, ...] = ()  # `MOMENT`, `target=MOMENT`, `SOURCE=MOMENT`
     follows: tuple[str, ...] = ()  # sources whose changes a syncer applies meanwhile
     recent: bool = False  # only what was written since a table was found equal, where that can be known
+    sample: bool = False  # only some chunks, for how long all of them take; nothing is recorded
+    spark_from: int = 500_000  # rows: fewer are compared before Spark would have begun
 
     @property
     def asked(self) -> str:
@@ -153,6 +155,8 @@ class DiffRequest:
         what = [sorted(self.tables), self.where, sorted(self.ignore_columns), self.rows, sorted(self.snapshots)]
         if self.recent:
             what.append("recent")
+        if self.sample:
+            what.append("sample")
         return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
     @property

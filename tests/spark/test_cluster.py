@@ -222,7 +222,7 @@ def test_executors_compare(
     load.load()
 
     def compared() -> tuple[str, dict[str, TableReport]]:
-        unit = DiffUnit([load.subtask()], DiffRequest(rows=20), remote, directory=tmp_path / "done")
+        unit = DiffUnit([load.subtask()], DiffRequest(spark_from=0, rows=20), remote, directory=tmp_path / "done")
         unit.run(threading.Event())
         return unit.report.verdict, {table.name.table: table for table in unit.report.tables}
 

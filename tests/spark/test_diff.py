@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from dm.downstream.connection import TargetConnection
 from dm.progress.compared import read_compared
 from dm.progress.tables import SubtaskKey, remove_progress
 from dm.spark.session import SparkProvider
+from dm.tools.diff.chunk import Chunk, ChunkComparer, ChunkOutcome
 from dm.tools.diff.done_chunks import DoneChunks, EqualChunk
 from dm.tools.diff.report import TableReport
 from dm.tools.diff.unit import DiffUnit
@@ -27,6 +29,8 @@ from tests.spark.conftest import LoadFactory
 from tests.testbed.fake_clock import FakeClock
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import running_sync
+
+Outcomes = tuple[ChunkOutcome, ...]
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mysql")]
 
@@ -45,7 +49,7 @@ TABLES = (
 
 def compared(spark: SparkProvider, subtasks: list[SubtaskConfig], **options: Any) -> tuple[str, dict[str, TableReport]]:
     """The verdict, and what is said of each table."""
-    unit = DiffUnit(subtasks, DiffRequest(rows=100, **options), spark)
+    unit = DiffUnit(subtasks, DiffRequest(spark_from=0, rows=100, **options), spark)
     unit.run(threading.Event())
     assert unit.status()["over"]
     return unit.report.verdict, {table.name.table: table for table in unit.report.tables}
@@ -262,7 +266,9 @@ def test_a_target_that_lags_for_long_leaves_rows_undecided_and_says_why(
         f"USE `{load.target_schema}`", "DELETE FROM keyless LIMIT 1", "UPDATE one SET s = 'x' WHERE id = 700"
     )
     clock = FakeClock()
-    unit = DiffUnit([subtask], DiffRequest(rows=100, shown=2, follows=(load.source_id,)), spark, clock=clock)
+    unit = DiffUnit(
+        [subtask], DiffRequest(spark_from=0, rows=100, shown=2, follows=(load.source_id,)), spark, clock=clock
+    )
     unit.run(threading.Event())
     tables = {table.name.table: table for table in unit.report.tables}
     assert {name: table.verdict for name, table in tables.items()} == dict.fromkeys(tables, "not compared")
@@ -331,7 +337,7 @@ def test_an_account_that_may_not_store_is_told_so(
     reading = subtask.model_copy(
         update={"target": subtask.target.model_copy(update={"user": user, "password": SecretStr("p")})}
     )
-    unit = DiffUnit([reading], DiffRequest(rows=100), spark)
+    unit = DiffUnit([reading], DiffRequest(spark_from=0, rows=100), spark)
     unit.run(threading.Event())
     assert unit.report.verdict == "equal"
     assert "denied" in str(unit.status()["notRecorded"])
@@ -345,7 +351,7 @@ def test_an_interrupted_comparison_is_gone_on_with(
     load.load()
     stop = threading.Event()
 
-    unit = DiffUnit([load.subtask()], DiffRequest(rows=10, threads=1), spark, directory=tmp_path / "diff")
+    unit = DiffUnit([load.subtask()], DiffRequest(spark_from=0, rows=10, threads=1), spark, directory=tmp_path / "diff")
     add = DoneChunks.add
 
     def stopping(self: DoneChunks, chunk: str, found: EqualChunk) -> None:
@@ -360,10 +366,44 @@ def test_an_interrupted_comparison_is_gone_on_with(
     lines = record.read_text().splitlines()[1:]
     assert 0 < len(lines) < unit.report.tables[0].chunks
     target.execute(f"UPDATE `{load.target_schema}`.one SET s = 'later'")
-    resumed = DiffUnit([load.subtask()], DiffRequest(rows=10, resume=True), spark, directory=tmp_path / "diff")
+    resumed = DiffUnit(
+        [load.subtask()], DiffRequest(spark_from=0, rows=10, resume=True), spark, directory=tmp_path / "diff"
+    )
     resumed.run(threading.Event())
     (table,) = resumed.report.tables
     assert (table.source_rows, table.target_rows, table.done) == (900, 900, table.chunks)
     assert 0 < table.differing <= 900 - 9 * len(lines)
     assert not list((tmp_path / "diff").iterdir())
     assert compared(spark, [load.subtask()])[1]["one"].differing == 900
+
+
+def test_few_rows_are_compared_without_spark_and_a_sample_of_many_tells_their_time(
+    full_load: LoadFactory, upstream: ThrowawayServer, target: ThrowawayServer, tmp_path: Path
+) -> None:
+    load = full_load(upstream, target, *TABLES)
+    load.dump()
+    load.load()
+    target.execute(f"UPDATE `{load.target_schema}`.one SET s = 'other' WHERE id = 450")
+    none, looks = SparkProvider("local[1]", {}, tmp_path / "scratch"), list[int]()
+    sample = DiffUnit([load.subtask()], DiffRequest(rows=10, threads=1, sample=True), none, directory=tmp_path / "diff")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ChunkComparer, "__call__", counted(ChunkComparer.__call__, looks))
+        sample.run(threading.Event())
+    assert looks == [1, 2], "of some 180 chunks"
+    assert sample.report.over
+    assert sample.report.seconds_of_all is not None
+    subtask = load.subtask()
+    with closing(TargetConnection(subtask.target)) as connection:
+        assert not read_compared(connection, SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id))
+    unit = DiffUnit([subtask], DiffRequest(rows=100), none)
+    unit.run(threading.Event())
+    assert [table.differing for table in unit.report.tables] == [0, 1, 0]
+    assert none.jvm_pid is None
+
+
+def counted(compare: Callable[..., Outcomes], looks: list[int]) -> Callable[..., Outcomes]:
+    def call(self: ChunkComparer, chunks: tuple[Chunk, ...]) -> Outcomes:
+        looks.append(len(chunks))
+        return compare(self, chunks)
+
+    return call

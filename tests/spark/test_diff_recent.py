@@ -71,7 +71,10 @@ class Pair:
     def compared(self, *, recent: bool = True) -> tuple[str, dict[str, TableReport]]:
         wait_until(lambda: has_reached(self.relay, self.load.upstream), "the relay has everything")
         unit = DiffUnit(
-            [self.task], DiffRequest(rows=100, recent=recent), self.spark, relays={self.task.source_id: self.relay}
+            [self.task],
+            DiffRequest(spark_from=0, rows=100, recent=recent),
+            self.spark,
+            relays={self.task.source_id: self.relay},
         )
         unit.run(threading.Event())
         assert unit.report.over

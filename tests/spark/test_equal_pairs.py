@@ -44,7 +44,7 @@ def test_equal_pairs_are_equal(
             filled_table(cursor, load.schema, partial(draw_table, f"t{number}", upstream.flavor, chance), chance)
     load.dump()
     load.load()
-    unit = DiffUnit([load.subtask()], DiffRequest(rows=3), spark)
+    unit = DiffUnit([load.subtask()], DiffRequest(spark_from=0, rows=3), spark)
     unit.run(threading.Event())
     assert len(unit.report.tables) == AT_REST
     unequal = [told(table) for table in unit.report.tables if table.verdict != "equal"]
@@ -73,7 +73,7 @@ def test_equal_pairs_are_never_different_under_a_workload_with_ddl(
                 workload.transaction()
 
         def look(*follows: str) -> list[TableReport]:
-            unit = DiffUnit([subtask], DiffRequest(rows=3, follows=follows), spark)
+            unit = DiffUnit([subtask], DiffRequest(spark_from=0, rows=3, follows=follows), spark)
             unit.run(threading.Event())
             assert unit.report.tables
             wrong = [told(table) for table in unit.report.tables if table.verdict == "different"]

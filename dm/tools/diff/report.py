@@ -85,6 +85,7 @@ class DiffReport:
     tables: list[TableReport] = field(default_factory=list)
     seconds: float = 0.0
     over: bool = False
+    seconds_of_all: float | None = None  # that a comparison of all rows takes, told by a sample
     not_recorded: str = ""  # why what was found is not stored at the target
 
     @property
@@ -103,6 +104,7 @@ class DiffReport:
             "phase": self.phase, "doneChunks": done, "totalChunks": chunks, "tables": len(self.tables),
             "rows": sum(table.target_rows for table in self.tables), "seconds": round(self.seconds, 1),
             "secondsLeft": None if left is None else round(left, 1), "over": self.over,
+            "secondsOfAll": self.seconds_of_all,
             "verdict": self.verdict if self.over else "",
             "notRecorded": self.not_recorded,
             "report": [table.to_json() for table in self.tables] if self.over else [],

@@ -37,6 +37,7 @@ from dm.tools.diff.fix import FixFiles
 from dm.tools.diff.planner import DiffPlanner, PlannedTable
 from dm.tools.diff.recent import Recent
 from dm.tools.diff.report import DiffReport, Found, Suspects, TableReport
+from dm.tools.diff.sample import Sample, sized
 from dm.tools.diff.snapshot import Lag, TargetProgress, end_of
 from dm.tools.diff.versions import Difference
 from dm.tools.errands import DiffRequest
@@ -123,6 +124,9 @@ class DiffUnit:
     def _run(self, stop: threading.Event) -> None:
         planner = DiffPlanner(self._subtasks, self._options, stop, self._recent(stop))
         tables = {planned.name: planned for planned in self._settled(planner, planner.plan(), stop)}
+        if self._options.sample:
+            self._time_sample(planner, list(tables.values()), stop)
+            return
         reports = {name: TableReport(name) for name in tables}
         self.report.tables = list(reports.values())
         left = frozenset(tables)
@@ -146,6 +150,30 @@ class DiffUnit:
             self._record(tables)
         self.report.over = not stop.is_set()
         self.report.phase = "finished"
+
+    def _time_sample(self, planner: DiffPlanner, planned: Sequence[PlannedTable], stop: threading.Event) -> None:
+        """How long all rows take; what differs is of no interest."""
+        self.report.phase = "comparing some rows"
+        with_rows = [each for each in planned if each.compared is not None]
+        self._here = self._needs_no_spark(with_rows)
+        chunks = [chunk for number, each in enumerate(with_rows) for chunk in sized(number, each)]
+        sample, comparer = Sample.of(chunks, self._options.threads), self._comparer(planner, with_rows)
+        self._look(comparer, sample.first, with_rows, stop)
+        began = self._clock.monotonic()
+        self._look(comparer, sample.timed, with_rows, stop)
+        now = self._clock.monotonic()
+        self.report.seconds = now - self._began
+        if not stop.is_set():
+            self.report.seconds_of_all = round(sample.seconds_of_all(self.report.seconds, now - began), 1)
+            self.report.over = True
+        self.report.phase = "finished"
+
+    def _comparer(self, planner: DiffPlanner, with_rows: Sequence[PlannedTable]) -> ChunkComparer:
+        tables = tuple(each.compared for each in with_rows if each.compared is not None)
+        return ChunkComparer(
+            planner.endpoints, tables, self._options.where, self._options.max_load, dict(planner.readings),
+            self._options.kept_bytes, words=max(WORDED, self._options.shown), fixes=self._fixes is not None,
+        )  # fmt: skip
 
     def _recent(self, stop: threading.Event) -> Recent | None:
         """What was written since, if only that is asked for."""
@@ -238,15 +266,10 @@ class DiffUnit:
             report.structure, report.allowed = each.structure, each.allowed
             report.not_compared, report.chunks = each.skipped, len(each.conditions)
             report.rests, report.whole_because = each.rests, each.whole_because
-        tables = tuple(each.compared for each in planned if each.compared is not None)
         with_rows = [each for each in planned if each.compared is not None]
-        self._here = all(each.rests is not None for each in with_rows)
+        self._here = self._needs_no_spark(with_rows)
         chunks = [chunk for number, each in enumerate(with_rows) for chunk in each.chunks(number)]
-        where, load = self._options.where, self._options.max_load
-        comparer = ChunkComparer(
-            planner.endpoints, tables, where, load, dict(planner.readings), self._options.kept_bytes,
-            words=max(WORDED, self._options.shown), fixes=self._fixes is not None,
-        )  # fmt: skip
+        comparer = self._comparer(planner, with_rows)
         names = [each.name for each in with_rows]
 
         def count(outcome: ChunkOutcome) -> None:
@@ -261,7 +284,10 @@ class DiffUnit:
 
         asked = self._options.snapshots if planner.snapshots.past else ()
         chunk_names = {
-            chunk: chunk_name(planner.endpoints, tables[chunk.table], chunk.condition, where, asked) for chunk in chunks
+            chunk: chunk_name(
+                planner.endpoints, comparer.tables[chunk.table], chunk.condition, self._options.where, asked
+            )
+            for chunk in chunks
         }
         chunks = [
             chunk for chunk in chunks if not self._is_done(reports[names[chunk.table]], chunk, chunk_names[chunk])
@@ -283,6 +309,13 @@ class DiffUnit:
                 reports[names[chunk.table]].chunks += 1
             left = [chunk for chunk in (*left, *slices) if chunk.table not in changed]
         return {names[number]: words for number, words in changed.items()}
+
+    def _needs_no_spark(self, planned: Sequence[PlannedTable]) -> bool:
+        """Whether threads of this process do: the servers compute what there is to compute, of rows that are few."""
+        whole = [each for each in planned if each.rests is None]
+        computed = all(each.compared is not None and each.compared.computed_by_servers for each in whole)
+        rows = sum(max(each.estimated_rows, self._options.rows * (len(each.conditions) - 1)) for each in whole)
+        return not whole or (computed and rows < self._options.spark_from)
 
     def _forget(self, names: Collection[TableName], reports: Mapping[TableName, TableReport]) -> None:
         """What was told of these tables was told of another structure."""
