@@ -23,6 +23,7 @@ from typing import Any, Final
 import pymysql
 
 from dm.demo.servers import ThrowawayServer
+from dm.tools.cutover.machine import STATES
 from tests.testbed.daemon import Daemon
 
 GOAL_SECONDS: Final = 5.0
@@ -38,6 +39,7 @@ class Size:
     rows: int  # of all tables
     backlog: int  # transactions after the comparison
     rate: float  # transactions in a second, until the fence
+    way_back: bool
 
 
 class Scene:
@@ -103,14 +105,15 @@ class Scene:
         self.daemon.must("wait", "move", "--synced", "--timeout", "3600")
 
     def cut_over(self, prove: str) -> dict[str, Any]:
-        """Seconds of each part; the source is open again afterwards."""
+        """Seconds of each part."""
+        words = () if self.size.way_back else ("--no-way-back",)
         with self.writing():
             done = self.daemon.must(
-                "cut-over", "move", "--yes", "--prove", prove, "--no-way-back", "--timeout", "3600", "-o", "json"
+                "cut-over", "move", "--yes", "--prove", prove, "--timeout", "3600", "-o", "json", *words
             )
         row = done.json()["cutOver"]
-        times, states = row["times"], ("comparing", "fencing", "fenced", "drained", "proved", "switching", "switched")
-        known = [(state, times[state]) for state in states if state in times]
+        times = row["times"]
+        known = [(state, times[state]) for state in STATES if state in times]
         found: dict[str, Any] = {state: round(until - since, 2) for (state, since), (_, until) in pairwise(known)}
         again = sum(each["rows"] for each in row["proof"].get("restsOn", {}).values())
         return {"prove": prove, "without writes": round(times["switched"] - times["fencing"], 2), "in": found,
@@ -128,8 +131,8 @@ def measure(size: Size) -> Iterator[dict[str, Any]]:
             Daemon(Path(name), fresh=True) as daemon,
         ):
             scene = Scene(source, target, daemon, size)
-            source.create_user("app", _PASSWORD, "ALL ON bench.*")
             for server in (source, target):
+                server.create_user("app", _PASSWORD, "ALL ON bench.*")
                 server.create_user("dm", _PASSWORD, "ALL ON *.*")
             scene.fill()
             head = f"host: 127.0.0.1, user: dm, password: {_PASSWORD}"
@@ -159,8 +162,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--backlog", type=int, default=_HOUR // 10)
     parser.add_argument("--rate", type=float, default=50.0)
+    parser.add_argument("--no-way-back", dest="way_back", action="store_false")
     asked = parser.parse_args(arguments)
-    for found in measure(Size(asked.tables, asked.rows, asked.backlog, asked.rate)):
+    for found in measure(Size(asked.tables, asked.rows, asked.backlog, asked.rate, asked.way_back)):
         print(json.dumps({**vars(asked), "cores": os.cpu_count(), **found}))
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 # What Spark's workers do; a host has dumps and loads or a comparison.
 _COPYING = ("dm.dumper.chunk_group", "dm.loader.part_writer")
 _COMPARING = ("dm.tools.diff.chunk",)
+# What a process loads ahead, for a unit that is started while applications wait.
+LOADED_AHEAD: Mapping[UnitName, str] = {"Diff": "dm.tools.diff.unit", "Sync": "dm.syncer.shards.sharded"}
 
 
 class Factories:

@@ -34,6 +34,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol, cast
 
@@ -44,11 +45,13 @@ from dm.clock import Clock, SystemClock
 from dm.errors import DMError, said
 from dm.parent_process import die_with
 from dm.private_process import keep_to_itself
+from dm.task.factories import LOADED_AHEAD
 from dm.task.log import LogSettings, configure, keep
 from dm.task.message import (
     AskUnit,
     Event,
     KeepLog,
+    PrepareUnit,
     RefreshUnit,
     StartUnit,
     StatusInterval,
@@ -56,13 +59,14 @@ from dm.task.message import (
     UnitAnswered,
     UnitFailed,
     UnitFinished,
+    UnitPrepared,
     UnitRefreshed,
     UnitStatus,
     UnitStopped,
     decode_command,
     encode,
 )
-from dm.unit import JSON, Factory, StopSignal, Unit
+from dm.unit import JSON, Factory, StopSignal, Unit, UnitName
 
 STOP_SECONDS = 10.0  # what the Unit protocol promises
 REFRESH_SECONDS = 4.0  # DM gives a source-level question 5 s
@@ -125,6 +129,8 @@ class Host:
                 with self._lock:
                     self._runs[command.run] = _UnitRun(command.run, thread)
                 thread.start()
+            case PrepareUnit(unit):
+                threading.Thread(target=self._prepare, args=(unit,), name="prepare", daemon=True).start()
             case StopUnit(number):
                 with self._lock:
                     run = self._runs.get(number)
@@ -138,6 +144,10 @@ class Host:
                 self._interval = seconds
             case KeepLog(path, level, max_size, max_backups):
                 keep(Path(path), LogSettings(level, max_size, max_backups))
+
+    def _prepare(self, unit: UnitName) -> None:
+        import_module(LOADED_AHEAD[unit])
+        self._emit(UnitPrepared(unit))
 
     def _run(self, command: StartUnit) -> None:
         with self._lock:

@@ -6,6 +6,7 @@ Down (the host's stdin)                                 Up (the host's stdout)
 {"command": "refresh", "run", "request"}                  {"event": "refreshed", "run", "request"}
 {"command": "ask", "run", "request", "question",        {"event": "answered", "run", "request", "answer", "report"}
              "arguments"}                               {"event": "stopped", "run"}            at rest, as asked
+{"command": "prepare", "unit"}                          {"event": "prepared", "unit"}
 {"command": "interval", "seconds"}
 {"command": "log", "path", "level", "max_size", "max_backups"}
 end of file: stop everything, then exit                 {"event": "failed", "run", "report", "retryable", "place"}
@@ -32,6 +33,13 @@ class StartUnit:
     run: int
     unit: UnitName
     payload: Mapping[str, JSON]
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareUnit:
+    """Load what a unit needs, for a run that is yet to be started."""
+
+    unit: UnitName
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,13 @@ class KeepLog:
     level: Level
     max_size: int
     max_backups: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPrepared:
+    """What the unit needs is loaded."""
+
+    unit: UnitName
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +142,18 @@ class UnitFailed:
     place: Mapping[str, str | int | bool] | None = None
 
 
-Command = StartUnit | StopUnit | RefreshUnit | AskUnit | StatusInterval | KeepLog
-Event = UnitStatus | UnitRefreshed | UnitAnswered | UnitFinished | UnitStopped | UnitFailed
+Command = StartUnit | PrepareUnit | StopUnit | RefreshUnit | AskUnit | StatusInterval | KeepLog
+Event = UnitPrepared | UnitStatus | UnitRefreshed | UnitAnswered | UnitFinished | UnitStopped | UnitFailed
 M = TypeVar("M")
 
 
 _COMMANDS: Final[Mapping[str, type[Command]]] = {
     "start": StartUnit, "stop": StopUnit, "refresh": RefreshUnit, "ask": AskUnit, "interval": StatusInterval,
-    "log": KeepLog,
+    "log": KeepLog, "prepare": PrepareUnit,
 }  # fmt: skip
 _EVENTS: Final[Mapping[str, type[Event]]] = {
     "status": UnitStatus, "refreshed": UnitRefreshed, "answered": UnitAnswered, "finished": UnitFinished,
-    "stopped": UnitStopped, "failed": UnitFailed,
+    "stopped": UnitStopped, "failed": UnitFailed, "prepared": UnitPrepared,
 }  # fmt: skip
 _HEADS: Final = {
     made: {kind: name} for kind, known in (("command", _COMMANDS), ("event", _EVENTS)) for name, made in known.items()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
+
+import structlog
 
 from dm.config import SubtaskConfig
 from dm.errors import DMError
@@ -22,7 +25,11 @@ from dm.worker.way_back import WayBack
 from dm.worker.work import Means
 
 _MOMENT: Final = 0.3  # between two looks at the end of a binlog
-_LOOK: Final = 0.2
+_LOOK: Final = 0.05
+_READY_SECONDS: Final = 20.0
+_PASSES: Final = 3  # of the comparison while applications write
+_LONG_SECONDS: Final = 10.0  # of one
+_SAMPLE_SECONDS: Final = 120.0  # that a person waits for the answer
 
 
 class TaskServers:
@@ -38,15 +45,14 @@ class TaskServers:
 
     def subtasks(self) -> list[SubtaskConfig]:
         """The task on each of its sources."""
+        return self._means.loop.call(self._subtasks)
 
-        def configured() -> list[SubtaskConfig]:
-            config = self._means.supervisor.task(self._task).config
-            if isinstance(config, DMError):
-                raise config
-            known = self._means.supervisor.source_configs()
-            return [config.subtask(source, known) for source in config.source_ids]
-
-        return self._means.loop.call(configured)
+    def _subtasks(self) -> list[SubtaskConfig]:
+        config = self._means.supervisor.task(self._task).config
+        if isinstance(config, DMError):
+            raise config
+        known = self._means.supervisor.source_configs()
+        return [config.subtask(source, known) for source in config.source_ids]
 
     def _hook(self, word: str) -> bool:
         found, subtasks = self.driver.found, self.subtasks()
@@ -61,6 +67,26 @@ class TaskServers:
         }  # fmt: skip
         self.driver.demand_owned()
         return call(found.hook, word, told)
+
+    def get_ready(self, found: CutOverState) -> None:
+        """Processes for the comparison and for the way back: to load what they need takes a second or more."""
+        means, hosts = self._means, self._means.supervisor.hosts
+        host = "" if found.way_back is None else self._way_back.host_of(found.way_back)
+        try:
+            if found.prove != "none":
+                means.errands.prepare(self._task, "Diff")
+            if host:
+                means.loop.call(lambda: hosts.prepare(host, "Sync"))
+        except OSError as error:  # no room for a log, or for a process: it is started when it is needed, or fails then
+            structlog.get_logger().info("no process ahead", task=self._task, error=str(error))
+            return
+        for _ in range(round(_READY_SECONDS / _LOOK)):
+            compares = found.prove == "none" or means.errands.prepared(self._task, "Diff")
+            if compares and (not host or means.loop.call(lambda: hosts.prepared(host))):
+                return
+            if self.driver.interrupted:
+                return
+            self.driver.wait(_LOOK)
 
     def stop_writes(self) -> bool:
         """Without a hook it is left to the servers' read-only mode."""
@@ -114,10 +140,16 @@ class TaskServers:
             at_source.demand_applied(one)
 
     def compare_ahead(self) -> None:
-        """Rows that did not come to rest are compared again after the fence."""
-        status = self._compared(recent=True)
-        if status.get("verdict") == "different":
-            raise DMError("cut-over-unequal", task=self._task, what=_unequal(status))
+        """Rows that did not come to rest are compared again after the fence, and so are those written meanwhile.
+
+        So after a comparison that took long another one follows: it has less to read.
+        """
+        for _ in range(_PASSES):
+            status = self._compared(recent=True)
+            if status.get("verdict") == "different":
+                raise DMError("cut-over-unequal", task=self._task, what=_unequal(status))
+            if float(str(status["seconds"])) < _LONG_SECONDS:
+                return
 
     def prove(self, how: str) -> Mapping[str, JSON]:
         """A comparison as `dmctl diff` makes it."""
@@ -133,26 +165,44 @@ class TaskServers:
             "wholeBecause": {name: each["wholeBecause"] for name, each in tables.items() if each["wholeBecause"]},
         }  # fmt: skip
 
+    def seconds_of_all(self) -> float | None:
+        """How long a comparison of all rows takes, by one of some rows; None where that one takes too long."""
+        clock, never = self._means.supervisor.clock, threading.Event()
+        until = clock.monotonic() + _SAMPLE_SECONDS
+        try:
+            status = self._errand(
+                DiffRequest(sample=True), {}, lambda: clock.monotonic() > until, lambda: clock.wait(never, _LOOK)
+            )
+        except NotYet:
+            return None
+        return float(str(status["secondsOfAll"]))
+
     def _compared(self, *, recent: bool) -> Mapping[str, JSON]:
         """What a comparison has found; raises DMError where it could not be made, NotYet where it was ended."""
-        means, subtasks = self._means, self.subtasks()
-        number, work = means.errands.number(), means.supervisor.home.work / self._task
+        means = self._means
 
         def configured() -> tuple[tuple[str, ...], dict[str, Path]]:
             running = tuple(job.source for job in self._jobs.there() if job.subtask.stage == "Running")
-            return running, means.supervisor.relays(one.source_id for one in subtasks) if recent else {}
+            return running, means.supervisor.relays(one.source_id for one in self._subtasks()) if recent else {}
 
         follows, relays = means.loop.call(configured)
         options = DiffRequest(follows=follows, recent=recent)
-        payload = DiffPayload(tuple(subtasks), options, work / f".diff-{number}", work / ".diff", relays)
+        return self._errand(options, relays, lambda: self.driver.interrupted, lambda: self.driver.wait(_LOOK))
+
+    def _errand(
+        self, options: DiffRequest, relays: Mapping[str, Path], over: Callable[[], bool], wait: Callable[[], object]
+    ) -> Mapping[str, JSON]:
+        means = self._means
+        number, work = means.errands.number(), means.supervisor.home.work / self._task
+        payload = DiffPayload(tuple(self.subtasks()), options, work / f".diff-{number}", work / ".diff", relays)
         means.errands.begin(number, self._task, "Diff", payload.to_wire())
         while not (status := means.errands.status(number)).get("ended"):
             if status.get("result") is False:
                 raise DMError("cut-over-unequal", task=self._task, what=status.get("msg", ""))
-            if self.driver.interrupted:
+            if over():
                 means.errands.stop(number)
                 raise NotYet("the comparison was ended")
-            self.driver.wait(_LOOK)
+            wait()
         return status
 
     def working(self) -> Sequence[str]:
@@ -187,6 +237,7 @@ class TaskServers:
 
     def end_way_back(self, found: CutOverState) -> None:
         """The sources are opened after that."""
+        self._means.errands.spare(self._task, "Diff")
         self._way_back.end(found)
 
     def open_target(self, found: CutOverState) -> None:

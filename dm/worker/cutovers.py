@@ -66,7 +66,7 @@ class CutOvers:
         """Raise DMError while one is driven: each of its steps needs the task, also those that open its sources."""
         driver = self.driver(task)
         if driver is not None and (driver.found is None or not driver.found.rests):
-            state = "fencing" if driver.found is None else driver.found.state
+            state = "comparing" if driver.found is None else driver.found.state
             raise DMError("cut-over-under-way", task=task, state=state)
 
     def demand_not_held(self, task: str) -> None:

@@ -15,7 +15,17 @@ from typing import Final, cast
 
 from dm.errors import CATALOGUE, DMError, ErrorReport
 from dm.task.host_process import HOST_COMMAND, HostEnded, HostProcess
-from dm.task.message import Event, StartUnit, StopUnit, UnitFailed, UnitFinished, UnitStatus, UnitStopped
+from dm.task.message import (
+    Event,
+    PrepareUnit,
+    StartUnit,
+    StopUnit,
+    UnitFailed,
+    UnitFinished,
+    UnitPrepared,
+    UnitStatus,
+    UnitStopped,
+)
 from dm.unit import JSON, UnitName
 from dm.worker.job import Job, Question
 from dm.worker.loop import Loop
@@ -35,10 +45,13 @@ class _Errand:
     status: Mapping[str, JSON] = field(default_factory=dict)
     error: ErrorReport | None = None
     over: bool = False
+    prepared: bool = False  # what its unit needs is loaded
 
     def hear(self, event: Event | HostEnded) -> None:
         """What its process says; called in that one's thread."""
         match event:
+            case UnitPrepared():
+                self.prepared = True
             case UnitStatus(_, status):
                 self.status = status
             case UnitFailed():
@@ -77,6 +90,7 @@ class Errands:
         self._command = command
         self._lock = threading.Lock()
         self._all: dict[int, _Errand] = {}
+        self._ahead: dict[tuple[str, UnitName], _Errand] = {}  # whose processes wait for a unit
         self._numbers = iter(range(1, 1 << 62))
 
     def number(self) -> int:
@@ -85,19 +99,52 @@ class Errands:
             return next(self._numbers)
 
     def begin(self, number: int, task: str, unit: UnitName, payload: Mapping[str, JSON]) -> None:
-        """Start a run of a unit for a task."""
-        what = unit.lower()
-        errand = _Errand(task, what, self._log_of(f"{what}:{task}"))
+        """Start a run of a unit for a task, in the process that was prepared for it, if there is one."""
         with self._lock:
+            errand = self._ahead.pop((task, unit), None)
             for old in [key for key, each in self._all.items() if each.over][:-_KEPT]:
                 del self._all[old]
+            if errand is None or errand.over:
+                errand = self._made(task, unit)
             self._all[number] = errand
-        name = f"{what}:{task}:{number}"
+        if errand.process is None:
+            self._start(errand, number)
+        assert errand.process is not None
+        errand.process.send(StartUnit(_RUN, unit, payload))
+
+    def prepare(self, task: str, unit: UnitName) -> None:
+        """Have a process for the next run of a unit for a task, which has loaded what it needs; raises OSError."""
+        with self._lock:
+            if (task, unit) in self._ahead:
+                return
+            errand = self._ahead[task, unit] = self._made(task, unit)
+        self._start(errand, 0)
+        assert errand.process is not None
+        errand.process.send(PrepareUnit(unit))
+
+    def prepared(self, task: str, unit: UnitName) -> bool:
+        """Whether it has, or has ended."""
+        with self._lock:
+            errand = self._ahead.get((task, unit))
+        return errand is not None and (errand.prepared or errand.over)
+
+    def spare(self, task: str, unit: UnitName) -> None:
+        """No run follows: end what was prepared."""
+        with self._lock:
+            errand = self._ahead.pop((task, unit), None)
+        if errand is not None and errand.process is not None:
+            errand.process.close()
+
+    def _made(self, task: str, unit: UnitName) -> _Errand:
+        what = unit.lower()
+        return _Errand(task, what, self._log_of(f"{what}:{task}"))
+
+    def _start(self, errand: _Errand, number: int) -> None:
+        name = f"{errand.what}:{errand.task}:{number}"
         # From the loop's thread, which lives as long as the daemon: the kernel ends the process with that thread.
         events: queue.SimpleQueue[Event | HostEnded] = queue.SimpleQueue()
         errand.process = self._loop.call(lambda: HostProcess(name, errand.log, events.put, self._command))
         threading.Thread(target=_hear, args=(errand, events), name=name, daemon=True).start()
-        errand.process.send(StartUnit(_RUN, unit, payload))
 
     def status(self, number: int) -> dict[str, JSON]:
         """How far one is, and at its end what it has found."""

@@ -16,6 +16,7 @@ from dm.task.message import (
     AskUnit,
     Event,
     KeepLog,
+    PrepareUnit,
     RefreshUnit,
     StartUnit,
     StatusInterval,
@@ -23,6 +24,7 @@ from dm.task.message import (
     UnitAnswered,
     UnitFailed,
     UnitFinished,
+    UnitPrepared,
     UnitRefreshed,
     UnitStatus,
 )
@@ -30,11 +32,17 @@ from dm.unit import JSON, UnitName
 
 PATIENCE_SECONDS = STOP_SECONDS + 5.0  # a little more than the Unit protocol promises; then a host is killed
 STATUS_SECONDS = 0.5
+_SPARE_SECONDS = 600.0  # that a process waits for the run for which it was prepared
 
 
 def spark_host(task: str) -> str:
     """The name of the process of a task's dumps and loads."""
     return f"spark:{task}"
+
+
+def sync_host(task: str | None, source: str) -> str:
+    """The name of the process of a subtask's syncer."""
+    return f"sync:{task}:{source}"
 
 
 class Listener(Protocol):
@@ -79,6 +87,8 @@ class _Host:
     runs: dict[int, _ListenedRun] = field(default_factory=dict)
     kill_at: float | None = None  # when the process was told to end and is still there
     killed: bool = False
+    spare_until: float = 0.0  # without a run it is kept until then
+    prepared: bool = False
 
     def overdue(self, now: float) -> bool:
         """Whether something should have come to rest by now."""
@@ -112,10 +122,27 @@ class Hosts:
         host = self._hosts.get(name)
         if host is None:
             host = self._start(name)
+        host.spare_until = 0.0
         self._last_run += 1
         host.runs[self._last_run] = _ListenedRun(listener)
         host.process.send(StartUnit(self._last_run, unit, payload))
         return self._last_run
+
+    def prepare(self, name: str, unit: UnitName) -> None:
+        """Start a process for a unit that will soon be launched in it; it is let go if that takes too long."""
+        if name not in self._hosts:
+            host = self._start(name)
+            host.spare_until = self._clock.monotonic() + _SPARE_SECONDS
+            host.process.send(PrepareUnit(unit))
+
+    def prepared(self, name: str) -> bool:
+        """Whether it has loaded what the unit needs."""
+        return name in self._hosts and self._hosts[name].prepared
+
+    def spare(self, name: str) -> None:
+        """Nothing will be launched in a process that was prepared."""
+        if name in self._hosts:
+            self._hosts[name].spare_until = 0.0
 
     def halt(self, run: int) -> None:
         """Bring a run to rest; its process is killed if it does not come to rest in time."""
@@ -163,7 +190,7 @@ class Hosts:
     def tick(self) -> None:
         """Let hosts without runs go; kill those that don't come to rest."""
         now = self._clock.monotonic()
-        for name in [name for name, host in self._hosts.items() if not host.runs]:
+        for name in [name for name, host in self._hosts.items() if not host.runs and now >= host.spare_until]:
             self._let_go(self._hosts.pop(name))
         for host in [*self._hosts.values(), *self._leaving]:
             if not host.killed and host.overdue(now):
@@ -209,6 +236,9 @@ class Hosts:
     def _handle(self, name: str, host: _Host, event: Event | HostEnded) -> None:
         if isinstance(event, HostEnded):
             self._ended(name, host, event)
+            return
+        if isinstance(event, UnitPrepared):
+            host.prepared = True
             return
         run = host.runs.get(event.run)
         if run is None:

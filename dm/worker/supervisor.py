@@ -25,7 +25,7 @@ from dm.task.payload import RelayPayload, UnitPayload, join_directory, validator
 from dm.task.subtask import JOIN_UNITS, RELAY_UNITS, UNITS_OF_MODE, Intent, Subtask
 from dm.unit import JSON, UnitName
 from dm.worker.home import Home
-from dm.worker.hosts import Hosts, spark_host
+from dm.worker.hosts import Hosts, spark_host, sync_host
 from dm.worker.inventory import Inventory, Source, Task
 from dm.worker.job import Job
 from dm.worker.registry import Registry, RelayIntent, SubtaskRecord
@@ -432,6 +432,6 @@ def _host_name(job: Job, unit: UnitName) -> str:
     if unit == "Join":
         return f"join:{job.task}:{job.source}"
     if unit == "Sync":
-        return f"sync:{job.task}:{job.source}"
+        return sync_host(job.task, job.source)
     assert job.task is not None
     return spark_host(job.task)

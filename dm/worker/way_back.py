@@ -24,6 +24,7 @@ from dm.tools.cutover.way_back import TaskEnds, WayBackFiles, files, name_of, ob
 from dm.verbs.declaration import ConfigFile
 from dm.verbs.sources import CreateSources, StopSources
 from dm.verbs.tasks import StartTask, StopTask
+from dm.worker.hosts import sync_host
 from dm.worker.task_jobs import TaskJobs
 from dm.worker.verbs.sources import SourceVerbs
 from dm.worker.verbs.tasks import TaskVerbs
@@ -43,6 +44,13 @@ class WayBack:
         """What it will be called, where it is made."""
         subtask = self._known()[2]
         return WayBackTask(name_of(subtask), source_of(subtask))
+
+    def host_of(self, way_back: WayBackTask) -> str:
+        """The process of its syncer."""
+        if way_back.source:
+            return sync_host(way_back.task, way_back.source)
+        (source,) = self._means.loop.call(lambda: [*self._means.supervisor.task(way_back.task).jobs])
+        return sync_host(way_back.task, source)
 
     def findings(self, waived: Collection[str] = ()) -> tuple[list[Finding], WayBackFiles | None]:
         """What is in the way of it, and its files where nothing keeps them from being made. Changes nothing."""
@@ -165,7 +173,11 @@ class WayBack:
 
     def end(self, found: CutOverState) -> None:
         """An abort: what was made is taken away, what was there rests."""
-        if found.way_back is None or found.start is None:
+        if found.way_back is None:
+            return
+        host, hosts = self.host_of(found.way_back), self._means.supervisor.hosts
+        self._means.loop.call(lambda: hosts.spare(host))
+        if found.start is None:
             return
         back, source = found.way_back.task, found.way_back.source
         if found.way_back.kept:

@@ -19,7 +19,7 @@ from dm.verbs.cutover import AbortCutOver, BeginCutOver, CheckCutOver, CompleteC
 _SECONDS: Final = 0.5
 _MEANING: Final = {
     "none": "no cut-over was begun",
-    "comparing": "what is there is being compared while applications write",
+    "comparing": "what can be done while applications write is being done",
     "fencing": "the sources are being closed to writes",
     "fenced": "the sources take no writes",
     "drained": "the target has everything that the sources have",

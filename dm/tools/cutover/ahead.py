@@ -24,7 +24,7 @@ def proof_findings(subtasks: Sequence[SubtaskConfig], prove: str, now: float) ->
     if prove == "none":
         return []
     found = [finding for one in subtasks for finding in _not_compared(one)]
-    return [*found, *_last_comparison(subtasks[0], prove, now)]
+    return [*found, *_last_comparison(subtasks[0], now)]
 
 
 def _not_compared(config: SubtaskConfig) -> list[Finding]:
@@ -36,12 +36,12 @@ def _not_compared(config: SubtaskConfig) -> list[Finding]:
     return [Finding(f"source {config.source_id}", f"the rows can't be compared: {why}", mend) for why in reasons]
 
 
-def _last_comparison(config: SubtaskConfig, prove: str, now: float) -> list[Finding]:
+def _last_comparison(config: SubtaskConfig, now: float) -> list[Finding]:
     key = SubtaskKey(config.meta_schema, config.task, config.source_id)
     with closing(TargetConnection(config.target)) as connection:
         records = [each for each in read_compared(connection, key) if not each["partly"]]
     if not records:
-        says = "no comparison is recorded, so nobody knows how long one of all rows takes"
+        says = "no comparison of all rows is recorded"
         return [Finding("target", says, f"dmctl diff {config.task}", stops=False)]
     runs: dict[int, int] = {}  # the end of each comparison by its beginning: tables of one run share it
     for each in records:
@@ -53,8 +53,19 @@ def _last_comparison(config: SubtaskConfig, prove: str, now: float) -> list[Find
         found.append(Finding("target", says, f"dmctl diff {config.task}", stops=False))
     seconds, ago = sum(ended - began for began, ended in runs.items()), max(0, round(now - min(runs)))
     says = f"comparing all rows of {counted(len(records), 'table')} took {seconds} s, {ago} s ago"
-    mend = f"so long nobody writes with --prove {prove}; --prove recent compares before" if prove == "full" else ""
-    return [*found, Finding("target", says, mend, stops=False)]
+    return [*found, Finding("target", says, "", stops=False)]
+
+
+def told_seconds(seconds: float | None, prove: str) -> Finding:
+    """How long a comparison of all rows takes, as a sample of them has told; None where it took too long itself."""
+    if seconds is None:
+        says = "how long a comparison of all rows takes is not known: to compare some of them took too long"
+        return Finding("target", says, "", stops=False)
+    says, mend = (
+        f"comparing all rows takes about {seconds:.{0 if seconds >= 10 else 1}f} s",
+        f"so long nobody writes with --prove {prove}",
+    )
+    return Finding("target", says, f"{mend}; --prove recent compares before", stops=False)
 
 
 def counter_findings(config: SubtaskConfig) -> list[Finding]:

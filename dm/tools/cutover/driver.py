@@ -30,6 +30,7 @@ from dm.tools.cutover.machine import RESTING, UNDOABLE, CutOverServers, CutOverS
 _FOR_A_PERSON: Final = ("cut-over-hook", "internal-error")  # at an abort
 _TRIES: Final = 10  # at the switch, and of what is raised around a step
 _TAKEN: Final = "cut-over-taken"
+_FIRST_SECONDS: Final = 0.05  # after which something is looked at once more, then after twice as long each time
 _AGAIN_SECONDS: Final = 0.5
 
 
@@ -62,6 +63,7 @@ class Driver:
         self.found: CutOverState | None = None  # as stored last
         self.problem = ""  # why it does not get on
         self._failures = 0  # of one step of the switch
+        self._pause = _AGAIN_SECONDS
         self._unstored: CutOverState | None = None  # what a step with a hook has led to
         self.taken = False  # another one drives it now
 
@@ -102,6 +104,7 @@ class Driver:
         """Go on until it rests."""
         defects = 0  # one after the other
         while not self._stop.is_set():
+            self._pause = _AGAIN_SECONDS
             try:
                 if self._tries_to_go_on():
                     return
@@ -110,7 +113,7 @@ class Driver:
                 defects += 1
                 self._around_step(defect, rests=defects >= _TRIES)
             if self.problem:  # a step that is done is followed by the next one: no application can write meanwhile
-                self._clock.wait(self._stop, _AGAIN_SECONDS)
+                self._clock.wait(self._stop, self._pause)
 
     def _tries_to_go_on(self) -> bool:
         try:
@@ -192,6 +195,7 @@ class Driver:
                 return advance(found, self._on)
             self.problem = self.problem or "the time was over before anything was tried"
         except NotYet as wait:
+            self._pause = min(_AGAIN_SECONDS, _FIRST_SECONDS * 2 ** min(self._failures, 9))
             self.problem = str(wait)
             return self._again(found)
         except DMError as error:

@@ -23,10 +23,11 @@ MySQL's super_read_only to read_only, which lets dm's account write.
 
 What a person has paused stays so at an abort: the sources where the task is to be paused are stored before it is.
 
-With `--prove recent` all that is there is compared before the fence, while applications write. Then the proof compares
-what was written since, which is little. Nothing is closed yet, so an abort has nothing to undo.
+While applications still write, all is done that can be: processes are started, and with `--prove recent` all that is
+there is compared. Then the proof compares what was written since, which is little. Nothing is closed yet, so an abort
+has nothing to undo.
 
-    (comparing ->) fencing -> fenced -> drained -> proved (-> way-back) -> switching -> switched -> complete
+    comparing -> fencing -> fenced -> drained -> proved (-> way-back) -> switching -> switched -> complete
        comparing -> aborted, any from fencing to way-back -> aborting -> aborted
 
 The return is the same machine for the task of the way back. Then the first task is the way back: it is there, rests
@@ -139,6 +140,9 @@ class NotYet(Exception):
 class CutOverServers(Protocol):
     """What the steps do and ask; each can be repeated. Raise DMError and NotYet."""
 
+    def get_ready(self, found: CutOverState) -> None:
+        """Begin what takes time and changes nothing, while applications still write."""
+
     def stop_writes(self) -> bool:
         """Have the hook stop the writes; False where that is left to dm."""
 
@@ -215,7 +219,9 @@ class CutOverServers(Protocol):
 def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
     """Do one step; gives the next state, which is to be stored before another step is done."""
     if found.state == "comparing":
-        on.compare_ahead()
+        if found.prove == "recent":
+            on.compare_ahead()
+        on.get_ready(found)
         return replace(found, state="fencing")
     if found.state == "fencing":
         if not found.asked:

@@ -9,9 +9,9 @@ from typing import Final, cast
 
 from dm.errors import DMError
 from dm.tools.cutover import source as at_source
-from dm.tools.cutover.ahead import counter_findings, proof_findings
+from dm.tools.cutover.ahead import counter_findings, proof_findings, told_seconds
 from dm.tools.cutover.driver import Driver
-from dm.tools.cutover.machine import OVER, UNDOABLE, CutOverState, State, WayBackTask, given
+from dm.tools.cutover.machine import OVER, UNDOABLE, CutOverState, WayBackTask, given
 from dm.tools.cutover.record import CutOverRow
 from dm.tools.cutover.source import Finding
 from dm.unit import JSON
@@ -69,6 +69,9 @@ class CutOverVerbs(VerbWork):
         demand_prove(asked.prove)
         found = self._findings(first, asked)
         ready = not any(each.stops for each in found.findings)
+        if ready and asked.prove == "full":
+            seconds = self._servers_of(first.task).seconds_of_all()
+            found.findings.append(told_seconds(seconds, asked.prove))
         return {
             "task": first.task, "ready": ready, "findings": [cast(JSON, asdict(each)) for each in found.findings],
             "files": found.files,
@@ -101,9 +104,8 @@ class CutOverVerbs(VerbWork):
     def _store(self, first: _First, asked: declared.BeginCutOver, *, acts: bool) -> str:
         before = {one.source_id: at_source.modes(one) for one in self._servers_of(first.task).subtasks()}
         now = self._supervisor.clock.time()
-        begins: State = "comparing" if asked.prove == "recent" else "fencing"
         state = CutOverState(
-            begins, asked.prove, asked.hook, now + asked.timeout, before, times={begins: now},
+            "comparing", asked.prove, asked.hook, now + asked.timeout, before, times={"comparing": now},
             number=first.number, way_back=first.way_back, opens=first.opens, patience=asked.timeout,
             acts=acts, waived=asked.waive, definers=asked.definers,
         )  # fmt: skip

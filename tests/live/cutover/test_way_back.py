@@ -220,7 +220,7 @@ def test_a_daemon_that_is_killed_while_the_way_back_begins_goes_on(shop: Shop, b
     shop.settle()
     Client(None, environment, lambda _: None).ask(BeginCutOver(task="shop", prove="none", back=back))
     row = f"SELECT state FROM dm_meta.`{task}_cut_over`"
-    while json.loads(target.query(row)[0][0])["state"] in ("fencing", "fenced", "drained", "proved"):
+    while json.loads(target.query(row)[0][0])["state"] in ("comparing", "fencing", "fenced", "drained", "proved"):
         time.sleep(0.002)
     shop.daemon.kill()
     shop.daemon.start()

@@ -20,7 +20,7 @@ import pytest
 
 from dm.errors import DMError
 from dm.tools.cutover import machine
-from dm.tools.cutover.machine import UNDOABLE, CutOverState, NotYet, State, WayBackTask, advance
+from dm.tools.cutover.machine import UNDOABLE, CutOverState, NotYet, WayBackTask, advance
 from dm.unit import JSON
 from tests.testbed.exploration import Violation, Wrong, explore
 
@@ -86,6 +86,9 @@ class Calls:
         if self._left == 0:
             raise Killed
         self._left -= 1
+
+    def get_ready(self, found: CutOverState) -> None:
+        self._call()
 
     def stop_writes(self) -> bool:
         self._hook()
@@ -306,7 +309,7 @@ def steps(world: World, removed: str) -> Iterator[World]:
 
 def judge(world: World, stuck: bool) -> None:
     found = CutOverState.from_json(world.row)
-    if found.state == "aborted" and (world.rests or (found.prove != "recent" and not world.reopened) or world.moved):
+    if found.state == "aborted" and (world.rests or (found.asked and not world.reopened) or world.moved):
         raise Wrong("an abort leaves something behind")
     if found.state == "aborted" and not (world.restarts or world.privileged or world.asked_abort or world.broken):
         raise Wrong("it is aborted without a reason")
@@ -321,8 +324,7 @@ def judge(world: World, stuck: bool) -> None:
 
 
 def begin(way_back: WayBackTask | None, prove: str, may: str) -> World:
-    begins: State = "comparing" if prove == "recent" else "fencing"
-    first = CutOverState(begins, prove, "", 0.0, _BEFORE, way_back=way_back)
+    first = CutOverState("comparing", prove, "", 0.0, _BEFORE, way_back=way_back)
     return World(first.to_json(), written=1, open_transaction=True, may=may)
 
 
