@@ -66,7 +66,9 @@ class Head:
     name: Span  # with the schema before it, if there is one
     table: Span | None = None  # of a trigger, with its schema
     other: int | None = None  # the lexeme that names the trigger beside which this one stands
-    status: Span | None = None  # of an event
+    # Of an event; with ON COMPLETION NOT PRESERVE before it, which is the default: MySQL prints that of each event, and
+    # does not understand it under HIGH_NOT_PRECEDENCE.
+    status: Span | None = None
     comment: Span | None = None  # of an event, with the word before it
     body: int = 0  # the first lexeme after all of that
 
@@ -265,15 +267,20 @@ class _Walk:
         return Head(definer, name, table, other, body=self._at)
 
     def _event(self, definer: Span | None, name: Span) -> Head:
-        while not (self._word() == "ON" and self._statement.word(self._at + 1) == "COMPLETION"):
+        self._expect("ON")
+        self._expect("SCHEDULE")
+        while self._word() not in ("ON", "ENABLE", "DISABLE"):
             if self._at >= len(self._statement.lexemes):
                 raise self._strange()
             self._at += 1
-        self._at += 2
-        if self._word() == "NOT":
-            self._at += 1
-        self._expect("PRESERVE")
         begin = self._at
+        if self._word() == "ON":
+            self._at += 1
+            self._expect("COMPLETION")
+            lasts = self._word() != "NOT"
+            self._at += not lasts
+            self._expect("PRESERVE")
+            begin = self._at if lasts else begin
         while self._word() in ("ENABLE", "DISABLE", "ON", "SLAVE", "REPLICA"):
             self._at += 1
         status = Span(self._statement.span(begin).start, self._statement.span(self._at - 1).end)

@@ -56,7 +56,8 @@ def test_the_head_is_found_whatever_things_are_called(kind: Kind, name: str, tab
         assert head.other is not None
         assert statement.names(head.other)[0] == other
     if kind == "event":
-        assert (part(statement, head.status), part(statement, head.comment)) == ("ENABLE", "COMMENT 'it''s'")
+        assert part(statement, head.status) == "ON COMPLETION NOT PRESERVE ENABLE", "its default goes with it"
+        assert part(statement, head.comment) == "COMMENT 'it''s'"
     assert statement.edited([]) == statement.raw
     again = statement.edited([Edit(head.definer or head.name, b""), Edit(head.name, b"`new`")])
     assert parsed(kind, again).meaning("s") == statement.meaning("s"), "DEFINER and the name are no part of it"
