@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig, read_source, read_task
 from dm.config.secret import SecretKey
@@ -120,8 +120,10 @@ _FILE_KEYS: Final = {
 }
 """Keys of a task file that a subtask has under another name."""
 
-_OF_OTHER_SOURCES: Final[dict[str, bool | set[str]]] = {
-    "sole_source": True, "neighbours": True, "shard_sources": True, "order": {"sources"}
+_PLACES: Final = {"session_places"}
+_NOT_COMPARED: Final[dict[str, Any]] = {
+    "sole_source": True, "neighbours": True, "shard_sources": True, "order": {"sources"},  # of other sources
+    "target": _PLACES, "source": {"endpoint": _PLACES}, "expression_filters": {"__all__": {"places"}},  # in the file
 }  # fmt: skip
 
 
@@ -134,7 +136,7 @@ def differences(
     if isinstance(known.config, DMError) or source not in sources:
         return [] if known.file.text == file.text else ["its file can't be read any more, and this is another one"]
     before, after = (
-        one.subtask(source, sources).model_dump(exclude=_OF_OTHER_SOURCES, context={"reveal": True})
+        one.subtask(source, sources).model_dump(exclude=_NOT_COMPARED, context={"reveal": True})
         for one in (known.config, config)
     )
     return [f"`{_FILE_KEYS.get(key, key.replace('_', '-'))}`" for key in before if before[key] != after[key]]

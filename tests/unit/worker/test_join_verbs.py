@@ -95,3 +95,14 @@ def test_what_a_running_task_can_not_get_is_named(daemon: TestHome) -> None:
     said = daemon.said("update-task", listed(daemon, "first", "second", more="timezone: '+01:00'\n"), "--yes")
     assert (said.status, "Error 46925" in said.err, "`timezone`" in said.err) == (FAILED, True, True), said.err
     assert asked(daemon) == []
+
+
+def test_the_same_words_at_another_place_change_nothing(daemon: TestHome) -> None:
+    daemon.ok("stop-task", "t")
+    text = (daemon.directory / listed(daemon, "first")).read_text()
+    text = text.replace("  port: 4000\n", "  port: 4000\n  session: {sql_mode: ANSI}\n")
+    text = text.replace("    block-allow-list: b\n", "    block-allow-list: b\n    expression-filters: [f]\n")
+    text += "expression-filter: {f: {schema: s, table: first, insert-value-expr: a > 1}}\n"
+    daemon.ok("start-task", daemon.file("t.yaml", text))
+    until(lambda: daemon.stage() == ("Running", "Sync"))
+    assert daemon.ok("update-task", daemon.file("other.yaml", f"# one more line\n{text}"))["keys"] == []
