@@ -61,10 +61,11 @@ class Scalar:
 class YamlMap(dict[str, Any]):
     """A mapping, with the places of its keys."""
 
-    def __init__(self, mark: TextPlace, path: str) -> None:
+    def __init__(self, mark: TextPlace, path: str, *, in_braces: bool = False) -> None:
         super().__init__()
         self.mark = mark
         self.path = path
+        self.in_braces = in_braces
         self.key_marks: dict[str, TextPlace] = {}
 
     def mark_of(self, key: str) -> TextPlace:
@@ -77,7 +78,7 @@ class YamlMap(dict[str, Any]):
 
     def subset(self, keys: set[str]) -> YamlMap:
         """The same mapping with only these keys."""
-        part = YamlMap(self.mark, self.path)
+        part = YamlMap(self.mark, self.path, in_braces=self.in_braces)
         part.key_marks = self.key_marks
         part.update((key, value) for key, value in self.items() if key in keys)
         return part
@@ -228,7 +229,7 @@ class _Builder:
         return items
 
     def _map(self, start: Any, events: Iterator[Any], path: str, depth: int) -> YamlMap:
-        entries = YamlMap(_mark(start), path)
+        entries = YamlMap(_mark(start), path, in_braces=bool(start.flow_style))
         merged: list[Tree] = []
         for event in events:
             if isinstance(event, MappingEndEvent):

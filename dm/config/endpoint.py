@@ -212,4 +212,9 @@ class Endpoint(Section):
     @property
     def address(self) -> str:
         """Host and port, as messages name a server."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return address(self.host, self.port)
+
+
+def address(host: str, port: int) -> str:
+    """A server as messages name it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -110,7 +110,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal-error", 11900, "functional", "internal", "high",
         "internal error: {what}",
         "this is a defect of dm, the log has the details; `dmctl resume-task` resumes a task, `dmctl cut-over` called "
-        "again goes on with a cut-over",
+        "again goes on with a cut-over at its switch, with --abort with one that is aborted",
     ),
     ErrorKind(
         "memory-exhausted", 11901, "functional", "internal", "high",

@@ -12,6 +12,7 @@ import structlog
 
 from dm.config import SubtaskConfig
 from dm.errors import DMError
+from dm.position import Position
 from dm.task.payload import DiffPayload
 from dm.tools.cutover import source as at_source
 from dm.tools.cutover.driver import Driver
@@ -61,7 +62,7 @@ class TaskServers:
         told = {
             "DM_TASK": self._task, "DM_STATE": found.state, "DM_TARGET_END": found.target_end,
             "DM_EPOCH": str(self.driver.epoch),
-            "DM_SOURCE_ENDS": json.dumps(dict(found.ends)), "DM_TARGET": subtasks[0].target.address,
+            "DM_SOURCE_ENDS": json.dumps(told_ends(found)), "DM_TARGET": subtasks[0].target.address,
             "DM_SOURCES": json.dumps({one.source_id: one.source.endpoint.address for one in subtasks}),
             "DM_SOURCE_ADDRESSES": " ".join(one.source.endpoint.address for one in subtasks),
         }  # fmt: skip
@@ -105,14 +106,14 @@ class TaskServers:
         """By the servers' own word."""
         return all(at_source.closed(one, strictly=strictly) for one in self.subtasks())
 
-    def ends(self) -> Mapping[str, str]:
+    def ends(self) -> Mapping[str, JSON]:
         """By source."""
-        return {one.source_id: at_source.end(one) for one in self.subtasks()}
+        return {one.source_id: at_source.end(one).to_json() for one in self.subtasks()}
 
-    def written(self, since: Mapping[str, str]) -> list[str]:
+    def written(self, since: Mapping[str, JSON]) -> list[str]:
         """By the events of their binlogs."""
         subtasks = {one.source_id: one for one in self.subtasks()}
-        found = {name: at_source.written(subtasks[name], end) for name, end in since.items()}
+        found = {name: at_source.written(subtasks[name], Position.from_json(end)) for name, end in since.items()}
         return [f"{name}: {words}" for name, words in found.items() if words]
 
     def pause(self) -> None:
@@ -218,9 +219,7 @@ class TaskServers:
         """Of its binlog, where it has one that the account may see."""
         one = self.subtasks()[0]
         found = self._means.servers.final_place(one).target_end
-        if found is None:
-            return ""
-        return f"{found}, GTID set {found.gtid_set}" if found.gtid_set else str(found)
+        return "" if found is None else _told(found)
 
     def target_place(self) -> JSON:
         """For the row."""
@@ -274,6 +273,18 @@ class TaskServers:
     def start_writes(self) -> None:
         """The servers are open by now."""
         self._hook("start-writes")
+
+
+def told_ends(found: CutOverState) -> dict[str, JSON]:
+    """Where the binlogs of the sources end, as a person reads it; that of an earlier version is stored so."""
+    return {
+        name: place if isinstance(place, str) else _told(Position.from_json(place))
+        for name, place in found.ends.items()
+    }
+
+
+def _told(place: Position) -> str:
+    return f"{place}, GTID set {place.gtid_set}" if place.gtid_set else str(place)
 
 
 def _tables(status: Mapping[str, JSON]) -> list[dict[str, JSON]]:

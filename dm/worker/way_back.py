@@ -39,6 +39,7 @@ class WayBack:
         self._tasks = tasks
         self._sources = SourceVerbs(means)
         self._task = task
+        self._ready = False  # nothing is left but to wait for it
 
     def named(self) -> WayBackTask:
         """What it will be called, where it is made."""
@@ -104,11 +105,13 @@ class WayBack:
         """Have it follow the target; gives how many transactions of others came to that since the fence."""
         assert found.way_back is not None
         back = found.way_back.task
-        if found.way_back.kept:
-            self._let_dm_write(found, demand_owned)
-            self._jobs(back).go_on()
-        else:
-            self._make(found, demand_owned)
+        if not self._ready:  # applications wait: what is done is not done again with each look
+            if found.way_back.kept:
+                self._let_dm_write(found, demand_owned)
+                self._jobs(back).go_on()
+            else:
+                self._make(found, demand_owned)
+            self._ready = True
         for job in self._jobs(back).fresh():
             if job.subtask.errors:
                 why = f"task {back} does not run: {job.subtask.errors[0]['Message']}"

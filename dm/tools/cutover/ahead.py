@@ -80,7 +80,8 @@ def counter_findings(config: SubtaskConfig) -> list[Finding]:
             routed = rules.route(table)
             if theirs.get(routed, next_id) < next_id and _highest(source, table) + 1 < next_id:
                 says = f"{routed} would give AUTO_INCREMENT values that {table} has used: it is at {theirs[routed]}"
-                mend = f"ALTER TABLE {routed.sql} AUTO_INCREMENT = {next_id} (at the target, before the switch)"
+                change = f"ALTER TABLE {routed.sql} AUTO_INCREMENT = {next_id}"
+                mend = f"{change} (at {config.target.address}, before the switch)"
                 found.append(Finding("target", says, mend, stops=False))
     return found
 

@@ -80,7 +80,7 @@ class CutOverState:
     hook: str  # a program; empty for none
     deadline: float  # seconds since the epoch: without `switching` by then it is aborted
     before: Mapping[str, Mapping[str, str]]  # by source, the read-only variables as they were
-    ends: Mapping[str, str] = field(default_factory=dict)  # E by source: the end of its binlog behind the fence
+    ends: Mapping[str, JSON] = field(default_factory=dict)  # E by source: the end of its binlog behind the fence
     asked: bool = False  # the hook was told to stop the writes, and has answered
     by_hook: bool = False  # it has stopped them, so no read-only mode is to be seen
     proof: Mapping[str, JSON] = field(default_factory=dict)
@@ -152,10 +152,10 @@ class CutOverServers(Protocol):
     def closed(self, *, strictly: bool) -> bool:
         """Whether all sources are in read-only mode; `strictly`: in the one that binds even dm, if there is one."""
 
-    def ends(self) -> Mapping[str, str]:
-        """Where the binlog of each source ends."""
+    def ends(self) -> Mapping[str, JSON]:
+        """Where the binlog of each source ends, as places."""
 
-    def written(self, since: Mapping[str, str]) -> list[str]:
+    def written(self, since: Mapping[str, JSON]) -> list[str]:
         """What the sources have written after these ends, in words; empty if nothing."""
 
     def pause(self) -> None:

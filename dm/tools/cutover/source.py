@@ -30,10 +30,11 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from dm.config import SubtaskConfig
-from dm.config.endpoint import Endpoint
+from dm.config.endpoint import Endpoint, address
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.position import Position
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
@@ -50,7 +51,6 @@ LOCK_SECONDS: Final = 5
 LOCK_WAIT_TIMEOUT: Final = 1205
 LONG_SECONDS: Final = 10  # a transaction that has been open for so long
 _UNKNOWN_THREAD: Final = 1094
-_PLACE: Final = re.compile(r"\((.*), (\d+)\)")
 _UNBOUND: Final = "('READ_ONLY ADMIN', 'READ ONLY ADMIN', 'CONNECTION_ADMIN', 'SUPER')"  # privileges
 _EVENTS: Final = 1000  # that are read at a time
 # Events of no transaction, and what a transaction begins with.
@@ -187,23 +187,21 @@ def reopen(
                 fetch(connection, f"SET GLOBAL {name} = %s", (before[name],))
 
 
-def end(config: SubtaskConfig) -> str:
-    """Where its binlog ends, as text."""
+def end(config: SubtaskConfig) -> Position:
+    """Where its binlog ends."""
     with closing(connect(config.source.endpoint)) as connection:
-        found = binlog_end(connection)
-    return f"{found}, GTID set {found.gtid_set}" if found.gtid_set else str(found)
+        return binlog_end(connection)
 
 
-def written(config: SubtaskConfig, since: str) -> str:
+def written(config: SubtaskConfig, since: Position) -> str:
     """The first that the source has written after such an end, in words; empty if it has changed nothing since then."""
-    now = end(config)
-    if now == since:
-        return ""
-    place = _PLACE.match(since)
-    if place is None:
-        return f"{now} after {since}"
     with closing(connect(config.source.endpoint)) as connection:
-        found = _changed(connection, place[1], int(place[2]))
+        now = binlog_end(connection)
+        if now == since:
+            return ""
+        if now.server_uuid != since.server_uuid:
+            return f"it is another server, {now.server_uuid} in place of {since.server_uuid}"
+        found = _changed(connection, since.file, since.offset)
     return f"{found}; its binlog ended at {since}" if found else ""
 
 
@@ -253,12 +251,17 @@ def findings(config: SubtaskConfig, *, fences: bool) -> list[Finding]:
     return found
 
 
+def _at(connection: Connection) -> str:
+    """Where a statement is for: a return has source and target the other way round."""
+    return f"(at {address(connection.host, connection.port)})"
+
+
 def _closed_by_others(connection: Connection, where: str) -> list[Finding]:
     """An abort gives back the mode that was there: so nobody else may change it meanwhile."""
     if all(mode == "OFF" for mode in _modes(connection).values()):
         return []
     says = "it is read-only already, and dm can't tell for whom"
-    return [Finding(where, says, "SET GLOBAL read_only = OFF (at the source), or a hook for stop-writes")]
+    return [Finding(where, says, f"SET GLOBAL read_only = OFF {_at(connection)}, or a hook for stop-writes")]
 
 
 def _may_fence(connection: Connection, facts: ServerFacts, where: str) -> list[Finding]:
@@ -270,7 +273,7 @@ def _may_fence(connection: Connection, facts: ServerFacts, where: str) -> list[F
     try:
         fetch(connection, f"SET GLOBAL {name} = @@global.{name}")  # as it is: this asks for the privilege only
     except DMError as error:
-        mend = f"GRANT {needed} ON *.* TO {grantee(connection).account} (at the source), or a hook for stop-writes"
+        mend = f"GRANT {needed} ON *.* TO {grantee(connection).account} {_at(connection)}, or a hook for stop-writes"
         return [Finding(where, f"dm may not set {name}: {error.message}", mend)]
     return []
 
@@ -297,7 +300,7 @@ def _acting(connection: Connection, config: SubtaskConfig, where: str, waived: C
     for privilege, names in hidden.items():
         if names:
             says = f"whether {privilege.lower()}s act on what comes back to {min(names)} can't be seen"
-            found.append(Finding(where, says, f"GRANT {privilege} ON *.* TO {account} (at the source)"))
+            found.append(Finding(where, says, f"GRANT {privilege} ON *.* TO {account} {_at(connection)}"))
     for kind, name, statement, does in (*_triggers(connection, tables), *_events(connection, schemas)):
         title = f"{kind} {name}"
         mend = (
@@ -357,10 +360,10 @@ def findings_of_return(config: SubtaskConfig) -> list[Finding]:
         where = "target, for --back"
         found = [*_may_fence(connection, read_facts(connection), where), *_may_see_xa(connection, where)]
         closed_already = _modes(connection)["read_only"] != "OFF"
-    findings = [replace(each, mend=each.mend.replace("at the source", "at the target"), stops=False) for each in found]
+        opening = f"SET GLOBAL read_only = OFF {_at(connection)}"
+    findings = [replace(each, stops=False) for each in found]
     if closed_already:
-        says, mend = "it is read-only, and stays so at the switch", "SET GLOBAL read_only = OFF (at the target)"
-        findings.append(Finding("target", says, mend, stops=False))
+        findings.append(Finding("target", "it is read-only, and stays so at the switch", opening, stops=False))
     return findings
 
 
@@ -414,7 +417,11 @@ def _open_transactions(connection: Connection, where: str) -> list[Finding]:
         )
     except DMError as error:
         says = f"open transactions could not be looked for: {error.message}"
-        return [Finding(where, says, "GRANT PROCESS ON *.* (at the source)", stops=False)]
+        return [
+            Finding(
+                where, says, f"GRANT PROCESS ON *.* TO {grantee(connection).account} {_at(connection)}", stops=False
+            )
+        ]
     return [
         Finding(where, f"a transaction of {user} from {host} has been open for {seconds} s", f"KILL {thread}")
         for thread, seconds, user, host in rows
@@ -428,7 +435,7 @@ def _may_see_xa(connection: Connection, where: str) -> list[Finding]:
         _xa_sessions(connection)
     except DMError as error:
         account = grantee(connection).account
-        mend = f"GRANT PROCESS, SELECT ON *.* TO {account} (at the source), or a hook for stop-writes"
+        mend = f"GRANT PROCESS, SELECT ON *.* TO {account} {_at(connection)}, or a hook for stop-writes"
         return [Finding(where, f"open XA transactions can't be looked for: {error.message}", mend)]
     return []
 

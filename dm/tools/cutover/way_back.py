@@ -375,16 +375,16 @@ def with_opposite(
     if wanted == config.mysql_instances:
         return file
     instance = instances[0] if isinstance(instances, YamlList) and instances else None
+    why = "they come from elsewhere"
     if isinstance(instance, YamlMap):
         place = instance.mark_of("source-id")
-        lines = file.text.splitlines(keepends=True)
-        at = sum(map(len, lines[: place.line - 1])) + place.column - 1
-        for added in (f"opposite: {opposite}\n{' ' * (place.column - 1)}", f"opposite: {opposite}, "):
-            named = replace(file, text=file.text[:at] + added + file.text[at:])
-            try:
-                if read(named).mysql_instances == wanted:
-                    return named
-            except DMError:
-                continue  # so it was not the right form
-    why = f"`opposite: {opposite}` can't be put into {file.name}: write it under `mysql-instances` and start it anew"
+        end = ", " if instance.in_braces else f"\n{' ' * (place.column - 1)}"
+        at = sum(map(len, file.text.splitlines(keepends=True)[: place.line - 1])) + place.column - 1
+        named = replace(file, text=f"{file.text[:at]}opposite: {opposite}{end}{file.text[at:]}")
+        try:
+            if read(named).mysql_instances == wanted:
+                return named
+        except DMError as error:
+            why = error.message
+    why = f"`opposite: {opposite}` can't be put below `mysql-instances` of {file.name} ({why}): write it, start it anew"
     raise DMError("way-back-impossible", task=config.name, why=why)

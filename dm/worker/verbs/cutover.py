@@ -19,7 +19,7 @@ from dm.verbs import cutover as declared
 from dm.verbs.cutover import demand_prove
 from dm.verbs.tasks import StopTask
 from dm.worker import cutover_objects
-from dm.worker.cutover_servers import TaskServers
+from dm.worker.cutover_servers import TaskServers, told_ends
 from dm.worker.job import Job
 from dm.worker.task_jobs import TaskJobs
 from dm.worker.verbs.tasks import TaskVerbs
@@ -370,5 +370,5 @@ class CutOverVerbs(VerbWork):
 def _state(found: CutOverState | None) -> dict[str, JSON]:
     return {
         "state": "none" if found is None else found.state,
-        "cutOver": {} if found is None else json.loads(found.to_json()),
+        "cutOver": {} if found is None else {**json.loads(found.to_json()), "ends": told_ends(found)},
     }

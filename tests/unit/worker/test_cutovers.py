@@ -19,6 +19,8 @@ from dm.worker.cutovers import CutOvers
 from dm.worker.task_jobs import TaskJobs
 from dm.worker.verbs import cutover
 from dm.worker.verbs.cutover import CutOverVerbs
+from dm.worker.verbs.tasks import TaskVerbs
+from dm.worker.way_back import WayBack
 from dm.worker.work import Exclusion, Means
 from tests.testbed.fake_clock import FakeClock
 
@@ -258,3 +260,31 @@ def test_an_abort_that_ends_while_it_is_given_up_is_not_written_over(
     with pytest.raises(DMError, match="one that is aborted"):
         verbs.complete(CompleteCutOver(task="t"))
     assert rows["t"].state == "aborted"
+
+
+def test_what_is_done_for_the_way_back_is_not_done_again_while_applications_wait_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Making it asks both servers for all of their tables, and logs in at both several times."""
+    made = 0
+
+    def make(way_back: WayBack, found: CutOverState, demand_owned: object) -> None:
+        nonlocal made
+        made += 1
+        if made == 1:
+            raise DMError("cut-over-taken", task="t")
+
+    job = SimpleNamespace(subtask=SimpleNamespace(errors=[], stage="Running"), status={"synced": False})
+    monkeypatch.setattr(WayBack, "_make", make)
+    monkeypatch.setattr(TaskJobs, "fresh", lambda jobs: [job])
+    monkeypatch.setattr("dm.worker.way_back.SourceVerbs", lambda means: None)
+    way_back = WayBack(cast(Means, None), cast(TaskVerbs, None), "t")
+    found = CutOverState("way-back", "full", "", 0.0, {}, way_back=WayBackTask("t-back", "t-target"))
+    with pytest.raises(DMError, match="taken over"):
+        way_back.begin(found, lambda: None)
+    for _ in range(3):
+        with pytest.raises(NotYet):
+            way_back.begin(found, lambda: None)
+    job.status["synced"] = True
+    assert way_back.begin(found, lambda: None) == 0
+    assert made == 2

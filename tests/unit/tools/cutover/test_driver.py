@@ -60,10 +60,10 @@ class _Servers:
     def closed(self, *, strictly: bool) -> bool:
         return True
 
-    def ends(self) -> Mapping[str, str]:
+    def ends(self) -> Mapping[str, JSON]:
         return {"one": "1"}
 
-    def written(self, since: Mapping[str, str]) -> list[str]:
+    def written(self, since: Mapping[str, JSON]) -> list[str]:
         return []
 
     def pause(self) -> None:

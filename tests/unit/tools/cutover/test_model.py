@@ -108,11 +108,11 @@ class Calls:
         self._call()
         return (self.world.strictly if strictly else self.world.closed) or self._removed == "look at the mode"
 
-    def ends(self) -> Mapping[str, str]:
+    def ends(self) -> Mapping[str, JSON]:
         self._call()
         return {"one": str(self.world.written)}
 
-    def written(self, since: Mapping[str, str]) -> list[str]:
+    def written(self, since: Mapping[str, JSON]) -> list[str]:
         self._call()
         blind = self._removed == ("second look" if self._paused else "look at the end")
         return [] if blind or since == {"one": str(self.world.written)} else ["one"]

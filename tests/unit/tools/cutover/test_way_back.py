@@ -216,6 +216,7 @@ def test_a_target_without_a_binlog_is_named() -> None:
     PLAIN,
     "mysql-instances: [{source-id: old, block-allow-list: l}]\nblock-allow-list: {l: {do-dbs: [shop]}}\n",
     "mysql-instances:\n- block-allow-list: l\n  source-id: 'old'  # the only one\nblock-allow-list: {l: {}}\n",
+    "mysql-instances: [\n    {block-allow-list: l,\n  source-id: old}]\nblock-allow-list: {l: {}}\n",
 ])  # fmt: skip
 def test_the_opposite_is_written_into_the_file_and_nothing_else_changes(text: str) -> None:
     file, config = task(text)
@@ -225,6 +226,17 @@ def test_the_opposite_is_written_into_the_file_and_nothing_else_changes(text: st
     assert as_before.to_wire() == config.to_wire()
     assert "# a person's own remark" in named.text
     assert with_opposite(named, read(named), "shop-back", read) is named
+
+
+def test_where_the_opposite_can_not_be_written_the_reason_is_told() -> None:
+    file, config = task(PLAIN)
+
+    def refused(changed: ConfigFile) -> TaskConfig:
+        raise DMError("usage", problem="it is too long", hint="")
+
+    for reading, why in ((refused, "it is too long"), (lambda changed: config, "they come from elsewhere")):
+        with pytest.raises(DMError, match=why):
+            with_opposite(file, config, "shop-back", reading)
 
 
 def test_names_stay_within_their_limits() -> None:
