@@ -20,9 +20,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from dm.changes.keys import completed
 from dm.changes.plan import TablePlan
-from dm.changes.row_change import RowChange, read_all
+from dm.changes.row_change import RowChange, by_plan, read_all, row_left
 from dm.changes.row_keys import LackedKey
 from dm.changes.statement import find, holds, shown
 from dm.errors import DMError
@@ -43,7 +42,7 @@ class MetRow:
 
     def error(self) -> DMError:
         """The error for it."""
-        plan, row = self.change.plan, _left(self.change)
+        plan, row = self.change.plan, row_left(self.change)
         there = zip(plan.lacked.source_key, self.other, strict=True)
         names = [
             ", ".join(f"{column.target.name} = {shown(value)}" for column, value in pairs)
@@ -69,7 +68,7 @@ class OwnKeyCheck:
 
     def met_before(self, ask: Ask) -> MetRow | None:
         """Before the batch is written: a row of it that meets one which no change touches."""
-        written = ((change, _left(change)) for change in self.changes if change.safe and change.after is not None)
+        written = ((change, row_left(change)) for change in self.changes if change.safe and change.after is not None)
         each = (
             (change, key, self._others(key, row))
             for change, row in written
@@ -96,16 +95,16 @@ class OwnKeyCheck:
             if change.before is not None:
                 left.pop(self._key(change.before), None)
             if change.after is not None:
-                left[self._key(_left(change))] = change
+                left[self._key(row_left(change))] = change
         rows = iter(left.values())
         while some := list(islice(rows, _ROWS)):
-            conditions = [find(self.plan, _left(change)) for change in some]
+            conditions = [find(self.plan, row_left(change)) for change in some]
             if len(ask(self._rows(_any(conditions), len(some)))) == len(some):
                 continue
             for change, condition in zip(some, conditions, strict=True):
                 if not ask(self._rows(condition)):
                     for key in self.plan.lacked.compared:
-                        found = ask(self._rows(self._others(key, _left(change))))
+                        found = ask(self._rows(self._others(key, row_left(change))))
                         if found:
                             return MetRow(change, key.index, found[0])
         return None
@@ -124,7 +123,7 @@ class OwnKeyCheck:
             if change.before is not None:
                 yield holds(self.plan, self.plan.lacked.source_key, change.before)
             if change.after is not None:
-                yield holds(self.plan, self.plan.lacked.source_key, _left(change))
+                yield holds(self.plan, self.plan.lacked.source_key, row_left(change))
 
     def _key(self, row: Row) -> tuple[object, ...]:
         return tuple([row[column.at] for column in self.plan.lacked.source_key])
@@ -136,18 +135,9 @@ def own_key_checks(changes: Sequence[RowChange]) -> Iterator[OwnKeyCheck]:
     if not any(change.safe for change in concerned):
         return
     read_all(concerned)
-    by_plan: dict[int, list[RowChange]] = {}
-    for change in concerned:
-        by_plan.setdefault(id(change.plan), []).append(change)
-    for of_plan in by_plan.values():
+    for of_plan in by_plan(concerned):
         yield OwnKeyCheck(of_plan[0].plan, of_plan)
 
 
 def _any(conditions: Iterator[bytes] | Sequence[bytes] | dict[bytes, None]) -> bytes:
     return b"(" + b" OR ".join([b"(" + condition + b")" for condition in conditions]) + b")"
-
-
-def _left(change: RowChange) -> Row:
-    """The row that the change leaves: an image may have no more than the values that have changed."""
-    assert change.after is not None
-    return change.after if change.before is None else completed(change.after, change.before)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
 from dm.accelerator.native import shared
-from dm.changes.keys import Key
+from dm.changes.keys import Key, completed
 from dm.changes.plan import TablePlan
 from dm.mysql.binlog.value import UNREAD, Row
 
@@ -50,6 +50,20 @@ def read_all(changes: Sequence[RowChange]) -> None:
                 change.before = form.read_image(change.raw_before)
             if change.after is not None and change.raw_after is not None and _unread(change.after):
                 change.after = form.read_image(change.raw_after)
+
+
+def row_left(change: RowChange) -> Row:
+    """The row that an INSERT or UPDATE leaves: an image may have no more than the values that have changed."""
+    assert change.after is not None
+    return change.after if change.before is None else completed(change.after, change.before)
+
+
+def by_plan(changes: Iterable[RowChange]) -> list[list[RowChange]]:
+    """The changes of each plan, in their order."""
+    found: dict[int, list[RowChange]] = {}
+    for change in changes:
+        found.setdefault(id(change.plan), []).append(change)
+    return list(found.values())
 
 
 def _unread(row: Row) -> bool:

@@ -48,13 +48,13 @@ from dm.changes.keys import completed
 from dm.changes.own_key_check import OwnKeyCheck
 from dm.changes.plan import TablePlan
 from dm.changes.row_bag import BagChange, Planned
-from dm.changes.row_change import RowChange, read_all
+from dm.changes.row_change import RowChange, by_plan, read_all, row_left
 from dm.changes.statement import ApplyStatement, find, holds, row_of, shown
 from dm.downstream.connection import TargetConnection
 from dm.downstream.rows_by_hash import Lacking, NotByHash, carry_out
 from dm.downstream.source_computing import TableSession
 from dm.downstream.statements import StatementResult
-from dm.downstream.written_at_both import as_before, looked_at, overlap
+from dm.downstream.written_at_both import as_before, lacks_values, looked_at
 from dm.errors import DMError
 from dm.mysql.binlog.value import ABSENT, Row
 from dm.session import state
@@ -126,12 +126,10 @@ class Exchange:
 
     def demand_as_before(self, changes: Sequence[RowChange]) -> None:
         """Raise Unexpected where the target's rows may be others than the source's were; locks them."""
-        if overlap(changes):
-            raise Unexpected(None, "changes of one row have to be looked at one by one")
         for plan, some in looked_at(changes):
             self._as_table(plan)
             self.flush()
-            if not as_before(self._connection, plan, some):
+            if lacks_values(some) or not as_before(self._connection, plan, some):
                 raise Unexpected(None, "the target has another row than the source had")
 
     def demand_computed(self, changes: Sequence[RowChange], failed: Callable[[RowChange], None] | None = None) -> None:
@@ -253,11 +251,8 @@ def computed_checks(changes: Sequence[RowChange]) -> Iterator[ComputedCheck]:
         if change.before is not None and change.plan.keyed:
             left.pop(_key(change, change.before), None)
         if change.after is not None:
-            left[_key(change, _left(change))] = change
-    by_plan: dict[int, list[RowChange]] = {}
-    for change in left.values():
-        by_plan.setdefault(id(change.plan), []).append(change)
-    for of_plan in by_plan.values():
+            left[_key(change, row_left(change))] = change
+    for of_plan in by_plan(left.values()):
         for at in range(0, len(of_plan), _ROWS):
             some = of_plan[at : at + _ROWS]
             found = dict.fromkeys(map(_condition, some))
@@ -276,21 +271,12 @@ def alone(check: ComputedCheck) -> Iterator[ComputedCheck]:
 
 def computed_otherwise(change: RowChange) -> DMError:
     """The error for the row of a change."""
-    plan, row = change.plan, _left(change)
+    plan, row = change.plan, row_left(change)
     stored = ", ".join(f"{column.target.name} = {shown(row[column.at])}" for column, _ in plan.computed)
     virtual = all(column.target.generated == "virtual" for column, _ in plan.computed)
     name = "computed-key-differs" if virtual else "computed-value-differs"
     key = row_of(change) or ", ".join(f"{column.target.name} = {shown(row[column.at])}" for column in plan.columns)
     return DMError(name, table=plan.target, key=key, stored=stored)
-
-
-def _left(change: RowChange) -> Row:
-    """The row that the change leaves: an image may have no more than the values that have changed."""
-    before, after = change.before, change.after
-    assert after is not None
-    if before is None or ABSENT not in after:
-        return after
-    return tuple(old if new is ABSENT else new for old, new in zip(before, after, strict=True))
 
 
 def _key(change: RowChange, row: Row) -> tuple[object, ...]:
@@ -300,7 +286,7 @@ def _key(change: RowChange, row: Row) -> tuple[object, ...]:
 
 
 def _condition(change: RowChange) -> bytes | None:
-    row = _left(change)
+    row = row_left(change)
     columns = [compare(row[column.at]) for column, compare in change.plan.computed if row[column.at] is not ABSENT]
     if not columns:
         return None

@@ -15,8 +15,8 @@ some change meets another row on one of the sides.
 
 The look and the change are one transaction, and the look locks the rows: nothing comes between. It asks for all changes
 of a batch together, since what it asks for is true of nearly all. If it is not, the batch is applied one change at a
-time, each with its own look, and the first that meets another row is the error. Where two changes of a batch have a key
-in common, the second one's row is not there yet before the batch, so such a batch is applied one at a time, too.
+time, each with its own look, and the first that meets another row is the error. A row that an earlier change of the
+batch leaves is not there before the batch, and needs no look: that change was looked at, or its key proves it.
 
 A change that is applied again (safe mode) meets what an earlier run has left, so nothing can be told of it. That is why
 `conflicts` takes the lane of `atomic-transactions`, whose row commits with the changes and says exactly which are done
@@ -31,9 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from dm.changes.keys import WILD, keys_of
 from dm.changes.plan import TablePlan
-from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.row_change import ChangeKind, RowChange, by_plan, row_left
 from dm.changes.statement import find, holds, key_of, operation_of, row_of, shown
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
@@ -46,30 +45,30 @@ _IMAGE: Final = 1000  # characters of a row in a message
 
 
 def looked_at(changes: Iterable[RowChange]) -> Iterator[tuple[TablePlan, list[RowChange]]]:
-    """The changes whose rows have to be looked at, by table; few enough for one question each."""
-    found: dict[int, list[RowChange]] = {}
+    """The changes of a batch whose rows have to be looked at, by table; few enough for one question each."""
+    found, left = list[RowChange](), set[tuple[object, ...]]()  # left: by changes so far, as the source's log has them
     for change in changes:
-        if _looks(change):
-            found.setdefault(id(change.plan), []).append(change)
-    for of_table in found.values():
+        if change.before is not None and _looks(change) and _row(change.plan, change.before) not in left:
+            found.append(change)
+        if change.after is not None and change.plan.keyed:
+            left.add(_row(change.plan, row_left(change)))
+    for of_table in by_plan(found):
         for at in range(0, len(of_table), _ASKED_TOGETHER):
             yield of_table[0].plan, of_table[at : at + _ASKED_TOGETHER]
 
 
-def overlap(changes: Iterable[RowChange]) -> bool:
-    """Whether two of the changes may be of one row, or need one key, or lack a value to look for."""
-    seen = set[object]()
-    for change in changes:
-        keys = keys_of(change)
-        if WILD in keys or not seen.isdisjoint(keys) or (change.before is not None and ABSENT in change.before):
-            return True
-        seen.update(keys)
-    return False
+def _row(plan: TablePlan, row: Row) -> tuple[object, ...]:
+    return (plan.target, *(row[column.at] for column in plan.row_key))
+
+
+def lacks_values(changes: Iterable[RowChange]) -> bool:
+    """Whether a value to look for is not in the source's log."""
+    return any(change.before is not None and ABSENT in change.before for change in changes)
 
 
 @reads_answers
 def as_before(connection: TargetConnection, plan: TablePlan, changes: Sequence[RowChange]) -> bool:
-    """Lock the rows of changes with disjoint keys; whether each is what the source's was. Raises DMError."""
+    """Lock the rows of changes, each another one; whether each is what the source's was. Raises DMError."""
     conditions = [b"(" + _as_source_had(plan, change.before) + b")" for change in changes if change.before is not None]
     sql = b"SELECT COUNT(*) FROM " + _table(plan) + b" WHERE " + b" OR ".join(conditions) + b" FOR UPDATE"
     return int(connection.query(sql)[0][0]) == len(changes)
