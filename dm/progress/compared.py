@@ -24,6 +24,7 @@ from dm.progress.tables import CHARSET, SubtaskKey, existing_tables, reads
 from dm.session.answers import reads_answers
 from dm.unit import JSON
 
+_TOGETHER: Final = 100  # records of a statement: each has a GTID set
 RECENT: Final = "recent"  # the part of a table that was written since it was found equal
 _DEFINITION: Final = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
@@ -82,24 +83,35 @@ def store_compared(
         connection.execute(f"ALTER TABLE {key.compared.sql} ADD COLUMN basis VARCHAR(64) NOT NULL DEFAULT ''")
     place = since or Position("", "", 0)
     connection.begin()
-    for each in records:
-        if not each.part:  # what was found in recent rows before is superseded, though it may be of the same second
-            connection.execute(
-                f"DELETE FROM {key.compared.sql}"
-                " WHERE id = %s AND target_schema = %s AND target_table = %s AND part = %s",
-                (key.source_id, *each.table, RECENT),
-            )
-        connection.execute(
-            f"REPLACE INTO {key.compared.sql} (id, target_schema, target_table, part, asked, verdict, source_rows,"
-            " target_rows, chunks, digest, server_uuid, binlog_name, binlog_pos, binlog_gtid, began, ended, basis)"
-            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-            (
-                key.source_id, *each.table, each.part, each.asked, each.verdict, each.source_rows, each.target_rows,
-                each.chunks, each.digest, place.server_uuid, place.file, place.offset, str(place.gtid_set),
-                each.began, each.ended, each.basis,
-            ),
-        )  # fmt: skip
+    for at in range(0, len(records), _TOGETHER):
+        _replace(connection, key, records[at : at + _TOGETHER], place)
     connection.commit()
+
+
+def _replace(connection: TargetConnection, key: SubtaskKey, records: Sequence[ComparedRecord], place: Position) -> None:
+    whole = [each.table for each in records if not each.part]
+    if whole:  # what was found in recent rows before is superseded, though it may be of the same second
+        tables = ", ".join(["(%s, %s)"] * len(whole))
+        connection.execute(
+            f"DELETE FROM {key.compared.sql}"
+            f" WHERE id = %s AND part = %s AND (target_schema, target_table) IN ({tables})",
+            (key.source_id, RECENT, *(name for table in whole for name in table)),
+        )
+    rows = [
+        (
+            key.source_id, *each.table, each.part, each.asked, each.verdict, each.source_rows, each.target_rows,
+            each.chunks, each.digest, place.server_uuid, place.file, place.offset, str(place.gtid_set),
+            each.began, each.ended, each.basis,
+        )
+        for each in records
+    ]  # fmt: skip
+    values = ", ".join([f"({', '.join(['%s'] * len(row))})" for row in rows])
+    connection.execute(
+        f"REPLACE INTO {key.compared.sql} (id, target_schema, target_table, part, asked, verdict, source_rows,"
+        " target_rows, chunks, digest, server_uuid, binlog_name, binlog_pos, binlog_gtid, began, ended, basis)"
+        f" VALUES {values}",
+        tuple(value for row in rows for value in row),
+    )
 
 
 @reads(lambda key: key.compared)

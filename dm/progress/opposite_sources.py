@@ -47,12 +47,23 @@ def note_source(connection: TargetConnection, key: SubtaskKey, server_uuid: str)
     """Before anything else is written for a source: store which server it is; raises DMError."""
     if not connection.dialect.has_binlog or not server_uuid:
         return  # no task reads it; dump files of another program
-    connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
-    connection.execute(_SOURCE.format(table=key.sources.sql, charset=CHARSET))
-    connection.execute(
-        f"INSERT IGNORE INTO {key.sources.sql} (id, server_uuid) VALUES (%s, %s)", (key.source_id, server_uuid)
-    )
+    if not _is_noted(connection, key, server_uuid):  # as it is at nearly all starts: DDL stands in the target's binlog
+        connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
+        connection.execute(_SOURCE.format(table=key.sources.sql, charset=CHARSET))
+        connection.execute(
+            f"INSERT IGNORE INTO {key.sources.sql} (id, server_uuid) VALUES (%s, %s)", (key.source_id, server_uuid)
+        )
     connection.commit()
+
+
+def _is_noted(connection: TargetConnection, key: SubtaskKey, server_uuid: str) -> bool:
+    sql = f"SELECT 1 FROM {key.sources.sql} WHERE id = %s AND server_uuid = %s"
+    try:
+        return bool(connection.query(sql, (key.source_id, server_uuid)))
+    except DMError as error:
+        if error.server_errno in NO_TABLE:
+            return False
+        raise
 
 
 def has_rows_of(source: Connection, table: TableName) -> bool | None:
