@@ -84,7 +84,7 @@ def test_all_kinds_arrive_in_an_order_that_works(scene: SceneFactory) -> None:
         assert found.enable_events() == []
     left = {name.name: each for name, each in one.read(target=True).items() if name.kind == "event"}
     enabled = {name for name, each in left.items() if each.status == "ENABLED"}
-    assert (enabled, left.keys()) == ({"e"}, {"e", "off", "other"})
+    assert (enabled, set(left)) == ({"e"}, {"e", "off", "other"})
     assert left["e"].definer == one.read(target=False)[left["e"].name._replace(schema="")].definer
 
 
