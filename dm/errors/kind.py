@@ -25,6 +25,7 @@ ErrorClass = Literal[
     "schema-tracker",
     "scheduler",
     "dmctl",
+    "openapi",
 ]
 
 

@@ -197,6 +197,41 @@ KINDS: tuple[ErrorKind, ...] = (
         "source and task files are far smaller: check which file was given",
     ),
     ErrorKind(
+        "openapi-request-invalid", 49001, "openapi", "internal", "medium",
+        "{problem}",
+        "{hint}",
+    ),
+    ErrorKind(
+        "template-exists", 49002, "openapi", "internal", "low",
+        "there is a template {template} already",
+        "update it (PUT), or delete it first; an import replaces it with `overwrite`",
+    ),
+    ErrorKind(
+        "template-unknown", 49003, "openapi", "internal", "low",
+        "there is no template {template}",
+        "GET /api/v1/tasks/templates lists them",
+    ),
+    ErrorKind(
+        "openapi-without-field", 49900, "openapi", "internal", "medium",
+        "{what} has keys for which DM's OpenAPI has no field: {keys}",
+        "use the file itself: `{instead}`",
+    ),
+    ErrorKind(
+        "openapi-single-host", 49901, "openapi", "internal", "low",
+        "{what} is not possible: this dm-worker is the only process there is, with all sources ({worker})",
+        "{hint}",
+    ),
+    ErrorKind(
+        "source-disabled", 49902, "openapi", "internal", "low",
+        "source {source} is disabled, so task {task} can't be started on it",
+        "POST /api/v1/sources/{source}/enable",
+    ),
+    ErrorKind(
+        "other-origin", 40927, "dm-worker", "internal", "low",
+        "a web page of {origin} may not ask dm-worker",
+        "open the page of this dm-worker itself; programs send no `Origin`",
+    ),
+    ErrorKind(
         "home-unusable", 40930, "config", "internal", "medium",
         "the state directory {home} can't be made or used",
         "set DM_HOME to a directory that is yours and that you may write to; the default is ~/.dm",

@@ -35,14 +35,13 @@ from typing import Final, Literal, Self, cast
 
 import structlog
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dm.atomic_file import write_atomically
 from dm.errors import DMError
-from dm.unit import JSON
 from dm.verbs.declaration import CHANGES, Permission
 from dm.worker.home import Home, demand_own
+from dm.worker.refusal import refusal
 
 METRICS_PATH: Final = "/metrics"
 _BYTES: Final = 32
@@ -309,9 +308,7 @@ class TokenDemanded:
             await self._app(scope, receive, send)
             return
         error = DMError("token-missing", path=self._tokens.least(scope).path)
-        answer = {"result": False, "msg": str(error), "error": cast("JSON", error.report())}
-        refusal = JSONResponse(answer, 401, headers={"WWW-Authenticate": "Bearer"})
-        await refusal(scope, receive, send)
+        await refusal(scope.get("path", ""), error, 401, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
 
 
 class LocalAccess:

@@ -2,13 +2,14 @@
 
 It is reached through a Unix socket that only the user can open, and, where asked for, through a port. A port is open
 to every user and program of this machine, or of a network, hence tokens and permissions (dm/worker/access.py). Browsers
-are among those programs, hence two rules more: a request must name a host of ours (else a web page could reach it
-through a DNS name that points to 127.0.0.1), and one that changes something must come as JSON (which a page of another
-origin can't send without asking first). With TLS the browser itself compares the host's name with the certificate.
+are among those programs, hence three rules more: a request must name a host of ours (else a web page could reach it
+through a DNS name that points to 127.0.0.1), it must not come from a page of another origin, and one that changes
+something must come as JSON (which such a page can't send without asking first, in browsers that name no origin too).
+With TLS the browser itself compares the host's name with the certificate.
 
 Each route says which permission it needs, and what changes something is in the audit log (dm/worker/audit.py).
 
-The HTTP routes of the API, made from the declarations of verbs.
+The HTTP routes of the API are made from the declarations of verbs; those of DM's OpenAPI are in dm/worker/dm_openapi.
 
 A verb's body becomes a pydantic model, its other parameters become parts of the address; what OpenAPI says of them is
 what `dmctl --help` says.
@@ -16,17 +17,17 @@ what `dmctl --help` says.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import Parameter as Place
 from inspect import Signature
 from typing import Annotated, Any, Final, cast, get_origin
+from urllib.parse import urlsplit
 
 import structlog
 from fastapi import Depends, FastAPI, Path, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
-from pydantic import BaseModel, ConfigDict, Field, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.types import Receive, Scope, Send
@@ -38,8 +39,11 @@ from dm.verbs.every import VERBS
 from dm.worker.access import METRICS_PATH, demanding
 from dm.worker.audit import AuditLog
 from dm.worker.connection import LimitedBody
+from dm.worker.dm_openapi.operation import OpenAPIRequests, add_operations
 from dm.worker.installed import installed_version
 from dm.worker.metrics import CONTENT_TYPE, Metrics
+from dm.worker.refusal import PATHS_OF_DM, malformed, refusal
+from dm.worker.request_body import RequestBody
 from dm.worker.verbs.tasks import PrecheckFailed
 from dm.worker.work import Answer, Work
 
@@ -47,10 +51,13 @@ _CODE: Final = "dm.code"  # in a request's scope: the code of the error that ans
 HOST = "dm-worker"  # what the client calls the host at the other end of the Unix socket
 
 
-def create_app(work: Mapping[type[Verb], Work], metrics: Metrics, audit: AuditLog) -> FastAPI:
-    """The application that answers the verbs."""
+def create_app(
+    work: Mapping[type[Verb], Work], openapi: Sequence[OpenAPIRequests], metrics: Metrics, audit: AuditLog
+) -> FastAPI:
+    """The application that answers the verbs, and requests of DM's OpenAPI."""
     app = _application(audit)
     add_routes(app, work, audit)
+    add_operations(app, openapi, audit)
     _metrics(app, metrics)
     return app
 
@@ -80,9 +87,11 @@ def _application(audit: AuditLog | None) -> FastAPI:
 
     @app.middleware("http")
     async def guarded(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip()
-        if request.method not in ("GET", "HEAD") and kind != "application/json":
-            return JSONResponse({"result": False, "msg": "requests must be application/json"}, 415)
+        path, origin = request.scope["path"], other_origin(request.headers)
+        if origin is not None:
+            return refusal(path, DMError("other-origin", origin=origin), 403)
+        if request.method not in ("GET", "HEAD") and not _is_json(request):
+            return malformed(path, "requests must be application/json", 415)
         log.debug("request", method=request.method, path=request.url.path)
         try:
             response = await call_next(request)
@@ -101,24 +110,46 @@ def _application(audit: AuditLog | None) -> FastAPI:
         return _refusal(request, error, 403 if error.name == "permission-missing" else 400)
 
     @app.exception_handler(RequestValidationError)
-    async def malformed(_request: Request, error: RequestValidationError) -> JSONResponse:
+    async def not_understood(request: Request, error: RequestValidationError) -> JSONResponse:
         # Places and kinds only: the input may hold a password.
         problems = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()]
-        return JSONResponse({"result": False, "msg": "; ".join(problems)}, 422)
+        return malformed(request.scope["path"], "; ".join(problems), 422)
 
     @app.exception_handler(HTTPException)
-    async def unknown(_request: Request, error: HTTPException) -> JSONResponse:
-        return JSONResponse({"result": False, "msg": str(error.detail)}, error.status_code)
+    async def unknown(request: Request, error: HTTPException) -> JSONResponse:
+        return malformed(request.scope["path"], str(error.detail), error.status_code)
 
     return app
 
 
+def _is_json(request: Request) -> bool:
+    """Whether it has a body of JSON, or is a request of DM's OpenAPI without a body."""
+    kind = request.headers.get("content-type")
+    if kind is not None:
+        return kind.partition(";")[0].strip() == "application/json"
+    without_body = request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers
+    return without_body and request.scope["path"].startswith(PATHS_OF_DM)
+
+
+def other_origin(headers: Mapping[str, str]) -> str | None:
+    """The origin of the web page that asks, where it is another one than ours; a program has none.
+
+    A page can send requests to us, if the browser has a client's certificate even with a permission. Browsers say so in
+    headers that no page can set. What a person opens (a link, a bookmark) is shown to the person and to no page.
+    """
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None:
+        opened = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
+        return None if site in ("same-origin", "none") or (opened and origin is None) else origin or f"another ({site})"
+    return origin if origin is not None and urlsplit(origin).netloc != headers.get("host") else None
+
+
 def _refusal(request: Request, error: DMError, status: int) -> JSONResponse:
-    request.scope[_CODE] = error.report()["ErrCode"]
-    answer: dict[str, JSON] = {"result": False, "msg": str(error), "error": cast("JSON", error.report())}
-    if isinstance(error, PrecheckFailed):
-        answer["checkResult"] = dict(error.results)
-    return JSONResponse(answer, status)
+    request.scope[_CODE] = error.code
+    if isinstance(error, PrecheckFailed) and not request.scope["path"].startswith(PATHS_OF_DM):
+        answer: dict[str, JSON] = {"result": False, "msg": str(error), "error": cast("JSON", error.report())}
+        return JSONResponse({**answer, "checkResult": dict(error.results)}, status)
+    return refusal(request.scope["path"], error, status)
 
 
 def _metrics(app: FastAPI, metrics: Metrics) -> None:
@@ -127,35 +158,7 @@ def _metrics(app: FastAPI, metrics: Metrics) -> None:
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
 
-_HALF: Final = re.compile("[\ud800-\udfff]")
 _MODELS: Final[dict[str, type[BaseModel]]] = {}  # of answers and their parts, by name
-
-
-class RequestBody(BaseModel):
-    r"""What a request says: a JSON object without keys that nobody knows, whose content no message repeats.
-
-    JSON can say the half of a surrogate pair (`"\ud800"`), which no encoding can write: not into a file, not into
-    sqlite, not into an answer. So a text with one is refused here, before anything is done with it.
-    """
-
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
-
-    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        return iter(())  # it may hold a password
-
-    @model_validator(mode="before")
-    @classmethod
-    def _texts_can_be_written(cls, said: object) -> object:
-        waiting = [said]
-        while waiting:
-            one = waiting.pop()
-            if isinstance(one, str) and _HALF.search(one):
-                raise ValueError("a text holds the half of a surrogate pair, which is no character")
-            if isinstance(one, dict):
-                waiting += [*one, *one.values()]
-            elif isinstance(one, list):
-                waiting += one
-        return said
 
 
 def add_routes(app: FastAPI, work: Mapping[type[Verb], Work], audit: AuditLog) -> None:
@@ -186,7 +189,7 @@ def _allowed(verb: type[Verb], audit: AuditLog) -> Callable[[Request], None]:
     demand = demanding(verb.permission)
 
     def allowed(request: Request) -> None:
-        audit.asked(request, verb)
+        audit.asked(request, verb.name or verb.__name__, verb.permission)
         demand(request)
 
     return allowed

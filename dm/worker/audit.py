@@ -26,12 +26,14 @@ from starlette.requests import Request
 from starlette.types import Scope
 
 from dm.clock import Clock, SystemClock
-from dm.verbs.declaration import READS, Verb
+from dm.verbs.declaration import READS, Permission
 from dm.worker.access import requester_of
 
 LARGEST: Final = 16 << 20  # bytes of a file before the next one is begun
 KEPT: Final = 9  # full files beside the current one
 _QUESTION: Final = "dm.audit"  # in a request's scope: what was asked
+# Parts of an address, of our API and of DM's OpenAPI.
+_NAMED: Final = {"task": "task", "source": "source", "task_name": "task", "source_name": "source"}
 
 Told = Callable[[str, str, int, int | None, Mapping[str, str]], None]
 """Takes who, verb, status, code of the error, and the task or source that the request names."""
@@ -62,15 +64,15 @@ class AuditLog:
         self._numbers = itertools.count(1)
         self._file = _AuditFile(path, maxBytes=LARGEST, backupCount=KEPT, encoding="utf-8", delay=True)
 
-    def asked(self, request: Request, verb: type[Verb]) -> None:
+    def asked(self, request: Request, verb: str, permission: Permission) -> None:
         """Write who asks for what, unless it only reads."""
-        if verb.permission is READS:
+        if permission is READS:
             return
         scope = request.scope
         requester = requester_of(scope)
         who = None if requester is None else requester.name
-        named = {name: str(value) for name, value in request.path_params.items() if name in ("task", "source")}
-        question = _Question(next(self._numbers), who or "nobody", verb.name or verb.__name__, named)
+        named = {_NAMED[name]: str(value) for name, value in request.path_params.items() if name in _NAMED}
+        question = _Question(next(self._numbers), who or "nobody", verb, named)
         scope[_QUESTION] = question
         client = scope.get("client")
         self._write(

@@ -22,16 +22,15 @@ import resource
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, NoReturn, cast
+from typing import Any, ClassVar, Final, NoReturn
 
 import structlog
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from dm.errors import DMError
-from dm.unit import JSON
 from dm.worker.access import CERTIFICATE
+from dm.worker.refusal import refusal
 
 MOST_CONNECTIONS: Final = 64  # of a socket; asyncio accepts as many as BACKLOG more before one is given up
 BACKLOG: Final = 16
@@ -237,8 +236,7 @@ class LimitedBody:
                 size += len(came[-1].get("body", b""))
         if size > LARGEST_BODY:
             error = DMError("request-too-large", most=LARGEST_BODY >> 20)
-            answer = {"result": False, "msg": str(error), "error": cast("JSON", error.report())}
-            await JSONResponse(answer, 413, headers={"connection": "close"})(scope, receive, send)
+            await refusal(scope["path"], error, 413, {"connection": "close"})(scope, receive, send)
             return
 
         async def again() -> Message:

@@ -116,7 +116,8 @@ def tell_service_manager(state: str) -> None:
 def _listening(home: Home, operations: Operations, metrics: Metrics, ports: Ports) -> Iterator[None]:
     """Answer in the home, and at the ports where a request brings the token."""
     with ExitStack() as stack:
-        app = create_app(operations.work, metrics, AuditLog(home.audit_log, told=operations.history.verb))
+        audit = AuditLog(home.audit_log, told=operations.history.verb)
+        app = create_app(operations.work, operations.openapi, metrics, audit)
         local = stack.enter_context(_local_socket(home))
         served: list[tuple[ASGIApp, socket.socket, str, type[LimitedConnection]]] = [
             (LocalAccess(app), local, "api", LimitedConnection)

@@ -18,6 +18,7 @@ from dm.verbs.declaration import ConfigFile, Verb
 from dm.verbs.every import SUBJECTS
 from dm.worker.configuration import ConfigReader, syncs
 from dm.worker.cutovers import CutOvers
+from dm.worker.dm_openapi.every import openapi_requests
 from dm.worker.errands import Errands
 from dm.worker.history.history import History, Values
 from dm.worker.installed import installed_version
@@ -45,6 +46,7 @@ class Operations:
         means = Means(loop, supervisor, servers, self._read, errands, self._cut_overs, self.history, shutdown)
         self.config, self._cut_over = ConfigVerbs(means), CutOverVerbs(means)
         self.work: Mapping[type[Verb], Work] = work_of(*_owners(means))
+        self.openapi = openapi_requests(means, self.work)
 
     def take_up(self) -> None:
         """Bring back what the registry holds, each subtask as it is wanted."""

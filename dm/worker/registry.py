@@ -53,6 +53,12 @@ CREATE TABLE IF NOT EXISTS earlier_file (
     file TEXT NOT NULL, text TEXT NOT NULL, directory TEXT NOT NULL, environment TEXT NOT NULL
 ) STRICT;
 CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS prepared_task (
+    name TEXT PRIMARY KEY,
+    file TEXT NOT NULL, text TEXT NOT NULL, directory TEXT NOT NULL, environment TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS task_template (name TEXT PRIMARY KEY, task TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS disabled_source (id TEXT PRIMARY KEY REFERENCES source ON DELETE CASCADE) STRICT;
 """
 
 
@@ -198,6 +204,20 @@ class Registry:
                     (source, *_columns(file)),
                 )
 
+    def disabled_sources(self) -> frozenset[str]:
+        """The sources on which DM's OpenAPI starts no task."""
+        return frozenset(str(row[0]) for row in self._read("SELECT id FROM disabled_source"))
+
+    def set_enabled(self, source: str, *, enabled: bool) -> None:
+        """Note whether DM's OpenAPI may start tasks on a source."""
+        change = (
+            "DELETE FROM disabled_source WHERE id = ?"
+            if enabled
+            else "INSERT OR IGNORE INTO disabled_source VALUES (?)"
+        )
+        with self._transaction():
+            self._database.execute(change, (source,))
+
     def remove_source(self, source: str) -> None:
         """Forget a source that no task uses."""
         with self._transaction():
@@ -224,6 +244,29 @@ class Registry:
                     " VALUES (?, ?, 'running', 'New', NULL, 'null', ?)",
                     (name, source, None if until is None else json.dumps(until.to_json())),
                 )
+
+    def prepared_tasks(self) -> dict[str, ConfigFile]:
+        """The files of tasks that were created and never started, by the task's name."""
+        rows = self._read("SELECT name, file, text, directory, environment FROM prepared_task")
+        return {str(row[0]): _file(row[1:5]) for row in rows}
+
+    def put_prepared_task(self, name: str, file: ConfigFile | None) -> None:
+        """Keep the file of a task that is not started, or forget it."""
+        with self._transaction():
+            self._database.execute("DELETE FROM prepared_task WHERE name = ?", (name,))
+            if file is not None:
+                self._database.execute("INSERT INTO prepared_task VALUES (?, ?, ?, ?, ?)", (name, *_columns(file)))
+
+    def templates(self) -> dict[str, str]:
+        """The templates of DM's OpenAPI, as JSON."""
+        return {str(name): str(task) for name, task in self._read("SELECT name, task FROM task_template")}
+
+    def put_template(self, name: str, task: str | None) -> None:
+        """Keep a template, or forget it."""
+        with self._transaction():
+            self._database.execute("DELETE FROM task_template WHERE name = ?", (name,))
+            if task is not None:
+                self._database.execute("INSERT INTO task_template VALUES (?, ?)", (name, task))
 
     def update_task(self, name: str, file: ConfigFile, *, keep: bool) -> None:
         """Give a task another file; `keep`: the one of before stays known."""

@@ -21,6 +21,7 @@ from dm.task.join_requests import JoinRequests
 from dm.task.precheck.context import CheckResult
 from dm.task.progress import FinalPlace
 from dm.task.shard_locks import ShardLocks
+from dm.task.source_listing import SourceListing
 from dm.task.start_and_end import AskedEnd, StartTime
 from dm.task.validation import Validations
 from dm.tools.objects.adapted import Definers
@@ -167,5 +168,6 @@ class Servers:
     validations: Validations = field(default_factory=Validations)
     joins: JoinRequests = field(default_factory=JoinRequests)
     stored: StoredProgress = field(default_factory=StoredProgress)
+    listing: SourceListing = field(default_factory=SourceListing)
     objects: Callable[[Sequence[SubtaskConfig], Definers], TaskObjects] = TaskObjects  # opens sessions
     described: Callable[[SubtaskConfig, Callable[[], bool]], dict[str, JSON]] = described  # as long as there is time

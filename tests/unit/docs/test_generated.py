@@ -12,7 +12,7 @@ from dm.config import SourceConfig, TaskConfig
 from dm.config.section import NamedRule, Section
 from dm.errors import CATALOGUE
 from dm.worker.metric_families import FAMILIES
-from scripts import document_configuration, document_dm_files, document_errors, document_metrics
+from scripts import document_api, document_configuration, document_dm_files, document_errors, document_metrics
 from tests.unit.docs.document import ROOT
 
 # How the program would read a key that the page says is without effect.
@@ -27,10 +27,12 @@ WRITTEN = (
     (document_configuration.PAGE, document_configuration.page, document_configuration.COMMAND),
     (document_metrics.PAGE, document_metrics.page, document_metrics.COMMAND),
     (document_dm_files.PAGE, document_dm_files.page, document_dm_files.COMMAND),
+    (document_api.PAGE, document_api.page, document_api.COMMAND),
 )
+IDS = ("errors", "configuration", "metrics", "dm-files", "api")
 
 
-@pytest.mark.parametrize(("page", "write", "command"), WRITTEN, ids=["errors", "configuration", "metrics", "dm-files"])
+@pytest.mark.parametrize(("page", "write", "command"), WRITTEN, ids=IDS)
 def test_page_is_up_to_date(page: Path, write: Callable[[], str], command: str) -> None:
     assert page.read_text(encoding="utf-8") == write(), f"write it anew with: {command}"
 

@@ -103,7 +103,7 @@ def test_the_document_says_of_each_verb_what_its_declaration_says(address: str, 
     document = httpx.get(f"http://{address}/openapi.json", headers=token).json()
     said = {(path, method): each for path, methods in document["paths"].items() for method, each in methods.items()}
     routes = {(verb.path, verb.method.lower()): verb for verb in VERBS if verb.path}
-    assert said.keys() == {*routes, ("/metrics", "get")}
+    assert {route for route in said if not route[0].startswith("/api/v1/")} == {*routes, ("/metrics", "get")}
     for route, verb in routes.items():
         operation = said[route]
         assert (operation["operationId"], operation["summary"]) == (verb.__name__, verb.__doc__)

@@ -1,0 +1,154 @@
+"""An operation of DM's OpenAPI: declared at its method, answered as DM answers.
+
+A method is one operation. Its decorator says route, permission, answer and status; its parameters are those of the
+request, by FastAPI's rules; its name is DM's operation id without `DMAPI`. A body may ask for more than its path
+usually does: one with `changes` needs the permission `change`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel
+
+from dm.config import SourceConfig
+from dm.errors import DMError
+from dm.verbs.declaration import CHANGES, ConfigFile, Permission, Verb
+from dm.worker.access import demanding
+from dm.worker.audit import AuditLog
+from dm.worker.dm_openapi.source_shapes import ErrorWithMessage
+from dm.worker.refusal import dm_error
+from dm.worker.work import Answer, Means, Work
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+ROOT: Final = "/api/v1"
+_MARK: Final = "dm_operation"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """What is declared of a method."""
+
+    method: str
+    path: str
+    permission: Permission
+    answer: Any = None  # a model, or a list
+    status: int = 200
+    missing: str = ""  # the error that is answered with 404
+
+
+def operation(
+    route: str, permission: Permission, answer: Any = None, *, status: int = 200, missing: str = ""
+) -> Callable[[F], F]:
+    """Declare a method as the one that answers a route."""
+    method, _, path = route.partition(" ")
+    declared = Operation(method, f"{ROOT}/{path}", permission, answer, status, missing)
+
+    def mark(function: F) -> F:
+        setattr(function, _MARK, declared)
+        return function
+
+    return mark
+
+
+class OpenAPIRequests:
+    """Methods that answer operations of one subject."""
+
+    tag = ""
+
+    def __init__(self, means: Means, work: Mapping[type[Verb], Work]) -> None:
+        self._means = means
+        self._loop, self._supervisor, self._read = means.loop, means.supervisor, means.reader
+        self._registry = means.supervisor.registry
+        self._work = work
+
+    def _do(self, verb: Verb) -> Answer:
+        """What the verb answers; raises DMError."""
+        return self._work[type(verb)](verb)
+
+    def _file(self, what: str, text: str) -> ConfigFile:
+        """A file that a request brings; paths in it start in the daemon's home."""
+        return ConfigFile(f"{what} of the request", text, str(self._supervisor.home.directory))
+
+    def _sources(self) -> dict[str, SourceConfig]:
+        """The sources whose files are understood."""
+        return self._loop.call(self._supervisor.source_configs)
+
+    def operations(self) -> Iterator[tuple[Callable[..., Any], Operation]]:
+        """Its methods, with what is declared of them."""
+        for name, member in vars(type(self)).items():
+            declared = getattr(member, _MARK, None)
+            if declared is not None:
+                yield getattr(self, name), declared
+
+
+def add_operations(app: FastAPI, subjects: Sequence[OpenAPIRequests], audit: AuditLog) -> None:
+    """Have the application answer the operations of these subjects."""
+    found = [(subject.tag, *each) for subject in subjects for each in subject.operations()]
+    # `{` comes after all letters: of two routes that fit a path, the one without a name in this place is meant.
+    for tag, method, declared in sorted(found, key=lambda each: each[2].path):
+        app.add_api_route(
+            declared.path,
+            _endpoint(method, declared),
+            methods=[declared.method],
+            operation_id=operation_id(method.__name__),
+            summary=method.__doc__,
+            tags=[tag],
+            status_code=declared.status,
+            response_model=declared.answer,
+            response_model_exclude_none=True,
+            dependencies=[Depends(_allowed(method.__name__, declared, audit))],
+            responses=_responses(declared),
+            openapi_extra={"x-permission": declared.permission.value},
+        )
+
+
+def operation_id(name: str) -> str:
+    """DM's name of an operation, as DMAPICreateSource."""
+    return f"DMAPI{''.join(part.capitalize() for part in name.split('_'))}"
+
+
+def _responses(declared: Operation) -> dict[int | str, dict[str, Any]]:
+    statuses = [400, 401, 403, 413, 415, *([404] if declared.missing else [])]
+    return {status: {"model": ErrorWithMessage} for status in statuses}
+
+
+def _allowed(name: str, declared: Operation, audit: AuditLog) -> Callable[[Request], None]:
+    demand = demanding(declared.permission)
+
+    def allowed(request: Request) -> None:
+        audit.asked(request, operation_id(name), declared.permission)
+        demand(request)
+
+    return allowed
+
+
+def _endpoint(method: Callable[..., Any], declared: Operation) -> Callable[..., Any]:
+    """The function that FastAPI calls, with the signature of the method."""
+    signature = inspect.signature(method, eval_str=True)
+    places = [*signature.parameters.values()]
+    wants_request = "request" in signature.parameters
+    demand = demanding(CHANGES)
+
+    def endpoint(request: Request, **given: Any) -> Any:
+        for body in given.values():
+            if isinstance(body, BaseModel) and getattr(body, "changes", False):
+                demand(request)
+        try:
+            answer = method(**given, **({"request": request} if wants_request else {}))
+        except DMError as error:
+            if error.name == declared.missing:
+                return JSONResponse(dm_error(error), 404)
+            raise
+        return Response(status_code=declared.status) if answer is None else answer
+
+    others = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in places if each.name != "request"]
+    asked = inspect.Parameter("request", inspect.Parameter.KEYWORD_ONLY, annotation=Request)
+    endpoint.__signature__ = inspect.Signature([asked, *others])  # type: ignore[attr-defined]
+    return endpoint
