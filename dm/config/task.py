@@ -13,6 +13,7 @@ from pydantic import Field, PrivateAttr
 from dm.config.dumper import DumperConfig
 from dm.config.endpoint import Endpoint
 from dm.config.expression import ExpressionFilter
+from dm.config.pace import PaceConfig
 from dm.config.problem import Problem, TextPlace, did_you_mean
 from dm.config.references import StartPoint
 from dm.config.regex import RegexError, compile_regex
@@ -231,6 +232,7 @@ class TaskConfig(Section, Transferred):
     syncers: dict[str, SyncerConfig] = Field(default_factory=dict)
     validators: dict[str, ValidatorConfig] = Field(default_factory=dict)
     spark: SparkConfig = SparkConfig()
+    pace: PaceConfig = PaceConfig()
 
     _warnings: tuple[Problem, ...] = PrivateAttr(default=())
     _marks: Mapping[str, TextPlace] = PrivateAttr(default_factory=dict)
@@ -376,6 +378,7 @@ def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig
         syncer=syncer,
         validator=task.validators.get(instance.validator_config_name) or ValidatorConfig(),
         spark=task.spark,
+        pace=task.pace,
         timezone=task.timezone,
         application_zone=instance.application_time_zone,
         case_sensitive=case_sensitive,

@@ -35,6 +35,7 @@ from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.schema.table import Column
 from dm.mysql.sql.literal import statements
+from dm.pace.handle import PaceHandle
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +206,8 @@ class Stream(Protocol):
         """A chunk is there."""
         ...
 
-    @property
-    def sink(self) -> ChunkSink:
-        """What writes chunks."""
+    def sink(self, pace: PaceHandle | None) -> ChunkSink:
+        """What writes chunks, as fast as it may."""
         ...
 
     @property

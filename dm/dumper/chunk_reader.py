@@ -39,6 +39,7 @@ from dm.ident import Ident, TableName
 from dm.mysql.schema.show import normal_structure
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.json_literal import NOTHING, types_expression
+from dm.pace.handle import PaceHandle
 from dm.position import Position
 from dm.sourcelog.upstream.connection import Connection
 from dm.sourcelog.upstream.facts import ServerFacts
@@ -177,6 +178,7 @@ class ChunkReader:
     dump_id: str
     where: str = ""
     sink: ChunkSink | None = None
+    pace: PaceHandle | None = None
 
     def demand_shared(self) -> None:
         """Raise DMError where the directory to report and to meet in is not the one that the driver sees."""
@@ -274,8 +276,10 @@ class ChunkReader:
 
         def batches() -> Iterator[ColumnBatch]:
             rows = size = 0
-            for batch in self._batches(task, connection, repeat(_STREAMED)):
-                yield batch
+            most = None if self.pace is None else self.pace.rows_at_once()
+            limits = _STREAMED if most is None else Limits(min(_STREAMED.rows, most), _STREAMED.size)
+            for batch in self._batches(task, connection, repeat(limits)):
+                yield batch  # whoever writes it asks for leave
                 rows += batch.rows
                 size += batch.size
                 self._report(task, rows, size)
@@ -292,6 +296,8 @@ class ChunkReader:
             hashed = HashedFile(file)
             with open_chunk_file(hashed, task.columns, task.sql) as chunk:
                 for batch in batches:
+                    if self.pace is not None:
+                        self.pace.ask(batch.rows, batch.size)
                     chunk.add(batch)
                     rows += batch.rows
                     size += batch.size

@@ -16,6 +16,7 @@ from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
 from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.pace.handle import BulkPace
 from dm.position import Position
 from dm.rules import TableRules
 from dm.rules.block_allow import SYSTEM_SCHEMAS
@@ -24,7 +25,7 @@ from dm.sourcelog.stream.file_births import FileBirth
 from dm.sourcelog.upstream.connection import Connection, identity_for, read_source_settings
 from dm.sourcelog.upstream.facts import ServerFacts, binlog_files, list_tables
 from dm.sourcelog.upstream.lineage import creation_time
-from dm.spark.pace import ProgressRate
+from dm.spark.progress_rate import ProgressRate
 from dm.spark.session import SparkProvider
 from dm.unit import JSON
 
@@ -44,6 +45,7 @@ class DumpRun:
     stop: threading.Event
     hold: Hold | None = None
     stream: Stream | None = None  # where chunks of keyed tables go without files
+    pace: BulkPace | None = None
     changed: set[TableName] = field(default_factory=set)  # tables that a worker found to be not the planned ones
     _words: dict[TableName, str] = field(default_factory=dict)  # of the server about these
 

@@ -35,6 +35,7 @@ from dm.ident import TableName
 from dm.mysql.schema.parse import parse_create_table
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext
+from dm.pace.handle import handle_of
 from dm.position import Position
 from dm.spark.job import grouped, run_tasks
 
@@ -208,8 +209,9 @@ class TablePlanner:
         """What reads chunks of the plan."""
         run = self.run
         shared_marker(run.storage.work, plan.dump_id).touch()
-        sink = None if run.stream is None else run.stream.sink
-        return ChunkReader(run.endpoint, run.facts, run.storage, plan.dump_id, run.subtask.dumper.where, sink)
+        pace = handle_of(run.pace, run.spark.context())
+        sink = None if run.stream is None else run.stream.sink(pace)
+        return ChunkReader(run.endpoint, run.facts, run.storage, plan.dump_id, run.subtask.dumper.where, sink, pace)
 
     def hear_reports(self, chunks: Iterable[tuple[TableName, str]]) -> None:
         """Count what has been read of chunks that are not finished; any number may be waiting for a worker."""

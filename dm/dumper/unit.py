@@ -23,6 +23,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping
+from typing import Self
 
 from dm import faults
 from dm.clock import Clock, SystemClock
@@ -53,6 +54,7 @@ from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.mysql.dialect import dialect, flavor_named
+from dm.pace.handle import BulkPace, paced
 from dm.position import Position
 from dm.rules import TableRules
 from dm.sourcelog.relaylog.hold import Hold
@@ -82,12 +84,18 @@ class DumpUnit:
         self._spark = spark
         self._hold = hold
         self._stream = stream
+        self._pace: BulkPace | None = None
         self._clock = clock or SystemClock()
         self._progress = DumpProgress(self._clock, streamed=stream is not None)
 
+    def keep_pace(self, pace: BulkPace) -> Self:
+        """Be as fast as this allows."""
+        self._pace = pace
+        return self
+
     def status(self) -> Mapping[str, JSON]:
         """DM's dump fields, and rows per second, remaining time and phase."""
-        return self._progress.status()
+        return {**self._progress.status(), **({} if self._pace is None else self._pace.status())}
 
     def run(self, stop: threading.Event) -> None:
         """Dump until every wanted table is in files, or until stopped."""
@@ -109,8 +117,10 @@ class DumpUnit:
                     stop,
                     self._hold,
                     self._stream,
+                    self._pace,
                 )
-                self._run(run)
+                with paced(self._pace):
+                    self._run(run)
             finally:
                 connection.close()
         except DMError as error:

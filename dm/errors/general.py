@@ -135,4 +135,27 @@ KINDS: tuple[ErrorKind, ...] = (
         "the demo is stuck in one step: {what}; nothing new for {seconds} s",
         "the status above and the logs in {log} tell why",
     ),
+    ErrorKind(
+        "pace-file-unusable", 11920, "functional", "internal", "high",
+        "the file {path}, by which the processes of a task share its pace, can't be used",
+        "see the cause; free the disk or mend the directory's owner and mode, then `dmctl resume-task`",
+        retryable=True,
+    ),
+    ErrorKind(
+        "pace-file-foreign", 11921, "functional", "internal", "high",
+        "the file {path} is of a newer dm, or of another program",
+        "start the version of dm that wrote it, or remove the file while the task rests: only limits that `dmctl pace` "
+        "set at run time are in it",
+    ),
+    ErrorKind(
+        "pace-too-long", 11922, "functional", "not-set", "medium",
+        "the limits of `pace` take {length} bytes, and {most} at most are kept",
+        "shorten `query`: a view or a function at the target can hold it",
+    ),
+    ErrorKind(
+        "pace-driver-silent", 11923, "functional", "internal", "medium",
+        "an executor of the cluster can't ask the driver at {host}:{port} for the task's pace",
+        "open the driver's ports to the executors; Spark's own `spark.driver.host` names the address",
+        retryable=True,
+    ),
 )  # fmt: skip

@@ -29,6 +29,7 @@ from dm.mysql.schema.table import Column
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.json_literal import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
 from dm.mysql.sql.literal import statements
+from dm.pace.handle import PaceHandle
 from dm.progress.load_parts import (
     NO_DUPLICATES,
     Duplicates,
@@ -75,6 +76,7 @@ class PartWriter:
     source_table: TableName
     destination: Destination
     source: Endpoint
+    pace: PaceHandle | None = None
 
     def write(self, rows: Rows, *, typed: bool) -> Tally:
         """`_write_exactly`, without a look at CHECKs where these are the source's own."""
@@ -184,7 +186,7 @@ class PartWriter:
 
         def pieces(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[bytes]:
             nonlocal sent
-            for batch in batches:
+            for batch in self._paced(batches):
                 sent += batch.num_rows
                 yield from packets(batch, destination.columns, self.connection.data_bytes)
 
@@ -199,6 +201,18 @@ class PartWriter:
             tally.sent(outcome, sent - before)
         return True
 
+    def _paced(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
+        """The batches, each when it may be sent; in small pieces where rows are limited."""
+        if self.pace is None:
+            yield from batches
+            return
+        most = self.pace.rows_at_once()
+        for batch in batches:
+            for at in range(0, batch.num_rows, most or max(1, batch.num_rows)):
+                piece = batch.slice(at, most)
+                self.pace.ask(piece.num_rows, piece.get_total_buffer_size() * piece.num_rows // max(1, batch.num_rows))
+                yield piece
+
     @reads_answers
     def _insert(self, rows: Rows, documents: TypedDocuments | None, tally: Tally, most: int | None) -> None:
         packet = int(self.connection.query("SELECT @@max_allowed_packet")[0][0])
@@ -207,6 +221,8 @@ class PartWriter:
         if most is not None:
             largest = min(largest, _ROW_BYTES * max(1, most))
         for statement, count in statements(head, self._literals(rows, documents), tail, largest):
+            if self.pace is not None:
+                self.pace.ask(count, len(statement))
             tally.insert(statement, count)
 
     def _frame(self) -> tuple[bytes, bytes]:
@@ -313,6 +329,7 @@ class PartLoader:
     run: LoadRun
     source: Endpoint  # to be asked where rows meet by a key that the target compares in its own way
     on_duplicate: OnDuplicate = "replace"
+    pace: PaceHandle | None = None
 
     def __call__(self, tasks: tuple[PartTask, ...]) -> tuple[PartResult, ...]:
         """Put the parts into the target, one after the other; when this returns, each is there exactly once."""
@@ -357,7 +374,8 @@ class PartLoader:
         def rows(names: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
             return self._batches(task, names)
 
-        writer = PartWriter(connection, self.run, self.on_duplicate, task.part.table, task.destination, self.source)
+        into, source = task.destination, self.source
+        writer = PartWriter(connection, self.run, self.on_duplicate, task.part.table, into, source, self.pace)
         tally = writer.write(rows, typed=task.typed)
         if tally.rows != task.rows:
             raise DMError("dump-file-damaged", file=task.file, why=f"{tally.rows} rows instead of {task.rows}")

@@ -10,7 +10,7 @@ from dm.clock import Clock
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.load_parts import NO_DUPLICATES, Duplicates
-from dm.spark.pace import ProgressRate
+from dm.spark.progress_rate import ProgressRate
 from dm.text import counted
 from dm.unit import JSON
 

@@ -49,6 +49,7 @@ from dm.loader.sql_source import InsertStatement, NotUnderstood, Setting, SqlSou
 from dm.loader.tally import OnDuplicate, Tally
 from dm.mysql.binlog.charset import decoder_of
 from dm.mysql.schema.table import Column
+from dm.pace.handle import PaceHandle
 from dm.progress.load_parts import (
     NO_DUPLICATES,
     Duplicates,
@@ -121,6 +122,7 @@ class FileLoader:
     storage: DumpStorage
     run: LoadRun
     on_duplicate: OnDuplicate = "replace"
+    pace: PaceHandle | None = None
 
     def __call__(self, tasks: tuple[FileTask, ...]) -> tuple[FileResult, ...]:
         """Put the files into the target; when this returns, their rows are there exactly once."""
@@ -165,7 +167,7 @@ class FileLoader:
             into.computed,
         )
         shown = self.storage.shown(task.file)
-        sender = _Sender(tally, task, shown, largest)
+        sender = _Sender(tally, task, shown, largest, self.pace)
         number = 0
         part = _PendingStatements()
         with opened(self.storage, task.file) as read:
@@ -240,6 +242,7 @@ class _Sender:
     task: FileTask
     shown: str
     largest: int
+    pace: PaceHandle | None
     charset: str = "binary"
     _named: bool = False  # the file has named a character set
     _stored: bool = False  # texts are what is stored, not utf8mb4
@@ -275,11 +278,14 @@ class _Sender:
         statement = head + self._values(rows) + tail
         if len(statement) > self.largest:
             raise DMError("load-statement-too-large", file=self.shown, offset=offset, largest=self.largest)
+        before = self.tally.rows
         try:
             self.tally.insert(statement)
         except DMError as error:
             place = f"statement at byte {offset} of {self.shown}"
             raise error.restated(position=place) from error
+        if self.pace is not None:
+            self.pace.ask(self.tally.rows - before, len(statement))  # how many rows it has the server has told
 
     def _values(self, rows: InsertStatement) -> bytes:
         values = rows.text[rows.rows_at :]

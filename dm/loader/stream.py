@@ -55,6 +55,7 @@ from dm.loader.destinations import Destinations, DumpedStructures
 from dm.loader.part_writer import PartWriter
 from dm.loader.tally import OnDuplicate
 from dm.loader.target_tables import TargetTables
+from dm.pace.handle import PaceHandle
 from dm.progress.load_parts import (
     MOST_WRITERS,
     NO_DUPLICATES,
@@ -99,6 +100,7 @@ class ChunkWriter:
     run: LoadRun
     on_duplicate: OnDuplicate
     local_data: bool  # whether some destination takes rows by LOAD DATA LOCAL
+    pace: PaceHandle | None = None
     _connection: TargetConnection | None = field(default=None, init=False)
 
     def write(
@@ -141,7 +143,7 @@ class ChunkWriter:
     def _fill(
         self, connection: TargetConnection, part: PartKey, destination: Destination, batches: Iterable[ColumnBatch]
     ) -> tuple[int, int]:
-        writer = PartWriter(connection, self.run, self.on_duplicate, part.table, destination, self.source)
+        writer = PartWriter(connection, self.run, self.on_duplicate, part.table, destination, self.source, self.pace)
         rows = size = 0
         duplicates = NO_DUPLICATES
         for batch in batches:
@@ -278,14 +280,13 @@ class TargetStream:
         """A chunk is there."""
         self._done[PartKey(table, generation, chunk, 0)] = (rows, size)
 
-    @property
-    def sink(self) -> ChunkWriter:
-        """What writes chunks."""
+    def sink(self, pace: PaceHandle | None) -> ChunkWriter:
+        """What writes chunks, as fast as it may."""
         assert self._run is not None
         local_data = any(destination.local_data for destination in self._destinations.values())
         subtask = self._subtask
         on_duplicate = subtask.loader.on_duplicate_logical
-        return ChunkWriter(self._target, subtask.source.endpoint, self._run, on_duplicate, local_data)
+        return ChunkWriter(self._target, subtask.source.endpoint, self._run, on_duplicate, local_data, pace)
 
     @property
     def writers(self) -> int:

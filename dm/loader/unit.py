@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Self
 
 from pyarrow import parquet
 
@@ -47,6 +48,7 @@ from dm.loader.progress import LoadProgress
 from dm.loader.sql_loader import FILE_END, FileLoader, FileResult, FileTask
 from dm.loader.target_tables import TargetTables
 from dm.mysql.schema.table import TableSchema
+from dm.pace.handle import BulkPace, handle_of, paced
 from dm.position import Position
 from dm.progress.checkpoint import Handover, write_handover
 from dm.progress.load_parts import (
@@ -83,6 +85,7 @@ class LoadUnit:
         self._subtask = subtask
         self._storage = storage
         self._spark = spark
+        self._pace: BulkPace | None = None
         self._rules = TableRules(subtask)
         self._key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source.source_id)
         self._progress = LoadProgress(clock or SystemClock())
@@ -90,12 +93,21 @@ class LoadUnit:
         self._streamed: Mapping[PartKey, tuple[int, int]] | None = None
         self._target = subtask.target
 
+    def keep_pace(self, pace: BulkPace) -> Self:
+        """Be as fast as this allows."""
+        self._pace = pace
+        return self
+
     def status(self) -> Mapping[str, JSON]:
         """DM's load fields."""
-        return self._progress.status()
+        return {**self._progress.status(), **({} if self._pace is None else self._pace.status())}
 
     def run(self, stop: threading.Event) -> None:
         """Load until every part is in the target and the syncer has its starting point, or until stopped."""
+        with paced(self._pace):
+            self._run(stop)
+
+    def _run(self, stop: threading.Event) -> None:
         connection = TargetConnection(self._subtask.target)
         try:
             if load_is_finished(connection, self._key):
@@ -182,7 +194,8 @@ class LoadUnit:
     def _run_tasks(self, run: LoadRun, tasks: list[PartTask], stop: threading.Event) -> bool:
         settings = self._subtask.loader
         source = self._subtask.source.endpoint
-        loader = PartLoader(self._target, self._storage, run, source, settings.on_duplicate_logical)
+        pace = handle_of(self._pace, self._spark.context())
+        loader = PartLoader(self._target, self._storage, run, source, settings.on_duplicate_logical, pace)
 
         def done(results: tuple[PartResult, ...]) -> None:
             for result in results:
@@ -213,7 +226,8 @@ class LoadUnit:
                 self._progress.loaded(task.table, task.rows, task.size)
             else:
                 left.append(replace(task, done=parts.get((task.table, task.generation, task.chunk), {})))
-        loader = FileLoader(self._target, self._storage, run, self._subtask.loader.on_duplicate_logical)
+        on_duplicate, pace = self._subtask.loader.on_duplicate_logical, handle_of(self._pace, self._spark.context())
+        loader = FileLoader(self._target, self._storage, run, on_duplicate, pace)
 
         def loaded(results: tuple[FileResult, ...]) -> None:
             for result in results:

@@ -15,6 +15,7 @@ from dm.downstream.filter_session import FilterSession, ServerWeights
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.mysql.binlog.event import EventSource
+from dm.pace.governor import Governor
 from dm.position import Position
 from dm.progress.takeover import Undone
 from dm.sourcelog.relaylog.hold import Hold
@@ -58,6 +59,7 @@ class Resources:
     floor: Callable[[Position], Position]  # from where the binlog is still needed, with this L
     writers: KeyWriters | None = None  # if several sources have no order
     hint: OrderHint | None = None  # if they have one
+    pace: Governor | None = None
     missing: MissingRows = field(default_factory=MissingRows)
 
     @classmethod

@@ -23,6 +23,7 @@ from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
+from dm.pace.governor import Governor
 from dm.position import Position
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
 from dm.progress.opposite import declare, opposite_of
@@ -86,9 +87,15 @@ class SyncUnit:
 
     # -- Unit
 
+    def keep_pace(self, pace: Governor) -> SyncUnit:
+        """Be as fast as this allows; it ends with the run."""
+        self._resources = replace(self._resources, pace=pace)
+        return self
+
     def status(self) -> Mapping[str, JSON]:
         """DM's fields of the sync unit."""
-        return self._status.report()
+        pace = self._resources.pace
+        return {**self._status.report(), **({} if pace is None else pace.status())}
 
     def refresh(self, timeout: float) -> None:
         """Read the source's end now, so that the next status answers `synced` as of this call."""
@@ -138,6 +145,8 @@ class SyncUnit:
             self._wired.set()
             self._ending.set()
             watcher.join()
+            if self._resources.pace is not None:
+                self._resources.pace.close()
         if self._failure is not None:
             raise self._replaced(self._failure) or self._failure
 

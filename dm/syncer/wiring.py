@@ -240,6 +240,7 @@ class Wiring:
             resources.missing,
             resources.writers,
             resources.clock,
+            resources.pace,
             looks=settings.conflicts == "pause",
             failed=self._ending.lane_failed,
             ended=resources.queue.rest.batch_ended,

@@ -9,6 +9,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,9 +58,11 @@ class Factories:
     def _dump(self, payload: UnitPayload) -> Unit:
         from dm.dumper.unit import DumpUnit
         from dm.loader.stream import TargetStream
+        from dm.task.pace import bulk_pace
 
         config, session = payload.config, self._session(payload)
-        return DumpUnit(config, payload.dump_storage, session, hold=payload.hold, stream=TargetStream.of(config))
+        unit = DumpUnit(config, payload.dump_storage, session, hold=payload.hold, stream=TargetStream.of(config))
+        return unit.keep_pace(bulk_pace([config], payload.work_directory, reads=True))
 
     def load(self, wire: Mapping[str, JSON]) -> Unit:
         """The load of a subtask."""
@@ -67,8 +70,10 @@ class Factories:
 
     def _load(self, payload: UnitPayload) -> Unit:
         from dm.loader.unit import LoadUnit
+        from dm.task.pace import bulk_pace
 
-        return LoadUnit(payload.config, payload.dump_storage, self._session(payload))
+        unit = LoadUnit(payload.config, payload.dump_storage, self._session(payload))
+        return unit.keep_pace(bulk_pace([payload.config], payload.work_directory, reads=False))
 
     def head_start(self, wire: Mapping[str, JSON]) -> Unit:
         """What has Spark's session ready when a dump or a load comes for it."""
@@ -81,6 +86,7 @@ class Factories:
     def sync(self, wire: Mapping[str, JSON]) -> Unit:
         """The syncer of a subtask."""
         from dm.syncer.shards.sharded import sync_unit
+        from dm.task.pace import task_governor
 
         payload = UnitPayload.from_wire(wire)
         return sync_unit(
@@ -89,22 +95,25 @@ class Factories:
             work_directory=payload.sync_directory,
             hold=payload.hold,
             until=payload.until,
+            pace=partial(task_governor, payload.config, payload.work_directory),
         )
 
     def validator(self, wire: Mapping[str, JSON]) -> Unit:
         """The validator of a subtask."""
-        from dm.tools.validator.pace import NICENESS
+        from dm.task.pace import task_governor
+        from dm.tools.validator.throttle import NICENESS
         from dm.tools.validator.unit import Start, ValidatorUnit
 
         payload = ValidatorPayload.from_wire(wire)
         os.nice(max(0, NICENESS - os.nice(0)))  # the host has no other unit
-        return ValidatorUnit(
+        unit = ValidatorUnit(
             payload.config,
             relay_directory=payload.relay_directory,
             work_directory=payload.work_directory,
             hold=payload.hold,
             start=Start(payload.start),
         )
+        return unit.keep_pace(task_governor(payload.config, payload.work_directory.parent.parent))
 
     def join(self, wire: Mapping[str, JSON]) -> Unit:
         """Tables that are loaded beside the syncer of a subtask, until they join it."""
@@ -117,12 +126,14 @@ class Factories:
 
     def diff(self, wire: Mapping[str, JSON]) -> Unit:
         """The comparison of a task."""
+        from dm.task.pace import bulk_pace
         from dm.tools.diff.unit import DiffUnit
 
         payload = DiffPayload.from_wire(wire)
         config = payload.subtasks[0]
         spark = self._provider(config, payload.scratch, _COMPARING)
-        return DiffUnit(payload.subtasks, payload.options, spark, directory=payload.directory, relays=payload.relays)
+        unit = DiffUnit(payload.subtasks, payload.options, spark, directory=payload.directory, relays=payload.relays)
+        return unit.keep_pace(bulk_pace(payload.subtasks, payload.scratch.parent, reads=True))
 
     def flashback(self, wire: Mapping[str, JSON]) -> Unit:
         """The statements that take back a stretch of a task's relays."""
@@ -134,12 +145,14 @@ class Factories:
 
     def replay(self, wire: Mapping[str, JSON]) -> Unit:
         """The backlog of a paused subtask."""
+        from dm.task.pace import bulk_pace
         from dm.task.start_and_end import place_of_text
         from dm.tools.replay.unit import ReplayUnit
 
         payload = ReplayPayload.from_wire(wire)
         spark = self._provider(payload.request.subtask, payload.scratch)
-        return ReplayUnit(payload.request, place_of_text, spark)
+        unit = ReplayUnit(payload.request, place_of_text, spark)
+        return unit.keep_pace(bulk_pace([payload.request.subtask], payload.scratch.parent, reads=False))
 
     def close(self) -> None:
         """End Spark, if it ever began."""

@@ -37,6 +37,7 @@ from dm.progress.tables import share_name
 from dm.progress.takeover import Fence
 from dm.syncer.joined_sync import ShareRun
 from dm.syncer.unit import SyncUnit
+from dm.task.pace import task_governor
 from dm.task.payload import UnitPayload
 from dm.task.progress import first_unit, key_of
 from dm.unit import JSON, Unit, UnitName
@@ -220,6 +221,7 @@ class JoinUnit:
             hold=payload.hold,
         )
         sync.attend(ShareRun(payload.config, self._key, joining))
+        sync.keep_pace(task_governor(payload.config, payload.work_directory))
         self._part = sync
         sync.run(stop)
         self._part = None

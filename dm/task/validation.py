@@ -37,7 +37,7 @@ from dm.progress.validator_errors import (
 )
 from dm.task.progress import key_of
 from dm.task.start_and_end import StartTime, place_of
-from dm.tools.validator.pace import CutoverPlace
+from dm.tools.validator.throttle import CutoverPlace
 from dm.tools.validator.validator_status import errors_status, rows_status
 from dm.unit import JSON
 

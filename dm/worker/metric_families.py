@@ -63,6 +63,11 @@ _FAMILIES: Final = (
         "dm_worker_certificate_expiry_timestamp_seconds", "gauge", (),
         "when the certificate of dm-worker's ports ends, in seconds since 1970; only with `--ssl-cert`", ours=True,
     ),
+    Family("dm_worker_pace_held", "gauge", _TASK, "1 while `pace` holds the task back", ours=True),
+    Family(
+        "dm_worker_pace_held_share", "gauge", _TASK,
+        "share of the time since the limits of `pace` were set in which they held the task back", ours=True,
+    ),
     Family("dm_worker_info", "gauge", ("version",), "1 for the version of dm-worker that runs", ours=True),
     Family(
         "dm_cut_over_state", "gauge", ("task", "state"),

@@ -227,6 +227,9 @@ def add_subtask(samples: Samples, status: Mapping[str, JSON], source: str, ends:
         part = status.get(key)
         if isinstance(part, dict):
             samples.add_all(names, part, labels)
+            if "paceHolds" in part:
+                samples.add("dm_worker_pace_held", bool(part["paceHolds"]), labels)
+                samples.add("dm_worker_pace_held_share", part["paceHeldShare"], labels)
             if key == "sync":
                 _add_sync(samples, part, labels)
                 _add_shards(samples, part, labels, now)

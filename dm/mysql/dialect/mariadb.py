@@ -67,6 +67,7 @@ class MariaDB(Dialect):
     rounds_fractions = NEVER
     fraction_mode = "TIME_ROUND_FRACTIONAL"
     fraction_bit = 1 << 34
+    says_replica_status = Since(100501)  # MDEV-18777
     has_fraction_mode = Since(100401)
     own_modes: ClassVar[Mapping[int, str]] = {1 << 32: "EMPTY_STRING_IS_NULL", 1 << 34: "TIME_ROUND_FRACTIONAL"}
 

@@ -29,6 +29,7 @@ class MySQL(Dialect):
     logs_clients_bytes = Since(60000)  # 5.6 was seen to write UTF-8, 9.7 the client's bytes
 
     commits_before_gtid = Since(50700)  # 5.6 adds one at the flush
+    says_replica_status = Since(80022)
     says_binary_log_status = Since(80200)  # 8.4 removed SHOW MASTER STATUS
     converts_xids = ALWAYS
     has_xa_privilege = Since(80000)

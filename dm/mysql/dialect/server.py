@@ -104,6 +104,8 @@ class Dialect:
     """The rows of each GTID in gtid_executed can be read."""
     says_binary_log_status: Since = NEVER
     """The words are SHOW BINARY LOG STATUS."""
+    says_replica_status: Since = NEVER
+    """The words are SHOW REPLICA STATUS."""
     converts_xids: Since = NEVER
     """XA RECOVER CONVERT XID is understood; elsewhere the ids come as they are."""
     has_xa_privilege: Since = NEVER

@@ -45,6 +45,7 @@ __all__ = [
     "SqlRow",
     "connect",
     "fetch",
+    "fetch_named",
     "grantee",
     "limited",
     "server_error",
@@ -184,10 +185,23 @@ def fetch(
     connection: Connection, sql: str, args: Iterable[object] | None = None, *, role: str = "upstream"
 ) -> tuple[SqlRow, ...]:
     """All rows of one statement; a server's error comes as a DMError."""
+    return _answer(connection, sql, args, role)[1]
+
+
+def fetch_named(connection: Connection, sql: str, *, role: str = "upstream") -> list[dict[str, Any]]:
+    """The same with the columns' names, for answers whose columns depend on the version."""
+    names, rows = _answer(connection, sql, None, role)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _answer(
+    connection: Connection, sql: str, args: Iterable[object] | None, role: str
+) -> tuple[list[str], tuple[SqlRow, ...]]:
     try:
         with limited(connection), connection.cursor() as cursor:
             cursor.execute(sql, None if args is None else tuple(args))
-            return cursor.fetchall() if cursor.description else ()
+            described = cursor.description
+            return [str(column[0]) for column in described or ()], cursor.fetchall() if described else ()
     except UNSOUND as error:
         if is_garbled(error):
             cast(Any, connection)._force_close()  # in the middle of an answer: the connection is of no further use

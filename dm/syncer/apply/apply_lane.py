@@ -6,8 +6,9 @@ import logging
 import random
 import threading
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 
 from dm import faults
@@ -18,12 +19,14 @@ from dm.downstream.apply import apply_batch, apply_parts
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.pace.governor import Governor
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.syncer.apply.completion import CompletionTracker, Ticket
 from dm.syncer.apply.conflict_detector import KeyWriters
 from dm.syncer.apply.lane import ChangeQueue, LaneJob, SharedLock
+from dm.syncer.apply.ordered_lane import ChangeStream
 from dm.syncer.apply.table_counters import TableCounters
 from dm.syncer.operators import EventPlace
 from dm.unit import JSON
@@ -55,6 +58,7 @@ class LaneSurroundings:
     missing: MissingRows
     writers: KeyWriters | None
     clock: Clock
+    pace: Governor | None
     looks: bool  # a row that was written at the target, too, is an error (`conflicts`)
     failed: Callable[[BaseException, Ticket | None], None]  # called once with the error that ended a lane
     ended: Callable[[], None]  # called after every batch
@@ -87,6 +91,7 @@ class ApplyLane:
         self._missing = around.missing
         self._writers = around.writers
         self._clock = around.clock
+        self._pace = around.pace
         self._looks = around.looks
         self._failed = around.failed
         self._ended = around.ended
@@ -142,6 +147,8 @@ class ApplyLane:
         try:
             while jobs := self.queue.take(self._batch, whole_jobs=self._ordered):
                 self._taken = jobs
+                if self._pace is not None and self._pace.limited and not self._may(jobs, self._pace):
+                    break
                 self._began = self._clock.monotonic()
                 self._apply(jobs)
                 self._began = None
@@ -152,6 +159,22 @@ class ApplyLane:
             if not self._stop.is_set():
                 self._failed(error, self._blamed)
             self.queue.close()
+
+    def _may(self, jobs: list[LaneJob], pace: Governor) -> bool:
+        """Wait until the pace lets the batch go; False where the lane gives up, and the batch is not begun.
+
+        A stream asks for each part of it, inside its transaction.
+        """
+        if jobs[0].stream is not None:
+            return True
+        return pace.ask(sum([job.count for job in jobs]), sum([job.cost for job in jobs]), self._stop)
+
+    def _paced(self, stream: ChangeStream) -> Iterator[Sequence[RowChange]]:
+        """The parts of a stream, each when the pace lets it go; a lane that gives up does not wait."""
+        for part in stream.parts():
+            if self._pace is not None and self._pace.limited:
+                self._pace.ask(len(part), stream.part_cost, self._stop)
+            yield part
 
     def _end(self, error: BaseException) -> None:
         if isinstance(error, DMError) and (not error.retryable or error.name == "transaction-aborted"):
@@ -208,7 +231,7 @@ class ApplyLane:
                             self._connection, changes, first=first, last=last, failed=self._note, looks=self._looks
                         )
                     else:
-                        parts = counted.counting(stream.parts)
+                        parts = counted.counting(partial(self._paced, stream))
                         applied = apply_parts(self._connection, parts, first=first, last=last, looks=self._looks)
                     self.committing = False
                     faults.hit("syncer.after_commit")

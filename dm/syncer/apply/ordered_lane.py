@@ -180,6 +180,7 @@ class ChangeStream:
         self._begins = dict(rows.begins)
         self._memory = memory
         self._safe = safe
+        self.part_cost = 0  # memory of the part that was given last
         self._items.hold()
 
     def parts(self) -> Iterator[list[RowChange]]:
@@ -204,6 +205,7 @@ class ChangeStream:
     def _lent(self, part: list[RowChange], cost: int) -> Iterator[list[RowChange]]:
         # Never waits: other lanes may hold all the memory, and wait for this one to leave the gate.
         self._memory.force_acquire(cost)
+        self.part_cost = cost
         try:
             yield part
         finally:

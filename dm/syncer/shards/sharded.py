@@ -11,6 +11,7 @@ from pathlib import Path
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.errors import DMError
+from dm.pace.governor import Governor
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until
 from dm.syncer.joined_sync import JoinedSync
@@ -106,11 +107,13 @@ def sync_unit(
     work_directory: Path,
     hold: Hold | None = None,
     until: Until | None = None,
+    pace: Callable[[], Governor] | None = None,
 ) -> Unit:
-    """The sync unit that the task file asks for."""
+    """The sync unit that the task file asks for; each of its runs has a governor of its own."""
 
     def make(work: Path, end: Until | None) -> SyncUnit:
-        return SyncUnit(subtask, relay_directory=relay_directory, work_directory=work, hold=hold, until=end)
+        unit = SyncUnit(subtask, relay_directory=relay_directory, work_directory=work, hold=hold, until=end)
+        return unit if pace is None else unit.keep_pace(pace())
 
     if subtask.shard_mode:
         return ShardedSync(subtask, make, work_directory, until)

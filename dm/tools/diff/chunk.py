@@ -28,6 +28,7 @@ from dm.dumpfiles.text_rows import Limits, read_batches
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.mysql.equality.checksum import BUCKET_DIGITS, Checksum, SequenceSum, bucket_number
 from dm.mysql.equality.values import text_of
+from dm.pace.handle import PaceHandle
 from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, fetch
 from dm.sourcelog.upstream.facts import row_session
@@ -112,6 +113,7 @@ class ChunkComparer:
     kept_bytes: int = KEPT_BYTES  # of rows that are kept at a time
     words: int = WORDED  # rows of a chunk that are told in words
     fixes: bool = True  # whether statements are made
+    pace: PaceHandle | None = None
 
     def __call__(self, chunks: tuple[Chunk, ...]) -> tuple[ChunkOutcome, ...]:
         """One after the other, over one session of each server; those after too many differences are left out."""
@@ -124,7 +126,12 @@ class ChunkComparer:
                 comparison = _Comparison(table, chunk, sessions, self)
                 try:
                     sessions.begin(dict.fromkeys(side.place for side in table.sides))
+                    if self.pace is not None:
+                        self.pace.ask(0, 0)
                     found.append(comparison.outcome())
+                    if self.pace is not None:  # how many rows it has the servers have told
+                        rows = max(found[-1].source_rows, found[-1].target_rows)
+                        self.pace.ask(rows, rows * table.row_bytes)
                 except DMError as error:
                     # A NULL in a column that had none when this was planned looks like a value that was cut.
                     if error.name not in REFUSED_STATEMENT.values() and error.name != "diff-value-cut":

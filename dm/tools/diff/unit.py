@@ -21,12 +21,14 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from typing import Self
 
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.pace.handle import BulkPace, paced
 from dm.progress.compared import RECENT, ComparedRecord, store_compared
 from dm.progress.tables import SubtaskKey
 from dm.spark.job import MOST_WEIGHT, grouped, run_tasks
@@ -97,6 +99,7 @@ class DiffUnit:
         self._spark = spark
         self._clock = clock or SystemClock()
         self.report = DiffReport()
+        self._pace: BulkPace | None = None
         self._began = 0.0
         self._directory = directory
         self._relays = relays or {}
@@ -106,14 +109,21 @@ class DiffUnit:
         self._fixes = FixFiles(Path(options.fix_sql)) if options.fix_sql else None
         self.most_kept = (0, 0)  # rows that a task kept at a time, and bytes of differences that were kept here
 
+    def keep_pace(self, pace: BulkPace) -> Self:
+        """Be as fast as this allows; chunks have no more rows than what a second allows."""
+        self._pace, most = pace, pace.rows_per_second
+        if most is not None and most < self._options.rows:
+            self._options = replace(self._options, rows=most)
+        return self
+
     def status(self) -> Mapping[str, JSON]:
         """How far it is; at the end also what was found."""
-        return self.report.status()
+        return {**self.report.status(), **({} if self._pace is None else self._pace.status())}
 
     def run(self, stop: threading.Event) -> None:
         """Compare everything, or until stopped."""
         self._began = self._clock.monotonic()
-        with nullcontext() if self._fixes is None else self._fixes.held():
+        with paced(self._pace), nullcontext() if self._fixes is None else self._fixes.held():
             beginning = Beginning(round(self._clock.time()), {each.source_id: end_of(each) for each in self._subtasks})
             self._done = DoneChunks(self._directory, self._options.asked, beginning, resume=self._options.resume)
             try:
@@ -173,6 +183,7 @@ class DiffUnit:
         return ChunkComparer(
             planner.endpoints, tables, self._options.where, self._options.max_load, dict(planner.readings),
             self._options.kept_bytes, words=max(WORDED, self._options.shown), fixes=self._fixes is not None,
+            pace=None if self._pace is None or self._here else self._pace.handle(self._spark.context()),
         )  # fmt: skip
 
     def _recent(self, stop: threading.Event) -> Recent | None:

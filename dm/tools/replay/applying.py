@@ -17,6 +17,7 @@ from dm.downstream.apply import Attempts, apply_batch
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.pace.handle import PaceHandle
 from dm.progress.lane_rows import LaneClaim
 from dm.progress.replayed import REMOVALS, RelayRange, ReplayPart, done_parts, lane_of, record_part
 from dm.progress.tables import SubtaskKey
@@ -46,6 +47,7 @@ class BucketApplier:
     lanes: int
     pieces: tuple[RelayRange, ...]
     phase: int
+    pace: PaceHandle | None = None
 
     def __call__(self, bucket: int) -> BucketResult:
         """Apply what is left of a bucket; raises DMError."""
@@ -91,12 +93,15 @@ class BucketApplier:
         applied = events = 0
         claim: LaneClaim | None = None
         parts = [*cut(changes)]
+        row_bytes = sum(each.size for each in changes) // max(1, len(changes))
         done = done_parts(connection, self.key, self.phase, bucket) if parts else dict[int, int]()
         demand_same_cuts(parts, done, bucket)
         for number, part in enumerate(parts):
             if number in done:
                 continue
             claim = claim or self._claim(connection)
+            if self.pace is not None:
+                self.pace.ask(len(part), len(part) * row_bytes)
             events += commit_part(connection, claim, ReplayPart(self.phase, bucket, number), part)
             applied += len(part)
         return BucketResult(bucket, applied, events)

@@ -17,7 +17,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
 
 from dm import faults
 from dm.clock import Clock, SystemClock
@@ -26,6 +26,7 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.source_computing import with_settings
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.pace.handle import BulkPace, handle_of, paced
 from dm.position import Position
 from dm.progress.lane_rows import CONTROL
 from dm.progress.replayed import (
@@ -98,16 +99,22 @@ class ReplayUnit:
         self._clock = clock or SystemClock()
         self._key = SubtaskKey(request.subtask.meta_schema, request.subtask.task, request.subtask.source_id)
         self._directory = request.directory
+        self._pace: BulkPace | None = None
         self._views: frozenset[TableName] = frozenset()  # of the source
         self.report = ReplayReport(request.subtask.source_id)
 
+    def keep_pace(self, pace: BulkPace) -> Self:
+        """Be as fast as this allows."""
+        self._pace = pace
+        return self
+
     def status(self) -> Mapping[str, JSON]:
         """How far it is; at the end also what came of it."""
-        return self.report.to_json()
+        return {**self.report.to_json(), **({} if self._pace is None else self._pace.status())}
 
     def run(self, stop: threading.Event) -> None:
         """Replay the backlog, or as much of it as can be replayed; raises DMError."""
-        with suppress(_Stopped):
+        with paced(self._pace), suppress(_Stopped):
             self._run(stop)
 
     def _run(self, stop: threading.Event) -> None:
@@ -253,7 +260,8 @@ class ReplayUnit:
                 continue
             buckets = range(replay.buckets)
             report.buckets, report.done_buckets = len(buckets), 0
-            applier = BucketApplier(around, self._key, replay.epoch, self._lanes(), replay.pieces, phase)
+            pace = handle_of(self._pace, self._spark.context())
+            applier = BucketApplier(around, self._key, replay.epoch, self._lanes(), replay.pieces, phase, pace)
             with self._timed(words):
                 self._tasks(applier, buckets, applied, f"replay: {words}", stop)
             if phase == REMOVALS:

@@ -10,7 +10,7 @@ It becomes an error when it is still different, and has been for as long as `row
 The syncer's checkpoint has to be past the fence, too: after `--start-time` back, rows are older for a while than what
 was read long ago.
 
-A round that gives way to the syncer (`dm.tools.validator.pace`) is a short one. It leaves out rows of which a look
+A round that gives way to the syncer (`dm.tools.validator.throttle`) is a short one. It leaves out rows of which a look
 tells nothing yet: those that were found different, until their fence is passed and their delay is over.
 """
 
@@ -31,8 +31,8 @@ from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.progress.validator_errors import RowError
 from dm.tools.validator.judge import Judge, Wrong
-from dm.tools.validator.pace import Throttle
 from dm.tools.validator.pending import PendingRow, PendingRows, Shape
+from dm.tools.validator.throttle import Throttle
 
 # A structure that does not bear a comparison on this server: too many columns, a type that temporary tables refuse.
 _UNFIT: Final = (1064, 1115, 1117, 1118, 1267, 1273)
@@ -155,7 +155,7 @@ class Rounds:
         """What is wrong; None where the target's table has changed meanwhile."""
         judge = self._free.get()
         try:
-            return self.pace.look(lambda: judge.look(rows, target))
+            return self.pace.look(lambda: judge.look(rows, target), len(rows))
         except DMError as error:
             if judge.changed_meanwhile(error):
                 return None

@@ -3,7 +3,7 @@
 Two threads: this one reads, as far as the syncer's checkpoint; the other one goes its rounds of looks, with as many
 sessions as `worker-count`, and stores how far the validator is. The reader waits when the quota of rows is used up;
 nothing is dropped. The validator takes what the syncer leaves: the host gives its process the lowest priority, and it
-gives way to a syncer that is behind (`dm.tools.validator.pace`).
+gives way to a syncer that is behind (`dm.tools.validator.throttle`).
 
 What is stored is one position, the rows that were pending there, and the source's structures there. A run begins with
 them, so a kill costs reading again what was read since.
@@ -30,6 +30,7 @@ from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.sql.rows_before import effect_of
+from dm.pace.governor import Governor
 from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint, read_position_of, read_structure_of
 from dm.progress.intent import read_online
@@ -58,11 +59,11 @@ from dm.sourcelog.stream.source_log import SourceLog, Space
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
 from dm.sourcelog.upstream.snapshot import upper_bound
 from dm.tools.validator.judge import Judge
-from dm.tools.validator.pace import CheckpointGate, CutoverPlace, Throttle
 from dm.tools.validator.pending import PendingRows, Shape, restored
 from dm.tools.validator.rounds import Places, RoundContext, Rounds
 from dm.tools.validator.source_tables import SourceTables, ValidatorSource, ValidatorTarget
 from dm.tools.validator.statements import Statements
+from dm.tools.validator.throttle import CheckpointGate, CutoverPlace, Throttle
 from dm.tools.validator.validator_status import ValidatorStatus
 from dm.unit import JSON, StopSignal, UnitName, told
 
@@ -124,6 +125,7 @@ class ValidatorUnit:
         self._key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
         self._pending = PendingRows(self._settings.max_pending_row_count, self._settings.max_pending_row_size)
         self._status = ValidatorStatus(subtask, self._pending, self._clock)
+        self._pace: Governor | None = None
         self._ending = StopSignal()
         self._wake = threading.Event()
         self._failure: BaseException | None = None
@@ -131,15 +133,22 @@ class ValidatorUnit:
         self._read_since = 0  # rows, since the last round began
         self._log = structlog.get_logger()
 
+    def keep_pace(self, pace: Governor) -> ValidatorUnit:
+        """Be as fast as this allows; it ends with the run."""
+        self._pace = pace
+        return self
+
     def status(self) -> Mapping[str, JSON]:
         """DM's fields."""
-        return self._status.report()
+        return {**self._status.report(), **({} if self._pace is None else self._pace.status())}
 
     def run(self, stop: threading.Event) -> None:
         """Validate until stopped; raises DMError."""
         if self._subtask.shard_mode:
             raise DMError("validator-with-shards", task=self._subtask.task)
         with told(stop, self._end), ExitStack() as stack:
+            if self._pace is not None:
+                stack.callback(self._pace.close)
             run = self._in_place(stack)
             looker = threading.Thread(target=self._look_regularly, args=(run,), name="rounds", daemon=True)
             looker.start()
@@ -215,7 +224,7 @@ class ValidatorUnit:
         )
         tables.statuses(read_table_status(control, key))
         statements = Statements.of(origin, rules, tables, self._pending, schemas, online=structures.online)
-        pace = Throttle(partial(_source_end, origin), self._clock)
+        pace = Throttle(partial(_source_end, origin), self._clock, self._pace)
         self._ending.add(pace.end)
         run = _ValidatorRun(
             progress, gate, origin, tables, statements, prepared, position, ahead, processed, processed, pace

@@ -9,8 +9,8 @@ from dm.config.subtask import SubtaskConfig
 from dm.position import Position
 from dm.progress.validator import Cutover, Processed
 from dm.progress.validator_errors import ErrorState
-from dm.tools.validator.pace import SHARE, CheckpointGate
 from dm.tools.validator.pending import PendingRows
+from dm.tools.validator.throttle import SHARE, CheckpointGate
 from dm.unit import JSON
 
 

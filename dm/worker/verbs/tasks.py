@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
+from dm.clock import SystemClock
 from dm.config import SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.sourcelog.relaylog.hold import Hold
+from dm.task.pace import change_pace
 from dm.task.payload import validator_hold
 from dm.task.precheck.context import CheckResult, of_no_task, summary
 from dm.task.start_and_end import AskedEnd, StartTime, before_all_binlogs, is_time
@@ -88,6 +90,8 @@ class TaskVerbs(VerbWork):
 
         def add() -> list[Job]:
             self._may_start(file, config, wanted, remove_meta=False)
+            if config.name not in self._supervisor.tasks:  # what `dmctl pace` set for an earlier one is over
+                change_pace(work, config.pace, SystemClock(), run_time=False)
             self._supervisor.registry.put_task(config.name, file, {source: ends.get(source) for source in wanted})
             if syncs(config):  # where the task begins is a place of the source as it is now
                 for source in wanted:

@@ -83,7 +83,7 @@ class Copy:
 
     def fill(self, stream: TargetStream, table: TableName, target: TableName) -> None:
         """One chunk, as a worker writes it."""
-        run, part = stream.sink.run, PartKey(table, 0, 0, 0)
+        run, part = stream.sink(None).run, PartKey(table, 0, 0, 0)
         with TargetConnection(self.subtask.target) as connection:
             connection.begin()
             if claim_part(connection, run, part, 0, 0, target):

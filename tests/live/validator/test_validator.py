@@ -10,7 +10,7 @@ import pytest
 
 from dm.config.rules import FilterRule, RouteRule
 from dm.demo.servers import ThrowawayServer
-from dm.tools.validator.pace import Throttle
+from dm.tools.validator.throttle import Throttle
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for, wait_until
 from tests.testbed.validation import errors_of, running_validator, tables_of, validated

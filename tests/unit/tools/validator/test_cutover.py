@@ -7,7 +7,7 @@ import pytest
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
-from dm.tools.validator.pace import CutoverPlace
+from dm.tools.validator.throttle import CutoverPlace
 
 HERE = Position("uuid", "binlog.000003", 900, GtidSet.parse("0-1-9", "mariadb"))
 

@@ -13,9 +13,9 @@ from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.progress.validator_errors import RowError
 from dm.tools.validator.judge import Judge, Wrong
-from dm.tools.validator.pace import Throttle
 from dm.tools.validator.pending import PendingRow, PendingRows
 from dm.tools.validator.rounds import Places, RoundContext, Rounds
+from dm.tools.validator.throttle import Throttle
 from tests.testbed.fake_clock import FakeClock
 from tests.unit.tools.validator.test_pending import COLUMNS, row, shape
 

@@ -10,7 +10,7 @@ import pytest
 from dm.clock import SystemClock
 from dm.errors import DMError
 from dm.position import Position
-from dm.tools.validator.pace import LONGEST_REST, PATIENCE, SHARE, Throttle
+from dm.tools.validator.throttle import LONGEST_REST, PATIENCE, SHARE, Throttle
 from tests.testbed.fake_clock import FakeClock
 
 INTERVAL = 5.0  # from one look at the syncer to the next

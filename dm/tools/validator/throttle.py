@@ -34,6 +34,7 @@ from dm.clock import Clock
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.gtid import GtidSet
+from dm.pace.governor import Governor
 from dm.position import Position
 from dm.progress.checkpoint import read_position_of
 from dm.progress.tables import SubtaskKey
@@ -51,8 +52,10 @@ Found = TypeVar("Found")
 class Throttle:
     """One thread follows the syncer; any thread looks, or rests."""
 
-    def __init__(self, source_end: Callable[[], Position], clock: Clock) -> None:
+    def __init__(self, source_end: Callable[[], Position], clock: Clock, pace: Governor | None = None) -> None:
         self._source_end = source_end
+        self._pace = pace
+        self._end = threading.Event()
         self._clock = clock
         self._turn = threading.Lock()
         self._free = threading.Event()  # nobody has to give way
@@ -71,9 +74,12 @@ class Throttle:
         """Let nobody rest any more."""
         self._ended = True
         self._free.set()
+        self._end.set()
 
-    def look(self, act: Callable[[], Found]) -> Found:
-        """Call it, in its turn."""
+    def look(self, act: Callable[[], Found], rows: int = 0) -> Found:
+        """Call it, in its turn, when the task's pace lets so many rows be looked at."""
+        if self._pace is not None and self._pace.limited:
+            self._pace.ask(rows, 0, self._end)
         if self._free.is_set():
             return act()
         with self._turn:

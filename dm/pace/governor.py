@@ -1,0 +1,142 @@
+"""Asks for leave before each piece of work, and measures what the leave depends on while somebody needs it.
+
+A process that asks (a lane, a Spark worker) only waits. Measuring belongs to processes that own a unit: the thread here
+begins when limits need it and ends after a rest, so an idle stream asks no server anything. Of all processes of the
+task one measures (`SharedPace.lead`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Protocol
+
+from dm.clock import Clock
+from dm.config.pace import PaceConfig
+from dm.pace.shared import SharedPace
+from dm.unit import JSON
+
+_MEASURE_SECONDS: Final = 0.25
+_LEADS_SECONDS: Final = 3.0  # a process that was killed or frozen is replaced after so long
+_REST_SECONDS: Final = 10.0  # without a question; then nothing is measured
+
+
+class Gauge(Protocol):
+    """Measures one thing that a limit is for."""
+
+    def excess(self) -> str:
+        """Why everybody must wait, in words; empty where the limit is kept."""
+        ...
+
+    def close(self) -> None:
+        """End its session."""
+        ...
+
+
+Gauges = Callable[[PaceConfig], Sequence[Gauge]]
+
+
+class Governor:
+    """The pace of a task, as one process of it asks for it."""
+
+    def __init__(self, shared: SharedPace, gauges: Gauges | None, clock: Clock) -> None:
+        self._shared = self.shared = shared
+        self._gauges = gauges
+        self._clock = clock
+        self._over = threading.Event()
+        self._mutex = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._asked = 0.0  # when somebody asked last
+        self._working = 0  # units whose work is done by other processes
+
+    @property
+    def path(self) -> Path:
+        """The file that all processes share."""
+        return self._shared.path
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is any limit; a look at memory."""
+        return self._shared.limited
+
+    def ask(self, rows: int, size: int, stop: threading.Event) -> bool:
+        """Wait until so much may be done; False when the stop came first."""
+        while seconds := self._shared.take(rows, size):
+            self._asked = self._clock.monotonic()
+            if self._shared.measured:
+                self._measure()
+            if self._clock.wait(stop, seconds):
+                return False
+        self._asked = self._clock.monotonic()
+        if self._shared.measured:
+            self._measure()
+        return True
+
+    @contextmanager
+    def for_others(self) -> Iterator[None]:
+        """Meanwhile other processes ask, which can't measure: Spark's workers."""
+        with self._mutex:
+            self._working += 1
+        self._measure()
+        try:
+            yield
+        finally:
+            with self._mutex:
+                self._working -= 1
+
+    def status(self) -> dict[str, JSON]:
+        """For `query-status`: nothing where there is no limit."""
+        if self._over.is_set() or not self.limited:
+            return {}
+        state = self._shared.state()
+        held: dict[str, JSON] = {"paceHolds": state.holding, "paceHeldShare": round(state.held_share, 3)}
+        return {**held, "waiting": state.holding} if state.holding else held
+
+    def close(self) -> None:
+        """Measure no more, and give the file back."""
+        self._over.set()
+        with self._mutex:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+        self._shared.close()
+
+    def _measure(self) -> None:
+        with self._mutex:
+            if self._gauges is None or self._over.is_set() or (self._thread is not None and self._thread.is_alive()):
+                return
+            self._thread = threading.Thread(target=self._run, name="pace", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        assert self._gauges is not None
+        config, gauges = PaceConfig(), list[Gauge]()
+        try:
+            while self._needed():
+                if self._shared.config != config:
+                    _close(gauges)
+                    config = self._shared.config
+                    gauges = list(self._gauges(config))
+                if config.measured and self._shared.lead(_LEADS_SECONDS):
+                    self._shared.hold(next(filter(None, (each.excess() for each in gauges)), ""))
+                if self._clock.wait(self._over, _MEASURE_SECONDS):
+                    break
+        finally:
+            _close(gauges)
+            self._shared.retire()
+
+    def _needed(self) -> bool:
+        """Whether somebody may be asking; decided under the lock, so that the next to ask starts another thread."""
+        with self._mutex:
+            rests = self._clock.monotonic() - self._asked > _REST_SECONDS
+            if self._over.is_set() or (not self._working and (rests or not self._shared.measured)):
+                self._thread = None
+                return False
+            return True
+
+
+def _close(gauges: list[Gauge]) -> None:
+    while gauges:
+        gauges.pop().close()
