@@ -46,7 +46,9 @@ style:
 	$(BIN)/lint-imports
 	@said=$$($(BIN)/pytest --collect-only -qqq 2>&1) || { echo "$$said"; exit 1; }
 
+# Without Chromium, which takes root to install, the tests of the page in a browser are skipped.
 test: lint
+	-@scripts/install.sh /usr/bin/chromium:chromium
 	$(BIN)/pytest -m "not chaos" $(PYTEST_FLAGS)
 
 # With TiDB in place, make test and make chaos run its tests, too; without it they are skipped.

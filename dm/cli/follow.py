@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from dm.cli.output import print_line
-from dm.cli.status_text import Answer, errors_of, progress_lines, relay_errors, remarks_of, waits_of
 from dm.text import visible
+from dm.worker.status_text import Answer, errors_of, progress_lines, relay_errors, remarks_of, waits_of
 
 _SECONDS = 0.5
 

@@ -14,9 +14,9 @@ from enum import StrEnum
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from dm.cli.status_text import Answer, compared_of, load_lines, progress_cells, relay_remarks, remarks_of, stage_text
 from dm.errors import ErrorReport
 from dm.text import counted, visible, visible_json
+from dm.worker.status_text import Answer, compared_of, load_lines, progress_cells, relay_remarks, remarks_of, stage_text
 
 if TYPE_CHECKING:
     from rich.console import Console

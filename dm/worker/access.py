@@ -75,6 +75,11 @@ def requester_of(scope: Scope) -> Requester | None:
     return cast("Requester | None", scope.get(_REQUESTER))
 
 
+def bears(scope: Scope, requester: Requester) -> None:
+    """Note who asks, once it is known."""
+    scope[_REQUESTER] = requester
+
+
 def demanding(permission: Permission) -> Callable[[Request], None]:
     """What a route asks before it looks at what it was sent; raises DMError."""
 
@@ -217,16 +222,16 @@ class NamedTokens:
 
     def bearer(self, headers: Iterable[tuple[bytes, bytes]], certificate: str | None) -> Requester | None:
         """Who a request is from; the token counts before the certificate."""
-        known = self._as_of_now()
         brought = _brought(headers)
         if brought is not None:
-            shown = _hash(brought)
-            for each in known:
-                if each.proof == "sha256" and hmac.compare_digest(shown, each.value):
-                    return Requester(each.name, each.permission)
-            return None
-        for each in known:
-            if certificate is not None and each.proof == "certificate" and each.value == certificate:
+            return self.bearer_of("sha256", _hash(brought))
+        return None if certificate is None else self.bearer_of("certificate", certificate)
+
+    def bearer_of(self, proof: str, value: str) -> Requester | None:
+        """Whose this hash of a token is, or this common name of a certificate."""
+        shown = value.encode()
+        for each in self._as_of_now():
+            if each.proof == proof and hmac.compare_digest(shown, each.value.encode()):
                 return Requester(each.name, each.permission)
         return None
 
@@ -284,6 +289,13 @@ class Tokens:
         state: Mapping[str, object] = scope.get("state") or {}
         return self.named.bearer(headers, cast("str | None", state.get(CERTIFICATE)))
 
+    def bearer_of(self, proof: str) -> Requester | None:
+        """Who shows this, as of now: `sha256:` and the hash of a token, or `certificate:` and a common name."""
+        kind, _, value = proof.partition(":")
+        if kind == "sha256" and hmac.compare_digest(value, _hash(self.own.text.encode())):
+            return OWN
+        return self.named.bearer_of(kind, value)
+
     def least(self, scope: Scope) -> AccessToken:
         """The token that would do."""
         return self.metrics if _reads_metrics(scope) else self.own
@@ -304,7 +316,7 @@ class TokenDemanded:
         """Pass a request on, or answer it with 401."""
         requester = self._tokens.requester(scope) if scope["type"] == "http" else None
         if requester is not None:
-            scope[_REQUESTER] = requester
+            bears(scope, requester)
             await self._app(scope, receive, send)
             return
         error = DMError("token-missing", path=self._tokens.least(scope).path)
@@ -319,5 +331,5 @@ class LocalAccess:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on as the user's own."""
-        scope[_REQUESTER] = LOCAL
+        bears(scope, LOCAL)
         await self._app(scope, receive, send)

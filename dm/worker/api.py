@@ -49,6 +49,7 @@ from dm.worker.work import Answer, Work
 
 _CODE: Final = "dm.code"  # in a request's scope: the code of the error that answers it
 HOST = "dm-worker"  # what the client calls the host at the other end of the Unix socket
+HOST_NAMES: Final = (HOST, "localhost", "127.0.0.1", "[::1]")
 
 
 def create_app(
@@ -69,7 +70,7 @@ def create_metrics_app(metrics: Metrics) -> FastAPI:
     return app
 
 
-class _HostDemanded(TrustedHostMiddleware):
+class HostDemanded(TrustedHostMiddleware):
     """Answers requests that name a host of ours, and those whose client has compared it with our certificate."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,7 +83,7 @@ class _HostDemanded(TrustedHostMiddleware):
 def _application(audit: AuditLog | None) -> FastAPI:
     """What every request meets, whatever it asks for."""
     app = FastAPI(title="dm-worker", version=installed_version(), docs_url=None, redoc_url=None)
-    app.add_middleware(_HostDemanded, allowed_hosts=[HOST, "localhost", "127.0.0.1", "[::1]"])
+    app.add_middleware(HostDemanded, allowed_hosts=HOST_NAMES)
     log = structlog.get_logger()
 
     @app.middleware("http")

@@ -90,6 +90,10 @@ class AuditLog:
             self._write(question.number, status=status, code=code)
             self._told(question.who, question.verb, status, code, question.named)
 
+    def close(self) -> None:
+        """Give the file back."""
+        self._file.close()
+
     def _write(self, number: int, **fields: str | int | None) -> None:
         moment = datetime.fromtimestamp(self._clock.time(), UTC).isoformat(timespec="milliseconds")
         told = {name: value for name, value in fields.items() if value is not None}

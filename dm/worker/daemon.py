@@ -43,6 +43,7 @@ from dm.worker.installed import installed_version
 from dm.worker.loop import Loop
 from dm.worker.metrics import Metrics
 from dm.worker.operations import Operations
+from dm.worker.page.application import PageBesideApi, create_page
 from dm.worker.registry import Registry
 from dm.worker.supervisor import Locate, Supervisor
 from dm.worker.work import ProgressAtTarget, Servers
@@ -117,19 +118,26 @@ def _listening(home: Home, operations: Operations, metrics: Metrics, ports: Port
     """Answer in the home, and at the ports where a request brings the token."""
     with ExitStack() as stack:
         audit = AuditLog(home.audit_log, told=operations.history.verb)
+        stack.callback(audit.close)
         app = create_app(operations.work, operations.openapi, metrics, audit)
         local = stack.enter_context(_local_socket(home))
         served: list[tuple[ASGIApp, socket.socket, str, type[LimitedConnection]]] = [
             (LocalAccess(app), local, "api", LimitedConnection)
         ]
         where: dict[str, str] = {}
-        wanted = (("listen", app, ports.api), ("metrics", create_metrics_app(metrics), ports.metrics))
-        for name, behind, port in wanted:
-            if port is not None:
-                protocol = LimitedConnection if ports.certificate is None else encrypting(ports.certificate)
-                listener = stack.enter_context(_port(port))
-                served.append((TokenDemanded(behind, Tokens.kept(home)), listener, name, protocol))
-                where[name] = _shown(*listener.getsockname()[:2])  # port 0 was replaced by a free one
+        if ports.api is not None or ports.metrics is not None:
+            tokens = Tokens.kept(home)
+            page = create_page(operations, tokens, audit, SystemClock())
+            wanted: Sequence[tuple[str, ASGIApp, tuple[str, int] | None]] = (
+                ("listen", PageBesideApi(TokenDemanded(app, tokens), page), ports.api),
+                ("metrics", TokenDemanded(create_metrics_app(metrics), tokens), ports.metrics),
+            )
+            for name, behind, port in wanted:
+                if port is not None:
+                    protocol = LimitedConnection if ports.certificate is None else encrypting(ports.certificate)
+                    listener = stack.enter_context(_port(port))
+                    served.append((behind, listener, name, protocol))
+                    where[name] = _shown(*listener.getsockname()[:2])  # port 0 was replaced by a free one
         for answering, listener, name, protocol in served:
             stack.enter_context(serving(answering, listener, name, protocol))
         structlog.get_logger().info("serving", home=str(home.directory), version=installed_version(), **where)
@@ -153,7 +161,9 @@ def _local_socket(home: Home) -> Iterator[socket.socket]:
 
 @contextmanager
 def _port(address: tuple[str, int]) -> Iterator[socket.socket]:
-    with socket.socket(socket.AF_INET6 if ":" in address[0] else socket.AF_INET) as listener:
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    # Without the protocol's number asyncio leaves Nagle's algorithm on, and answers wait 40 ms for an acknowledgement.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind(address)

@@ -283,6 +283,11 @@ class LastWords:
     of_before: bool = False  # the run under way has not taken stock yet
     spoken: bool = False  # the run under way has said something, and has not ended with it
 
+    @property
+    def silence(self) -> float:
+        """Seconds since the unit said something."""
+        return self.clock.monotonic() - self._said_at
+
     def begins(self, unit: UnitName) -> None:
         """A run of this unit begins; what another unit said is over, and so is where a relay was."""
         if unit != self._unit or unit == "Relay":

@@ -31,6 +31,7 @@ from dm.worker.verbs.cutover import CutOverVerbs
 from dm.worker.work import Means, Servers, VerbWork, Work, work_of
 
 C = TypeVar("C")
+T = TypeVar("T")
 
 
 class Operations:
@@ -77,6 +78,10 @@ class Operations:
         self.history.start(installed_version(), lambda: self._loop.call(self._values))
         self._loop.call(add)
         self._cut_overs.take_up(self._cut_over.driver)
+
+    def look(self, at: Callable[[Supervisor], T]) -> T:
+        """What the supervisor knows, from its thread."""
+        return self._loop.call(lambda: at(self._supervisor))
 
     def cut_overs(self) -> Mapping[str, Mapping[str, JSON]]:
         """What is known of each cut-over, by task."""

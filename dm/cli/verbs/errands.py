@@ -13,9 +13,9 @@ from dm.cli import output as printer
 from dm.cli.caller import Answer, Caller, runs
 from dm.cli.client import read_config_file
 from dm.cli.invocation import is_file
-from dm.cli.status_text import replay_progress
 from dm.text import counted
 from dm.verbs.errands import Diff, Flashback, Replay, RunStatus, StopRun
+from dm.worker.status_text import replay_progress
 
 STATUSES: Final = {"equal": 0, "different": 1, "not compared": 2}
 _SECONDS: Final = 0.5

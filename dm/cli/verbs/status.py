@@ -14,9 +14,10 @@ from dm.cli import output as printer
 from dm.cli.caller import Answer, Caller, runs
 from dm.cli.follow import relay_rests, rests
 from dm.cli.invocation import FAILED, OK
-from dm.cli.log_files import LEVELS, LogReader, Showing, show
-from dm.cli.status_text import in_error, progress_lines, remarks_of
+from dm.cli.log_files import Showing, show
 from dm.verbs.status import ListTasks, Logs, QueryStatus, Wait
+from dm.worker.log_lines import LEVELS, LogReader
+from dm.worker.status_text import in_error, progress_lines, remarks_of
 
 
 @runs(QueryStatus)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dm.cli import output as printer
 from dm.cli.caller import Answer, shows
-from dm.cli.status_text import error_lines
 from dm.text import counted
 from dm.verbs import validation as declared
+from dm.worker.status_text import error_lines
 
 
 @shows(declared.StartValidation)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dm.cli.follow import ended, follow, settled
-from dm.cli.status_text import progress_lines
+from dm.worker.status_text import progress_lines
 
 TABLE = {
     "table": "shop.orders",

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dm.cli.log_files import LogReader, Showing, show
+from dm.cli.log_files import Showing, show
 from dm.task.log import backup
+from dm.worker.log_lines import LogReader
 from tests.unit.worker.home import TestHome, home, until
 
 ALL = Showing(0, as_they_are=False)

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from dm.cli import output
 from dm.cli.output import check_table, final_places, sources_table, status_table
-from dm.cli.status_text import in_error, progress_lines, remarks_of
 from dm.errors import ErrorReport
 from dm.tools.cutover.machine import STATES
+from dm.worker.status_text import in_error, progress_lines, remarks_of
 
 ERROR = {"ErrCode": 36070, "Message": "the target has no table s.t", "RawCause": "", "Workaround": "create it"}
 PAUSED_BY_USER = {"isCanceled": True, "errors": [], "detail": ""}

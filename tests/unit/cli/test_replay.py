@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from dm.cli.status_text import replay_progress
 from dm.cli.verbs.errands import replay_lines
+from dm.worker.status_text import replay_progress
 
 REPORT: dict[str, Any] = {
     "source": "a", "phase": "done", "over": True, "from": "(b.000001, 4)", "to": "(b.000002, 9)", "endsBefore": "",

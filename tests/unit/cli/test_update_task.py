@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dm.cli.status_text import in_error, remarks_of
 from dm.cli.verbs.updates import lines
+from dm.worker.status_text import in_error, remarks_of
 
 
 def planned(**changes: Any) -> dict[str, Any]:

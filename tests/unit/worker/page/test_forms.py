@@ -1,0 +1,179 @@
+"""What a form does: the verb that its line of dmctl does, for who may, from this session's pages alone."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from dm.verbs.every import VERBS
+from dm.verbs.history import ShowTimeline
+from dm.worker.page.forms import RELAY_FORMS, SETTINGS_FORM, TASK_FORMS, Form
+from tests.testbed.staged_daemon import StagedDaemon
+from tests.unit.worker.page.conftest import Visitor, secret_in
+
+TASK = "task-007"
+PAUSE = f"/page/tasks/{TASK}/do/pause"
+ALL: list[tuple[str, Form]] = [
+    *((f"/page/tasks/{TASK}/do/{name}", form) for name, form in TASK_FORMS.items()),
+    *((f"/page/sources/one/do/{name}", form) for name, form in RELAY_FORMS.items()),
+    ("/page/settings/do/log-level", SETTINGS_FORM),
+]
+
+
+def stage(many: StagedDaemon, task: str = TASK) -> str:
+    return many.operations.look(lambda supervisor: supervisor.tasks[task].jobs["one"].subtask.stage)
+
+
+@pytest.fixture(autouse=True)
+def at_work(many: StagedDaemon) -> Iterator[None]:
+    """Whatever a test does with the task, it is at work again then."""
+    yield
+
+    def resume() -> None:
+        subtask = many.supervisor.tasks[TASK].jobs["one"].subtask
+        if subtask.stage == "Paused":
+            subtask.resume()
+
+    many.loop.call(resume)
+    many.settled()
+
+
+def audit(many: StagedDaemon) -> list[dict[str, object]]:
+    return [json.loads(line) for line in many.home.audit_log.read_text().splitlines()]
+
+
+def test_a_task_is_paused_and_resumed_as_by_dmctl(many: StagedDaemon, operator: Visitor) -> None:
+    question = operator.client.get(PAUSE).text
+    assert f"<code>dmctl pause-task {TASK}</code>" in question
+    done = operator.send(PAUSE)
+    assert (done.status_code, done.headers["location"]) == (303, f"/page/tasks/{TASK}")
+    assert stage(many) == "Paused"
+    page = operator.client.get(f"/page/tasks/{TASK}").text
+    assert f"dmctl pause-task {TASK}: done." in page
+    assert "one: Paused" in page
+    assert "Paused by a person." in page
+    assert ": done." not in operator.client.get(f"/page/tasks/{TASK}").text, "it is said once"
+    assert operator.send(f"/page/tasks/{TASK}/do/resume").status_code == 303
+    assert stage(many) == "Running"
+    questions = [line for line in audit(many) if line.get("who") == "otto"]
+    assert [(line["verb"], line["request"]) for line in questions] == [
+        ("pause-task", f"POST {PAUSE}"),
+        ("resume-task", f"POST /page/tasks/{TASK}/do/resume"),
+    ]
+    told = many.operations.work[ShowTimeline](ShowTimeline(task=TASK))["happenings"]
+    assert isinstance(told, list)
+    verbs = [(each["who"], each["text"]) for each in told if isinstance(each, dict) and each["kind"] == "verb"]
+    assert verbs[-2:] == [("otto", "pause-task"), ("otto", "resume-task")]
+
+
+def test_one_source_of_a_task_is_meant_where_it_is_named(many: StagedDaemon, operator: Visitor) -> None:
+    question = operator.client.get("/page/tasks/paused-task/do/pause?source=two").text
+    assert "<code>dmctl pause-task paused-task -s two</code>" in question
+    assert operator.send("/page/tasks/paused-task/do/pause", source="two").status_code == 303
+    stages = many.operations.look(
+        lambda supervisor: {source: job.subtask.intent for source, job in supervisor.tasks["paused-task"].jobs.items()}
+    )
+    assert stages == {"one": "running", "two": "paused"}
+    assert operator.send("/page/tasks/paused-task/do/resume", source="two").status_code == 303
+    many.settled()
+
+
+def test_what_can_not_be_done_says_why(operator: Visitor) -> None:
+    operator.send(f"/page/tasks/{TASK}/do/resume")
+    page = operator.client.get(f"/page/tasks/{TASK}").text
+    assert f"dmctl resume-task {TASK}: error 40" in page
+    assert "it is Running" in page or "Running" in page
+    operator.send("/page/tasks/none/do/pause")
+    assert "dmctl pause-task none: error 46018" in operator.client.get("/page/settings").text
+
+
+@pytest.mark.parametrize(("path", "form"), ALL, ids=[path for path, _ in ALL])
+def test_each_form_needs_its_verbs_permission(
+    many: StagedDaemon, reader: Visitor, operator: Visitor, path: str, form: Form
+) -> None:
+    assert form.verb in VERBS
+    before = stage(many)
+    for visitor, level in ((reader, "read"), (operator, "operate")):
+        question = visitor.client.get(path).text
+        if form.permission.value == "operate" and level == "operate":
+            assert "<button autofocus>" in question
+            continue
+        assert "<button autofocus>" not in question
+        assert f"this needs {form.permission.value}" in question
+        refused = visitor.send(path, log_level="debug")
+        assert refused.status_code == 403
+        assert f"has the permission <code>{level}</code>" in refused.text
+    assert stage(many) == before
+    assert audit(many)[-1]["status"] == 403
+
+
+@pytest.mark.parametrize(("path", "form"), ALL, ids=[path for path, _ in ALL])
+def test_without_the_secret_of_the_session_nothing_changes(
+    many: StagedDaemon, changer: Visitor, path: str, form: Form
+) -> None:
+    lines = len(audit(many)) if many.home.audit_log.exists() else 0
+    with httpx.Client(base_url=many.url) as other:
+        other.post("/page/login", data={"token": many.token})
+        foreign = secret_in(other.get("/page/settings").text)
+    for sent in ({}, {"form_token": ""}, {"form_token": "x" * 43}, {"form_token": foreign}, {"form_token": "\u00fc"}):
+        assert changer.client.post(path, data={**sent, "log_level": "debug"}).status_code == 403, form.label
+    headers = {"content-type": "application/json"}
+    secret = changer.form_token()
+    assert changer.client.post(path, content=json.dumps({"form_token": secret}), headers=headers).status_code == 403
+    assert changer.client.post(f"{path}?form_token={secret}").status_code == 403
+    assert stage(many) == "Running"
+    assert len(audit(many) if many.home.audit_log.exists() else []) == lines
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+    ids=str,
+)
+def test_what_a_page_of_another_origin_sends_changes_nothing(
+    many: StagedDaemon, changer: Visitor, headers: dict[str, str]
+) -> None:
+    secret = changer.form_token()
+    assert changer.client.post(PAUSE, data={"form_token": secret}, headers=headers).status_code == 403
+    assert changer.client.post("/page/login", data={"token": many.token}, headers=headers).status_code == 403
+    assert stage(many) == "Running"
+
+
+def test_a_name_that_was_made_to_point_here_is_refused(many: StagedDaemon, changer: Visitor) -> None:
+    for path in ("/page/", "/page/login"):
+        assert changer.client.get(path, headers={"host": "evil.example"}).status_code == 400
+
+
+def test_the_log_level_is_changed(many: StagedDaemon, changer: Visitor) -> None:
+    assert changer.send("/page/settings/do/log-level", log_level="everything").status_code == 400
+    assert changer.send("/page/settings/do/log-level", log_level="warn").status_code == 303
+    page = changer.client.get("/page/settings").text
+    assert "dmctl config worker --log-level warn: done." in page
+    assert many.operations.config._worker()["log-level"] == "warn"  # type: ignore[index, call-overload]
+    changer.send("/page/settings/do/log-level", log_level="info")
+
+
+def test_the_line_of_dmctl_is_one_that_a_shell_takes() -> None:
+    for _, form in ALL:
+        values = {"task": "t; rm -rf ~", "source": "it's", "log_level": "info"}
+        words = shlex.split(form.command(values))
+        assert words[0] == "dmctl"
+        assert " ".join(words[1:]).startswith(form.verb.name)
+        assert not {"rm", ";"} & set(words)
+
+
+def test_a_body_of_any_size_is_bounded(many: StagedDaemon, changer: Visitor) -> None:
+    assert changer.client.post(PAUSE, content=b"a=b&" * 100).status_code == 403
+    assert changer.client.post(PAUSE, content=b"\xff\xfe").status_code == 403
+    kind = {"content-type": "application/x-www-form-urlencoded"}
+    assert changer.client.post(PAUSE, content=b"x" * (17 << 20), headers=kind).status_code == 413
+    assert stage(many) == "Running"
