@@ -28,6 +28,7 @@ from dm.sourcelog.upstream.facts import ServerFacts
 from dm.sourcelog.upstream.privilege import Grants
 from dm.task.precheck.context import Answers, CheckResult, Context, Server, some
 from dm.text import counted
+from dm.tools.objects.accounts.survey import lacking_accounts
 from dm.tools.objects.reading import StoredObjectReader
 from dm.tools.objects.survey import lacking
 
@@ -65,11 +66,12 @@ def not_migrated(context: Context, answers: Answers) -> Iterator[CheckResult]:
 
 
 def _lacking(context: Context, answers: Answers) -> Iterator[CheckResult]:
-    """Views, routines, triggers and events that are not at the target yet."""
+    """Views, routines, triggers, events and accounts that are not at the target yet."""
     source, target = (
         StoredObjectReader(server.connection, server.role, server.facts) for server in (context.source, context.target)
     )
-    names = lacking(source, target, context.rules)
+    names = [str(each) for each in lacking(source, target, context.rules)]
+    names += [f"account {each}" for each in lacking_accounts(source, target, context.schemas)]
     if names:
         yield answers.warning(
             f"the target lacks, or hides from {context.target.account}, {some(names)}",

@@ -419,6 +419,13 @@ def test_what_stays_behind_is_listed(migration: Migration) -> None:
     migration.target.execute(f"CREATE VIEW {schema}.seen AS SELECT 1")
     warning, _ = migration.check()["not_migrated"]
     assert f"view {schema}.seen" not in warning.message
+    app = f"app{schema[-8:]}"
+    migration.upstream.execute(f"CREATE USER '{app}'@'%'", f"GRANT SELECT ON {schema}.* TO '{app}'@'%'")
+    assert f"account {app}@%" in migration.check()["not_migrated"][0].message
+    migration.target.execute(f"CREATE USER '{app}'@'%'")
+    assert app not in migration.check()["not_migrated"][0].message
+    for server in (migration.upstream, migration.target):
+        server.execute(f"DROP USER '{app}'@'%'")
     for what in (f"{schema}.seen", f"{schema}.trg", f"{schema}.proc", f"{schema}.evt", "users"):
         assert what in finding.message
     for own in ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys"):

@@ -73,7 +73,34 @@ def accounts_of(sides: Iterable[SideOfSource], there: StoredObjectReader) -> tup
             servers = BothServers(reader.facts.dialect, there.facts.dialect, plugins)
             found.append(of_source(subtask.source_id, AccountReader(reader), place, definers, servers))
     remarks = [remark for each in found for remark in each.remarks]
+    remarks += _everywhere(found, frozenset() if target.unreadable else frozenset(target.names()))
     return compared(found, target, schemas, there.facts.dialect), remarks
+
+
+def lacking_accounts(source: StoredObjectReader, target: StoredObjectReader, schemas: Collection[str]) -> list[Account]:
+    """The accounts of one source that the target lacks, by their privileges; none where one of them can't be read."""
+    ours, theirs = AccountReader(source), AccountReader(target)
+    if ours.unreadable or theirs.unreadable:
+        return []
+    known = ours.names()
+    mine = (ours.with_roles(ours.on_schemas(schemas)) & known.keys()) - {ours.itself}
+    there = {_logging_in(each, role=role) for each, role in theirs.names().items()}
+    return sorted(each for each in mine if _logging_in(each, role=known[each]) not in there)
+
+
+def _logging_in(account: Account, *, role: bool) -> Account:
+    """A role has a host with some servers only."""
+    return Account(account.user, "") if role else account
+
+
+def _everywhere(found: Iterable[AccountsOfSource], there: Collection[Account]) -> Iterator[str]:
+    """What is said of accounts that run the servers."""
+    for each in found:
+        if each.everywhere:
+            says = f"{each.source}: not of this task, since their privileges are on *.* or on other schemas: "
+            says += ", ".join(map(str, each.everywhere))
+            lacking = [str(one) for one in each.everywhere if one not in there] if there else []
+            yield says + (f"; the target lacks {', '.join(lacking)}" if lacking else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +112,7 @@ class AccountsOfSource:
     remarks: tuple[str, ...] = ()
     unreadable: str = ""
     strange: tuple[str, ...] = ()  # accounts that were not understood
+    everywhere: tuple[Account, ...] = ()  # those of the server, which are not brought
 
 
 def of_source(
@@ -108,14 +136,10 @@ def of_source(
         if stored is not None:
             found.append(wanted_account(stored, servers, place))
     remarks = []
-    others = [str(each) for each in reader.everywhere() if each not in mine and each != reader.itself]
-    if others:
-        remarks.append(
-            f"{source}: not of this task, since their privileges are on *.* or on other schemas: {', '.join(others)}"
-        )
+    others = tuple(each for each in reader.everywhere() if each not in mine and each != reader.itself)
     if any(each.user == "PUBLIC" for each in on_schemas):
         remarks.append(f"{source}: what PUBLIC may do there is not brought")
-    return AccountsOfSource(source, tuple(found), tuple(remarks), strange=tuple(strange))
+    return AccountsOfSource(source, tuple(found), tuple(remarks), strange=tuple(strange), everywhere=others)
 
 
 def compared(
