@@ -20,7 +20,16 @@ from dm.tools.cutover import source as at_source
 from dm.tools.cutover.machine import OVER, CutOverState, NotYet, WayBackTask
 from dm.tools.cutover.record import CutOverRow
 from dm.tools.cutover.source import Finding
-from dm.tools.cutover.way_back import TaskEnds, WayBackFiles, files, name_of, obstacles, source_of, with_opposite
+from dm.tools.cutover.way_back import (
+    TaskEnds,
+    WayBackFiles,
+    files,
+    findings_of_kept,
+    name_of,
+    obstacles,
+    source_of,
+    with_opposite,
+)
 from dm.verbs.declaration import ConfigFile
 from dm.verbs.sources import CreateSources, StopSources
 from dm.verbs.tasks import StartTask, StopTask
@@ -75,13 +84,15 @@ class WayBack:
         return found, made
 
     def findings_of(self, kept: WayBackTask, waived: Collection[str] = ()) -> list[Finding]:
-        """The same of a task that is there and rests."""
+        """The same of a task that is there and rests. A return is not held up by tables that have come since."""
+        subtask = self._known()[2]
         try:
-            config = self._subtask_of(kept.task)
-            self._means.servers.demand_readable(config)
+            back = self._subtask_of(kept.task)
+            self._means.servers.demand_readable(back)
         except DMError as error:
             return [Finding("way back", error.message, error.workaround)]
-        return at_source.findings_of_way_back(self._known()[2], waived)
+        found = findings_of_kept(subtask, TaskEnds.of(subtask), back, stops=bool(kept.source))
+        return found + at_source.findings_of_way_back(subtask, waived)
 
     def _there(self, made: WayBackFiles) -> list[Finding]:
         """What has these names already."""
@@ -106,6 +117,7 @@ class WayBack:
         assert found.way_back is not None
         back = found.way_back.task
         if not self._ready:  # applications wait: what is done is not done again with each look
+            self._demand_nothing_acts(found.waived)
             if found.way_back.kept:
                 self._let_dm_write(found, demand_owned)
                 self._jobs(back).go_on()
@@ -121,6 +133,13 @@ class WayBack:
         if found.since is None:
             return 0
         return strangers(self._subtask_of(back), Position.from_json(found.since), statements=False)[0]
+
+    def _demand_nothing_acts(self, waived: Collection[str]) -> None:
+        """Raise DMError where triggers or events have come to the source since they were looked for."""
+        stops = [each for each in at_source.findings_of_way_back(self._known()[2], waived) if each.stops]
+        if stops:
+            why = "; ".join(f"{each.says} ({each.mend})" for each in stops)
+            raise DMError("way-back-impossible", task=self._task, why=why)
 
     def _make(self, found: CutOverState, demand_owned: Callable[[], None]) -> None:
         file, config, subtask = self._known()

@@ -138,7 +138,7 @@ def _obstacles(config: TaskConfig, subtask: SubtaskConfig, ends: TaskEnds) -> It
         yield ends.without_binlog
     if len(config.mysql_instances) > 1:
         says = f"the task has {counted(len(config.mysql_instances), 'source')}: the way back of several is not made"
-        yield says, f"{_WITHOUT}, or let a task for each source take its place"
+        yield says, f"{_WITHOUT}, and write a task from the target to each source by hand"
     if config.merges:
         yield f"`shard-mode: {config.merges}` merges tables: no row says which table it came from", _WITHOUT
     rules, merged = TableRules(subtask), defaultdict[TableName, list[TableName]](list)
@@ -154,6 +154,30 @@ def _obstacles(config: TaskConfig, subtask: SubtaskConfig, ends: TaskEnds) -> It
         yield f"`filters` leave out events that the source keeps: {rule.name}", _WITHOUT
     for each in subtask.expression_filters:
         yield f"`expression-filter` leaves out rows that the source keeps: {each.name}", _WITHOUT
+
+
+def findings_of_kept(subtask: SubtaskConfig, ends: TaskEnds, back: SubtaskConfig, *, stops: bool) -> list[Finding]:
+    """Tables that a way back, which is there already, does not lead to where they come from.
+
+    They were made since: while applications used the other server, or after they had returned.
+    """
+    forward, home, present = TableRules(subtask), TableRules(back), PresentNames(ends.at_target, ends.folding)
+    comes_from = defaultdict[TableName, list[TableName]](list)
+    for table in ends.at_source:
+        comes_from[present.spelled(forward.route(table))].append(table)
+    goes_to = {table: home.route(table) for table in {*comes_from, *ends.at_target} if home.wanted(table)}
+    found = list[Finding]()
+    for table in sorted({*comes_from, *goes_to}):
+        sources, source = comes_from.get(table, []), goes_to.get(table)
+        if sources == ([] if source is None else [source]):
+            continue
+        comes = f"comes from {', '.join(map(str, sources))}" if sources else "comes from no table of the task"
+        goes = f"task {back.task} does not take it" if source is None else f"task {back.task} would take it to {source}"
+        mend = f"dmctl cut-over {subtask.task} --complete: the next cut-over makes the way back anew"
+        if not stops:
+            mend = f"`dmctl update-task` with other lists or routes, and `dmctl reload-table`, once {back.task} runs"
+        found.append(Finding("way back", f"{table} {comes}, and {goes}", mend, stops=stops))
+    return found
 
 
 def files(

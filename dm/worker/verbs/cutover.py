@@ -148,7 +148,13 @@ class CutOverVerbs(VerbWork):
         known = CutOverRow(on).read()
         other = on.opposite if known is None or known.way_back is None else known.way_back.task
         if other and self._loop.call(lambda: other in self._supervisor.tasks):
-            later = self._row(other).read()
+            try:
+                later = self._row(other).read()
+            except DMError:
+                # The other server may be dead for good. A return that has switched would have ended this one.
+                if known is None or known.state in OVER or other in self._all.noted():
+                    raise
+                return task, known
             if known is None and (later is None or later.way_back is None or later.way_back.task != task):
                 return task, None
             of_pair = [(name, state) for name, state in ((task, known), (other, later)) if state is not None]

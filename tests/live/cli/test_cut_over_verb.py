@@ -53,9 +53,9 @@ class Move:
         found: dict[str, Any] = self.daemon.said("cut-over", "move", "--status", "-o", "json").json()
         return found
 
-    def begin(self, **options: Any) -> None:
+    def begin(self, *, way_back: bool = False, **options: Any) -> None:
         environment = {**os.environ, "DM_HOME": str(self.daemon.home)}
-        Client(None, environment, lambda _: None).ask(BeginCutOver(task="move", way_back=False, **options))
+        Client(None, environment, lambda _: None).ask(BeginCutOver(task="move", way_back=way_back, **options))
 
     def read_only(self) -> bool:
         return bool(self.source.query("SELECT @@global.read_only")[0][0])

@@ -174,38 +174,76 @@ def test_back_and_forth_both_servers_equal_the_ledger(shop: Shop, times: int) ->
     pytest.param(("mariadb", "mariadb"), id="mariadb", marks=pytest.mark.chaos),
 ], indirect=True)  # fmt: skip
 def test_a_way_back_that_can_not_begin_is_taken_away_and_the_next_one_begins(shop: Shop) -> None:
-    """A privilege goes after the check and before the fence."""
+    """A privilege goes, or a trigger comes, after the check and before the fence."""
     source, target = shop.servers
     ((host,),) = target.query("SELECT host FROM mysql.user WHERE user = 'dm'")
     revoke = f"REVOKE REPLICATION SLAVE ON *.* FROM 'dm'@'{host}'"
-    hook = shop.daemon.directory / "hook"
+    shop.work(10)
+    told = aborted(shop, target, revoke)
+    assert "REPLICATION SLAVE" in told or "replication_privilege" in told
+    shop.work(10)  # the source is open
+    wait_until(lambda: shop.equal(target), "the task goes on")
+    target.execute(revoke.replace("REVOKE", "GRANT").replace(" FROM ", " TO "))
+    trigger = "CREATE TRIGGER shop.late BEFORE INSERT ON shop.orders FOR EACH ROW SET NEW.note = NEW.note"
+    assert "trigger shop.late acts on rows that come back" in aborted(shop, source, trigger)
+    source.execute("DROP TRIGGER shop.late")
+    shop.move()
+    shop.work(10)
+    wait_until(lambda: shop.equal(source), "what is written at the target comes to the source")
+
+
+def aborted(shop: Shop, server: ThrowawayServer, statement: str) -> str:
+    """What is said of a cut-over that such a statement has ended, executed while the hook stops the writes."""
+    hook, files = shop.daemon.directory / "hook", [shop.daemon.directory / f"hook.{name}" for name in ("called", "go")]
     hook.write_text(
-        f"#!/bin/sh\n[ $1 = stop-writes ] && touch {hook}.called\n"
-        f"while [ $1 = stop-writes -a ! -e {hook}.go ]; do sleep 0.1; done\nexit 3\n"
+        f"#!/bin/sh\n[ $1 = stop-writes ] && touch {files[0]}\n"
+        f"while [ $1 = stop-writes -a ! -e {files[1]} ]; do sleep 0.1; done\nexit 3\n"
     )
     hook.chmod(0o700)
+    for file in files:
+        file.unlink(missing_ok=True)
 
     def meanwhile() -> None:
-        wait_until((shop.daemon.directory / "hook.called").exists, "the hook is called")
-        target.execute(revoke)
-        (shop.daemon.directory / "hook.go").touch()
+        wait_until(files[0].exists, "the hook is called")
+        server.execute(statement)
+        files[1].touch()
 
-    shop.work(10)
     shop.settle()
     person = threading.Thread(target=meanwhile)
     person.start()
     said = shop.daemon.said("cut-over", "shop", "--yes", "--prove", "none", "--hook", str(hook))
     person.join()
-    assert said.status == 1, str(said)
-    assert "shop: aborted" in said.out
-    assert "REPLICATION SLAVE" in said.out or "replication_privilege" in said.out
+    assert (said.status, "shop: aborted" in said.out) == (1, True), str(said)
     assert "shop-back" not in shop.daemon.said("query-status").out
-    shop.work(10)  # the source is open
-    wait_until(lambda: shop.equal(target), "the task goes on")
-    target.execute(revoke.replace("REVOKE", "GRANT").replace(" FROM ", " TO "))
-    shop.move()
+    return said.out
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("shop", [
+    pytest.param(("mysql", "mysql"), id="mysql"), pytest.param(("mariadb", "mariadb"), id="mariadb"),
+], indirect=True)  # fmt: skip
+@pytest.mark.parametrize("at_switch", [False, True])
+def test_a_source_that_is_dead_for_good_keeps_nobody_from_completing(shop: Shop, at_switch: bool) -> None:
+    """The applications are at the target, and their source does not come back."""
+    source, target = shop.servers
     shop.work(10)
-    wait_until(lambda: shop.equal(source), "what is written at the target comes to the source")
+    shop.settle()
+    if at_switch:
+        hook = shop.daemon.directory / "hook"
+        hook.write_text("#!/bin/sh\n[ $1 = switch ] && exit 7\nexit 3\n")
+        hook.chmod(0o700)
+        said = shop.daemon.said("cut-over", "shop", "--yes", "--prove", "none", "--hook", str(hook))
+        assert (said.status, "it ended with 7" in said.out) == (1, True), str(said)
+    else:
+        shop.move()
+    source.kill()
+    completed = shop.daemon.said("cut-over", "shop", "--complete")
+    assert completed.status == 0, str(completed)
+    assert "source old stays as it is" in completed.out
+    assert shop.daemon.said("query-status", "-o", "json").json()["tasks"] == []
+    shop.at = 1
+    shop.work(10)
+    assert shop.equal(target)
 
 
 @pytest.mark.chaos

@@ -15,7 +15,16 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.rules.table_rules import TableRules
-from dm.tools.cutover.way_back import TaskEnds, WayBackFiles, files, name_of, obstacles, source_of, with_opposite
+from dm.tools.cutover.way_back import (
+    TaskEnds,
+    WayBackFiles,
+    files,
+    findings_of_kept,
+    name_of,
+    obstacles,
+    source_of,
+    with_opposite,
+)
 from dm.verbs.declaration import ConfigFile
 
 SECRETS = {"OLD": "s3cret-old", "NEW": "s3cret-new"}
@@ -77,6 +86,35 @@ def test_of_a_schema_with_other_tables_only_those_of_the_task_go_back() -> None:
     made = way_back(PLAIN, TaskEnds(tables, (*tables, *names("shop.own")), 0))
     assert routed_back(made, names("shop.orders", "shop.own", "shop.later")) == dict(zip(tables, tables, strict=True))
     assert "shop has tables that are not the task's" in made.remarks[0]
+
+
+def kept(text: str, before: TaskEnds, now: TaskEnds) -> list[str]:
+    """What is said of a way back that was made before, by the tables that there are now."""
+    made, (_, config) = way_back(text, before), task(text)
+    source = read_source(made.source.text, environ=made.source.environment)
+    back = read_task(made.task.text, {made.source_id: source}, environ=made.task.environment)
+    found = findings_of_kept(config.subtask("old"), now, back.subtask(made.source_id), stops=True)
+    assert all(each.stops for each in found)
+    return [each.says for each in found]
+
+
+def test_a_table_that_came_after_a_return_is_looked_at_anew() -> None:
+    """Whether the way back that is kept leads it home depends on what else there was when that was made."""
+    tables, later = names("shop.orders"), names("shop.orders", "shop.later")
+    assert kept(PLAIN, TaskEnds(tables, tables), TaskEnds(later, later)) == []
+    assert kept(PLAIN, TaskEnds(tables, tables), TaskEnds(tables, tables)) == []
+    listed = TaskEnds(tables, (*tables, *names("shop.own")))
+    assert kept(PLAIN, listed, TaskEnds(later, (*later, *names("shop.own")))) == [
+        "shop.later comes from shop.later, and task shop-back does not take it"
+    ]
+    assert kept(PLAIN, TaskEnds(tables, tables), TaskEnds(tables, later)) == [
+        "shop.later comes from no table of the task, and task shop-back would take it to shop.later"
+    ]
+    merges = "mysql-instances: [{source-id: old, route-rules: [r]}]\n"
+    merges += "routes: {r: {schema-pattern: s*, target-schema: shop}}\n"
+    one, two = names("shop.orders"), names("shop.orders", "store.orders")
+    (says,) = kept(merges, TaskEnds(one, one), TaskEnds(two, one))
+    assert says == "shop.orders comes from shop.orders, store.orders, and task shop-back would take it to shop.orders"
 
 
 @pytest.mark.parametrize("key", ["ssl-key-bytes: ", "ssl-key-base64: "])
