@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import Parameter as Place
 from inspect import Signature
-from typing import Annotated, Any, Final, cast, get_origin
+from typing import Annotated, Any, Final, Literal, cast, get_origin
 from urllib.parse import urlsplit
 
 import structlog
@@ -162,6 +162,15 @@ def _metrics(app: FastAPI, metrics: Metrics) -> None:
 _MODELS: Final[dict[str, type[BaseModel]]] = {}  # of answers and their parts, by name
 
 
+class Refused(BaseModel):
+    """The answer to a request that can't be done; without `error` where it is none that can be understood."""
+
+    result: Literal[False]
+    msg: str
+    error: dict[str, Any] | None = None
+    checkResult: dict[str, Any] | None = None  # noqa: N815  DM's name
+
+
 def add_routes(app: FastAPI, work: Mapping[type[Verb], Work], audit: AuditLog) -> None:
     """Have the application answer all verbs with a route; raises KeyError for one without work."""
     for verb in VERBS:
@@ -176,7 +185,7 @@ def add_routes(app: FastAPI, work: Mapping[type[Verb], Work], audit: AuditLog) -
             tags=[verb.__module__.rpartition(".")[2]],
             response_model=None,
             dependencies=[Depends(_allowed(verb, audit))],
-            responses={200: {"model": model_of(verb.answer)}},
+            responses={200: {"model": model_of(verb.answer)}, "4XX": {"model": Refused}},
             openapi_extra={
                 "x-permission": verb.permission.value,
                 **({"x-change": [*verb.changing]} if verb.changing else {}),

@@ -104,7 +104,8 @@ def add_operations(app: FastAPI, subjects: Sequence[OpenAPIRequests], audit: Aud
             response_model=declared.answer,
             response_model_exclude_none=True,
             dependencies=[Depends(_allowed(method.__name__, declared, audit))],
-            responses=_responses(declared),
+            responses={"4XX": {"model": ErrorWithMessage}},
+            response_class=Response if declared.answer is None else JSONResponse,
             openapi_extra={"x-permission": declared.permission.value},
         )
 
@@ -112,11 +113,6 @@ def add_operations(app: FastAPI, subjects: Sequence[OpenAPIRequests], audit: Aud
 def operation_id(name: str) -> str:
     """DM's name of an operation, as DMAPICreateSource."""
     return f"DMAPI{''.join(part.capitalize() for part in name.split('_'))}"
-
-
-def _responses(declared: Operation) -> dict[int | str, dict[str, Any]]:
-    statuses = [400, 401, 403, 413, 415, *([404] if declared.missing else [])]
-    return {status: {"model": ErrorWithMessage} for status in statuses}
 
 
 def _allowed(name: str, declared: Operation, audit: AuditLog) -> Callable[[Request], None]:
