@@ -451,9 +451,13 @@ CHAPTERS: Final = (
             " table, else as SQL; or `sql`, always",
             "conflicts": "ours: what becomes of a change whose row at the target is not what the source's was before"
             " it, because somebody has written it there, too: `pause` looks at each row of a table with a key before"
-            " it is changed, and pauses the task (36977); with `ignore` an UPDATE by the key writes over it. `pause`"
-            " needs `atomic-transactions: true`, and takes no `safe-mode`, `insert-mode: replace` or"
-            " `missing-row: count` ([two-directions.md](two-directions.md#writes-of-one-row-on-both-sides))",
+            " it is changed, and pauses the task (36977); with `ignore` an UPDATE by the key writes over it. Of two"
+            " tasks in opposite directions one may have `source-wins`, the other `target-wins`: each conflict is"
+            " resolved and recorded ([two-directions.md](two-directions.md#one-side-wins)). All but `ignore` need"
+            " `atomic-transactions: true`, and take no `safe-mode`, `insert-mode: replace` or `missing-row: count`;"
+            " `target-wins` needs `ddl: pause`",
+            "conflict-rows": "ours: whether the record of conflicts that one side has won has the rows of both sides:"
+            " `keep` or `omit`",
             "ddl": "ours: what becomes of a statement that the target would get: `apply` it, or `pause` (36979), for"
             " tasks in both directions of which one brings the statements",
         },

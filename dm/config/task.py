@@ -250,12 +250,32 @@ class TaskConfig(Section, Transferred):
                 yield Issue("config-online-scheme", "online-ddl-scheme", "`gh-ost` or `pt`", details=value)
             hint = "use `online-ddl: true`"
             yield Issue("config-deprecated-key", "online-ddl-scheme", "", hint, True, {"key": "online-ddl-scheme"})
+        for instance in self.mysql_instances:
+            yield from self._check_conflicts(instance)
         if self.foreign_key_checks:
             for instance in self.mysql_instances:
                 syncer = self.syncer_of(instance)
                 for key, asked in (("compact", syncer.compact), ("multiple-rows", syncer.multiple_rows)):
                     if asked:
                         yield Issue("config-foreign-keys", "target-database", "`false`", details={"key": key})
+
+    def _check_conflicts(self, instance: Instance) -> Iterator[Issue]:
+        """Where one side wins, what a rule leaves out of one direction would differ without an end."""
+        syncer = self.syncer_of(instance)
+        if not syncer.one_side_wins:
+            return
+        value = f"`conflicts: {syncer.conflicts}`"
+        wanted = {
+            "`opposite` under `mysql-instances`, the task in the other direction": bool(instance.opposite),
+            "no `validator-config-name`": not instance.validator_config_name,
+            "no `filter-rules` and no `expression-filters`": not (instance.filter_rules or instance.expression_filters),
+        }
+        for expected, there in wanted.items():
+            if not there:
+                hint = "both sides can end equal only if each change of one side comes to the other one"
+                yield Issue(
+                    "config-refused-value", "conflicts", f"{expected} beside it", hint, details={"value": value}
+                )
 
     def _check_sharding(self) -> Iterator[Issue]:
         if self.strict_optimistic_shard_mode and self.shard_mode != "optimistic":

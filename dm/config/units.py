@@ -211,7 +211,8 @@ InsertMode = Literal["insert", "replace"]
 MissingRow = Literal["pause", "count"]
 NarrowerColumns = Literal["pause", "accept"]
 RowFormat = Literal["auto", "sql"]
-Conflicts = Literal["ignore", "pause"]
+Conflicts = Literal["ignore", "pause", "source-wins", "target-wins"]
+ConflictRows = Literal["keep", "omit"]
 Statements = Literal["apply", "pause"]
 
 
@@ -256,6 +257,7 @@ class SyncerConfig(Section):
     row_format: Annotated[RowFormat, one_of(RowFormat)] = "auto"
     atomic_transactions: Flag = False
     conflicts: Annotated[Conflicts, one_of(Conflicts)] = "ignore"
+    conflict_rows: Annotated[ConflictRows, one_of(ConflictRows)] = "keep"
     ddl: Annotated[Statements, one_of(Statements)] = "apply"
     memory_quota: Annotated[int, size(low=1 << 20)] = 128 << 20  # bytes
 
@@ -269,6 +271,11 @@ class SyncerConfig(Section):
         """How many changes make a batch that is worth a target transaction, and how many it may have at most."""
         return (BATCH, LARGEST_BATCH) if self.batch is None else (self.batch, self.batch)
 
+    @property
+    def one_side_wins(self) -> bool:
+        """Whether conflicts are resolved, by whatever side."""
+        return self.conflicts in ("source-wins", "target-wins")
+
     def check(self) -> Iterator[Issue]:
         """Safe mode can't be on and last 0 s; what lets changes pass over other rows looks for no conflicts."""
         if self.safe_mode and self.safe_mode_duration == 0:
@@ -281,6 +288,8 @@ class SyncerConfig(Section):
             "no `insert-mode: replace`": self.insert_mode == "insert",
             "no `missing-row: count`": self.missing_row == "pause",
         }
+        if self.conflicts == "target-wins":
+            wanted["`ddl: pause`"] = self.ddl == "pause"
         for expected, there in wanted.items():
             if not there:
                 hint = "a change that passes over another row, or is applied again, can't tell a conflict"

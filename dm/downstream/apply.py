@@ -35,7 +35,7 @@ from dm.downstream.connection import BEGIN, ROW_EVENTS, TargetConnection
 from dm.downstream.exchange import Exchange, OneLessByHash, Unexpected, run_exactly, warned
 from dm.downstream.source_computing import TableSession
 from dm.downstream.statements import StatementResult
-from dm.downstream.written_at_both import demand_as_before, demand_free
+from dm.downstream.written_at_both import Overwrites, demand_as_before, demand_free, others_at, setting
 from dm.errors import DMError
 from dm.mysql.sql.json_literal import CHECK_FAILED_AT_MARIADB, DEEPEST_AT_MARIADB, depth_of
 
@@ -76,11 +76,13 @@ def apply_batch(
     last: Callable[[], None] | None = None,
     failed: Callable[[RowChange], None] | None = None,
     looks: bool = False,
+    overwrites: Overwrites | None = None,
 ) -> BatchResult:
     """Apply the changes in one transaction; `first` is its first act (again after a roll-back), `last` its last.
 
-    `looks`: a row that is not what the source's was is a conflict. Raises DMError with the transaction rolled back,
-    except for `commit-outcome-unknown`; `failed` is told which change it was, where one is to blame.
+    `looks`: a row that is not what the source's was is a conflict; `overwrites` is told of it, and it is set. Raises
+    DMError with the transaction rolled back, except for `commit-outcome-unknown`; `failed` is told which change it was,
+    where one is to blame.
     """
     left = compacted(changes, limit=connection.statement_bytes)
     counts, own_keys = _Counts(), tuple(own_key_checks(changes))
@@ -105,7 +107,7 @@ def apply_batch(
         exchange.demand_computed(changes, failed)
         return count
 
-    serial = _Serial(connection, failed, looks=looks)
+    serial = _Serial(connection, failed, looks=looks, overwrites=overwrites)
     try:
         statements = _grouped(connection, attempt, first, last)
         return counts.applied(statements)
@@ -123,6 +125,7 @@ def apply_parts(
     first: FirstStatement | None = None,
     last: Callable[[], None] | None = None,
     looks: bool = False,
+    overwrites: Overwrites | None = None,
 ) -> BatchResult:
     """Apply changes that are too many to be held at once in one transaction; `parts` gives them, again if need be."""
     counts = _Counts()
@@ -146,7 +149,7 @@ def apply_parts(
             exchange.flush()
         return statements
 
-    serial = _Serial(connection, None, looks=looks)
+    serial = _Serial(connection, None, looks=looks, overwrites=overwrites)
 
     def one_by_one(exchange: Exchange) -> int:
         serial.begin(exchange)
@@ -246,9 +249,15 @@ class _Serial:
     """One change at a time: what every grouping must equal."""
 
     def __init__(
-        self, connection: TargetConnection, failed: Callable[[RowChange], None] | None, *, looks: bool = False
+        self,
+        connection: TargetConnection,
+        failed: Callable[[RowChange], None] | None,
+        *,
+        looks: bool = False,
+        overwrites: Overwrites | None = None,
     ) -> None:
         self._looks = looks
+        self._overwrites = overwrites
         self._connection = connection
         self._session = TableSession(connection)
         self._failed = failed
@@ -274,9 +283,7 @@ class _Serial:
             self.changes += 1
             self._session.take(change.plan.settings)
             try:
-                if self._looks:
-                    demand_as_before(self._connection, change)
-                for statement in row_statements(change):
+                for statement in row_statements(self._looked_at(change)):
                     count += self._run(statement)
             except DMError as error:
                 if self._failed is not None:
@@ -288,6 +295,17 @@ class _Serial:
                     raise
                 raise told from error
         return count
+
+    def _looked_at(self, change: RowChange) -> RowChange:
+        """The change, as it is to be applied to what the target has; raises DMError."""
+        if self._looks and self._overwrites is not None:
+            others = others_at(self._connection, change)
+            if others:
+                self._overwrites(change, others)
+                return setting(change)
+        elif self._looks:
+            demand_as_before(self._connection, change)
+        return change
 
     def _run(self, statement: ApplyStatement) -> int:
         self._connection.check_foreign_keys(not statement.changes[0].unchecked)

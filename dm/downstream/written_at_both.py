@@ -28,7 +28,8 @@ A table without a key needs no look: an UPDATE or DELETE finds its row by all of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from dm.changes.plan import TablePlan
@@ -82,6 +83,34 @@ def demand_as_before(connection: TargetConnection, change: RowChange) -> None:
         demand_free(connection, change)
     elif _looks(change) and not as_before(connection, change.plan, [change]):
         raise _conflict(connection, change, find(change.plan, change.before))
+
+
+Overwrites = Callable[[RowChange, Sequence[bytes]], None]
+"""Told of a change, and of the conditions that find the target's other rows, before these are set."""
+
+
+@reads_answers
+def others_at(connection: TargetConnection, change: RowChange) -> list[bytes]:
+    """Lock the rows of a change; gives the conditions of those that are not what the source had. Raises DMError."""
+    plan, before, after = change.plan, change.before, change.after
+    if change.safe or not plan.keyed or change.kind is ChangeKind.NOTHING:
+        return []
+    found = []
+    if before is not None and not as_before(connection, plan, [change]):
+        found.append(find(plan, before))
+    if after is not None:
+        condition = find(plan, row_left(change))
+        if before is not None:
+            condition += b" AND NOT (" + find(plan, before) + b")"
+        sql = b"SELECT COUNT(*) FROM " + _table(plan) + b" WHERE " + condition + b" FOR UPDATE"
+        if int(connection.query(sql)[0][0]):
+            found.append(condition)
+    return found
+
+
+def setting(change: RowChange) -> RowChange:
+    """A change that makes its row what it shall be, whatever is there; another row with one of its keys is an error."""
+    return replace(change, safe=True, plan=replace(change.plan, upsert=True, other_keys=()))
 
 
 def demand_free(connection: TargetConnection, change: RowChange) -> None:

@@ -97,6 +97,64 @@ KINDS: tuple[ErrorKind, ...] = (
         values=("key", "before", "after", "found"),
     ),
     ErrorKind(
+        "conflicts-contradict",
+        36919,
+        "sync-unit",
+        "upstream",
+        "high",
+        "task {task}, the opposite of this one, is running with `conflicts: {other}`, and this task has "
+        "`conflicts: {own}`: the two sides would end with different rows",
+        "write `conflicts: {wanted}` in the `syncers` of {task}, or the answer to its `{other}` in this task's: "
+        "`source-wins` belongs to `target-wins`, and `pause` to `pause`. Stop both tasks before a change, and start "
+        "them with their new files: " + WITH_NEW_FILE,
+    ),
+    ErrorKind(
+        "conflicts-not-begun",
+        36981,
+        "sync-unit",
+        "upstream",
+        "medium",
+        "task {task}, the opposite of this one, has not begun to follow the target, so nothing tells which of the "
+        "target's writes the source has",
+        "start {task}, whose source wins, and then resume this task: `dmctl resume-task`",
+        retryable=True,
+    ),
+    ErrorKind(
+        "conflicts-structure",
+        36956,
+        "sync-unit",
+        "downstream",
+        "high",
+        "whether a row of {table} was written on both sides can't be told: {why}, and the source wrote its row before "
+        "it had that",
+        "nothing was overwritten. Let statements that empty or change tables rest while both sides write; "
+        "`binlog_row_metadata = FULL` at the target keeps other statements from this. `dmctl binlog skip` passes over "
+        "the source's transaction (the target's row stays), `dmctl binlog replace` executes statements instead of it; "
+        "`dmctl diff` shows what differs then",
+    ),
+    ErrorKind(
+        "conflicts-key-unclear",
+        36949,
+        "sync-unit",
+        "downstream",
+        "high",
+        "which rows of {table} are the same on both sides can't be told by its key {key}: dm does not know how the "
+        "target compares its values, or the source has another key",
+        "give the table a primary key of other types or collations on both sides, or leave it out of the task with "
+        "`block-allow-list`; `conflicts: pause` needs no such key",
+    ),
+    ErrorKind(
+        "conflicts-unread",
+        36922,
+        "sync-unit",
+        "downstream",
+        "high",
+        "what others have written at the target since {place} of its binlog can't be read: {why}",
+        "the target's account needs REPLICATION SLAVE and REPLICATION CLIENT (MariaDB: BINLOG MONITOR) there. Where "
+        "the target has purged the file: stop both tasks, make the sides equal (`dmctl diff --fix-sql`), and start "
+        "both anew from the present places, `--remove-meta`",
+    ),
+    ErrorKind(
         "duplicate-key",
         36924,
         "sync-unit",

@@ -82,7 +82,12 @@ class Opposite:
             return frozenset(TableName(t.schema.lower(), t.table.lower()) if folded else t for t in tables)
 
         return MarkTables(
-            spelled(self.marking), spelled((self.key.session,)), spelled((self.key.sources,)), folded=folded
+            spelled(self.marking),
+            spelled((self.key.session,)),
+            spelled((self.key.sources,)),
+            spelled((self.key.intent,)),
+            spelled((self.key.checkpoint,)),
+            folded=folded,
         )
 
 

@@ -135,6 +135,16 @@ class SubtaskKey:
         return self.table("syncer_opposite")
 
     @property
+    def conflicts_setting(self) -> TableName:
+        """How the task resolves conflicts, by source (`opposite_place.py`)."""
+        return self.table("syncer_resolves")
+
+    @property
+    def conflicts(self) -> TableName:
+        """The conflicts that the task has met (`conflict_record.py`)."""
+        return self.table("conflicts")
+
+    @property
     def sources(self) -> TableName:
         """Which servers the task has read, its shares included (`opposite_sources.py`)."""
         return self.main.table("syncer_source")
@@ -178,7 +188,7 @@ def share_name(task: str) -> str:
 
 CHARSET = "DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
 
-_CHECKPOINT = """CREATE TABLE IF NOT EXISTS {table} (
+CHECKPOINT = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
     cp_schema VARCHAR(128) NOT NULL,
     cp_table VARCHAR(128) NOT NULL,
@@ -204,7 +214,7 @@ _STORED_FORMAT = """CREATE TABLE IF NOT EXISTS {table} (
     PRIMARY KEY (format)
 ) ENGINE=InnoDB {charset}"""
 
-_WORKER = """CREATE TABLE IF NOT EXISTS {table} (
+WORKER = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
     lane VARCHAR(32) NOT NULL,
     epoch BIGINT UNSIGNED NOT NULL,
@@ -216,7 +226,7 @@ _WORKER = """CREATE TABLE IF NOT EXISTS {table} (
     PRIMARY KEY (id, lane)
 ) ENGINE=InnoDB {charset}"""
 
-_INTENT = """CREATE TABLE IF NOT EXISTS {table} (
+INTENT = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
     server_uuid VARCHAR(64) NOT NULL,
     binlog_name VARCHAR(128) NOT NULL,
@@ -295,9 +305,9 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
     connection.execute(_STORED_FORMAT.format(table=key.stored_format.sql, charset=CHARSET))
     stored = _demand_known_format(connection, key)
     definitions = (
-        (key.checkpoint, _CHECKPOINT),
-        (key.worker, _WORKER),
-        (key.intent, _INTENT),
+        (key.checkpoint, CHECKPOINT),
+        (key.worker, WORKER),
+        (key.intent, INTENT),
         (key.operator, _OPERATOR),
         (key.undone, _UNDONE),
         (key.ordered, _ORDERED),
@@ -352,7 +362,7 @@ def own_tables(key: SubtaskKey) -> list[TableName]:
     """The tables that have rows of each subtask, whether they exist or not."""
     own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.ordered, key.online]
     more = [key.joining, key.replay, key.table("loader_checkpoint"), key.deferral, key.made, key.order, key.compared]
-    return [*own, *more, key.opposite, key.cut_over, *key.shards]
+    return [*own, *more, key.opposite, key.conflicts_setting, key.conflicts, key.cut_over, *key.shards]
 
 
 @reads_answers

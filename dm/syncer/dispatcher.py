@@ -127,6 +127,7 @@ class Dispatcher:
     def _dispatch(self, transaction: SourceTransaction, operators: Mapping[int, Operator]) -> None:
         rows, items = self._rows, transaction.items
         ticket = self._completions.open(transaction.end, transaction.timestamp, transaction.begin, transaction.moment)
+        ticket.brought = transaction.brought
         if isinstance(items, PlainItems):
             self._ddl.settle()
             given = rows.take(items.rows, ticket, transaction) + rows.finish(0, len(items), ticket, transaction)

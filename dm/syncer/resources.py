@@ -38,6 +38,7 @@ from dm.syncer.ddl.barrier import DdlBarrier
 from dm.syncer.dispatcher import Dispatcher, ReadingAhead
 from dm.syncer.merge_order import MergeTurn, OrderHint
 from dm.syncer.operators import Change, Request
+from dm.syncer.resolving import Resolving
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ class Resources:
     record: StartRecord  # outlives a run
     hold: Hold | None  # on the relay's files
     floor: Callable[[Position], Position]  # from where the binlog is still needed, with this L
+    directory: Path  # of the subtask on this host
     writers: KeyWriters | None = None  # if several sources have no order
     hint: OrderHint | None = None  # if they have one
     pace: Governor | None = None
@@ -86,6 +88,7 @@ class Resources:
             StartRecord(work_directory / "begun"),
             hold,
             floor,
+            work_directory,
             _writers(subtask, work_directory, clock),
             OrderHint(work_directory.parent, subtask.source_id, subtask.neighbours) if subtask.order else None,
         )
@@ -174,6 +177,7 @@ class RunParts:
     missing: MissingRows
     writers: KeyWriters | None
     marks: Marks | None  # where the task has an opposite
+    resolving: Resolving | None  # where one side wins conflicts
     forms: RowForms
     turn: MergeTurn | None  # among the sources of the task
     ahead: ReadingAhead

@@ -63,6 +63,12 @@ def _opposite(parts: RunParts) -> dict[str, JSON]:
     return {"oppositeTransactions": marks.transactions, "oppositeStatements": marks.statements}
 
 
+def _resolved(parts: RunParts) -> dict[str, JSON]:
+    """How many conflicts the run has recorded."""
+    resolving = parts.resolving
+    return {} if resolving is None else {"recordedConflicts": resolving.resolution.recorded}
+
+
 def _doing(parts: RunParts) -> dict[str, float]:
     """What each part of the run is doing now."""
     reader, lanes = parts.reader, parts.lanes
@@ -204,6 +210,7 @@ class SyncStatus:
             "timeShares": {} if self._shares is None else self._shares.report(),
             **tables.report(parts.forms.of),
             **_opposite(parts),
+            **_resolved(parts),
             **({} if parts.turn is None else {"mergeOrder": parts.turn.report()}),
             **({} if parts.writers is None else parts.writers.report),
         }

@@ -38,6 +38,7 @@ from dm.syncer.apply.lanes import Stopped, undone_changes
 from dm.syncer.beside import Beside
 from dm.syncer.merge_order import create_order_table
 from dm.syncer.operators import EventPlace, Request, report
+from dm.syncer.resolving import agree, declare_conflicts
 from dm.syncer.resources import Resources, RunParts
 from dm.syncer.state_found import FirstCheckpoint, find_state
 from dm.syncer.sync_status import SyncStatus
@@ -231,6 +232,7 @@ class SyncUnit:
                 return
             first = FirstCheckpoint(subtask, beside.rules, resources, stop)
             state = find_state(taken, connections[CONTROL], origin, resources, first)
+            agree(subtask, origin, taken, connections[CONTROL], state.start)
             beside.join(connections[CONTROL], state, origin, resources.clock)
             ending = Ending(stop, self._fail, self._lane_failed, self._ending)
             parts = Wiring(subtask, beside, resources, Sides(origin, connections, state), ending, self._until).parts()
@@ -255,6 +257,7 @@ class SyncUnit:
             note_source(control, key, source)
             create_tables(control, key)
             declare(control, key, opposite_of(subtask))
+            declare_conflicts(control, key, subtask)
             self._beside.create_tables(control)
             if subtask.order is not None:
                 create_order_table(control, key)
@@ -338,7 +341,11 @@ def _end(parts: RunParts) -> None:
     parts.reader.stop()
     parts.ahead.close()
     parts.monitor.stop()
+    if parts.resolving is not None:
+        parts.resolving.let_go()
     parts.lanes.close()
+    if parts.resolving is not None:
+        parts.resolving.close()
     parts.progress.stop()
     if parts.turn is not None:
         parts.turn.close()

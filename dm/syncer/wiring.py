@@ -63,6 +63,7 @@ from dm.syncer.ddl.tracking import StructureTracking
 from dm.syncer.dispatcher import Dispatcher, ReadingAhead, StatementReading
 from dm.syncer.merge_order import MergeTurn, OrderRows, OwnSide
 from dm.syncer.operators import Change, Operators, Request, checked
+from dm.syncer.resolving import Resolving, Surroundings, begin_resolving
 from dm.syncer.resources import Resources, RunParts
 from dm.syncer.state_found import StateFound
 
@@ -135,6 +136,7 @@ class Wiring:
         self._forms = RowForms()
         self._watermark = Watermark(resources.clock, resources.queue.rest.ask)
         self._turn: MergeTurn | None = None
+        self._resolving: Resolving | None = None
         singly, replaces = _forms_of(sides.connections[DDL])
         self._reading_ahead = ReadingAhead(
             lambda: resources.queue.following,
@@ -142,7 +144,8 @@ class Wiring:
         )
 
     def parts(self) -> RunParts:
-        """All of them; raises DMError."""
+        """All of them; raises DMError, also where a losing task can't tell how far its opposite had come."""
+        self._resolving = self._begin_resolving()
         lanes = self._lanes()
         rows = self._row_placing(lanes)
         ddl = self._ddl_barrier(lanes, rows)
@@ -181,11 +184,24 @@ class Wiring:
             missing=self._resources.missing,
             writers=self._resources.writers,
             marks=self._marks,
+            resolving=self._resolving,
             forms=self._forms,
             turn=self._turn,
             ahead=self._reading_ahead,
             change_operators=self._change_operators,
         )
+
+    def _begin_resolving(self) -> Resolving | None:
+        resources = self._resources
+        around = Surroundings(
+            resources.sessions.open,
+            resources.directory / "conflicts",
+            resources.clock,
+            self._ending.over,
+            self._ending.failed,
+        )
+        state = self._state
+        return begin_resolving(self._subtask, self._origin, state.writer.claim.key, state.start, self._marks, around)
 
     def _progress_writer(self) -> ProgressWriter:
         resources = self._resources
@@ -242,6 +258,7 @@ class Wiring:
             resources.clock,
             resources.pace,
             looks=settings.conflicts == "pause",
+            resolution=None if self._resolving is None else self._resolving.resolution,
             failed=self._ending.lane_failed,
             ended=resources.queue.rest.batch_ended,
         )

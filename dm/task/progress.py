@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from dm.dumpfiles.dump_files import load_plan, remove_files
 from dm.errors import DMError
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, has_checkpoint, no_other_run, read_checkpoint
+from dm.progress.conflict_record import clear_conflicts, read_conflicts
 from dm.progress.load_parts import begun_dump, load_is_finished
 from dm.progress.shards.group import ShardTables
 from dm.progress.shards.holds import earliest
@@ -26,6 +28,24 @@ from dm.sourcelog.upstream.lineage import still_has
 from dm.task.payload import dump_storage, join_directory, sync_directory, validator_directory
 from dm.task.subtask import UNITS_OF_MODE
 from dm.unit import JSON, UnitName
+
+
+def _read_conflicts(config: SubtaskConfig, most: int) -> tuple[int, list[dict[str, JSON]]]:
+    with closing(TargetConnection(config.target)) as connection:
+        return read_conflicts(connection, key_of(config), most)
+
+
+def _clear_conflicts(config: SubtaskConfig) -> int:
+    with closing(TargetConnection(config.target)) as connection:
+        return clear_conflicts(connection, [key_of(config)])
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedConflicts:
+    """The record of conflicts at the target, whether the subtask runs or not; raise DMError."""
+
+    read: Callable[[SubtaskConfig, int], tuple[int, list[dict[str, JSON]]]] = _read_conflicts
+    clear: Callable[[SubtaskConfig], int] = _clear_conflicts
 
 
 def first_unit(config: SubtaskConfig) -> UnitName | None:

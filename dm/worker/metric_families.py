@@ -129,6 +129,10 @@ _FAMILIES: Final = (
         "transactions of the source that were left out, since the task named as `opposite` has written them", ours=True,
     ),
     Family(
+        "dm_syncer_recorded_conflicts_total", "counter", _TASK,
+        "rows that both sides have written and that are in the record, where one side wins (`conflicts`)", ours=True,
+    ),
+    Family(
         "dm_syncer_opposite_statements_total", "counter", _TASK,
         "DDL statements of the source that were not executed, because that task has executed them there", ours=True,
     ),

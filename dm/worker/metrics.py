@@ -39,6 +39,7 @@ _OF_SYNC: Final[Mapping[str, str]] = {
     "totalTransactions": "dm_syncer_finished_transaction_total",
     "oppositeTransactions": "dm_syncer_opposite_transactions_total",
     "oppositeStatements": "dm_syncer_opposite_statements_total",
+    "recordedConflicts": "dm_syncer_recorded_conflicts_total",
     "totalRows": "dm_syncer_finished_rows_total",
     "ioTotalBytes": "dm_syncer_read_bytes_total",
     "totalEvents": "dm_syncer_read_events_total",

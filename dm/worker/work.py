@@ -19,7 +19,7 @@ from dm.task.described import described
 from dm.task.forgotten import StoredProgress
 from dm.task.join_requests import JoinRequests
 from dm.task.precheck.context import CheckResult
-from dm.task.progress import FinalPlace
+from dm.task.progress import FinalPlace, RecordedConflicts
 from dm.task.shard_locks import ShardLocks
 from dm.task.source_listing import SourceListing
 from dm.task.start_and_end import AskedEnd, StartTime
@@ -169,5 +169,6 @@ class Servers:
     joins: JoinRequests = field(default_factory=JoinRequests)
     stored: StoredProgress = field(default_factory=StoredProgress)
     listing: SourceListing = field(default_factory=SourceListing)
+    conflicts: RecordedConflicts = field(default_factory=RecordedConflicts)
     objects: Callable[[Sequence[SubtaskConfig], Definers], TaskObjects] = TaskObjects  # opens sessions
     described: Callable[[SubtaskConfig, Callable[[], bool]], dict[str, JSON]] = described  # as long as there is time

@@ -23,7 +23,7 @@ WITHOUT_SERVERS: Final = frozenset(
     | {f"config {what}" for what in ("show", "task", "source", "worker", "export", "import")}
 )
 """They ask no server of a task; `demo` has servers of its own, `config import` calls verbs that have their place."""
-MOVING: Final = frozenset({"objects", "cut-over"})
+MOVING: Final = frozenset({"objects", "cut-over", "show-conflicts", "clear-conflicts"})
 FOLLOWING: Final = frozenset(
     {"operate-source create", "operate-source update", "operate-source show", "operate-source stop"}
     | {"start-relay", "pause-relay", "resume-relay", "purge-relay", "stop-relay"}

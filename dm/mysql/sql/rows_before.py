@@ -103,6 +103,35 @@ def effect_of(text: str, context: SourceContext, wanted: Callable[[TableName], b
     return Effect(named, changed, other_foreign_keys=keyed)
 
 
+_KEEPS_ROWS_APART: Final = (
+    AddCheck, AddForeignKey, AlterDatabase, AlterDefault, AlterVisibility, CreateDatabase, DropForeignKey, RenameIndex,
+)  # fmt: skip
+_MAKE_KEYS: Final = frozenset({"UNIQUE", "PRIMARY", "KEY"})
+
+
+def keeps_each_row(text: str, context: SourceContext) -> bool:
+    """Whether a DDL statement leaves all rows there, each found by the key and the values that it had; raises DMError.
+
+    Columns may come; what empties a table, changes a column or touches unique keys does not count as such a statement.
+    """
+    return all(
+        not _ignores(piece) and all(map(_keeps_each_row, piece.operations)) and bool(piece.operations)
+        for piece in split(text, context)
+    )
+
+
+def _keeps_each_row(operation: Operation) -> bool:
+    match operation:
+        case CreateTable(or_replace=replaces) | CreateDatabase(or_replace=replaces):
+            return not replaces
+        case AddColumn(definition=definition):
+            return _MAKE_KEYS.isdisjoint(definition.words)
+        case AddIndex(definition=definition, primary=primary, or_replace=replaces):
+            return not (primary or replaces or "UNIQUE" in definition.words)
+        case _:
+            return isinstance(operation, _KEEPS_ROWS_APART)
+
+
 def _keeps(piece: Piece) -> bool:
     return not _ignores(piece) and all(map(_keeps_rows, piece.operations))
 

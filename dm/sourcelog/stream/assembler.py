@@ -298,7 +298,15 @@ class TransactionAssembler:
         try:
             if kind == "source":
                 marks.sources_change()
+            elif kind == "intent":
+                if marks.places is not None:
+                    marks.places.intent(table_map, rows)
+            elif kind == "checkpoint":
+                if marks.places is not None:
+                    marks.places.checkpoint(table_map, rows)
             elif kind == "row":
+                if marks.places is not None:
+                    marks.places.lane(table_map, rows)
                 if self._mark is None and not len(self._items):
                     source_id = source_of(table_map, rows)
                     # Of what was processed nothing is kept, so whose it is costs no question.
@@ -427,6 +435,8 @@ class TransactionAssembler:
                 marks.leave_out(begin, self._mark)
             elif writer == "opposite" and len(self._items):
                 marks.leave_out_statement()
+        if marks.places is not None:
+            marks.places.ended(statement=writer == "opposite" and bool(len(self._items)))
         if self._mark is not None:
             self._items.discard()
         self._forget_marks()
@@ -439,6 +449,8 @@ class TransactionAssembler:
             self._marking.clear()
             self._announced = {}
         self._mark, self._only_progress, self._writer = None, True, "others"
+        if self.marks is not None and self.marks.places is not None:
+            self.marks.places.dropped()
 
     def _moved(self, end: Position, timestamp: int) -> SourceTransaction | None:
         moved = self._complete(end, None, timestamp)
@@ -499,6 +511,8 @@ class TransactionAssembler:
             items = self._items.whole(plain.items, plain.rows_size, end)
         transaction = SourceTransaction(begin, end, gtid, timestamp, items, size, self._starts)
         transaction.writer = writer
+        if self.marks is not None and self.marks.places is not None:
+            transaction.brought = self.marks.places.now
         if self.timed:
             transaction.moment = moment
         return transaction

@@ -49,11 +49,12 @@ from dm.mysql.binlog.row_events import Rows
 from dm.mysql.binlog.table_map import TableMap
 from dm.mysql.binlog.wire_type import WireCode
 from dm.position import Position
+from dm.sourcelog.stream.brought import BroughtPlaces
 
 Writer = Literal["others", "opposite", "unclear"]
 """Who has executed a statement."""
-MarkKind = Literal["row", "session", "source"]
-"""What a progress table of the opposite says: here is a transaction, a session, a server that it reads."""
+MarkKind = Literal["row", "session", "source", "intent", "checkpoint"]
+"""A progress table of the opposite says: here is a transaction, a session, a server that it reads ..."""
 
 OWN: Final = 1 << 31
 """Numbers of sessions from here on a server gives to nobody: it would have to be asked for so many sessions first."""
@@ -76,6 +77,8 @@ class MarkTables:
     rows: frozenset[TableName]  # a row of one of these begins each of its transactions
     sessions: frozenset[TableName]  # announcements
     sources: frozenset[TableName]  # which servers it reads
+    intents: frozenset[TableName]  # statements that it is about to execute
+    checkpoints: frozenset[TableName]
     folded: bool  # the source's server does not tell upper from lower case in names
 
     def kind(self, table: TableName) -> MarkKind | None:
@@ -86,6 +89,10 @@ class MarkTables:
             return "row"
         if table in self.sources:
             return "source"
+        if table in self.intents:
+            return "intent"
+        if table in self.checkpoints:
+            return "checkpoint"
         return "session" if table in self.sessions else None
 
     def is_progress(self, table: TableName) -> bool:
@@ -134,6 +141,7 @@ class Marks:
         """Left out so far."""
         self.statements = 0
         """Left out so far, and followed."""
+        self.places: BroughtPlaces | None = None  # where the opposite's place is followed, too
         self._check = check
         self._others: Position | None = None  # the end of the last transaction that was not of progress alone
         self._sessions = frozenset[Session]() if stored is None else stored

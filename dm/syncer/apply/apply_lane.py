@@ -27,7 +27,9 @@ from dm.syncer.apply.completion import CompletionTracker, Ticket
 from dm.syncer.apply.conflict_detector import KeyWriters
 from dm.syncer.apply.lane import ChangeQueue, LaneJob, SharedLock
 from dm.syncer.apply.ordered_lane import ChangeStream
+from dm.syncer.apply.resolution import Around, Batch, Resolution
 from dm.syncer.apply.table_counters import TableCounters
+from dm.syncer.apply.target_writes import Ended
 from dm.syncer.operators import EventPlace
 from dm.unit import JSON
 
@@ -60,6 +62,7 @@ class LaneSurroundings:
     clock: Clock
     pace: Governor | None
     looks: bool  # a row that was written at the target, too, is an error (`conflicts`)
+    resolution: Resolution | None  # or one side wins
     failed: Callable[[BaseException, Ticket | None], None]  # called once with the error that ended a lane
     ended: Callable[[], None]  # called after every batch
 
@@ -93,6 +96,7 @@ class ApplyLane:
         self._clock = around.clock
         self._pace = around.pace
         self._looks = around.looks
+        self._resolution = around.resolution
         self._failed = around.failed
         self._ended = around.ended
         self._chance = random.Random(claim.lane)
@@ -154,6 +158,8 @@ class ApplyLane:
                 self._began = None
                 self.queue.finished()
                 self._ended()
+        except Ended:  # the run is: what it was about to do is rolled back
+            self.queue.close()
         except BaseException as error:  # handed to the owner, which raises it in the unit's own thread
             self._end(error)
             if not self._stop.is_set():
@@ -226,7 +232,11 @@ class ApplyLane:
             try:
                 with self._gate.alone() if tries else self._gate.together():
                     faults.hit("syncer.before_begin")
-                    if stream is None:
+                    if self._resolution is not None:
+                        around = Around(first, last, self._note)
+                        batch = Batch(jobs, None if stream is None else counted.counting(partial(self._paced, stream)))
+                        applied = self._resolution.apply(self._connection, batch, around)
+                    elif stream is None:
                         applied = apply_batch(
                             self._connection, changes, first=first, last=last, failed=self._note, looks=self._looks
                         )

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dm.position import Position
+from dm.sourcelog.stream.brought import Brought
 
 
 @dataclass(slots=True)
@@ -27,6 +28,7 @@ class Ticket:
     open: int = 0  # changes given minus changes committed; may be negative while not closed
     closed: bool = False
     begun: bool = False  # a part of it may be committed
+    brought: Brought | None = None  # what of the target the source had then, where that is followed
     divided: bool = False  # changes of one row may have gone to the lanes at different times
 
 

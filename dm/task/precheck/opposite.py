@@ -15,6 +15,7 @@ from typing import Final
 from dm.errors import DMError, grant
 from dm.ident import Ident, TableName
 from dm.progress.opposite import Opposite, names, opposite_of
+from dm.progress.opposite_place import ANSWERS, contradict, setting_of_running
 from dm.progress.opposite_sources import has_rows_of, read_by
 from dm.task.precheck.context import Answers, CheckResult, Context, Server
 from dm.task.progress import key_of
@@ -51,6 +52,16 @@ def named_each_other(context: Context, answers: Answers) -> Iterator[CheckResult
             f"task {opposite.task}, named as `opposite`, does not read this target: what it writes to the source would"
             " not come to the target",
             "write the task that reads this target as `opposite`, or take the key away",
+        )
+        return
+    other = setting_of_running(source, context.config, reads)
+    mine = context.config.syncer.conflicts
+    if other is not None and contradict(mine, other):
+        yield answers.failure(
+            f"task {opposite.task} is running with `conflicts: {other}`, and this task has `conflicts: {mine}`: the two"
+            " sides would end with different rows",
+            f"write `conflicts: {ANSWERS[mine]}` in the `syncers` of {opposite.task}, or `conflicts: {ANSWERS[other]}`"
+            " in this task's; stop both tasks before, and start them with their new files",
         )
         return
     own = key_of(context.config)

@@ -116,7 +116,9 @@ class UpdateVerbs(VerbWork):
         keys = sorted({key for source in before for key in differences(known, file, config, source, there)})
         refused = [key for key in keys if key not in _TAKEN | _LISTS | {"`syncers`"}]
         if "`syncers`" in keys and _other_rows(known, config):
-            refused.append("`syncers` (`atomic-transactions`, `insert-mode`, `missing-row`, `narrower-columns`)")
+            refused.append(
+                "`syncers` (`atomic-transactions`, `conflicts`, `insert-mode`, `missing-row`, `narrower-columns`)"
+            )
         if refused:
             raise DMError("update-refused", task=config.name, keys=", ".join(refused))
         after = {source: config.subtask(source, there) for source in before}
@@ -162,7 +164,10 @@ def _other_rows(known: Task, config: TaskConfig) -> bool:
 
     def of(task: TaskConfig) -> set[tuple[object, ...]]:
         found = [task.syncer_of(instance) for instance in task.mysql_instances]
-        return {(each.atomic_transactions, each.insert_mode, each.missing_row, each.narrower_columns) for each in found}
+        return {
+            (each.atomic_transactions, each.conflicts, each.insert_mode, each.missing_row, each.narrower_columns)
+            for each in found
+        }
 
     return of(known.config) != of(config)
 

@@ -126,6 +126,8 @@ def there_and_back(daemon: Recorded, source: ThrowawayServer, target: ThrowawayS
     must("resume-task", "move")
     synced("move")
     must("cut-over", "move", "--complete")
+    must("show-conflicts", "move")
+    must("clear-conflicts", "move")
 
 
 def to_a_tidb(daemon: Recorded, source: ThrowawayServer, target: TidbServer) -> None:
@@ -148,6 +150,8 @@ def to_a_tidb(daemon: Recorded, source: ThrowawayServer, target: TidbServer) -> 
     must("cut-over", "move", "--yes", "--prove", "recent", *words)
     assert target.query("SELECT x FROM shop.words") == (('\\é é"ü1',),), "as the source's trigger has made it"
     must("cut-over", "move", "--complete")
+    must("show-conflicts", "move")
+    must("clear-conflicts", "move")
 
 
 def configured(directory: Path, source: ThrowawayServer, target: ThrowawayServer | TidbServer, *, gtid: bool) -> None:

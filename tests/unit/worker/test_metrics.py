@@ -27,6 +27,7 @@ SYNC: dict[str, JSON] = {
         {"target": "`a`.`c`", "since": "2026-11-28 08:00:00+00:00", "unsynced": [], "othersUnsynced": ["x", "y"]},
     ],
     "keysOfTwoSources": 8, "mergeOrder": {"lateTransactions": 9}, "oppositeTransactions": 5, "oppositeStatements": 2,
+    "recordedConflicts": 4,
     "tables": [
         {"table": "a.b.c", "schema": "a.b", "inserts": 1, "updates": 2, "deletes": 3, "ddl": 4},
         {"table": "others, beyond 2000", "schema": "", "inserts": 9, "updates": 0, "deletes": 0, "ddl": 0},

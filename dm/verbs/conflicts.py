@@ -1,0 +1,29 @@
+"""The verbs of conflicts that one side has won."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from dm.verbs.declaration import OPERATES, READS, Record, Sources, Task, Verb, option, shape
+
+CONFLICTS: Final = shape("ConflictsTold", taskName=str, recorded=int, conflicts=list[Record])
+CLEARED: Final = shape("ConflictsCleared", taskName=str, removed=int)
+
+
+class ShowConflicts(
+    Verb, name="show-conflicts", route="GET tasks/{task}/conflicts", permission=READS, answer=CONFLICTS
+):
+    """Show the rows that both sides have written, and which side has won; the newest first."""
+
+    task: Task
+    limit: Annotated[int, option("--limit", "at most so many of each source", least=1)] = 20
+    sources: Sources = ()
+
+
+class ClearConflicts(
+    Verb, name="clear-conflicts", route="POST tasks/{task}/conflicts/clear", permission=OPERATES, answer=CLEARED
+):
+    """Remove the record of a task's conflicts at the target."""
+
+    task: Task
+    sources: Sources = ()
