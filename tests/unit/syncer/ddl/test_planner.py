@@ -32,6 +32,21 @@ def test_what_changes_nothing_wanted_is_passed_over(sql: bytes) -> None:
     assert Looking().steps(query(sql, error=1317)) == ()
 
 
+@pytest.mark.parametrize("model", [b"d.t", b"d._t_gho"])
+def test_a_table_that_is_made_like_a_migrated_one_elsewhere_leaves_that_alone(model: bytes) -> None:
+    for form in (b"CREATE TABLE other.copy LIKE %s", b"CREATE TABLE IF NOT EXISTS other.copy (LIKE %s)"):
+        assert Looking().steps(query(form % model)) == ()
+
+
+@pytest.mark.parametrize(
+    "sql", [b"CREATE TABLE d.copy LIKE other.t", b"RENAME TABLE d.t TO other.t", b"RENAME TABLE other.t TO d.t"]
+)
+def test_a_statement_that_changes_migrated_tables_beside_others_or_takes_their_structure_pauses(sql: bytes) -> None:
+    with pytest.raises(DMError) as caught:
+        Looking().steps(query(sql))
+    assert caught.value.name == "ddl-partly-wanted"
+
+
 @pytest.mark.parametrize(
     ("sql", "schemas"),
     [
