@@ -24,7 +24,7 @@ from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.prepared_watch import PreparedWatch
 from dm.sourcelog.stream.reader import Reader, TransactionQueue
-from dm.sourcelog.stream.source_monitor import ListWatch, SourceMonitor
+from dm.sourcelog.stream.source_monitor import ListWatch, RetentionWatch, SourceMonitor
 from dm.sourcelog.stream.spool import Spool
 from dm.syncer.apply.apply_lane import MissingRows
 from dm.syncer.apply.completion import CompletionTracker
@@ -168,6 +168,7 @@ class RunParts:
     monitor: SourceMonitor
     prepared: PreparedWatch
     lists: ListWatch
+    retention: RetentionWatch
     schemas: TargetSchemas
     weights: ServerWeights
     filters: FilterSession

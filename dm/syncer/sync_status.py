@@ -175,6 +175,8 @@ class SyncStatus:
             "standbyInUse": parts.monitor.on_standby,
             "accelerator": switch.state(),
             "secondsBehindMaster": None if lag is None else round(lag, 3),
+            "binlogKeptSeconds": parts.retention.seconds,
+            "binlogPurgedAt": parts.retention.purged_at(lag),
             "totalTransactions": transactions,
             "totalRows": rows,
             "totalRps": round(rows / elapsed),

@@ -34,7 +34,14 @@ from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.stream.prepared_watch import PreparedWatch
 from dm.sourcelog.stream.reader import Reader
 from dm.sourcelog.stream.source_log import SourceLog
-from dm.sourcelog.stream.source_monitor import INTERVAL_SECONDS, WATERMARK_SECONDS, ListWatch, SourceMonitor, Watermark
+from dm.sourcelog.stream.source_monitor import (
+    INTERVAL_SECONDS,
+    WATERMARK_SECONDS,
+    ListWatch,
+    RetentionWatch,
+    SourceMonitor,
+    Watermark,
+)
 from dm.sourcelog.stream.spool import OpenItems
 from dm.sourcelog.stream.until import Until
 from dm.sourcelog.upstream.connection import Connection
@@ -157,6 +164,7 @@ class Wiring:
             read=lambda: reader.position,
             let_go=self._resources.prepared.let_go,
         )
+        retention = RetentionWatch(self._resources.clock)
         lists = ListWatch(
             entries_taken_in(self._subtask.block_allow_list or BlockAllowList()),
             self._resources.clock,
@@ -172,9 +180,10 @@ class Wiring:
             safe_mode=self._safe_mode,
             progress=self._progress,
             undone=self._state.undone,
-            monitor=self._source_monitor(reader, watch, lists),
+            monitor=self._source_monitor(reader, watch, lists, retention),
             prepared=watch,
             lists=lists,
+            retention=retention,
             schemas=self._schemas,
             weights=self._weights,
             filters=self._filters,
@@ -397,7 +406,9 @@ class Wiring:
         ).open(self._state.start, OpenItems(resources.reading, resources.spool))
         return Reader(log, resources.queue, self._ending.failed, self._progress.verify)
 
-    def _source_monitor(self, reader: Reader, watch: PreparedWatch, lists: ListWatch) -> SourceMonitor:
+    def _source_monitor(
+        self, reader: Reader, watch: PreparedWatch, lists: ListWatch, retention: RetentionWatch
+    ) -> SourceMonitor:
         ordered = self._subtask.order is not None
 
         def look(connection: Connection, facts: ServerFacts, source_time: float) -> None:
@@ -406,6 +417,8 @@ class Wiring:
             watch.look(connection, facts, source_time)
             reader.look(source_time, lambda: binlog_end(connection, facts))
             lists.look(connection, facts, source_time)
+            if not self._origin.relayed:  # a relay keeps what its tasks need
+                retention.look(connection, facts, source_time)
 
         return SourceMonitor(
             self._origin.addresses,

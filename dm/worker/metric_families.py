@@ -115,6 +115,20 @@ _FAMILIES: Final = (
         "dm_syncer_shard_ddl_wait_seconds", "gauge", _TASK,
         "seconds that a shard has waited for a DDL of others, the longest of all; 0 when none waits", ours=True,
     ),
+    Family(
+        "dm_syncer_binlog_kept_seconds", "gauge", _TASK,
+        "after how long the source purges its binlog by itself; only where it does, and where no relay keeps it",
+        ours=True,
+    ),
+    Family(
+        "dm_syncer_binlog_purge_timestamp_seconds", "gauge", _TASK,
+        "when the source may purge what the task reads next, in seconds since 1970; it stays while the task rests",
+        ours=True,
+    ),
+    Family(
+        "dm_syncer_compared_tables", "gauge", ("verdict", *_TASK),
+        "target tables by what their last comparison (`dmctl diff`) has found: `equal`, `different`", ours=True,
+    ),
     Family("dm_syncer_safe_mode", "gauge", _TASK, "1 in safe mode", ours=True),
     Family(
         "dm_syncer_retries_total", "counter", _TASK,

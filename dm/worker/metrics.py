@@ -49,6 +49,7 @@ _OF_SYNC: Final[Mapping[str, str]] = {
     "memoryUsed": "dm_syncer_memory_bytes",
     "retries": "dm_syncer_retries_total",
     "keysOfTwoSources": "dm_syncer_keys_of_two_sources_total",
+    "binlogPurgedAt": "dm_syncer_binlog_purge_timestamp_seconds",
 }
 _OF_SUBTASK: Final[Mapping[str, str]] = {
     "relayRests": "dm_worker_task_relay_rests",
@@ -256,6 +257,13 @@ def _add_sync(samples: Samples, sync: Mapping[str, JSON], labels: Mapping[str, s
     order = sync.get("mergeOrder")
     if isinstance(order, dict):
         samples.add("dm_syncer_late_transactions_total", order["lateTransactions"], labels)
+    samples.add("dm_syncer_binlog_kept_seconds", sync.get("binlogKeptSeconds") or None, labels)
+    compared = sync.get("compared")
+    verdicts = (
+        Counter(str(one["verdict"]) for one in compared if isinstance(one, dict)) if isinstance(compared, list) else {}
+    )
+    for verdict in ("equal", "different"):
+        samples.add("dm_syncer_compared_tables", verdicts.get(verdict, 0), {**labels, "verdict": verdict})
     samples.add("dm_syncer_safe_mode", bool(sync.get("safeMode")), labels)
     for node in ("master", "syncer"):
         samples.add_position("dm_syncer", sync.get(f"{node}Binlog"), {**labels, "node": node})

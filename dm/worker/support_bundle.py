@@ -164,7 +164,7 @@ class Collection:
         )
 
     def _logs(self) -> None:
-        for path in (*sorted(self._home.logs.iterdir()), self._home.directory / "history" / "timeline.jsonl"):
+        for path in (*sorted(self._home.logs.iterdir()), self._home.history / "timeline.jsonl"):
             if self._in_time() and path.is_file():
                 lines = _tail(path).decode("utf-8", "replace").splitlines()
                 self._add(f"log/{path.name}", "".join(f"{clean_line(line)}\n" for line in lines), 2 * _LOG_BYTES)

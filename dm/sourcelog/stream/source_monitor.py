@@ -32,7 +32,7 @@ from dm.position import Position
 from dm.rules.block_allow import ListEntry
 from dm.session.answers import reads_answers, understood
 from dm.sourcelog.upstream.connection import Connection, fetch
-from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, list_tables
+from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, binlog_kept_seconds, list_tables
 from dm.sourcelog.upstream.lineage import Opened, SourceAddresses
 
 INTERVAL_SECONDS = 2.0
@@ -239,6 +239,31 @@ class ListWatch:
             for place, entry in self._left
             if not entry.there(schemas, tables, case_sensitive=self._case_sensitive)
         )
+
+
+class RetentionWatch:
+    """How long the source keeps its binlog: a task that is further behind loses its place.
+
+    A server purges a file some time after its last change, and a file's last change is not before any event in it. So
+    what was written `seconds` ago may be gone. Purging by hand or by size is not foreseen here.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._asked_at: float | None = None
+        self.seconds: int | None = None
+        """None until it is known, 0 where the server purges nothing by age."""
+
+    def look(self, connection: Connection, facts: ServerFacts, source_time: float) -> None:
+        """Ask now and then, since it may be set while the server runs; raises DMError."""
+        now = self._clock.monotonic()
+        if self._asked_at is None or now - self._asked_at >= ASK_SECONDS:
+            self.seconds = binlog_kept_seconds(connection)
+            self._asked_at = now
+
+    def purged_at(self, lag: float | None) -> float | None:
+        """When the binlog may go that is `lag` seconds old, by our clock; None where that is not known."""
+        return None if lag is None or not self.seconds else self._clock.time() + self.seconds - lag
 
 
 WATERMARK_SECONDS: Final = 0.5  # between two looks at the source

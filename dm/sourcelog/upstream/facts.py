@@ -193,6 +193,23 @@ def binlog_files(connection: Connection) -> tuple[tuple[str, int], ...]:
     return tuple((str(row[0]), int(row[1])) for row in fetch(connection, "SHOW BINARY LOGS"))
 
 
+_KEPT: Final = ("binlog_expire_logs_auto_purge", "binlog_expire_logs_seconds", "expire_logs_days")
+
+
+@reads_answers
+def binlog_kept_seconds(connection: Connection) -> int:
+    """After how long the server purges binlog files by itself; 0 where it never does by age.
+
+    MySQL 8 has seconds beside the days of earlier versions, of which one is 0 (Reference Manual, "Binary Logging
+    Options and Variables"). MariaDB has had both as one value since 10.6.1, days with a fraction.
+    """
+    found = _variables(connection, _KEPT)
+    if found.get("binlog_expire_logs_auto_purge", "ON") == "OFF":
+        return 0
+    seconds = int(found.get("binlog_expire_logs_seconds", "0"))
+    return seconds or round(float(found.get("expire_logs_days", "0")) * 86400)
+
+
 @reads_answers
 def read_structure(connection: Connection, table: TableName) -> str:
     """The server's own CREATE TABLE text, as SQL."""

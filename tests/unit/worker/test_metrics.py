@@ -26,6 +26,9 @@ SYNC: dict[str, JSON] = {
         {"target": "`a`.`b`", "since": "2026-11-28 09:00:00+00:00", "unsynced": ["`s`.`t`"], "othersUnsynced": []},
         {"target": "`a`.`c`", "since": "2026-11-28 08:00:00+00:00", "unsynced": [], "othersUnsynced": ["x", "y"]},
     ],
+    "binlogKeptSeconds": 86400, "binlogPurgedAt": 1795960000.5,
+    "compared": [{"table": "a.b", "verdict": "different"}, {"table": "a.c", "verdict": "equal"},
+                 {"table": "a.d", "verdict": "equal"}],
     "keysOfTwoSources": 8, "mergeOrder": {"lateTransactions": 9}, "oppositeTransactions": 5, "oppositeStatements": 2,
     "recordedConflicts": 4,
     "tables": [
@@ -79,6 +82,10 @@ def test_the_numbers_of_a_sync_are_there() -> None:
     found = of(subtask(sync=SYNC))
     assert found["dm_worker_task_state{source_id=one,task=t}"] == 2
     assert found["dm_worker_task_unit{source_id=one,task=t,unit=Sync}"] == 1
+    assert found["dm_syncer_binlog_kept_seconds{source_id=one,task=t}"] == 86400
+    assert found["dm_syncer_binlog_purge_timestamp_seconds{source_id=one,task=t}"] == 1795960000.5
+    assert found["dm_syncer_compared_tables{source_id=one,task=t,verdict=different}"] == 1
+    assert found["dm_syncer_compared_tables{source_id=one,task=t,verdict=equal}"] == 2
     assert found["dm_syncer_replication_lag_gauge{source_id=one,task=t}"] == 3.25
     assert found["dm_syncer_binlog_file{node=master,source_id=one,task=t}"] == 12
     assert found["dm_syncer_binlog_pos{node=master,source_id=one,task=t}"] == 700

@@ -11,8 +11,9 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
 from dm.sourcelog.stream import source_monitor
-from dm.sourcelog.stream.source_monitor import FRESH_SECONDS, SourceEnd, SourceMonitor
+from dm.sourcelog.stream.source_monitor import FRESH_SECONDS, RetentionWatch, SourceEnd, SourceMonitor
 from dm.sourcelog.upstream.lineage import SourceAddresses
+from tests.testbed.fake_clock import FakeClock
 
 END = Position("u", "binlog.000001", 400)
 
@@ -112,3 +113,14 @@ def test_an_end_before_what_was_applied_is_that_of_a_source_that_was_reset(monke
 def test_an_equal_set_of_mariadb_counts_where_only_the_place_is_behind(ours: str, covered: bool) -> None:
     end = SourceEnd(Position("0-12", "binlog.000002", 700, GtidSet.parse("0-11-30", "mariadb")), 5000.0, 0.0)
     assert end.is_covered_by(Position("0-12", "binlog.000002", 600, GtidSet.parse(ours, "mariadb"))) is covered
+
+
+def test_what_is_read_next_may_be_purged_when_it_is_as_old_as_the_source_keeps_its_binlog() -> None:
+    clock = FakeClock()
+    watch = RetentionWatch(clock)
+    assert watch.purged_at(5.0) is None, "the source was not asked yet"
+    watch.seconds = 0
+    assert watch.purged_at(5.0) is None, "it purges nothing by age"
+    watch.seconds = 3600
+    assert watch.purged_at(None) is None, "nobody knows how far behind the task is"
+    assert watch.purged_at(600.0) == clock.time() + 3000
