@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.hold.replica import Replica
+from tests.testbed import alert_rules
 from tests.testbed.park import ServerPark
 from tests.testbed.prometheus import Prometheus
 from tests.unit.docs.document import ROOT, blocks
@@ -19,7 +20,6 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
 PAGE = ROOT / "docs" / "metrics.md"
 (CONFIGURATION,) = (block.text for block in blocks(PAGE.read_text(encoding="utf-8")) if block.language == "yaml")
-RULES = (ROOT / "monitoring" / "dm.rules.yml").read_text(encoding="utf-8")
 BOARD = json.loads((ROOT / "monitoring" / "dm.grafana.json").read_text(encoding="utf-8"))
 SECONDS = 60.0  # a limit for what hangs
 
@@ -55,7 +55,7 @@ def configuration(replica: Replica, directory: Path) -> str:
     right, wrong = directory / "dm.token", directory / "wrong.token"
     right.write_text((replica.daemon.home / "metrics-token").read_text(encoding="ascii"), encoding="ascii")
     wrong.write_text("canary-9d1e", encoding="ascii")
-    (directory / "dm.rules.yml").write_text(RULES, encoding="utf-8")
+    alert_rules.sooner(directory)
     assert CONFIGURATION.count("/etc/prometheus/dm.token") == CONFIGURATION.count("127.0.0.1:8262") == 1
     here = CONFIGURATION.replace("/etc/prometheus/dm.token", str(right)).replace("127.0.0.1:8262", port[1])
     stranger = (
@@ -82,6 +82,20 @@ def test_what_a_task_does_is_seen_by_prometheus(replica: Replica, prometheus: Pr
     replica.daemon.must("resume-task", replica.task)
 
 
+def test_a_cause_fires_its_alert_and_its_end_ends_it(replica: Replica, prometheus: Prometheus) -> None:
+    """A sample; tests/live/worker/test_alerts.py fires all of them."""
+    for pause, resume, alert in (
+        (("pause-task", replica.task), ("resume-task", replica.task), "DM_task_state"),
+        (("pause-relay", "-s", "one"), ("resume-relay", "-s", "one"), "DM_relay_of_task_rests"),
+    ):
+        firing = f'count(ALERTS{{alertname="{alert}",alertstate="firing"}}) or vector(0)'
+        prometheus.until(firing, 0)
+        replica.daemon.said(*pause)
+        prometheus.until(firing, 1)
+        replica.daemon.said(*resume)
+        prometheus.until(firing, 0)
+
+
 def test_who_has_another_token_sees_nothing(replica: Replica, prometheus: Prometheus) -> None:
     prometheus.until('up{job="dm"}', 1)
     prometheus.until('up{job="stranger"}', 0)
@@ -103,6 +117,6 @@ def test_the_queries_of_the_board_are_answered(replica: Replica, prometheus: Pro
 
 def test_the_rules_can_be_evaluated(prometheus: Prometheus) -> None:
     deadline = time.monotonic() + SECONDS
-    while [rule["health"] for rule in prometheus.rules()] != ["ok"] * RULES.count("alert:"):
+    while [rule["health"] for rule in prometheus.rules()] != ["ok"] * len(alert_rules.names()):
         assert time.monotonic() < deadline, prometheus.rules()
         time.sleep(0.1)
