@@ -59,6 +59,8 @@ PARTS = (
     ),
     # What a hostile server, file, local user or client tries: each attack ends in a refusal, none succeeds.
     Part("attacks", 20, ("tests/attacks",)),
+    # An hour of its own length (SOAK_MINUTES), its start and its comparison come on top.
+    Part("soak", 60, ("tests/live/soak",)),
     Part("crash-loops", 10),
 )
 
