@@ -7,7 +7,7 @@ CHAOS_PYTEST_FLAGS ?= $(PYTEST_FLAGS)
 # The tests start hundreds of processes; each one would compile all of dm again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo lint types style test tidb test-tidb test-mariadb test-mysql56 chaos bench bench-quick bench-large profile lock clean
+.PHONY: help install demo lint types style test tidb test-tidb test-mariadb test-mysql56 chaos bench bench-quick bench-large profile packages lock clean
 
 help:
 	@echo "make install   packages, a virtual environment, both servers"
@@ -23,6 +23,7 @@ help:
 	@echo "make bench-large   catching up with more rows, a shard that waits for ten minutes, a comparison of 10,000,000 rows, and"
 	@echo "               1,000 and 10,000 tables; into the same page"
 	@echo "make profile   where a row's microseconds go, by module and thread (PROFILE_FLAGS=--workload=A)"
+	@echo "make packages  wheels, the source distribution and the list of packages of a host, from the last commit, to dist/"
 	@echo "make lock      write requirements.lock anew after a change of pyproject.toml"
 	@echo "make clean     delete what the above made, servers and environment included"
 
@@ -103,6 +104,9 @@ bench-quick: install
 
 profile: install
 	$(BIN)/python -m benchmarks.profile $(PROFILE_FLAGS)
+
+packages:
+	scripts/packages.sh
 
 lock:
 	scripts/lock.sh

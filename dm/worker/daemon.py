@@ -37,13 +37,14 @@ from dm.worker.access import LocalAccess, TokenDemanded, Tokens
 from dm.worker.api import create_app, create_metrics_app
 from dm.worker.audit import AuditLog
 from dm.worker.connection import BACKLOG, CertificateFiles, LimitedConnection, encrypting, raise_descriptors
-from dm.worker.home import HOME_OPTION, HOME_TAKEN_STATUS, Home
+from dm.worker.home import HOME_TAKEN_STATUS, Home
 from dm.worker.hosts import PATIENCE_SECONDS, Hosts
 from dm.worker.installed import installed_version
 from dm.worker.loop import Loop
 from dm.worker.metrics import Metrics
 from dm.worker.operations import Operations
 from dm.worker.page.application import PageBesideApi, create_page
+from dm.worker.program import parser
 from dm.worker.registry import Registry
 from dm.worker.supervisor import Locate, Supervisor
 from dm.worker.work import ProgressAtTarget, Servers
@@ -209,32 +210,7 @@ def _certificate_of(options: argparse.Namespace) -> CertificateFiles | None:
 
 def run(parts: DaemonParts, arguments: Sequence[str] | None = None) -> int:
     """The command with its arguments; returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="dm-worker", description="Runs migration tasks on this machine; `dmctl` controls it. State: $DM_HOME."
-    )
-    token = "requests need a token (`dmctl token`)"
-    reading = "requests need the token in $DM_HOME/metrics-token, or any other"
-    parser.add_argument(
-        "--listen", metavar="HOST:PORT", help=f"listen there too, besides the socket in $DM_HOME; {token}"
-    )
-    parser.add_argument(
-        "--metrics-addr", metavar="HOST:PORT", help=f"a port for Prometheus that has /metrics alone; {reading}"
-    )
-    certificate = "the certificate of these ports, in PEM; without TLS they are loopback addresses"
-    parser.add_argument("--ssl-cert", metavar="FILE", type=Path, help=certificate)
-    parser.add_argument("--ssl-key", metavar="FILE", type=Path, help="the key of the certificate")
-    parser.add_argument(
-        "--ssl-ca", metavar="FILE", type=Path, help="the CA of clients' certificates, which then do for a token"
-    )
-    parser.add_argument(HOME_OPTION, metavar="DIR", help="the directory of its state; else $DM_HOME, else ~/.dm")
-    parser.add_argument(
-        "--secret-key-path", metavar="FILE", type=Path, help="the key of encrypted passwords; else $DM_HOME/secret-key"
-    )
-    parser.add_argument("-L", "--log-level", metavar="LEVEL", help="debug, info, warn or error; kept for later starts")
-    parser.add_argument("--log-max-size", metavar="SIZE", help="size of a log file before the next one is begun [100M]")
-    parser.add_argument("--log-max-backups", metavar="N", help="how many full log files of a process are kept [5]")
-    parser.add_argument("--version", action="version", version=f"dm-worker {installed_version()}")
-    options = parser.parse_args(arguments)
+    options = parser().parse_args(arguments)
     keep_to_itself()
     configure(process="dm-worker")
     raise_descriptors()

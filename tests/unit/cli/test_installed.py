@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.document_manual import pages
 from tests.testbed.certificates import Authority
 from tests.testbed.installed import install
 from tests.unit.docs.document import ROOT
@@ -47,6 +48,8 @@ def test_documents_and_files_that_messages_and_the_service_name_are_in_it(progra
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "dm").rglob("*.py"))
     named = set(re.findall(r"\bdocs/[\w-]+\.md", sources)) | {"monitoring/dm.rules.yml", "task-examples/all.yaml"}
     assert sorted(name for name in named if not (shared / name).is_file()) == []
+    for name in pages("1.0.0"):
+        assert (shared.parent / name).is_file()
     unit = (shared / "packaging" / "dm-worker.service").read_text()
     documentation = re.search("^Documentation=file:///opt/dm/(.+)$", unit, re.MULTILINE)
     assert documentation is not None
