@@ -18,7 +18,7 @@ from typer.main import get_command
 from dm.cli.commands import LISTED, built
 from dm.cli.completion import script
 from dm.cli.dmctl import app
-from dm.worker.program import parser
+from dm.worker.options import parser
 
 SHELLS = {
     "bash": "bash-completion/completions/dmctl",

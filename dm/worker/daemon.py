@@ -43,8 +43,8 @@ from dm.worker.installed import installed_version
 from dm.worker.loop import Loop
 from dm.worker.metrics import Metrics
 from dm.worker.operations import Operations
+from dm.worker.options import parser
 from dm.worker.page.application import PageBesideApi, create_page
-from dm.worker.program import parser
 from dm.worker.registry import Registry
 from dm.worker.supervisor import Locate, Supervisor
 from dm.worker.work import ProgressAtTarget, Servers

@@ -74,8 +74,8 @@ def restored(flavor: Flavor, scene: Scene, directory: Path) -> Iterator[Restored
         _execute(source, ["SET SESSION sql_log_bin = 0", *facts["source-rows"]])
         _execute(target, facts["target-rows"])
         source.stop()
-        for old in source.data.glob("binlog.*"):
-            old.unlink()
+        for fresh in source.data.glob("binlog.*"):
+            fresh.unlink()
         for file in (directory / "source-files").iterdir():
             file.touch()  # servers purge files by their age
             file.rename(source.data / file.name)
@@ -250,4 +250,4 @@ def _statements(server: ThrowawayServer, schema: str) -> Iterator[str]:
 if __name__ == "__main__":
     for one in FLAVORS:
         for what in ("follow", "load"):
-            record(Path(sys.argv[1]).absolute(), one, what)  # type: ignore[arg-type]  # mypy widens the tuple
+            record(Path(sys.argv[1]).absolute(), one, what)

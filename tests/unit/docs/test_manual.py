@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dm.verbs.every import VERBS
-from dm.worker.program import parser
+from dm.worker.options import parser
 from scripts.document_manual import SHELLS, pages
 
 FOUND = pages("1.2.3")
