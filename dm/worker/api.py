@@ -21,7 +21,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from inspect import Parameter as Place
 from inspect import Signature
 from typing import Annotated, Any, Final, Literal, cast, get_origin
-from urllib.parse import urlsplit
 
 import structlog
 from fastapi import Depends, FastAPI, Path, Query, Request
@@ -42,6 +41,7 @@ from dm.worker.connection import LimitedBody
 from dm.worker.dm_openapi.operation import OpenAPIRequests, add_operations
 from dm.worker.installed import installed_version
 from dm.worker.metrics import CONTENT_TYPE, Metrics
+from dm.worker.origin import other_origin
 from dm.worker.refusal import PATHS_OF_DM, malformed, refusal
 from dm.worker.request_body import RequestBody
 from dm.worker.verbs.tasks import PrecheckFailed
@@ -130,19 +130,6 @@ def _is_json(request: Request) -> bool:
         return kind.partition(";")[0].strip() == "application/json"
     without_body = request.headers.get("content-length", "0") == "0" and "transfer-encoding" not in request.headers
     return without_body and request.scope["path"].startswith(PATHS_OF_DM)
-
-
-def other_origin(headers: Mapping[str, str]) -> str | None:
-    """The origin of the web page that asks, where it is another one than ours; a program has none.
-
-    A page can send requests to us, if the browser has a client's certificate even with a permission. Browsers say so in
-    headers that no page can set. What a person opens (a link, a bookmark) is shown to the person and to no page.
-    """
-    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    if site is not None:
-        opened = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
-        return None if site in ("same-origin", "none") or (opened and origin is None) else origin or f"another ({site})"
-    return origin if origin is not None and urlsplit(origin).netloc != headers.get("host") else None
 
 
 def _refusal(request: Request, error: DMError, status: int) -> JSONResponse:

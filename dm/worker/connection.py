@@ -181,7 +181,8 @@ class EncryptedConnection(LimitedConnection):
         self.transport = transport
         self.connections.add(self)
         self._make_room()
-        self._handshake = self.loop.create_task(self._encrypt(transport))
+        if not transport.is_closing():  # else there was no room for it
+            self._handshake = self.loop.create_task(self._encrypt(transport))
 
     async def _encrypt(self, transport: asyncio.Transport) -> None:
         try:
@@ -192,6 +193,7 @@ class EncryptedConnection(LimitedConnection):
             structlog.get_logger().info("no handshake", error=error)
             encrypted = None
         if encrypted is None or transport.is_closing():
+            self.transport = encrypted or transport
             self.give_up()
             return
         certificate: Any = encrypted.get_extra_info("peercert") or {}

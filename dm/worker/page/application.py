@@ -36,12 +36,12 @@ from dm.worker.audit import AuditLog
 from dm.worker.connection import LimitedBody
 from dm.worker.installed import installed_version
 from dm.worker.operations import Operations
+from dm.worker.origin import other_origin
 from dm.worker.page.forms import RELAY_FORMS, SETTINGS_FORM, TASK_FORMS, Deeds, Form
 from dm.worker.page.sessions import (
     PageSession,
     Sessions,
     brings_form_token,
-    is_of_this_origin,
     proof_of_token,
     set_cookie,
 )
@@ -239,7 +239,7 @@ class Page:
 
     async def _login(self, request: Request) -> Response:
         form = await _form_of(request)
-        if not is_of_this_origin(request):
+        if other_origin(request.headers) is not None:
             return HTMLResponse("this request was sent by a page of another origin", 403)
         wanted, proof = _next(form.get("next")), proof_of_token(form.get("token", "").strip())
         requester = self._tokens.bearer_of(proof)
@@ -295,7 +295,7 @@ class Page:
 
     def _is_foreign(self, request: Request, form: Mapping[str, str]) -> Response | None:
         """A refusal of what is not from a page of this session."""
-        if is_of_this_origin(request) and brings_form_token(request.scope[_SESSION], form):
+        if other_origin(request.headers) is None and brings_form_token(request.scope[_SESSION], form):
             return None
         return HTMLResponse("this form is not one of your session's pages: load the page again", 403)
 

@@ -23,7 +23,6 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -136,15 +135,6 @@ def set_cookie(request: Request, response: Response, value: str) -> None:
 def proof_of_token(token: str) -> str:
     """What `Tokens.bearer_of` knows the bearer of a token by."""
     return f"sha256:{_hash(token)}"
-
-
-def is_of_this_origin(request: Request) -> bool:
-    """Whether the browser does not say that a page of another origin has sent the request."""
-    site = request.headers.get("sec-fetch-site", "same-origin")
-    origin = request.headers.get("origin")
-    if site not in ("same-origin", "none"):
-        return False
-    return origin is None or urlsplit(origin).netloc == request.headers.get("host")
 
 
 def brings_form_token(session: PageSession, form: Mapping[str, str]) -> bool:
