@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -342,3 +343,11 @@ def test_an_update_that_brings_no_secret_keeps_those_of_before() -> None:
     assert given.password == ""
     assert given.security is not None
     assert not given.security.says_something
+
+
+def test_a_certificate_that_is_a_file_of_the_host_is_not_told(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text(PEM.replace("AAAA", "canary"))
+    file = BASE.replace("password: p", f"password: p, security: {{ssl-ca: {tmp_path / 'ca.pem'}}}")
+    told = told_task(read_task(file, known()), known())
+    assert told.keys == ("target-database",)
+    assert "canary" not in told.task.model_dump_json()
