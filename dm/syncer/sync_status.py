@@ -149,8 +149,7 @@ class SyncStatus:
         transactions, rows, size = parts.completions.transactions, parts.lanes.rows, parts.reader.bytes
         elapsed = max(self._clock.monotonic() - self._began, 0.001)
         recent_transactions, recent_rows, recent_bytes = self._recent(transactions, rows, size)
-        tables = parts.lanes.tables
-        tables.merge(parts.progress.tables)
+        parts.lanes.tables.merge(parts.progress.tables)
         lag = parts.monitor.lag(mark.position, mark.timestamp, covered)
         if lag is not None and not parts.progress.answered:
             lag = max(lag, parts.progress.silent_seconds)  # nothing was committed since
@@ -210,7 +209,7 @@ class SyncStatus:
             "waiting": _waits(parts),
             "targetSession": dict(self.target_session),
             "timeShares": {} if self._shares is None else self._shares.report(),
-            **tables.report(parts.forms.of),
+            **parts.lanes.tables.report(parts.forms.of),
             **_opposite(parts),
             **_resolved(parts),
             **({} if parts.turn is None else {"mergeOrder": parts.turn.report()}),
