@@ -13,6 +13,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.sourcelog.upstream.facts import question_session, read_facts
 from dm.spark.session import SparkProvider
+from dm.tools.diff.recent import Recent
 from dm.tools.diff.report import TableReport
 from dm.tools.diff.unit import DiffUnit
 from dm.tools.errands import DiffRequest
@@ -131,7 +132,7 @@ def test_only_rows_that_were_written_since_are_compared(pair: Pair) -> None:
     assert tables["still"].rests is not None, tables["still"].whole_because
 
 
-def test_a_table_is_compared_whole_where_it_may_be_another_one(pair: Pair) -> None:
+def test_a_table_is_compared_whole_where_it_may_be_another_one(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     assert pair.compared(recent=False)[0] == "equal"
     pair.write("ALTER TABLE one ADD COLUMN n INT DEFAULT 3", "UPDATE two SET v = v + 1")
     pair.at_source("UPDATE still SET v = 8 WHERE id = 1")
@@ -145,6 +146,14 @@ def test_a_table_is_compared_whole_where_it_may_be_another_one(pair: Pair) -> No
     assert reasons["still"].startswith("it was made anew")
     assert reasons["two"] == "", "few rows are always compared alone"
     assert tables["two"].source_rows == 900
+
+    altered = [name for name in tables if name != "keyless"]
+    pair.write(*(f"ALTER TABLE {name} ADD COLUMN last INT" for name in altered), "UPDATE one SET s = 'z'")
+    read = list[object]()
+    monkeypatch.setattr(Recent, "_rows", lambda recent, written, item, records: read.append(item))
+    verdict, tables = pair.compared()
+    assert (verdict, [name for name in altered if not tables[name].whole_because]) == ("equal", [])
+    assert read == [], "once all tables are to be compared whole, the rest of the log is of no use"
 
 
 def test_children_whose_rows_foreign_keys_changed_unlogged_are_compared_whole(pair: Pair) -> None:

@@ -112,6 +112,7 @@ class Recent:
     keys: dict[str, dict[KeyLiterals, None]] = field(default_factory=dict)
     _equal: list[dict[str, EqualSince]] = field(default_factory=list)  # by place
     _columns: dict[str, list[str]] = field(default_factory=dict)  # of the target's primary key
+    _open: set[str] = field(default_factory=set)  # tables of which not all rows are compared, as far as it was read
     _bytes: int = 0
     _acting: list[ActingKey] = field(default_factory=list)  # of sources that do not log what they do
     _silent: bool = False  # there is such a source
@@ -123,7 +124,9 @@ class Recent:
             for subtask in self.subtasks:
                 key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
                 self._equal.append(read_equal(connection, key))
-            self._columns = _primary_keys(connection, {name for found in self._equal for name in found})
+            known = [(name, record.different) for found in self._equal for name, record in found.items()]
+            self._columns = _primary_keys(connection, {name for name, _ in known})
+            self._open = set(self._columns) - {name for name, different in known if different}
         for place, subtask in enumerate(self.subtasks):
             try:
                 self._read_source(place, subtask, ends.get(subtask.source_id), stop)
@@ -133,7 +136,7 @@ class Recent:
                 words = f"source {subtask.source_id}: {error.message}"
                 self._unknown_changes()
                 self._give_up(self._equal[place], f"what was written since is not known: {words}")
-        if self._silent:
+        if self._silent and self._open:
             with closing(TargetConnection(self.subtasks[0].target)) as connection:
                 self._follow_keys([*self._acting, *keys_of_target(connection)])
 
@@ -172,6 +175,7 @@ class Recent:
     def _give_up(self, tables: Iterable[str], why: str) -> None:
         for name in tables:
             self.whole.setdefault(name, why)
+            self._open.discard(name)
             for key in self.keys.pop(name, {}):
                 self._bytes -= _cost(key)
 
@@ -180,7 +184,7 @@ class Recent:
     def _read_source(self, place: int, subtask: SubtaskConfig, end: Position | None, stop: threading.Event) -> None:
         records = {name: record for name, record in self._equal[place].items() if not record.different}
         relay = self.relays.get(subtask.source_id)
-        if not records:
+        if not records or not self._open:
             self._unknown_changes()
             return
         if relay is None or end is None:
@@ -199,6 +203,8 @@ class Recent:
             self._silent = True
             self._acting += keys_of_source(origin, rules)
         for transaction in self._transactions(origin, subtask, start, end, stop):
+            if not self._open:  # what is left of the log can't be of use
+                return
             for item in transaction.items:
                 if isinstance(item, StatementItem):
                     self._statement(tables, item, records, transaction.end)
