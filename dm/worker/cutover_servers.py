@@ -33,6 +33,19 @@ _LONG_SECONDS: Final = 10.0  # of one
 _SAMPLE_SECONDS: Final = 120.0  # that a person waits for the answer
 
 
+def subtasks_of(means: Means, task: str) -> list[SubtaskConfig]:
+    """A task on each of its sources; raises DMError."""
+    return means.loop.call(lambda: _subtasks(means, task))
+
+
+def _subtasks(means: Means, task: str) -> list[SubtaskConfig]:
+    config = means.supervisor.task(task).config
+    if isinstance(config, DMError):
+        raise config
+    known = means.supervisor.source_configs()
+    return [config.subtask(source, known) for source in config.source_ids]
+
+
 class TaskServers:
     """The servers of one task; `driver` is who does the steps. Raises DMError."""
 
@@ -46,14 +59,7 @@ class TaskServers:
 
     def subtasks(self) -> list[SubtaskConfig]:
         """The task on each of its sources."""
-        return self._means.loop.call(self._subtasks)
-
-    def _subtasks(self) -> list[SubtaskConfig]:
-        config = self._means.supervisor.task(self._task).config
-        if isinstance(config, DMError):
-            raise config
-        known = self._means.supervisor.source_configs()
-        return [config.subtask(source, known) for source in config.source_ids]
+        return subtasks_of(self._means, self._task)
 
     def _hook(self, word: str) -> bool:
         found, subtasks = self.driver.found, self.subtasks()
@@ -184,7 +190,9 @@ class TaskServers:
 
         def configured() -> tuple[tuple[str, ...], dict[str, Path]]:
             running = tuple(job.source for job in self._jobs.there() if job.subtask.stage == "Running")
-            return running, means.supervisor.relays(one.source_id for one in self._subtasks()) if recent else {}
+            return running, means.supervisor.relays(
+                one.source_id for one in _subtasks(means, self._task)
+            ) if recent else {}
 
         follows, relays = means.loop.call(configured)
         options = DiffRequest(follows=follows, recent=recent)

@@ -79,7 +79,7 @@ class WayBack:
         for result in self._means.servers.check(back, [made.source_id]):
             if result.state == "failure" and result.item != "opposite":  # this task does not name it yet
                 found.append(Finding(f"way back, {result.subject}", result.message, result.instruction))
-        found += at_source.findings_of_way_back(subtask, waived)
+        found += at_source.findings_of_way_back(subtask, ends.at_source, waived)
         found += at_source.findings_of_return(back.subtask(made.source_id))
         return found, made
 
@@ -91,8 +91,9 @@ class WayBack:
             self._means.servers.demand_readable(back)
         except DMError as error:
             return [Finding("way back", error.message, error.workaround)]
-        found = findings_of_kept(subtask, TaskEnds.of(subtask), back, stops=bool(kept.source))
-        return found + at_source.findings_of_way_back(subtask, waived)
+        ends = TaskEnds.of(subtask)
+        found = findings_of_kept(subtask, ends, back, stops=bool(kept.source))
+        return found + at_source.findings_of_way_back(subtask, ends.at_source, waived)
 
     def _there(self, made: WayBackFiles) -> list[Finding]:
         """What has these names already."""
@@ -136,7 +137,9 @@ class WayBack:
 
     def _demand_nothing_acts(self, waived: Collection[str]) -> None:
         """Raise DMError where triggers or events have come to the source since they were looked for."""
-        stops = [each for each in at_source.findings_of_way_back(self._known()[2], waived) if each.stops]
+        subtask = self._known()[2]
+        found = at_source.findings_of_way_back(subtask, at_source.wanted_tables(subtask), waived)
+        stops = [each for each in found if each.stops]
         if stops:
             why = "; ".join(f"{each.says} ({each.mend})" for each in stops)
             raise DMError("way-back-impossible", task=self._task, why=why)

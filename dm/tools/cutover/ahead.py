@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 
 from dm.config import SubtaskConfig
@@ -13,24 +13,26 @@ from dm.progress.tables import SubtaskKey
 from dm.rules import TableRules
 from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import Connection, connect, fetch
-from dm.sourcelog.upstream.facts import list_tables
 from dm.text import counted
 from dm.tools.cutover.source import Finding
 from dm.tools.diff.planner import why_not_compared
 
 
-def proof_findings(subtasks: Sequence[SubtaskConfig], prove: str, now: float) -> list[Finding]:
-    """Tables that can't be compared, and what the last comparisons have found; `now` in seconds since the epoch."""
+def proof_findings(
+    subtasks: Sequence[SubtaskConfig], tables: Mapping[str, Sequence[TableName]], prove: str, now: float
+) -> list[Finding]:
+    """Tables that can't be compared, and what the last comparisons have found.
+
+    `tables` of the task, by source; `now` in seconds since the epoch.
+    """
     if prove == "none":
         return []
-    found = [finding for one in subtasks for finding in _not_compared(one)]
+    found = [finding for one in subtasks for finding in _not_compared(one, tables.get(one.source_id, ()))]
     return [*found, *_last_comparison(subtasks[0], now)]
 
 
-def _not_compared(config: SubtaskConfig) -> list[Finding]:
+def _not_compared(config: SubtaskConfig, tables: Sequence[TableName]) -> list[Finding]:
     rules = TableRules(config)
-    with closing(connect(config.source.endpoint)) as connection:
-        tables = [table for table in list_tables(connection) if rules.wanted(table)]
     reasons = [why for table in tables if (why := why_not_compared(rules, table))]
     mend = "--prove none; `dmctl diff` compares the other tables"
     return [Finding(f"source {config.source_id}", f"the rows can't be compared: {why}", mend) for why in reasons]
@@ -68,16 +70,16 @@ def told_seconds(seconds: float | None, prove: str) -> Finding:
     return Finding("target", says, f"{mend}; --prove recent compares before", stops=False)
 
 
-def counter_findings(config: SubtaskConfig) -> list[Finding]:
+def counter_findings(config: SubtaskConfig, tables: Sequence[TableName]) -> list[Finding]:
     """Tables whose next AUTO_INCREMENT value is a used one: the source has given it to a row that was deleted since."""
-    rules = TableRules(config)
+    rules, found = TableRules(config), []
+    at_target = {table: rules.route(table) for table in tables}
     with closing(connect(config.source.endpoint)) as source:
-        ours = {table: next_id for table, next_id in _counters(source).items() if rules.wanted(table)}
+        ours = _counters(source, tables)
         with closing(connect(config.target, role="target")) as target:
-            theirs = _counters(target)
-        found = []
-        for table, next_id in sorted(ours.items()):
-            routed = rules.route(table)
+            theirs = _counters(target, at_target.values())
+        for table in sorted(at_target.keys() & ours.keys()):
+            routed, next_id = at_target[table], ours[table]
             if theirs.get(routed, next_id) < next_id and _highest(source, table) + 1 < next_id:
                 says = f"{routed} would give AUTO_INCREMENT values that {table} has used: it is at {theirs[routed]}"
                 change = f"ALTER TABLE {routed.sql} AUTO_INCREMENT = {next_id}"
@@ -87,13 +89,18 @@ def counter_findings(config: SubtaskConfig) -> list[Finding]:
 
 
 @reads_answers
-def _counters(connection: Connection) -> dict[TableName, int]:
+def _counters(connection: Connection, tables: Iterable[TableName]) -> dict[TableName, int]:
+    """Of the schemas of these tables: a server reads the counter of each table that it is asked for."""
+    schemas = sorted({table.schema for table in tables})
+    if not schemas:
+        return {}
     if fetch(connection, "SHOW VARIABLES LIKE 'information_schema_stats_expiry'"):
         fetch(connection, "SET SESSION information_schema_stats_expiry = 0")  # else MySQL's may be a day old
     rows = fetch(
         connection,
         "SELECT table_schema, table_name, auto_increment FROM information_schema.tables"
-        " WHERE auto_increment IS NOT NULL",
+        f" WHERE auto_increment IS NOT NULL AND table_schema IN ({', '.join(['%s'] * len(schemas))})",
+        schemas,
     )
     return {TableName(str(schema), str(table)): int(next_id) for schema, table, next_id in rows}
 

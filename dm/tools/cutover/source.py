@@ -238,6 +238,13 @@ def demand_applied(config: SubtaskConfig) -> None:
         raise NotYet(f"the checkpoint of source {config.source_id} is at {place}, its binlog ends at {position}")
 
 
+def wanted_tables(config: SubtaskConfig) -> list[TableName]:
+    """The tables of the task at a source."""
+    rules = TableRules(config)
+    with closing(connect(config.source.endpoint)) as connection:
+        return [table for table in list_tables(connection) if rules.wanted(table)]
+
+
 def findings(config: SubtaskConfig, *, fences: bool) -> list[Finding]:
     """What a source has against a cut-over; `fences` if dm sets the read-only mode. Changes nothing."""
     where = f"source {config.source_id}"
@@ -278,22 +285,23 @@ def _may_fence(connection: Connection, facts: ServerFacts, where: str) -> list[F
     return []
 
 
-def findings_of_way_back(config: SubtaskConfig, waived: Collection[str] = ()) -> list[Finding]:
+def findings_of_way_back(
+    config: SubtaskConfig, tables: Collection[TableName], waived: Collection[str] = ()
+) -> list[Finding]:
     """What acts on a source beside the way back: triggers, events, and accounts whom the fence binds only until then.
 
-    `waived` are triggers and events that may do so, each named as in its finding.
+    `tables` are those of the task there. `waived` are triggers and events that may act, each named as in its finding.
     """
     where = f"source {config.source_id}"
     with closing(connect(config.source.endpoint)) as connection:
-        found = _acting(connection, config, where, waived)
+        found = _acting(connection, frozenset(tables), where, waived)
         return found + (_privileged(connection, where) if "super_read_only" in _modes(connection) else [])
 
 
-def _acting(connection: Connection, config: SubtaskConfig, where: str, waived: Collection[str]) -> list[Finding]:
-    rules, facts = TableRules(config), read_facts(connection)
-    tables = {table for table in list_tables(connection) if rules.wanted(table)}
-    schemas = {table.schema for table in tables}
-    grants = read_grants(connection, facts)
+def _acting(
+    connection: Connection, tables: Collection[TableName], where: str, waived: Collection[str]
+) -> list[Finding]:
+    schemas, grants = {table.schema for table in tables}, read_grants(connection, read_facts(connection))
     account, found = grantee(connection).account, list[Finding]()
     hidden = {"TRIGGER": [table for table in tables if not grants.on_table("TRIGGER", table)]}
     hidden["EVENT"] = [TableName(each, "") for each in schemas if not grants.on_schema("EVENT", each)]

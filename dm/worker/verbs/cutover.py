@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Final, cast
 
 from dm.errors import DMError
+from dm.ident import TableName
 from dm.tools.cutover import source as at_source
 from dm.tools.cutover.ahead import counter_findings, proof_findings, told_seconds
 from dm.tools.cutover.driver import Driver
@@ -19,7 +20,7 @@ from dm.verbs import cutover as declared
 from dm.verbs.cutover import demand_prove
 from dm.verbs.tasks import StopTask
 from dm.worker import cutover_objects
-from dm.worker.cutover_servers import TaskServers, told_ends
+from dm.worker.cutover_servers import TaskServers, subtasks_of, told_ends
 from dm.worker.job import Job
 from dm.worker.task_jobs import TaskJobs
 from dm.worker.verbs.tasks import TaskVerbs
@@ -102,7 +103,7 @@ class CutOverVerbs(VerbWork):
             return self._store(first, asked, acts=known.acts)
 
     def _store(self, first: _First, asked: declared.BeginCutOver, *, acts: bool) -> str:
-        before = {one.source_id: at_source.modes(one) for one in self._servers_of(first.task).subtasks()}
+        before = {one.source_id: at_source.modes(one) for one in subtasks_of(self._means, first.task)}
         now = self._supervisor.clock.time()
         state = CutOverState(
             "comparing", asked.prove, asked.hook, now + asked.timeout, before, times={"comparing": now},
@@ -144,7 +145,7 @@ class CutOverVerbs(VerbWork):
 
     def _current(self, task: str, *, aborted: bool = False) -> tuple[str, CutOverState | None]:
         """Of the task and the one in its other direction, the one that was cut over last; `aborted` ones count, too."""
-        on = self._servers_of(task).subtasks()[0]
+        on = subtasks_of(self._means, task)[0]
         known = CutOverRow(on).read()
         other = on.opposite if known is None or known.way_back is None else known.way_back.task
         if other and self._loop.call(lambda: other in self._supervisor.tasks):
@@ -265,7 +266,7 @@ class CutOverVerbs(VerbWork):
         return TaskServers(self._means, task, self._way_back(task))
 
     def _row(self, task: str) -> CutOverRow:
-        return CutOverRow(self._servers_of(task).subtasks()[0])
+        return CutOverRow(subtasks_of(self._means, task)[0])
 
     def _told(self, task: str) -> Answer:
         driver = self._all.driver(task)  # first: one that ends has stored its last state, and is asked for once more
@@ -277,8 +278,7 @@ class CutOverVerbs(VerbWork):
 
     def _findings(self, first: _First, asked: declared.CheckCutOver | declared.BeginCutOver) -> _Foreseen:
         """Everything at once."""
-        task, servers = first.task, self._servers_of(first.task)
-        subtasks = servers.subtasks()
+        task, subtasks = first.task, subtasks_of(self._means, first.task)
         others = self._at_same_servers(first)
         found = [each for one in TaskJobs(self._means, task).fresh() for each in self._of_job(one, asked.max_lag)]
         missing = {one.source_id for one in subtasks} - self._loop.call(lambda: set(self._supervisor.task(task).jobs))
@@ -287,14 +287,16 @@ class CutOverVerbs(VerbWork):
             Finding(f"source {name}", f"task {task} does not run there", "dmctl start-task <its file>")
             for name in sorted(missing)
         ]
+        tables = dict[str, list[TableName]]()
         for one in subtasks:
             try:
                 found += at_source.findings(one, fences=not asked.hook)
-                found += counter_findings(one)
+                tables[one.source_id] = at_source.wanted_tables(one)
+                found += counter_findings(one, tables[one.source_id])
             except DMError as error:
                 found.append(Finding(f"source {one.source_id}", error.message, error.workaround))
         try:
-            found += proof_findings(subtasks, asked.prove, self._supervisor.clock.time())
+            found += proof_findings(subtasks, tables, asked.prove, self._supervisor.clock.time())
         except DMError as error:
             found.append(Finding("target", error.message, error.workaround))
         acts = False
@@ -343,7 +345,7 @@ class CutOverVerbs(VerbWork):
         return found
 
     def _server_names(self, task: str) -> set[tuple[tuple[str, str], ...]]:
-        subtasks = self._servers_of(task).subtasks()
+        subtasks = subtasks_of(self._means, task)
         endpoints = [*(one.source.endpoint for one in subtasks), subtasks[0].target]
         return {at_source.server_of(endpoint) for endpoint in endpoints}
 

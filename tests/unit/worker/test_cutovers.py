@@ -179,13 +179,13 @@ def _verbs(
 ) -> CutOverVerbs:
     """Of tasks from one server to another each; shop-back is the way back of shop."""
 
-    def servers_of(verbs: CutOverVerbs, task: str) -> Any:
+    def subtasks_of(means: Means, task: str) -> Any:
         source = SimpleNamespace(endpoint=servers[task][0])
         opposite = {"shop": "shop-back", "shop-back": "shop"}.get(task, "")
         subtask = SimpleNamespace(task=task, source=source, target=servers[task][1], opposite=opposite)
-        return SimpleNamespace(subtasks=lambda: [subtask])
+        return [subtask]
 
-    monkeypatch.setattr(CutOverVerbs, "_servers_of", servers_of)
+    monkeypatch.setattr(cutover, "subtasks_of", subtasks_of)
     monkeypatch.setattr(cutover, "CutOverRow", lambda subtask: _StoredRow(rows, subtask.task))
     monkeypatch.setattr(at_source, "server_of", lambda endpoint: endpoint)
     supervisor = SimpleNamespace(tasks=dict.fromkeys(servers), clock=FakeClock())
