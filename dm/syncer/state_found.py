@@ -15,14 +15,19 @@ its lanes are taken over, so nothing changes while the state is read. Then:
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.binlog.event import RawEvent, SourceRun
+from dm.mysql.binlog.header import EventType
+from dm.mysql.binlog.reader import EventParser, Query, TransactionPayload
 from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.sql.rows_before import effect_of
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
 from dm.progress.intent import Intent, OnlineRecord, read_online
@@ -34,6 +39,13 @@ from dm.sourcelog.stream.origin import Origin
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.row_placing import DoneInOrder
 from dm.syncer.resources import Resources
+
+_LOOKED_AT: Final = 10_000  # events between the place where a task begins and the end of the source's log
+_LOOK_SECONDS: Final = 5.0  # that a relay may be behind it
+_READ: Final = frozenset(
+    {EventType.FORMAT_DESCRIPTION, EventType.TRANSACTION_PAYLOAD, EventType.QUERY, EventType.MARIADB_QUERY_COMPRESSED}
+)
+_OF_TRANSACTIONS: Final = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "XA ", "START TRANSACTION")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,15 +155,66 @@ class FirstCheckpoint:
             raise DMError("checkpoint-gone", task=task, source=source)
         self.resources.record.demand_new(meta, task, source)
         if meta is not None:
-            checkpoint = Checkpoint(origin.start_of(meta))
+            start = origin.start_of(meta)
+            checkpoint = Checkpoint(start, tables=self._tables_at(start, origin))
         else:
-            present = origin.present(self.rules.wanted, self.stop)
-            if present is None:
-                raise Stopped
-            end, structures = present
-            checkpoint = Checkpoint(end, tables={table: TablePoint(schema) for table, schema in structures.items()})
+            end, tables = self._present(origin)
+            checkpoint = Checkpoint(end, tables=tables)
         hold = self.resources.hold
         if hold is not None:  # a hold must not stay at the place where the task would begin
             hold.keep_from(checkpoint.position)
         write_new(control, claim.key, checkpoint, validated=self.subtask.validator.mode != "none")
         return checkpoint
+
+    def _present(self, origin: Origin) -> tuple[Position, dict[TableName, TablePoint]]:
+        found = origin.present(self.rules.wanted, self.stop)
+        if found is None:
+            raise Stopped
+        end, structures = found
+        return end, {table: TablePoint(schema) for table, schema in structures.items()}
+
+    def _tables_at(self, start: Position, origin: Origin) -> dict[TableName, TablePoint]:
+        """The tables at a place, where the source's log shows that they are still the same; else none.
+
+        Without them a table is learned when its first rows come, and may have been altered by then.
+        """
+        if not self._unaltered(start, origin.end(), origin):  # most of the log need not be read for that
+            return {}
+        end, tables = self._present(origin)
+        return tables if self._unaltered(start, end, origin) else {}
+
+    def _unaltered(self, start: Position, end: Position, origin: Origin) -> bool:
+        """Whether no statement between two places is about a wanted table, as far as a short look tells."""
+        if start.reaches(end):
+            return True
+        room, clock = self.subtask.syncer.reading_quota, self.resources.clock
+        parser, left, until = EventParser(largest_unpacked=room), _LOOKED_AT, clock.monotonic() + _LOOK_SECONDS
+        for found in origin.event_source().runs(start, self.stop):
+            if found is None:
+                if clock.monotonic() > until:  # the relay has not got so far
+                    return False
+                continue
+            for event in found.apart() if isinstance(found, SourceRun) else (found,):
+                left -= 1
+                if not left or any(self._alters(each, origin) for each in _queries(parser, event.raw, room)):
+                    return False
+                if Position(event.server_uuid, event.file, event.end_offset).reaches(end):
+                    return True
+        return False
+
+    def _alters(self, query: Query, origin: Origin) -> bool:
+        if query.readable.lstrip().upper().startswith(_OF_TRANSACTIONS):
+            return False
+        if query.undecodable is not None or len(query.readings) > 1:
+            return True
+        effect = effect_of(query.text, origin.context_of(query), lambda table: True)
+        return effect.unknown or any(self.rules.wanted(table) for table in effect.named)
+
+
+def _queries(parser: EventParser, raw: RawEvent, room: int) -> Iterator[Query]:
+    if raw.header.type not in _READ:
+        return
+    event = parser.parse(raw)
+    for each in map(parser.parse, event.events(room)) if isinstance(event, TransactionPayload) else (event,):
+        if isinstance(each, Query):
+            yield each

@@ -152,6 +152,12 @@ class Origin:
             table: parse_create_table(text, self.structure_context(table.schema)) for table, text in after.items()
         }
 
+    def end(self) -> Position:
+        """Where the source's log ends now."""
+        connection, facts = self.addresses.open()
+        with closing(connection):
+            return binlog_end(connection, facts)
+
     def tables(self, wanted: Callable[[TableName], bool]) -> list[TableName]:
         """The wanted tables that the source has now."""
         connection, _ = self.addresses.open()

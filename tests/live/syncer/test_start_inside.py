@@ -50,3 +50,34 @@ def test_a_task_that_has_loaded_and_finds_no_progress_begins_only_where_it_is_to
     error = RunningSync(subtask, None).wait_ended()
     assert isinstance(error, DMError)
     assert (error.name, error.retryable) == ("checkpoint-gone", False)
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("altered", [False, True])
+def test_tables_are_known_from_the_place_where_a_task_begins(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, altered: bool
+) -> None:
+    """Their first rows may come long after, and an ALTER right behind these; so it is on the way back of a cut-over.
+
+    That is so unless they were altered between that place and the end of the log, as it is then.
+    """
+    name, other = schema(upstream, target), schema(upstream)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY)", f"CREATE TABLE {name}.u (id INT PRIMARY KEY)")
+    file, offset = end_of(upstream)
+    # What a task at that server stores, and what others do there.
+    upstream.execute(f"CREATE TABLE {other}.t (id INT)", f"INSERT INTO {other}.t VALUES (1)")
+    if altered:
+        upstream.execute(f"CREATE INDEX i ON {name}.u (id)")
+    task = subtask_for(upstream, target, name, task=name, meta=StartPoint(binlog_name=file, binlog_pos=offset))
+    with running_sync(task) as sync:
+        sync.wait_synced()
+    upstream.execute(f"INSERT INTO {name}.t (id) VALUES (1)", f"ALTER TABLE {name}.t ADD COLUMN b INT")
+    if altered:
+        error = RunningSync(task, None).wait_ended()
+        assert isinstance(error, DMError)
+        assert error.name == "structure-unknown"
+    else:
+        with running_sync(task) as sync:
+            sync.wait_synced()
+        assert target.query(f"SELECT id, b FROM {name}.t") == ((1, None),)
