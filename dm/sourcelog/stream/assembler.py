@@ -24,7 +24,6 @@ from typing import Protocol
 from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
 from dm.ident import TableName
-from dm.mysql.binlog.cursor import Malformed
 from dm.mysql.binlog.event import RawEvent, SourceEvent, SourceRun
 from dm.mysql.binlog.header import LOG_EVENT_ARTIFICIAL_F
 from dm.mysql.binlog.reader import (
@@ -48,7 +47,7 @@ from dm.mysql.binlog.reader import (
 from dm.mysql.dialect import dialect
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.stream.file_births import FileBirth, FileBirths
-from dm.sourcelog.stream.marks import MarkKind, Marks, Session, Writer, announced_session, source_of
+from dm.sourcelog.stream.marks import Marks, OpenMarks, Writer
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.prepared import PreparedItems, UndecidedXa
 from dm.sourcelog.stream.spool import OpenItems
@@ -87,13 +86,8 @@ class TransactionAssembler:
     ) -> None:
         self.timed = False  # its transactions have the moment of their commit
         self.brought_back: BroughtBackCheck | None = None  # where what comes from the target is not to be applied there
-        self.marks: Marks | None = None  # where what the opposite task has written is left out
         self._progress: dict[int, TableName] = {}  # tables of tasks that write to the source, in the open transaction
-        self._marking: dict[int, tuple[MarkKind, TableMap]] = {}  # of the opposite task
-        self._mark: str | None = None  # the source from which the opposite task has brought the open transaction
-        self._only_progress = True  # and has nothing but its progress so far
-        self._announced: dict[Session, str] = {}  # in the open transaction, each with its source
-        self._writer: Writer = "others"  # of the open transaction's statement
+        self._opposite: OpenMarks | None = None  # where what the opposite task has written is left out
         self._moment = 0  # of the open transaction, where the source says it
         self._position = start
         self._wanted = wanted
@@ -118,6 +112,10 @@ class TransactionAssembler:
     def position(self) -> Position:
         """The end of the last complete transaction."""
         return self._position
+
+    def leave_out(self, marks: Marks | None) -> None:
+        """Leave out what the opposite task has written; None: there is no such task."""
+        self._opposite = None if marks is None else OpenMarks(marks)
 
     def restart(self) -> None:
         """Drop the open transaction: the events after `position` come again, from its first."""
@@ -168,7 +166,7 @@ class TransactionAssembler:
                 if at == len(events):
                     return
             # Outside of a transaction each event is looked at: a table map alone is refused. So is it behind a mark.
-            if self._open and not self._marking:
+            if self._open and (self._opposite is None or not self._opposite.tables):
                 items, rows_size, size, after = self._parser.rows_of(events, at, self._maps, RowsItem)
                 if items:
                     self._items.add_run(items, rows_size)
@@ -221,22 +219,18 @@ class TransactionAssembler:
             at_start = new and bool(event.created)  # a lost connection sends the same file again
             if at_start:
                 self._starts += 1
-            if self.marks is not None:
+            if self._opposite is not None:
                 place, server_id = self._position, at.raw.header.server_id
                 follows = (place.server_uuid, place.file) == (at.server_uuid, at.file)
-                self.marks.file_begins(place, server_id, timestamp, at_start=at_start, follows=follows)
+                self._opposite.marks.file_begins(place, server_id, timestamp, at_start=at_start, follows=follows)
         return None
 
     def _table_map(self, table_id: int, table_map: TableMap) -> None:
         name = TableName(table_map.schema, table_map.table)
-        mark = None if self.marks is None else self.marks.tables.kind(name)
-        if mark is not None:
+        if self._opposite is not None and self._opposite.takes(table_id, name, table_map):
             # Forgotten with the transaction, as the progress of others is.
-            self._marking[table_id] = mark, table_map
             self._maps[table_id] = None
             return
-        if self._mark is not None and self.marks is not None and not self.marks.tables.is_progress(name):
-            self._only_progress = False
         if self.brought_back is not None and self.brought_back.is_progress(name):
             # Forgotten with the transaction, so that it is seen in the next one, too: the compiled loops take
             # transactions whose maps are all known.
@@ -283,40 +277,19 @@ class TransactionAssembler:
 
     def _rows(self, event: Rows, at: SourceEvent) -> None:
         table_map = self._maps.get(event.table_id)
-        marking = self._marking.get(event.table_id) if self._marking else None
-        if marking is not None and self.marks is not None:
-            self._marking_row(self.marks, *marking, event, at)
-        elif table_map is not None and self._mark is not None:
-            self._only_progress = False
+        opposite = self._opposite
+        if opposite is not None and event.table_id in opposite.tables:
+            opposite.rows(
+                event, at.raw.header.server_id, self._position,
+                begins=not len(self._items), processed=lambda: self._was_processed(at),
+            )  # fmt: skip
+        elif table_map is not None and opposite is not None and opposite.source_id is not None:
+            opposite.other_rows()
         elif table_map is not None:
             self._items.add_rows(RowsItem(table_map, event), len(event.data))
         elif event.table_id not in self._maps:
             self._expect_open(at)
             raise DMError("table-map-missing", table_id=event.table_id, position=self._position)
-
-    def _marking_row(self, marks: Marks, kind: MarkKind, table_map: TableMap, rows: Rows, at: SourceEvent) -> None:
-        try:
-            if kind == "source":
-                marks.sources_change()
-            elif kind == "intent":
-                if marks.places is not None:
-                    marks.places.intent(table_map, rows)
-            elif kind == "checkpoint":
-                if marks.places is not None:
-                    marks.places.checkpoint(table_map, rows)
-            elif kind == "row":
-                if marks.places is not None:
-                    marks.places.lane(table_map, rows)
-                if self._mark is None and not len(self._items):
-                    source_id = source_of(table_map, rows)
-                    # Of what was processed nothing is kept, so whose it is costs no question.
-                    elsewhere = not self._was_processed(at) and marks.of_others(source_id)
-                    self._mark = None if elsewhere else source_id
-            elif marks.judges_statements and (announced := announced_session(table_map, rows)) is not None:
-                number, source_id = announced
-                self._announced[Session(at.raw.header.server_id, number)] = source_id
-        except Malformed as error:
-            raise DMError("opposite-unreadable", table=table_map, why=error, position=self._position) from error
 
     def _was_processed(self, at: SourceEvent) -> bool:
         """Whether the open transaction lies before the start; its events stand there if its end does."""
@@ -350,8 +323,8 @@ class TransactionAssembler:
         if word.startswith(b"XA ROLLBACK"):
             return self._xa_rollback(_xid(sql, b"XA ROLLBACK"), at, timestamp)
         event.in_transaction = self._in_transaction
-        if self.marks is not None and self.marks.judges_statements:
-            self._writer = self.marks.writer(at.raw.header.server_id, event.thread_id)
+        if self._opposite is not None:
+            self._opposite.statement(at.raw.header.server_id, event.thread_id)
         if not self._announced_only:
             self._items.add_statement(StatementItem(event, at.end_offset - at.raw.header.size))
         if self._in_transaction:
@@ -423,34 +396,19 @@ class TransactionAssembler:
 
     def _with_marks(self, begin: Position, end: Position, *, applied: bool) -> Writer:
         """What the open transaction says of the opposite task; gives who has executed its statement."""
-        marks, writer = self.marks, self._writer
-        if marks is None:
+        opposite = self._opposite
+        if opposite is None:
             return "others"
-        if self._mark is None or not self._only_progress:
-            marks.passed(end)
-        if applied:
-            if self._announced:
-                marks.announced(end, self._announced)
-            if self._mark is not None:
-                marks.leave_out(begin, self._mark)
-            elif writer == "opposite" and len(self._items):
-                marks.leave_out_statement()
-        if marks.places is not None:
-            marks.places.ended(statement=writer == "opposite" and bool(len(self._items)))
-        if self._mark is not None:
+        writer = opposite.end(begin, end, applied=applied, empty=not len(self._items))
+        if opposite.source_id is not None:
             self._items.discard()
         self._forget_marks()
         return writer
 
     def _forget_marks(self) -> None:
-        if self._marking:
-            for table_id in self._marking:
+        if self._opposite is not None:
+            for table_id in self._opposite.forget():
                 self._maps.pop(table_id, None)
-            self._marking.clear()
-            self._announced = {}
-        self._mark, self._only_progress, self._writer = None, True, "others"
-        if self.marks is not None and self.marks.places is not None:
-            self.marks.places.dropped()
 
     def _moved(self, end: Position, timestamp: int) -> SourceTransaction | None:
         moved = self._complete(end, None, timestamp)
@@ -511,8 +469,8 @@ class TransactionAssembler:
             items = self._items.whole(plain.items, plain.rows_size, end)
         transaction = SourceTransaction(begin, end, gtid, timestamp, items, size, self._starts)
         transaction.writer = writer
-        if self.marks is not None and self.marks.places is not None:
-            transaction.brought = self.marks.places.now
+        if self._opposite is not None and self._opposite.marks.places is not None:
+            transaction.brought = self._opposite.marks.places.now
         if self.timed:
             transaction.moment = moment
         return transaction

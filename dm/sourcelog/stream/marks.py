@@ -43,6 +43,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, Protocol
 
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.cursor import Malformed
 from dm.mysql.binlog.row_events import Rows
@@ -233,6 +234,97 @@ class Marks:
     def _changed(self, position: Position) -> None:
         with self._lock:
             self._history.append((position, None if self._unclear else self._sessions))
+
+
+class OpenMarks:
+    """What the open transaction of a reading says of the opposite task; the assembler tells it of events."""
+
+    def __init__(self, marks: Marks) -> None:
+        self.marks = marks
+        self.tables: dict[int, tuple[MarkKind, TableMap]] = {}
+        """The opposite's, by the numbers that the transaction gives them."""
+        self.source_id: str | None = None
+        """From where the opposite has brought the transaction."""
+        self._only_progress = True  # and nothing else is in it so far
+        self._announced: dict[Session, str] = {}  # each with its source
+        self._writer: Writer = "others"  # of its statement
+
+    def takes(self, table_id: int, name: TableName, table_map: TableMap) -> bool:
+        """Whether a table of the transaction is one of these."""
+        kind = self.marks.tables.kind(name)
+        if kind is not None:
+            self.tables[table_id] = kind, table_map
+        elif self.source_id is not None and not self.marks.tables.is_progress(name):
+            self._only_progress = False
+        return kind is not None
+
+    def rows(self, rows: Rows, server_id: int, at: Position, *, begins: bool, processed: Callable[[], bool]) -> None:
+        """Rows of one of the tables come; raises DMError where they say nothing that can be understood.
+
+        `at`: the transaction's begin. `begins`: no wanted row precedes them. `processed`: whether it lies before the
+        start of the reading.
+        """
+        kind, table_map = self.tables[rows.table_id]
+        try:
+            places = self.marks.places
+            if kind == "source":
+                self.marks.sources_change()
+            elif kind == "intent":
+                if places is not None:
+                    places.intent(table_map, rows)
+            elif kind == "checkpoint":
+                if places is not None:
+                    places.checkpoint(table_map, rows)
+            elif kind == "row":
+                if places is not None:
+                    places.lane(table_map, rows)
+                if self.source_id is None and begins:
+                    source_id = source_of(table_map, rows)
+                    # Of what was processed nothing is kept, so whose it is costs no question.
+                    elsewhere = not processed() and self.marks.of_others(source_id)
+                    self.source_id = None if elsewhere else source_id
+            elif self.marks.judges_statements and (announced := announced_session(table_map, rows)) is not None:
+                number, source_id = announced
+                self._announced[Session(server_id, number)] = source_id
+        except Malformed as error:
+            raise DMError("opposite-unreadable", table=table_map, why=error, position=at) from error
+
+    def other_rows(self) -> None:
+        """Wanted rows come after a mark."""
+        self._only_progress = False
+
+    def statement(self, server_id: int, thread: int) -> None:
+        """A session executes a statement in it."""
+        if self.marks.judges_statements:
+            self._writer = self.marks.writer(server_id, thread)
+
+    def end(self, begin: Position, end: Position, *, applied: bool, empty: bool) -> Writer:
+        """The transaction is complete; gives who has executed its statement. Raises DMError.
+
+        `applied`: it does not lie before the start. `empty`: it has nothing that is wanted.
+        """
+        if self.source_id is None or not self._only_progress:
+            self.marks.passed(end)
+        if applied:
+            if self._announced:
+                self.marks.announced(end, self._announced)
+            if self.source_id is not None:
+                self.marks.leave_out(begin, self.source_id)
+            elif self._writer == "opposite" and not empty:
+                self.marks.leave_out_statement()
+        if self.marks.places is not None:
+            self.marks.places.ended(statement=self._writer == "opposite" and not empty)
+        return self._writer
+
+    def forget(self) -> list[int]:
+        """Another transaction begins; gives the numbers of the tables."""
+        numbers = list(self.tables)
+        self.tables.clear()
+        self._announced = {}
+        self.source_id, self._only_progress, self._writer = None, True, "others"
+        if self.marks.places is not None:
+            self.marks.places.dropped()
+        return numbers
 
 
 def source_of(table_map: TableMap, rows: Rows) -> str:

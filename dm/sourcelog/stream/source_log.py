@@ -118,7 +118,7 @@ class SourceLogReader:
         )
         self._assembler.timed = log.timed
         self._assembler.brought_back = log.brought_back
-        self._assembler.marks = log.marks
+        self._assembler.leave_out(log.marks)
         self.events = 0
         self.bytes = 0
         self.ended = log.until is not None and log.until.reached(start)

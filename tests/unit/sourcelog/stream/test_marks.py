@@ -100,7 +100,7 @@ def data(table: TableName) -> bool:
 def reading(marks: Marks, events: list[SourceEvent], *, whole: bool, births: FileBirths | None = None) -> list[str]:
     """What comes of the events: for each transaction its tables or its statement's writer."""
     assembler = TransactionAssembler(start(f"{UUID}:1"), data, NO_XA, births=births)
-    assembler.marks = marks
+    assembler.leave_out(marks)
     found = assembler.feed_run(run_of(events)) if whole else assembled(assembler, events)
     return [said(transaction) for transaction in found if not transaction.moves]
 
@@ -166,7 +166,7 @@ def test_a_statement_is_left_out_from_its_sessions_announcement_to_the_servers_n
                 events = [stream.format]
     runs.append(events)
     assembler = TransactionAssembler(start(f"{UUID}:1"), data, NO_XA, births=births)
-    assembler.marks = marks
+    assembler.leave_out(marks)
     found = list[str]()
     for events in runs:
         run = run_of(events)._replace(file=events[0].file)
@@ -202,7 +202,7 @@ def test_sessions_are_asked_for_anew_where_a_start_of_the_server_may_have_been_p
     marks = Marks(TABLES, _Demands(), stored=frozenset({Session(1, OURS), other}), earlier=lambda *_: EarlierSessions())
     births = FileBirths(None, marks)
     assembler = TransactionAssembler(elsewhere, data, NO_XA, births=births)
-    assembler.marks = marks
+    assembler.leave_out(marks)
     events = [stream.format, *stream.statement(2, OURS)]
     run = run_of(events)._replace(file=stream.file)
     found = list(assembler.feed_run(run) if whole else assembled(assembler, events))
@@ -265,7 +265,7 @@ def test_whose_it_is_costs_no_question_of_what_was_processed(whole: bool, by_pla
     processed = [event for number in (2, 3, 4) for event in stream.transaction(number, MARKS[0], "t", source=ELSEWHERE)]
     begin = replace(start(f"{UUID}:1"), offset=processed[-1].end_offset) if by_place else start(f"{UUID}:1-4")
     assembler = TransactionAssembler(begin, data, NO_XA)
-    assembler.marks = Marks(TABLES, check)
+    assembler.leave_out(Marks(TABLES, check))
     events = [stream.format, *processed, *stream.transaction(5, MARKS[0], "u", source=ELSEWHERE)]
     found = assembler.feed_run(run_of(events)) if whole else assembled(assembler, events)
     assert [words for transaction in found if (words := said(transaction))] == ["u"]
