@@ -54,6 +54,13 @@ def warnings(answer: Answer) -> None:
         say(f"warning: {warning}")
 
 
+def check_warnings(checked: Answer) -> None:
+    """What the prechecks of a task that was started or changed have warned of."""
+    for result in checked["results"]:
+        for error in result["errors"]:
+            say(f"warning: {result['name']} of {result['extra']}: {error['short_error']}")
+
+
 def print_error(report: ErrorReport) -> None:
     """An error as people need it: what, why, and what to do."""
     lines = [f"Error {report['ErrCode']}: {report['Message']}"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 from dm.errors import DMError
-from dm.verbs.declaration import ConfigFile, Task, Verb, argument, option, shape
+from dm.verbs.declaration import ConfigFile, Record, Task, Verb, argument, option, shape
 
 PLANNED: Final = shape(
     "Planned",
@@ -15,6 +15,7 @@ PLANNED: Final = shape(
     tables=dict[str, list[str]],
     filledTables=list[str],
     changes=bool,
+    may={"checkResult": Record},  # of the prechecks, once they were made
 )
 UPDATE_CANCELED: Final = shape("UpdateCanceled", taskName=str, sources=list[str])
 RELOADED: Final = shape("Reloaded", task=str, tables=list[str], may={"source": str, "target": str})

@@ -33,9 +33,7 @@ def start_task(asked: declared.StartTask, caller: Caller) -> int:
         printer.print_json(answer)
         return _begun(answer, caller)
     printer.warnings(answer)
-    for result in answer["checkResult"]["results"]:
-        for error in result["errors"]:
-            printer.say(f"warning: {result['name']} of {result['extra']}: {error['short_error']}")
+    printer.check_warnings(answer["checkResult"])
     _begins(answer)
     printer.stages_table(answer)
     if asked.follow:

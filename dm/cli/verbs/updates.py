@@ -42,6 +42,8 @@ def update_task(asked: UpdateTask, caller: Caller) -> int:
     if caller.json:
         printer.print_json(answer)
     else:
+        if "checkResult" in answer:
+            printer.check_warnings(answer["checkResult"])
         printer.print_line(f"follow it with `dmctl query-status {answer['taskName']}`")
     return OK
 

@@ -136,9 +136,11 @@ class TaskVerbs(VerbWork):
             "startPositions": {source: str(start.position) for source, start in starts.items()},
         }  # fmt: skip
 
-    def demand_checked(self, config: TaskConfig, sources: Sequence[str]) -> None:
-        """The prechecks of a task on these sources; raises DMError."""
-        _demand_passed(config.name, self._check(config, sources))
+    def demand_checked(self, config: TaskConfig, sources: Sequence[str]) -> Mapping[str, JSON]:
+        """The prechecks of a task on these sources, with what they warn of; raises DMError."""
+        results = self._check(config, sources)
+        _demand_passed(config.name, results)
+        return summary(results)
 
     def _check(
         self, config: TaskConfig, sources: Sequence[str], *, anew: bool = False, at_time: bool = False

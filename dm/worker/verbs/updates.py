@@ -80,13 +80,13 @@ class UpdateVerbs(VerbWork):
         demand_unvalidated(self._loop, self._supervisor, update.config.name, update.added)
         # Tables that are added need what a full load needs.
         loading = update.config.model_copy(update={"task_mode": "all"}) if update.added else update.config
-        self._tasks.demand_checked(loading, [*update.after, *update.sources])
+        checked = self._tasks.demand_checked(loading, [*update.after, *update.sources])
         for source, added in update.added.items():
             self._requests.add(update.before[source], added)
         self._loop.call(lambda: self._take(update))
         if update.sources:
             self._tasks.start_task(StartTask(file=asked.file, sources=update.sources))
-        return update.to_json()
+        return {**update.to_json(), "checkResult": {**checked}}
 
     @does(CancelUpdate)
     def cancel(self, asked: CancelUpdate) -> Answer:

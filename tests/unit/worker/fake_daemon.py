@@ -111,8 +111,10 @@ def check(config: TaskConfig, sources: Sequence[str], **_how: object) -> list[Ch
     if "slow_check" in answers():
         while not (Path(os.environ["DM_HOME"]) / "ahead").exists():
             time.sleep(0.01)
-    failing = answers().get("failing_check")
+    failing, warned = answers().get("failing_check"), answers().get("warned_check")
     results = [CheckResult("version", f"source {source}", "success", "MySQL 9.7") for source in sources]
+    if warned:
+        results.append(CheckResult(warned, f"task {config.name}", "warning", "no schema bnk is seen at one"))
     if failing:
         way_out = answers().get("way_out", "SET GLOBAL it = ON")
         results.append(CheckResult(failing, "source one", "failure", "it is off", way_out))

@@ -91,6 +91,16 @@ def test_a_longer_list_is_told_asked_for_and_taken_back(daemon: TestHome) -> Non
     assert daemon.ok("update-task", longer)["tables"] == {"one": ["`s`.`second`"]}
 
 
+def test_what_the_prechecks_warn_of_is_told_when_a_file_is_taken(daemon: TestHome) -> None:
+    (daemon.directory / "servers.json").write_text('{"warned_check": "block_allow_list"}')
+    try:
+        said = daemon.said("update-task", listed(daemon, "first", "second"), "--yes")
+    finally:
+        (daemon.directory / "servers.json").unlink()
+    assert "warning: block_allow_list of task t: no schema bnk is seen at one" in said.err, str(said)
+    assert said.out == "follow it with `dmctl query-status t`\n"
+
+
 def test_what_a_running_task_can_not_get_is_named(daemon: TestHome) -> None:
     said = daemon.said("update-task", listed(daemon, "first", "second", more="timezone: '+01:00'\n"), "--yes")
     assert (said.status, "Error 46925" in said.err, "`timezone`" in said.err) == (FAILED, True, True), said.err
