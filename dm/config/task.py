@@ -274,7 +274,7 @@ class TaskConfig(Section, Transferred):
             if not there:
                 hint = "both sides can end equal only if each change of one side comes to the other one"
                 yield Issue(
-                    "config-refused-value", "conflicts", f"{expected} beside it", hint, details={"value": value}
+                    "config-refused-value", "mysql-instances", f"{expected} beside it", hint, details={"value": value}
                 )
 
     def _check_sharding(self) -> Iterator[Issue]:

@@ -102,11 +102,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "upstream",
         "high",
-        "task {task}, the opposite of this one, is running with `conflicts: {other}`, and this task has "
-        "`conflicts: {own}`: the two sides would end with different rows",
-        "write `conflicts: {wanted}` in the `syncers` of {task}, or the answer to its `{other}` in this task's: "
-        "`source-wins` belongs to `target-wins`, and `pause` to `pause`. Stop both tasks before a change, and start "
-        "them with their new files: " + WITH_NEW_FILE,
+        "task {task}, the opposite of this one, {why}: the two sides would end with different rows",
+        "`source-wins` belongs to `target-wins`, and `pause` to `pause`; lists and routes of one task are those of the "
+        "other from its end. Stop both tasks before a change, and start them with their new files: " + WITH_NEW_FILE,
     ),
     ErrorKind(
         "conflicts-not-begun",

@@ -1,17 +1,18 @@
 """How two tasks in opposite directions agree on conflicts, and what each reads of the other's place (`brought.py`).
 
 One side wins: the task that reads it has `conflicts: source-wins`, the one that writes to it `target-wins`. Each stores
-its setting where the other reads it. A run asks, once it has stored its own, whether the opposite is running with one
-that contradicts. What a task that does not run has stored says nothing: that one asks in its turn when it starts.
+its setting where the other reads it, with its lists and routes: what one brings the other must bring back, or a write
+that wins would stay on its side. A run asks, once it has stored its own, whether the opposite is running with settings
+that contradict. What a task that does not run has stored says nothing: that one asks in its turn when it starts.
 
 A losing task begins by looking ahead. The last row of the opposite's lane lies behind the place where it begins; the
 first one after it has the place in its before image. Where none follows up to the log's end, the stored row has it.
-So it is with the checkpoint, which tells of statements. That is why the lane's row has a place from the first run on
-(`place_lane`).
+So it is with the checkpoint. That is why the lane's row has a place from the first run on (`place_lane`).
 """
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -19,8 +20,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from dm.config.rules import BlockAllowList, RouteRule
 from dm.config.subtask import SubtaskConfig
-from dm.config.units import Conflicts
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
@@ -38,18 +39,20 @@ from dm.progress.lane_rows import ATOMIC, CONTROL, LaneClaim, LaneRow, claimed, 
 from dm.progress.opposite import Opposite, opposite_of
 from dm.progress.opposite_sources import NO_TABLE, read_by
 from dm.progress.tables import CHARSET, CHECKPOINT, INTENT, WORKER, SubtaskKey
+from dm.rules.table_rules import TableRules
 from dm.session.answers import reads_answers
-from dm.sourcelog.stream.brought import Brought, BroughtPlaces, ProgressReaders, StoredPlace
+from dm.sourcelog.stream.brought import BroughtPlaces, ProgressReaders, StoredPlace, further
 from dm.sourcelog.stream.marks import Marks
 from dm.sourcelog.stream.prepared import UnheldXa
 from dm.sourcelog.stream.source_log import SourceLog, Space
 from dm.sourcelog.stream.source_monitor import SourceEnd
 from dm.sourcelog.upstream.connection import Connection, connect, fetch
-from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, read_facts
+from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, list_tables, read_facts
 
 _SETTING: Final = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
     conflicts VARCHAR(16) NOT NULL,
+    rules LONGTEXT NOT NULL,
     PRIMARY KEY (id)
 ) ENGINE=InnoDB {charset}"""
 
@@ -66,8 +69,9 @@ _ROOM: Final = 16 << 20  # bytes of a transaction in memory
 # -- Both resolve alike
 
 
-def store_setting(connection: TargetConnection, key: SubtaskKey, conflicts: Conflicts) -> None:
-    """Store how the task resolves conflicts; raises DMError."""
+def store_setting(connection: TargetConnection, key: SubtaskKey, subtask: SubtaskConfig) -> None:
+    """Store how the task resolves conflicts, and which tables it brings where; raises DMError."""
+    conflicts = subtask.syncer.conflicts
     if conflicts == "ignore":  # as nearly all tasks: no table is made for it
         try:
             connection.execute(f"DELETE FROM {key.conflicts_setting.sql} WHERE id = %s", (key.source_id,))
@@ -75,27 +79,61 @@ def store_setting(connection: TargetConnection, key: SubtaskKey, conflicts: Conf
             if error.server_errno not in NO_TABLE:
                 raise
         return
+    lists = subtask.block_allow_list
+    rules = {
+        "lists": None if lists is None else lists.model_dump(mode="json"),
+        "routes": [route.model_dump(mode="json") for route in subtask.routes],
+        "case_sensitive": subtask.case_sensitive,
+    }
     connection.execute(_SETTING.format(table=key.conflicts_setting.sql, charset=CHARSET))
     connection.execute(
-        f"REPLACE INTO {key.conflicts_setting.sql} (id, conflicts) VALUES (%s, %s)", (key.source_id, conflicts)
+        f"REPLACE INTO {key.conflicts_setting.sql} (id, conflicts, rules) VALUES (%s, %s, %s)",
+        (key.source_id, conflicts, json.dumps(rules)),
     )
 
 
-def setting_of_running(source: Connection, subtask: SubtaskConfig, reads: dict[str, bool | None]) -> str | None:
-    """How the opposite resolves conflicts while it is running; None if it is not. Raises DMError.
+def contradiction(source: Connection, subtask: SubtaskConfig, reads: Mapping[str, bool | None]) -> str:
+    """What the opposite does while it is running that would let the two sides differ; empty if nothing. Raises DMError.
 
     `reads`: whether each source of the opposite is this task's target.
     """
+    own = subtask.syncer.conflicts
     for name, is_target in reads.items():
         key = SubtaskKey(subtask.opposite_meta_schema, subtask.opposite, name)
-        if is_target and _runs(source, key):
-            return _setting_of(source, key)
+        if not is_target or not _runs(source, key):
+            continue
+        other, rules = _stored_setting(source, key)
+        if not {own, other} & {"source-wins", "target-wins"}:
+            continue
+        if ANSWERS[own] != other:
+            return f"is running with `conflicts: {other}`, and this task has `conflicts: {own}`"
+        table = _not_returned(source, subtask, rules)
+        if table is not None:
+            return f"is running with lists and routes that do not bring {table} back to where this task takes it from"
+    return ""
+
+
+def _not_returned(source: Connection, subtask: SubtaskConfig, rules: str) -> TableName | None:
+    """The first table of a source that this task brings, and the opposite's rules do not bring back."""
+    stored = json.loads(rules)
+    lists = stored["lists"]
+    theirs = TableRules(
+        subtask.model_copy(
+            update={
+                "block_allow_list": None if lists is None else BlockAllowList.model_validate(lists),
+                "routes": tuple(RouteRule.model_validate(route) for route in stored["routes"]),
+                "case_sensitive": bool(stored["case_sensitive"]),
+                "opposite_meta_schema": subtask.meta_schema,
+            }
+        )
+    )
+    ours = TableRules(subtask)
+    for table in list_tables(source):
+        if ours.wanted(table):
+            there = ours.route(table)
+            if not theirs.wanted(there) or theirs.route(there) != table:
+                return table
     return None
-
-
-def contradict(own: str, other: str) -> bool:
-    """Whether two tasks in opposite directions with these settings would end with different rows."""
-    return ANSWERS[own] != other and bool({own, other} & {"source-wins", "target-wins"})
 
 
 @reads_answers
@@ -105,25 +143,27 @@ def _runs(source: Connection, key: SubtaskKey) -> bool:
 
 
 @reads_answers
-def _setting_of(source: Connection, key: SubtaskKey) -> str:
+def _stored_setting(source: Connection, key: SubtaskKey) -> tuple[str, str]:
     try:
-        rows = fetch(source, f"SELECT conflicts FROM {key.conflicts_setting.sql} WHERE id = %s", (key.source_id,))
+        rows = fetch(
+            source, f"SELECT conflicts, rules FROM {key.conflicts_setting.sql} WHERE id = %s", (key.source_id,)
+        )
     except DMError as error:
         if error.server_errno not in NO_TABLE:
             raise
-        return "ignore"
-    return str(rows[0][0]) if rows else "ignore"
+        rows = ()
+    return (str(rows[0][0]), str(rows[0][1])) if rows else ("ignore", "")
 
 
 def demand_alike(subtask: SubtaskConfig, source: Callable[[], Connection]) -> None:
-    """Raise DMError where the opposite is running with a setting that contradicts this task's."""
-    opposite, own = opposite_of(subtask), subtask.syncer.conflicts
+    """Raise DMError where the opposite is running with settings that contradict this task's."""
+    opposite = opposite_of(subtask)
     if opposite is None:
         return
     with closing(source()) as there, closing(connect(subtask.target, role="target")) as target:
-        other = setting_of_running(there, subtask, read_by(there, opposite.key, target, read_facts(target)))
-    if other is not None and contradict(own, other):
-        raise DMError("conflicts-contradict", task=opposite.task, other=other, own=own, wanted=ANSWERS[own])
+        why = contradiction(there, subtask, read_by(there, opposite.key, target, read_facts(target)))
+    if why:
+        raise DMError("conflicts-contradict", task=opposite.task, why=why)
 
 
 # -- Places
@@ -181,7 +221,7 @@ class ProgressRows:
         self._intents = _ProgressTable.of(opposite.key.intent, INTENT, facts)
         self.is_target = is_target
 
-    def following(self, begin: Brought | None = None) -> BroughtPlaces:
+    def following(self, begin: Position | None = None) -> BroughtPlaces:
         """For one reading of the log, from a place where this is known."""
         return BroughtPlaces(ProgressReaders(self._lane, self._checkpoint, self._intent), begin)
 
@@ -217,7 +257,7 @@ class LookAhead:
     facts: ServerFacts  # of the source
     connect: Callable[[], Connection]  # to it
 
-    def at(self, start: Position, scratch: Path, stop: threading.Event) -> Brought | None:
+    def at(self, start: Position, scratch: Path, stop: threading.Event) -> Position | None:
         """Up to where the opposite had come at this place; None where it has not begun, or when stopped."""
         key = self.opposite.key
         with closing(self.connect()) as connection:
@@ -234,9 +274,9 @@ class LookAhead:
                     break
                 if transaction is not None and end.is_covered_by(transaction.end):
                     break
-        rows = lane if places.first_lane is None else places.first_lane.earlier
-        statements = checkpoint if places.first_checkpoint is None else places.first_checkpoint.earlier
-        return None if rows is None else Brought(rows, statements)
+        lane = lane if places.first_lane is None else places.first_lane.earlier
+        checkpoint = checkpoint if places.first_checkpoint is None else places.first_checkpoint.earlier
+        return None if lane is None else further(lane, checkpoint)
 
     @reads_answers
     def _stored(self, connection: Connection, table: TableName, condition: str) -> Position | None:

@@ -23,7 +23,6 @@ from dm.progress.opposite_place import LookAhead, ProgressRows, demand_alike, pl
 from dm.progress.opposite_sources import OppositeSources
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
-from dm.sourcelog.stream.brought import Brought
 from dm.sourcelog.stream.marks import Marks
 from dm.sourcelog.stream.origin import Origin
 from dm.sourcelog.upstream.connection import Connection
@@ -33,7 +32,7 @@ from dm.syncer.apply.target_writes import TargetWrites
 
 def declare_conflicts(control: TargetConnection, key: SubtaskKey, subtask: SubtaskConfig) -> None:
     """Before a run takes over: store its setting; raises DMError."""
-    store_setting(control, key, subtask.syncer.conflicts)
+    store_setting(control, key, subtask)
     if subtask.syncer.one_side_wins:
         create_record(control, key)
 
@@ -97,7 +96,7 @@ def begin_resolving(
     return Resolving(TargetWins(record, writes), writes)
 
 
-def _place(subtask: SubtaskConfig, origin: Origin, start: Position, marks: Marks, around: Surroundings) -> Brought:
+def _place(subtask: SubtaskConfig, origin: Origin, start: Position, marks: Marks, around: Surroundings) -> Position:
     """Where the opposite had come at the start; the marks of the run follow it from there."""
     opposite = opposite_of(subtask)
     assert opposite is not None, "one side wins, so there is an opposite"

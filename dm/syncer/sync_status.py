@@ -56,17 +56,15 @@ def _recent_ddl(parts: RunParts) -> list[JSON]:
 
 
 def _opposite(parts: RunParts) -> dict[str, JSON]:
-    """What the run has left out because the opposite task has written it."""
-    marks = parts.marks
+    """What the run has left out because the opposite has written it, and how many conflicts it has recorded."""
+    marks, resolving = parts.marks, parts.resolving
     if marks is None:
         return {}
-    return {"oppositeTransactions": marks.transactions, "oppositeStatements": marks.statements}
-
-
-def _resolved(parts: RunParts) -> dict[str, JSON]:
-    """How many conflicts the run has recorded."""
-    resolving = parts.resolving
-    return {} if resolving is None else {"recordedConflicts": resolving.resolution.recorded}
+    left_out: dict[str, JSON] = {
+        "oppositeTransactions": marks.transactions,
+        "oppositeStatements": marks.statements,
+    }
+    return left_out if resolving is None else left_out | {"recordedConflicts": resolving.resolution.recorded}
 
 
 def _doing(parts: RunParts) -> dict[str, float]:
@@ -211,7 +209,6 @@ class SyncStatus:
             "timeShares": {} if self._shares is None else self._shares.report(),
             **parts.lanes.tables.report(parts.forms.of),
             **_opposite(parts),
-            **_resolved(parts),
             **({} if parts.turn is None else {"mergeOrder": parts.turn.report()}),
             **({} if parts.writers is None else parts.writers.report),
         }

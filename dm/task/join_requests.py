@@ -31,6 +31,10 @@ from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.facts import list_tables, question_session
 from dm.task.progress import key_of
 
+_BOTH_WAYS = (
+    "docs/two-directions.md#one-table-again-and-more-tables has the ways that need no load: statements of `dmctl diff"
+    " --fix-sql` make a table equal, and a table that both sides have needs only a longer list"
+)
 _ANEW = "`dmctl stop-task {task}` and `dmctl start-task --remove-meta` load all of the task's tables"
 
 
@@ -194,7 +198,8 @@ def _demand_able(config: SubtaskConfig, table: TableName) -> None:
     )
     for refused, why in reasons:
         if refused:
-            _refuse(config, table, why, _ANEW.format(task=config.task))
+            looks = config.syncer.conflicts != "ignore"
+            _refuse(config, table, why, _BOTH_WAYS if looks else _ANEW.format(task=config.task))
 
 
 def _demand_no_copy(connection: TargetConnection, config: SubtaskConfig, tables: Sequence[TableName]) -> None:

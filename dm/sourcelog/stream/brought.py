@@ -10,8 +10,9 @@ binlog in the order in which they were made, because their lock is held until th
 Neither an earlier nor a later row would do. The row that is stored now knows writes that came to the source after the
 write was made, and a conflict with them would pass for none.
 
-Statements don't touch the lane's row. Their place is that of their intent, which precedes them in the source's binlog,
-and the opposite's checkpoint comes after them.
+Two more of the opposite's rows tell the same. Its checkpoint also passes what it does not bring, as rows of tables that
+its list did not have. The intent of a statement precedes it in the source's binlog, and has its place. The furthest of
+the three counts. A row that is new is of a task that was begun anew, and counts alone.
 """
 
 from __future__ import annotations
@@ -23,13 +24,6 @@ from typing import NamedTuple
 from dm.mysql.binlog.row_events import Rows
 from dm.mysql.binlog.table_map import TableMap
 from dm.position import Position
-
-
-class Brought(NamedTuple):
-    """Places in the target's binlog: everything up to there that the opposite brings was at the source."""
-
-    rows: Position
-    statements: Position | None = None  # the same of statements, where that is known to be further
 
 
 class StoredPlace(NamedTuple):
@@ -44,6 +38,11 @@ class StoredPlace(NamedTuple):
         return self.before or self.after
 
 
+def further(known: Position | None, place: Position | None) -> Position | None:
+    """The further of two places of one server; of two servers, the latter."""
+    return known if place is None or (known is not None and known.reaches(place)) else place
+
+
 @dataclass(frozen=True, slots=True)
 class ProgressReaders:
     """How the opposite's rows of progress are read in the source's binlog; they raise DMError and Malformed."""
@@ -56,22 +55,17 @@ class ProgressReaders:
 class BroughtPlaces:
     """Follows the opposite's progress in one reading of the source's log; belongs to the reader."""
 
-    def __init__(self, read: ProgressReaders, begin: Brought | None = None) -> None:
+    def __init__(self, read: ProgressReaders, begin: Position | None = None) -> None:
+        self.now = begin
+        """In the target's binlog, at the end of the last transaction read; None: not known yet."""
         self.first_lane: StoredPlace | None = None
         """What the first change of the lane's row says that has a place."""
         self.first_checkpoint: StoredPlace | None = None
         """The same of the checkpoint."""
         self._read = read
-        self._rows = None if begin is None else begin.rows
-        self._statements = None if begin is None else begin.statements
         self._lane: StoredPlace | None = None  # in the open transaction
         self._checkpoint: StoredPlace | None = None
         self._intent: Position | None = None  # the last one
-
-    @property
-    def now(self) -> Brought | None:
-        """At the end of the last transaction read; None: not known yet."""
-        return None if self._rows is None else Brought(self._rows, self._statements)
 
     def lane(self, table_map: TableMap, rows: Rows) -> None:
         """Rows of the opposite's lanes; raises DMError and Malformed."""
@@ -90,18 +84,14 @@ class BroughtPlaces:
         lane, checkpoint = self._lane, self._checkpoint
         if lane is not None and lane.earlier is not None:
             self.first_lane = self.first_lane or lane
-            self._rows = lane.after or self._rows
         if checkpoint is not None and checkpoint.earlier is not None:
             self.first_checkpoint = self.first_checkpoint or checkpoint
-            self._advance(checkpoint.after)
+        for stored in (lane, checkpoint):
+            if stored is not None and stored.after is not None:
+                self.now = further(None if stored.before is None else self.now, stored.after)
         if statement:
-            self._advance(self._intent)
+            self.now = further(self.now, self._intent)
         self.dropped()
-
-    def _advance(self, place: Position | None) -> None:
-        known = self._statements
-        if place is not None and not (known is not None and known.reaches(place)):
-            self._statements = place
 
     def dropped(self) -> None:
         """The open transaction comes again, or never was one."""

@@ -12,7 +12,6 @@ from dm.accelerator.native import shared
 from dm.gtid import Gtid
 from dm.mysql.binlog.reader import Query, Rows, TableMap
 from dm.position import Position
-from dm.sourcelog.stream.brought import Brought
 from dm.sourcelog.stream.marks import Writer
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 
@@ -137,7 +136,7 @@ class SourceTransaction:
     moment: int = 0  # when it was committed, in microseconds, where an order of several sources needs it
     moves: bool = False  # it is no transaction: a file begins or ends here
     writer: Writer = "others"  # who has executed its statement
-    brought: Brought | None = None  # what of the target the source had then, where that is followed
+    brought: Position | None = None  # up to where the source had the target's writes
 
     @property
     def empty(self) -> bool:

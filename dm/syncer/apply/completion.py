@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dm.position import Position
-from dm.sourcelog.stream.brought import Brought
 
 
 @dataclass(slots=True)
@@ -28,7 +27,7 @@ class Ticket:
     open: int = 0  # changes given minus changes committed; may be negative while not closed
     closed: bool = False
     begun: bool = False  # a part of it may be committed
-    brought: Brought | None = None  # what of the target the source had then, where that is followed
+    brought: Position | None = None  # up to where the source had the target's writes
     divided: bool = False  # changes of one row may have gone to the lanes at different times
 
 

@@ -21,9 +21,9 @@ from dm.changes.statement import find, operation_of
 from dm.downstream.apply import BatchResult, FirstStatement, apply_batch, apply_parts
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
+from dm.position import Position
 from dm.progress.conflict_record import Conflict, Image, image_of, key_image, row_found, store_conflicts
 from dm.progress.tables import SubtaskKey
-from dm.sourcelog.stream.brought import Brought
 from dm.syncer.apply.lane import LaneJob
 from dm.syncer.apply.table_counters import Parts
 from dm.syncer.apply.target_writes import Losing, place_text
@@ -138,7 +138,7 @@ class SourceWins:
 class ConflictJudge(Protocol):
     """Says what loses: `TargetWrites`."""
 
-    def losing(self, change: RowChange, brought: Brought) -> Losing | None:
+    def losing(self, change: RowChange, brought: Position) -> Losing | None:
         """Whether a change loses, by what is known."""
         ...
 
@@ -146,7 +146,7 @@ class ConflictJudge(Protocol):
         """Get to know all that the target has committed by now."""
         ...
 
-    def passed(self, brought: Brought) -> None:
+    def passed(self, brought: Position) -> None:
         """Nobody asks for an earlier place any more."""
         ...
 

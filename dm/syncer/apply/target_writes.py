@@ -48,7 +48,6 @@ from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.rows_before import effect_of, keeps_each_row
 from dm.position import Position
 from dm.progress.opposite import Opposite
-from dm.sourcelog.stream.brought import Brought
 from dm.sourcelog.stream.marks import Marks
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.prepared import PreparedTransactions
@@ -208,10 +207,10 @@ class TargetWrites:
         self._error: BaseException | None = None
         self._thread: threading.Thread | None = None
 
-    def start(self, brought: Brought) -> None:
+    def start(self, brought: Position) -> None:
         """Read from this place on; raises DMError where it is another server's."""
         self._demand_here(brought)
-        start = brought.rows
+        start = brought
         self._read = _order(start)
         self._thread = threading.Thread(target=self._run, args=(start,), name="target-writes", daemon=True)
         self._thread.start()
@@ -234,14 +233,14 @@ class TargetWrites:
 
     # -- Lanes
 
-    def losing(self, change: RowChange, brought: Brought) -> Losing | None:
+    def losing(self, change: RowChange, brought: Position) -> Losing | None:
         """Whether a change of the source loses, by what is read; None if nothing of it does. Raises DMError."""
         plan = change.plan
         if not plan.keyed or change.safe:
             return None
         self._demand_here(brought)
         self._demand_judged(change, brought)
-        place = _order(brought.rows)
+        place = _order(brought)
         before = self._digests.of(plan, change.before)
         after = self._digests.of(plan, change.after, change.before)
         lost = Losing(
@@ -262,19 +261,19 @@ class TargetWrites:
                     raise Ended
                 self._news.wait()
 
-    def passed(self, brought: Brought) -> None:
+    def passed(self, brought: Position) -> None:
         """Nobody asks for an earlier place any more."""
-        self._rows.passed(_order(brought.rows))
+        self._rows.passed(_order(brought))
 
-    def _demand_here(self, brought: Brought) -> None:
-        if brought.rows.server_uuid != self._facts.server_uuid:
+    def _demand_here(self, brought: Position) -> None:
+        if brought.server_uuid != self._facts.server_uuid:
             target = self._subtask.target.address
-            raise DMError("opposite-elsewhere", task=self._subtask.opposite, target=target, position=brought.rows)
+            raise DMError("opposite-elsewhere", task=self._subtask.opposite, target=target, position=brought)
 
-    def _demand_judged(self, change: RowChange, brought: Brought) -> None:
+    def _demand_judged(self, change: RowChange, brought: Position) -> None:
         if not self._altered:
             return
-        had = max(_order(each) for each in brought if each is not None)
+        had = _order(brought)
         table = self._digests.table(change.plan.target)
         for name in (table, TableName(table.schema, ""), None):
             place, why = self._altered.get(name, (0, ""))

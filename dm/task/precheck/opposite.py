@@ -8,14 +8,14 @@ is the opposite's to leave out: that is exact where the target's account may giv
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import gcd
 from typing import Final
 
 from dm.errors import DMError, grant
 from dm.ident import Ident, TableName
 from dm.progress.opposite import Opposite, names, opposite_of
-from dm.progress.opposite_place import ANSWERS, contradict, setting_of_running
+from dm.progress.opposite_place import contradiction
 from dm.progress.opposite_sources import has_rows_of, read_by
 from dm.task.precheck.context import Answers, CheckResult, Context, Server
 from dm.task.progress import key_of
@@ -54,15 +54,9 @@ def named_each_other(context: Context, answers: Answers) -> Iterator[CheckResult
             "write the task that reads this target as `opposite`, or take the key away",
         )
         return
-    other = setting_of_running(source, context.config, reads)
-    mine = context.config.syncer.conflicts
-    if other is not None and contradict(mine, other):
-        yield answers.failure(
-            f"task {opposite.task} is running with `conflicts: {other}`, and this task has `conflicts: {mine}`: the two"
-            " sides would end with different rows",
-            f"write `conflicts: {ANSWERS[mine]}` in the `syncers` of {opposite.task}, or `conflicts: {ANSWERS[other]}`"
-            " in this task's; stop both tasks before, and start them with their new files",
-        )
+    found = _resolves_otherwise(context, answers, opposite.task, reads)
+    if found is not None:
+        yield found
         return
     own = key_of(context.config)
     if not names(source, opposite, own):
@@ -92,6 +86,36 @@ def named_each_other(context: Context, answers: Answers) -> Iterator[CheckResult
     others = sorted(name for name, is_it in reads.items() if is_it is False and not name.startswith("~"))
     beside = f"; what it brings from {', '.join(others)} comes to this target" if others else ""
     yield answers.success(f"task {opposite.task} reads this target, and names this task{beside}")
+
+
+def _resolves_otherwise(
+    context: Context, answers: Answers, task: str, reads: Mapping[str, bool | None]
+) -> CheckResult | None:
+    """What keeps this task and its opposite from resolving conflicts alike; None if nothing does."""
+    why = contradiction(context.source.connection, context.config, reads)
+    if why:
+        return answers.failure(
+            f"task {task} {why}: the two sides would end with different rows",
+            "`source-wins` belongs to `target-wins`, `pause` to `pause`, and each list to its mirror image; stop both"
+            " tasks before a change, and start them with their new files",
+        )
+    if context.config.syncer.conflicts == "target-wins":
+        missing = [
+            name for name in ("REPLICATION SLAVE", "REPLICATION CLIENT") if not context.target.grants.globally(name)
+        ]
+        if missing:
+            return answers.failure(
+                f"target account {context.target.account} lacks {', '.join(missing)}: which rows the target has written"
+                " is read from its binlog (`conflicts: target-wins`)",
+                f"{grant(missing, '*.*', context.target.account)} (at the target)",
+            )
+        if (image := context.source.facts.binlog_row_image.upper()) != "FULL":
+            return answers.failure(
+                f"binlog_row_image is {image} at the source: the progress of task {task} can't be read from"
+                " its binlog (`conflicts: target-wins`)",
+                f"SET GLOBAL binlog_row_image = FULL (at the source), then start task {task} again",
+            )
+    return None
 
 
 def _same_numbers(context: Context) -> str:

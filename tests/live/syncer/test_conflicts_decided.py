@@ -8,6 +8,7 @@ from contextlib import closing
 
 import pytest
 
+from dm.config.rules import BlockAllowList
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
@@ -15,7 +16,7 @@ from dm.progress.conflict_record import clear_conflicts, read_conflicts
 from dm.task.progress import key_of
 from dm.unit import JSON
 from tests.live.syncer.test_conflicts import paused
-from tests.live.syncer.test_two_directions import both_ways, checked, looking, settle
+from tests.live.syncer.test_two_directions import both_ways, checked, limited, looking, settle
 from tests.testbed.sync import running_sync
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
@@ -87,9 +88,25 @@ def test_tasks_that_resolve_otherwise_do_not_run_together(upstreams: Servers, na
             assert (error.name, f"`conflicts: {wrong}`" in error.message) == ("conflicts-contradict", True)
             found = checked(other)
             assert (found.state, "is running with `conflicts: source-wins`" in found.message) == ("failure", True)
+        with limited(upstreams[0], f"{name}.*", f"{back.meta_schema}.*") as few:
+            found = checked(back.model_copy(update={"target": few}))
+        assert (found.state, "lacks REPLICATION SLAVE" in found.message) == ("failure", True)
         assert checked(back).state != "failure"
     with running_sync(looking(back, conflicts="source-wins")) as home:  # what a task at rest has stored binds nobody
         home.wait_synced()
+
+
+def test_what_only_one_task_brings_is_refused(upstreams: Servers, name: str) -> None:
+    forward, back = begun(pair(upstreams, name))
+    shorter = BlockAllowList.model_validate(
+        {"do-dbs": [name], "ignore-tables": [{"db-name": name, "tbl-name": "large"}]}
+    )
+    with running_sync(forward.model_copy(update={"block_allow_list": shorter})) as onwards:
+        onwards.wait_synced()
+        error = paused(back)
+        assert (error.name, f"do not bring {name}.large back" in error.message) == ("conflicts-contradict", True)
+        with running_sync(back.model_copy(update={"block_allow_list": shorter})) as home:
+            settle(onwards, home)
 
 
 def test_the_record_has_the_rows_of_both_sides(upstreams: Servers, name: str) -> None:

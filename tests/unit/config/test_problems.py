@@ -195,7 +195,9 @@ SECTION_CASES = [
     ("syncer: {safe-mode: true, safe-mode-duration: 0s}", "syncer.safe-mode-duration", 20061),
     ("syncer: {safe-mode-duration: 60}", "syncer.safe-mode-duration", 20912),
     ("syncer: {insert-mode: upsert}", "syncer.insert-mode", 20912),
-    ("syncer: {conflicts: source-wins}", "syncer.conflicts", 20912),
+    ("syncer: {conflicts: later-wins}", "syncer.conflicts", 20912),
+    ("syncer: {conflicts: target-wins, atomic-transactions: true}\n    opposite: back", "syncer.conflicts", 20913),
+    ("syncer: {conflicts: source-wins}\n    opposite: back", "syncer.conflicts", 20913),
     ("syncer: {conflicts: pause}", "syncer.conflicts", 20913),
     ("syncer: {conflicts: pause, atomic-transactions: true, safe-mode: true}", "syncer.conflicts", 20913),
     ("syncer: {conflicts: pause, atomic-transactions: true, missing-row: count}", "syncer.conflicts", 20913),
@@ -209,6 +211,16 @@ SECTION_CASES = [
 def test_a_bad_unit_section_is_named(section: str, path: str, code: int) -> None:
     text = TASK + f"    {section}\n"
     assert [(problem.path, problem.code) for problem in task_problems(text)] == [(f"mysql-instances[0].{path}", code)]
+
+
+def test_a_side_wins_only_with_an_opposite_and_without_what_leaves_rows_out() -> None:
+    wins = "    syncer: {conflicts: source-wins, atomic-transactions: true}\n"
+    names = "    filter-rules: [f]\n    validator-config-name: v\n"
+    rules = "filters: {f: {schema-pattern: a, events: [delete], action: Ignore}}\nvalidators: {v: {mode: full}}\n"
+    alone = task_problems(TASK + wins + names + rules)
+    assert {(problem.path, problem.code) for problem in alone} == {("mysql-instances", 20913)}
+    assert len(alone) == 3
+    assert task_problems(TASK + wins + "    opposite: back\n") == ()
 
 
 RULE_CASES = [
