@@ -12,8 +12,9 @@ numbers counts as 0. The reader of a format migrates older numbers when it opens
 - The index of a relay file. The file is the source's own bytes, and its directory is laid out as DM's.
 - The plan of a dump, for all its files; the list of prepared XA transactions, for the files beside it.
 
-Other spool files are deleted by the run that finds them, and an unreadable hold of relay files holds all: they need no
-number. The logs are written for people and programs; dm does not read them.
+The timeline and the curves have numbers of their own, and are put aside where these differ (dm/worker/history). Other
+spool files are deleted by the run that finds them, and an unreadable hold of relay files holds all: they need none. The
+logs are written for people and programs; dm does not read them.
 """
 
 from __future__ import annotations

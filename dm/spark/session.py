@@ -224,7 +224,10 @@ class SparkProvider:
             "PYSPARK_PYTHON": self._python,
             "PYTHONPATH": os.pathsep.join(filter(None, [str(_package_root()), os.environ.get("PYTHONPATH", "")])),
         }
-        if not self._local:
+        if self._local:
+            # Else Spark asks for the address of this host's name as it starts, and many a host and container has none.
+            environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_HOSTNAME": "localhost"}
+        else:
             environment["SPARK_LOCAL_DIRS"] = str(self._scratch)  # of this host; executors have their own
         # A file and not `--conf`: settings may hold secrets (an object store's), arguments are in the process list.
         properties = self._scratch / "spark.properties"

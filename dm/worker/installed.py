@@ -1,7 +1,7 @@
 """What of dm is installed here: everything, or what `dmctl` needs to ask a dm-worker on another host.
 
 The package has all of dm's code, and by itself brings the packages of others that `dmctl` imports. Those of the daemon
-and of its tasks (Spark above all, 450 MB) come with `dm-replicator[worker]`.
+and of its tasks (Spark above all, 490 MB) come with `dm-replicator[worker]`.
 """
 
 from __future__ import annotations

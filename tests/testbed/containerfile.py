@@ -36,7 +36,7 @@ class Image:
 
     def command(self, *words: str) -> list[str]:
         """What runs a command in it as its user."""
-        return ["chroot", f"--userspec={self.user}:{self.user}", str(self.root), *words]
+        return ["/usr/sbin/chroot", f"--userspec={self.user}:{self.user}", str(self.root), *words]
 
     def run(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command in it as its user, to its end."""
@@ -87,7 +87,7 @@ def build(root: Path, context: Path, proxy: Mapping[str, str] | None = None) -> 
 def _run(image: Image, command: str, proxy: Mapping[str, str]) -> None:
     print(f"RUN {command}", flush=True)
     environment = {**proxy, **image.environment, "DEBIAN_FRONTEND": "noninteractive"}
-    subprocess.run(["chroot", str(image.root), "/bin/sh", "-c", command], env=environment, check=True)
+    subprocess.run(["/usr/sbin/chroot", str(image.root), "/bin/sh", "-c", command], env=environment, check=True)
 
 
 if __name__ == "__main__":
