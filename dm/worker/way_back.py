@@ -118,8 +118,8 @@ class WayBack:
         assert found.way_back is not None
         back = found.way_back.task
         if not self._ready:  # applications wait: what is done is not done again with each look
-            self._demand_nothing_acts(found.waived)
             if found.way_back.kept:
+                self._demand_nothing_acts(found.waived)
                 self._let_dm_write(found, demand_owned)
                 self._jobs(back).go_on()
             else:
@@ -146,6 +146,7 @@ class WayBack:
 
     def _make(self, found: CutOverState, demand_owned: Callable[[], None]) -> None:
         file, config, subtask = self._known()
+        self._demand_nothing_acts(found.waived)
         made = files(config, subtask, file, TaskEnds.of(subtask), Position.from_json(found.start))
         self._name_opposite(made.task_name)
         self._let_dm_write(found, demand_owned)
