@@ -8,6 +8,7 @@ usually does: one with `changes` needs the permission `change`.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -18,17 +19,19 @@ from pydantic import BaseModel
 
 from dm.config import SourceConfig
 from dm.errors import DMError
-from dm.verbs.declaration import CHANGES, ConfigFile, Permission, Verb
+from dm.verbs.declaration import CHANGES, READS, ConfigFile, Permission, Verb
 from dm.worker.access import demanding
 from dm.worker.audit import AuditLog
 from dm.worker.dm_openapi.source_shapes import ErrorWithMessage
-from dm.worker.refusal import dm_error
+from dm.worker.refusal import PATHS_OF_DM, dm_error
 from dm.worker.work import Answer, Means, Work
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 ROOT: Final = "/api/v1"
+DOCUMENT: Final = f"{ROOT}/dm.json"  # DM's address of its document
 _MARK: Final = "dm_operation"
+_NAMED_SHAPE: Final = re.compile(r"#/components/schemas/([\w.-]+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,21 @@ def add_operations(app: FastAPI, subjects: Sequence[OpenAPIRequests], audit: Aud
             response_class=Response if declared.answer is None else JSONResponse,
             openapi_extra={"x-permission": declared.permission.value},
         )
+
+    @app.get(DOCUMENT, include_in_schema=False, dependencies=[Depends(demanding(READS))], response_model=None)
+    def document() -> dict[str, Any]:
+        return _own_part(app.openapi())
+
+
+def _own_part(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of the application's document that is DM's OpenAPI, with the shapes that it names."""
+    paths = {path: said for path, said in document["paths"].items() if path.startswith(PATHS_OF_DM)}
+    shapes, waiting = dict[str, Any](), [str(paths)]
+    while waiting:
+        named = {*_NAMED_SHAPE.findall(waiting.pop())} - shapes.keys()
+        shapes |= {name: document["components"]["schemas"][name] for name in named}
+        waiting += [str(shapes[name]) for name in named]
+    return {**document, "paths": paths, "components": {"schemas": shapes}}
 
 
 def operation_id(name: str) -> str:

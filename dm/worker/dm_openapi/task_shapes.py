@@ -209,6 +209,9 @@ class TaskList(BaseModel):
 
     total: int
     data: list[DMTask]
+    not_understood: list[str] | None = Field(
+        default=None, description="ours: tasks that are not in the list, since their files can't be understood any more"
+    )
 
 
 class TaskStatusList(BaseModel):

@@ -104,15 +104,18 @@ class TaskRequests(OpenAPIRequests):
         self, with_status: bool = False, stage: TaskStage | None = None, source_name_list: SourceNameList = None
     ) -> TaskList:
         """List the tasks: those of one stage, those on exactly these sources."""
-        found = list[DMTask]()
+        found, problems = list[DMTask](), list[str]()
         for name in sorted(self._names()):
             known = self._known(name)
+            if isinstance(known.config, DMError):
+                problems.append(f"{name}: {known.config}")
+                continue
             if source_name_list is not None and {*source_name_list} != {*known.sources}:
                 continue
             statuses = self._statuses(name, known, ()) if with_status or stage is not None else []
             if stage is None or all(each.stage == stage for each in statuses):
                 found.append(self._told(name, known, statuses if with_status else None))
-        return TaskList(total=len(found), data=found)
+        return TaskList(total=len(found), data=found, not_understood=problems or None)
 
     @operation("GET tasks/{task_name}", READS, DMTask, missing="task-unknown")
     def get_task(self, task_name: str, with_status: bool = False) -> DMTask:
@@ -154,10 +157,12 @@ class TaskRequests(OpenAPIRequests):
             if running and not force:
                 problem = f"task {task_name} runs on {', '.join(running)}"
                 raise invalid(problem, "stop it first, or delete it with `force=true`")
-            config = known.understood
-            if known.stages:
-                lines = self._do(StopTask(task=task_name, sources=(), remove_meta=True))["sources"]
-            else:
+            config = known.config if force else known.understood
+            lines: list[JSON] = []
+            if known.stages:  # of a file that can't be understood any more nobody knows where its progress is
+                remove_meta = isinstance(config, TaskConfig)
+                lines = cast("list[JSON]", self._do(StopTask(task=task_name, remove_meta=remove_meta))["sources"])
+            elif isinstance(config, TaskConfig):
                 lines = [{"result": True, "source": source} for source in known.sources]
                 self._forgotten.forget(config, cast("list[dict[str, JSON]]", lines))
             left = [str(line["msg"]) for line in cast("list[dict[str, JSON]]", lines) if not line["result"]]

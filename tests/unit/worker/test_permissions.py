@@ -21,6 +21,7 @@ from dm.verbs.every import VERBS
 from dm.worker.api import create_app
 from dm.worker.connection import MOST_CONNECTIONS
 from dm.worker.dm_openapi.every import openapi_requests
+from dm.worker.dm_openapi.operation import DOCUMENT
 from tests.testbed.certificates import Authority
 from tests.unit.worker.home import TestHome, home
 from tests.unit.worker.test_api import bearer, port
@@ -52,7 +53,7 @@ def asked(client: httpx.Client, method: str, url: str, headers: dict[str, str]) 
 
 
 # What is no verb and no operation of DM's OpenAPI, and what it asks for.
-OTHERS = {("GET", "/metrics"): Permission.READS, ("GET", "/openapi.json"): Permission.READS}
+OTHERS = dict.fromkeys((("GET", "/metrics"), ("GET", "/openapi.json"), ("GET", DOCUMENT)), Permission.READS)
 
 
 def routes() -> dict[tuple[str, str], Permission]:

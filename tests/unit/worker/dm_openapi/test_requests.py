@@ -153,6 +153,19 @@ def test_what_dms_openapi_cannot_say_is_shown_and_kept(one: TestHome, client: ht
     one.ok("stop-task", "fancy")
 
 
+def test_a_task_that_lost_its_source_is_told_apart_and_can_be_deleted(one: TestHome, client: httpx.Client) -> None:
+    assert client.post("/sources", json=source("going")).status_code == 201
+    assert client.post("/tasks", json={"task": task("lost", "going")}).status_code == 201
+    refused(client.delete("/sources/going"), 400, 46010)
+    one.ok("operate-source", "stop", "going")
+    listed = client.get("/tasks").json()
+    assert "lost" not in [each["name"] for each in listed["data"]]
+    assert ["lost" in each and "going" in each for each in listed["not_understood"]] == [True]
+    assert client.get("/tasks/lost").status_code == client.delete("/tasks/lost").status_code == 400
+    assert client.delete("/tasks/lost", params={"force": True}).status_code == 204
+    assert "not_understood" not in client.get("/tasks").json()
+
+
 def test_a_template_is_kept_without_its_sources(client: httpx.Client) -> None:
     template = task("model", "not-there-yet")
     assert client.post("/tasks/templates", json=template).status_code == 201
@@ -245,6 +258,29 @@ def test_a_page_of_another_origin_reads_and_changes_nothing(client: httpx.Client
     assert client.get("/sources/s1").json()["enable"] is True
     own = {"origin": host.rstrip("/"), "sec-fetch-site": "same-origin"}
     assert client.get(f"{host}api/v2/tasks", headers=own).status_code == 200
+
+
+# pingcap/tiflow, dm/openapi/spec/dm.yaml of release 8.5, but for its two pages of documentation.
+OF_DM = """
+POST GET sources; GET PUT DELETE sources/{}; GET sources/{}/status; POST sources/{}/enable; POST sources/{}/disable;
+POST sources/{}/transfer; POST sources/{}/relay/enable; POST sources/{}/relay/disable; POST sources/{}/relay/purge;
+GET sources/{}/schemas; GET sources/{}/schemas/{}; POST GET tasks; GET PUT DELETE tasks/{}; GET tasks/{}/status;
+POST tasks/{}/start; POST tasks/{}/stop; GET tasks/{}/sources/{}/migrate_targets; GET tasks/{}/sources/{}/schemas;
+GET tasks/{}/sources/{}/schemas/{}; GET PUT DELETE tasks/{}/sources/{}/schemas/{}/{}; POST tasks/converters;
+POST GET tasks/templates; POST tasks/templates/import; GET PUT DELETE tasks/templates/{}; GET PUT cluster/info;
+GET cluster/masters; DELETE cluster/masters/{}; GET cluster/workers; DELETE cluster/workers/{}
+"""
+
+
+def test_its_document_has_each_request_of_dms(client: httpx.Client) -> None:
+    document = client.get("/dm.json").json()
+    found = {
+        f"{method.upper()} {re.sub('{.*?}', '{}', path)}" for path, said in document["paths"].items() for method in said
+    }
+    words = [part.split() for part in OF_DM.split(";")]
+    assert found == {f"{method} /api/v1/{path}" for *methods, path in words for method in methods}
+    named = {*re.findall(r"#/components/schemas/([\w.-]+)", json.dumps(document))}
+    assert named == document["components"]["schemas"].keys()
 
 
 def test_dmctl_asks_for_paths_of_v2_only() -> None:
