@@ -2,8 +2,9 @@
 
 `make chaos PART=soak` runs 100 tasks over ten sources for an hour; SOAK_MINUTES, SOAK_TASKS and SOAK_SOURCES make it
 smaller. Every other source has a relay. Meanwhile rows are written, tables altered, binlogs and logs rotated, relays
-and sources purged, tasks paused and resumed, hosts killed and the daemon restarted; Prometheus scrapes it. In the end
-every table is equal, and memory, threads, descriptors and disk have stayed within what is configured.
+and sources purged, tasks paused and resumed, hosts killed and the daemon restarted; Prometheus scrapes it, and the page
+is read. In the end every table is equal, and memory, threads, descriptors and disk have stayed within what is
+configured.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from dm.demo.servers import ThrowawayServer
 from tests.live.soak.footprint import MIB, Bounds, Footprint
 from tests.testbed import figures
 from tests.testbed.daemon import Daemon
+from tests.testbed.page_reader import PageReader
 from tests.testbed.park import ServerPark
 from tests.testbed.prometheus import Prometheus
 
@@ -130,7 +132,7 @@ class Soak:
 
     def _restart(self, _task: str) -> None:
         self.daemon.stop()
-        self.daemon.start(*PORT)
+        self.daemon.start(*PORTS)
 
     def settled(self) -> None:
         """Everything written is at the target; a task that rests is an error here."""
@@ -149,7 +151,7 @@ class Soak:
         return found
 
 
-PORT = ("--metrics-addr", "127.0.0.1:0")
+PORTS = ("--metrics-addr", "127.0.0.1:0", "--listen", "127.0.0.1:0")
 
 
 def _is_synced(status: dict[str, object]) -> bool:
@@ -173,7 +175,7 @@ def soak(park: ServerPark, tmp_path: Path) -> Iterator[Soak]:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     one = Soak(Daemon(tmp_path, fresh=True), servers[:-1], servers[-1], random.Random(seed))
-    one.daemon.start(*PORT)
+    one.daemon.start(*PORTS)
     size = BOUNDS.log_file >> 10
     one.daemon.must("config", "worker", "--log-max-size", f"{size}K", "--log-max-backups", str(BOUNDS.log_files - 1))
     one.start()
@@ -204,6 +206,7 @@ def _scraped(soak: Soak, directory: Path) -> Prometheus:
 
 def test_nothing_grows_that_is_bounded(soak: Soak, tmp_path: Path) -> None:
     prometheus = _scraped(soak, tmp_path / "prometheus")
+    token = soak.daemon.must("token", "create", "watcher").out.strip()
     began = time.monotonic()
     soak.settled()
     warm, most, problems, steps = None, Counter[str](), list[str](), 0
@@ -211,6 +214,11 @@ def test_nothing_grows_that_is_bounded(soak: Soak, tmp_path: Path) -> None:
         soak.step()
         steps += 1
         elapsed = time.monotonic() - began
+        if steps % 5 == 0:
+            with PageReader(soak.daemon.log, token) as reader:
+                for path in ("", f"tasks/t{soak.chance.randrange(TASKS)}", "sources", "timeline"):
+                    assert reader.read(path)
+                    soak.done["page"] += 1
         if steps % 5 == 0 and elapsed > MINUTES * 60 * 0.2:
             now = Footprint.of(soak.daemon)
             warm = warm or now

@@ -4,6 +4,7 @@
 |---|---|---|
 | support bundle, logs, metrics, audit log, arguments and environments of processes | no | no |
 | answers of the API | no | in the error that a task rests on, for the one who asks for its status |
+| the page | no | where it shows that error, and not in its logs and its timeline |
 | state in $DM_HOME | where a file has them: the registry, the tokens' own files | in that error, in the registry |
 """
 
@@ -20,6 +21,7 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.page_reader import PageReader
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300), pytest.mark.ci_flavor("mariadb")]
 
@@ -69,7 +71,7 @@ def daemon(
         f" port: {target.port}, user: {users[1]}, password: {SECRETS['DM_TARGET_PASSWORD']}}}\n"
         f"mysql-instances: [{{source-id: one, block-allow-list: b}}]\nblock-allow-list: {{b: {{do-dbs: [{name}]}}}}\n"
     )
-    one.start(**dict.fromkeys(SECRETS, ""))  # `dmctl` sends what the files name
+    one.start("--listen", "127.0.0.1:0", **dict.fromkeys(SECRETS, ""))  # `dmctl` sends what the files name
     one.must("operate-source", "create", "one.yaml")
     one.must("start-task", "t.yaml")
     one.wait("t", lambda status: status["one"].get("sync", {}).get("synced") is True, "synced")
@@ -98,6 +100,13 @@ def no_value_in(places: dict[str, bytes], forbidden: list[bytes]) -> None:
     for place, content in places.items():
         for canary in forbidden:
             assert canary not in content, (place, canary, content[max(0, content.index(canary) - 300) :][:600])
+
+
+def pages_of(daemon: Daemon, token: str) -> dict[str, bytes]:
+    """What a browser gets that is logged in."""
+    with PageReader(daemon.log, token) as reader:
+        return {path: reader.read(path).encode() for path in
+                ("", "tasks/t", "sources", "ddl", "timeline", "logs?task=t", "settings")}  # fmt: skip
 
 
 def test_values_and_secrets_are_where_they_must_be_alone(
@@ -147,6 +156,10 @@ def test_values_and_secrets_are_where_they_must_be_alone(
     assert all(answer.startswith(b"{") for answer in answers.values())
     no_value_in(answers, [*VALUES, *secrets])
     no_value_in({"query-status t": one.said("query-status", "t", "--output", "json").out.encode()}, secrets)
+
+    pages = pages_of(one, token)
+    no_value_in(pages, secrets)
+    no_value_in({place: pages[place] for place in ("timeline", "logs?task=t", "settings", "sources")}, VALUES)
 
     for path in [path for path in one.home.rglob("*") if path.is_file()]:
         content, kept = path.read_bytes(), path.name.startswith("registry.sqlite")
