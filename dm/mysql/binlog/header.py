@@ -87,6 +87,9 @@ class EventType(IntEnum):
 _NAMES = {member.value: member.name for member in EventType}
 
 
+# What a server sends while it has nothing to send: in no file.
+HEARTBEATS: Final = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
+
 # Events between transactions: they move the complete end, but are no transactions.
 NOT_TRANSACTIONS: Final = frozenset(
     {

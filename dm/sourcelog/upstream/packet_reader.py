@@ -38,7 +38,7 @@ from collections.abc import Iterator
 
 from dm.errors import DMError
 from dm.mysql.binlog.frame import WITHOUT_END, has_checksum
-from dm.mysql.binlog.header import CHECKSUM_SIZE, HEADER, HEADER_SIZE, LOG_EVENT_ARTIFICIAL_F, EventType
+from dm.mysql.binlog.header import CHECKSUM_SIZE, HEADER, HEADER_SIZE, HEARTBEATS, LOG_EVENT_ARTIFICIAL_F, EventType
 
 _FULL = 0xFFFFFF
 # MySQL and MariaDB limit max_allowed_packet and slave_max_allowed_packet to 1 GiB, headers not counted.
@@ -199,7 +199,6 @@ class PacketReader:
 _FILE_NAME = re.compile(r"[^/\\\x00-\x1f]{1,200}\.[0-9]{6,10}")
 # A server names a file when the dump starts, and at its end; at least its first event is in between.
 _EMPTY_ROTATIONS = 3
-_NOT_IN_FILES = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 
 
 def rotate_target(event: bytes) -> tuple[str, int]:
@@ -232,7 +231,7 @@ class StreamPosition:
             raise DMError("dump-stream-garbled", what=f"an event of {len(event)} bytes says it has {size}")
         unplaced = not end and kind in WITHOUT_END
         placed = unplaced or end or self._ends_at_wrap(kind, size)
-        if flags & LOG_EVENT_ARTIFICIAL_F or kind in _NOT_IN_FILES or not placed:
+        if flags & LOG_EVENT_ARTIFICIAL_F or kind in HEARTBEATS or not placed:
             if kind == EventType.ROTATE:
                 self._rotate(*rotate_target(event))
             return False

@@ -10,11 +10,14 @@ import pytest
 
 from dm.errors import DMError
 from dm.mysql.binlog.event import BinlogType, SourceEvent, SourceRun
+from dm.mysql.binlog.header import EventType
 from dm.position import Position
+from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.prepared import PreparedTransactions, UndecidedXa, UnheldXa
 from dm.sourcelog.stream.source_log import SourceLog, Space
+from dm.sourcelog.stream.spool import OpenItems
 from dm.sourcelog.stream.until import Until, UntilGtids, UntilPosition
-from tests.unit.sourcelog.stream.test_assembler import FILE, NO_XA, UUID, everything, run_of, start
+from tests.unit.sourcelog.stream.test_assembler import FILE, NO_XA, UUID, Stream, everything, run_of, start
 from tests.unit.sourcelog.stream.test_xa_assembly import XaStream
 
 ROOM = 1 << 20
@@ -115,3 +118,16 @@ def test_undecided_xa_is_held_ignored_refused_or_passed_as_the_reader_says(tmp_p
     with pytest.raises(LookupError, match="is committed"):
         rows_of(UnheldXa(LookupError), tmp_path / "scratch")
     assert rows_of(UnheldXa(), tmp_path / "scratch") == [("2", 0), ("3", 0), ("4", 0)]
+
+
+def test_what_a_server_sends_while_it_has_nothing_counts_as_nothing_read(tmp_path: Path) -> None:
+    """An alert takes a counter that grows for a task that gets on."""
+    stream, alive = XaStream(), Stream()
+    heartbeats = [alive._event(EventType.HEARTBEAT, FILE.encode()) for _ in range(2)]
+    log = SourceLog(Played([]), everything, NO_XA).open(start(f"{UUID}:1"), OpenItems(MemoryQuota(ROOM), None))
+    for event in (stream.format, *heartbeats):
+        assert list(log.completed(event)) == []
+    assert (log.events, log.bytes) == (1, len(stream.format.raw.data))
+    (transaction,) = [found for event in stream.insert(2) for found in log.completed(event)]
+    assert log.events > 3
+    transaction.items.release()
