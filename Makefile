@@ -7,7 +7,7 @@ CHAOS_PYTEST_FLAGS ?= $(PYTEST_FLAGS)
 # The tests start hundreds of processes; each one would compile all of dm again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo lint types style test tidb test-tidb test-mariadb test-mysql56 chaos bench bench-quick bench-large profile packages lock clean
+.PHONY: help install demo lint types style test tidb test-tidb test-mariadb test-mysql56 chaos bench bench-quick bench-large profile screenshots packages lock clean
 
 help:
 	@echo "make install   packages, a virtual environment, both servers"
@@ -24,6 +24,7 @@ help:
 	@echo "               1,000 and 10,000 tables; into the same page"
 	@echo "make profile   where a row's microseconds go, by module and thread (PROFILE_FLAGS=--workload=A)"
 	@echo "make packages  wheels, the source distribution and the list of packages of a host, from the last commit, to dist/"
+	@echo "make screenshots   the pictures of the page in the documents, in Debian's Chromium"
 	@echo "make lock      write requirements.lock anew after a change of pyproject.toml"
 	@echo "make clean     delete what the above made, servers and environment included"
 
@@ -107,6 +108,10 @@ profile: install
 
 packages:
 	scripts/packages.sh
+
+screenshots: install
+	@scripts/install.sh /usr/bin/chromium:chromium
+	$(BIN)/python -m scripts.page_screenshots
 
 lock:
 	scripts/lock.sh

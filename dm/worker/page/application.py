@@ -31,7 +31,7 @@ from dm.clock import Clock
 from dm.errors import DMError
 from dm.text import visible
 from dm.worker.access import CERTIFICATE, Requester, Tokens, bears, requester_of
-from dm.worker.api import HOST_NAMES, HostDemanded
+from dm.worker.api import HOST_NAMES, HostDemanded, other_origin
 from dm.worker.audit import AuditLog
 from dm.worker.connection import LimitedBody
 from dm.worker.installed import installed_version
@@ -171,6 +171,11 @@ class Page:
             "/ddl": ("ddl.html", lambda _: self._views.ddl()),
             "/timeline": ("timeline.html", lambda request: self._views.timeline(request.query_params.get("task", ""))),
             "/logs": ("logs.html", lambda request: self._views.logs(request.query_params)),
+            "/files/task/{task}": ("file.html", lambda request: self._views.file("task", request.path_params["task"])),
+            "/files/source/{source}": (
+                "file.html",
+                lambda request: self._views.file("source", request.path_params["source"]),
+            ),
             "/settings": ("settings.html", lambda _: self._views.settings()),
         }
         asked = {
@@ -270,7 +275,7 @@ class Page:
         async def answer(request: Request) -> Response:
             form = _found(forms, request)
             values = {**request.query_params, **request.path_params}
-            values |= {name: values.get(name) or choices[0] for name, _, choices in form.fields}
+            values |= {field.name: values.get(field.name) or field.default for field in form.fields}
             requester = requester_of(request.scope)
             allowed = requester is not None and requester.may(form.permission)
             shown = {"form": form, "command": form.command(values), "values": values, "allowed": allowed}
@@ -285,7 +290,7 @@ class Page:
             if refused is not None:
                 return refused
             values = {**sent, **request.path_params}
-            if any(values.get(name) not in choices for name, _, choices in form.fields):
+            if any(field.choices and values.get(field.name) not in field.choices for field in form.fields):
                 return HTMLResponse("a field has a value that is none of its choices", 400)
             notice = await run_in_threadpool(lambda: self._deeds.do(request, form, values))
             request.scope[_SESSION].notice = notice

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from starlette.requests import Request
@@ -19,6 +19,7 @@ from dm.verbs.binlog import SkipEvent
 from dm.verbs.config import ChangeWorker
 from dm.verbs.declaration import Permission, Verb
 from dm.verbs.errands import Diff
+from dm.verbs.pace import Pace
 from dm.verbs.relays import PauseRelay, ResumeRelay, StartRelay, StopRelay
 from dm.verbs.tasks import PauseTask, ResumeTask, StopTask
 from dm.verbs.validation import StartValidation, StopValidation
@@ -31,6 +32,16 @@ Values = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class FormField:
+    """What a person fills in; without choices any text."""
+
+    name: str
+    label: str
+    default: str
+    choices: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Form:
     """A verb on the page."""
 
@@ -39,7 +50,7 @@ class Form:
     make: Callable[[Values], Verb]
     words: Callable[[Values], Sequence[str]]  # after the verb's name in the line of dmctl
     effect: str  # what the question says
-    fields: Sequence[tuple[str, str, Sequence[str]]] = field(default_factory=tuple)  # name, label, choices
+    fields: Sequence[FormField] = ()
 
     @property
     def permission(self) -> Permission:
@@ -79,6 +90,10 @@ def _source_words(values: Values) -> list[str]:
     return ["-s", values["source"]] if values.get("source") else []
 
 
+def _limits(values: Values) -> tuple[str, ...]:
+    return (values["limit"],) if values.get("limit") else ()
+
+
 TASK_FORMS: Final[Mapping[str, Form]] = {
     "pause": _of_task("Pause", PauseTask, "It comes to rest, and nothing resumes it but a person."),
     "resume": _of_task("Resume", ResumeTask, "It goes on from its stored progress."),
@@ -95,6 +110,14 @@ TASK_FORMS: Final[Mapping[str, Form]] = {
         lambda values: Diff(task=values["task"]),
         lambda values: [values["task"]],
         "All tables are read at the source and at the target, in the background. The list of tables shows the outcome.",
+    ),
+    "pace": Form(
+        "Change the pace",
+        Pace,
+        lambda values: Pace(task=values["task"], limits=_limits(values), none=not _limits(values)),
+        lambda values: [values["task"], *(["--limit", values["limit"]] if values.get("limit") else ["--none"])],
+        "It holds within a second, and until it is changed again. Without a limit the task is as fast as it can.",
+        (FormField("limit", "Limit", "rows-per-second=1000"),),
     ),
     "validate": _of_task("Start validator", StartValidation, "Rows that are applied from now on are compared."),
     "stop-validator": _of_task("Stop validator", StopValidation, "No rows are compared until it is started again."),
@@ -113,7 +136,7 @@ SETTINGS_FORM: Final = Form(
     lambda values: ChangeWorker(log_level=values["log_level"]),
     lambda values: ["--log-level", values["log_level"]],
     "The level holds at once, for all processes, and for later starts.",
-    (("log_level", "Log level", ("debug", "info", "warn", "error")),),
+    (FormField("log_level", "Log level", "info", ("debug", "info", "warn", "error")),),
 )
 
 
@@ -156,6 +179,8 @@ def _told(command: str, answer: Answer) -> Notice:
     failed = [each for each in lines if not each.get("result", True)]
     details = [_detail(each) for each in lines]
     details += [f"warning: {warning}" for warning in cast("list[JSON]", answer.get("warnings") or [])]
+    if "limits" in answer:
+        details.append(f"limits: {answer['limits'] or 'none'}")
     return Notice(
         f"{command}: {'not done everywhere' if failed else 'done'}.", not failed, tuple(filter(None, details))
     )

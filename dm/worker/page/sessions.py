@@ -7,8 +7,7 @@ permission that the token has now. It also ends after twelve hours, and after tw
 The cookie is HttpOnly and SameSite=Strict, and Secure where the port has TLS. Browsers send a cookie to all ports of a
 host, hence its name has the port: two daemons of one host have each their own.
 
-A form brings a second secret of its session, which a page of another origin can't read. Beyond that, a request that
-changes something must come from this origin, where the browser says which one it is.
+A form brings a second secret of its session, which a page of another origin can't read.
 
 Sessions are in memory, at most 256 of them, and 16 of one bearer; the one that rests the longest goes first.
 Only a hash of each cookie is kept. After a restart of the daemon one logs in again.

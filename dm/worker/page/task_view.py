@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -40,7 +40,7 @@ class TableRow:
     form: str = ""
     compared: str = ""
     verdict: str = ""
-    waits: list[str] = field(default_factory=list)
+    waits: str = ""
 
 
 def pipeline(source: Mapping[str, Any], subtask: Mapping[str, Any]) -> list[Stage]:
@@ -138,11 +138,22 @@ def tables(subtask: Mapping[str, Any]) -> tuple[list[TableRow], int]:
         one.compared = f"{datetime.fromtimestamp(each['began'], UTC):%Y-%m-%d %H:%M} UTC"
     for group in sync.get("unresolvedGroups") or []:
         missing = ", ".join([*group["unsynced"], *group.get("othersUnsynced", [])])
-        row(group["target"]).waits.append(f"shards wait for {missing or 'others'}")
+        row(group["target"]).waits = f"shards wait for {missing or 'others'}"
     joining: Mapping[str, Any] = subtask.get("joining") or {"tables": []}
     for name in joining["tables"]:
-        row(name).waits.append(f"joining, {joining['phase']}")
+        row(name).waits = f"joining, {joining['phase']}"
     return sorted(found.values(), key=lambda one: one.name), int(sync.get("tablesNotShown", 0))
+
+
+_COLUMNS: Final = {
+    "name": "Table", "copied": "Copied", "rows": "Changes of this run", "ddl": "DDL", "form": "Written as",
+    "verdict": "Compared", "compared": "Compared when", "waits": "Waits",
+}  # fmt: skip
+
+
+def columns(rows: Sequence[TableRow]) -> Mapping[str, str]:
+    """The titles of those fields that some table has, by field."""
+    return {field: title for field, title in _COLUMNS.items() if any(getattr(row, field) for row in rows)}
 
 
 @dataclass(frozen=True, slots=True)

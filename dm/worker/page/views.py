@@ -10,7 +10,8 @@ from typing import Any, Final, cast
 
 from dm.clock import Clock
 from dm.unit import JSON
-from dm.verbs.config import ShowConfig
+from dm.verbs.config import ShowSourceFile, ShowTaskFile, WorkerSettings
+from dm.verbs.declaration import Verb
 from dm.verbs.history import ShowTimeline
 from dm.verbs.sources import ShowSources
 from dm.verbs.status import Logs
@@ -22,7 +23,7 @@ from dm.worker.operations import Operations
 from dm.worker.page.curve_drawing import Drawing, drawing, values_of
 from dm.worker.page.forms import RELAY_FORMS, TASK_FORMS, Form
 from dm.worker.page.overview import Sentences, look, task_answer
-from dm.worker.page.task_view import checks, pipeline, statements, tables
+from dm.worker.page.task_view import checks, columns, pipeline, statements, tables
 from dm.worker.status_text import remarks_of
 
 MOST_HAPPENINGS: Final = 300
@@ -61,6 +62,7 @@ class Views:
             parts.append(
                 {
                     "line": sentences.line(status, subtask), "pipeline": pipeline(status, subtask), "tables": rows,
+                    "columns": columns(rows),
                     "more_tables": more, "checks": checks(status["source"], subtask),
                     "statements": statements([(status, subtask)]),
                     "curves": self._curves(name, status["source"]),
@@ -111,10 +113,17 @@ class Views:
         return {"task": task, "source": source, "lines": lines[-MOST_LOG_LINES:], "now": self._now()}
 
     def settings(self) -> View:
-        """Settings, files and tokens."""
-        config = self._operations.work[ShowConfig](ShowConfig())
+        """Settings, tokens, and the names of files."""
+        worker = self._operations.work[WorkerSettings](WorkerSettings())
         tokens = self._operations.work[ListTokens](ListTokens())
-        return {**config, "tokens": tokens["tokens"], "now": self._now()}
+        names = self._operations.look(lambda of: {"source": sorted(of.sources), "task": sorted(of.tasks)})
+        return {"worker": worker["worker"], "tokens": tokens["tokens"], "files": names, "now": self._now()}
+
+    def file(self, kind: str, name: str) -> View:
+        """The file of a source or a task, with passwords masked; raises DMError."""
+        asked: Verb = ShowTaskFile(task=name) if kind == "task" else ShowSourceFile(source=name)
+        answer = self._operations.work[type(asked)](asked)
+        return {"kind": kind, "name": name, "text": answer["cfg"], "now": self._now()}
 
     def _sentences(self) -> Sentences:
         return Sentences(self._operations.history, self._clock, self._operations.cut_overs())
@@ -164,6 +173,7 @@ def _offered(parts: list[dict[str, Any]]) -> Mapping[str, Form]:
         "resume": "Paused" in stages,
         "skip": "Paused" in stages and bool(codes - {0}),
         "compare": bool(stages),
+        "pace": bool(stages),
         "validate": any(part["line"].unit == "Sync" for part in parts),
         "stop-validator": any(check.name.startswith("Validator") for part in parts for check in part["checks"]),
         "stop": True,

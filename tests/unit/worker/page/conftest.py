@@ -22,7 +22,8 @@ HOSTILE = "<script>alert(1)</script>"
 def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StagedDaemon]:
     """A hundred tasks; the first one has 500 tables, of which one has a hostile name."""
     tasks = {f"task-{number:03}": ("one",) for number in range(99)}
-    with staged(tmp_path_factory.mktemp("page") / "home", {**tasks, "paused-task": ("one", "two")}) as one:
+    others = {"paused-task": ("one", "two"), "relayed-task": ("three",)}
+    with staged(tmp_path_factory.mktemp("page") / "home", {**tasks, **others}) as one:
         compared: list[JSON] = [
             {"table": f"shop.table_{number}", "verdict": "equal", "partly": False, "began": 1_700_000_000.0}
             for number in range(450)
@@ -33,6 +34,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StagedDaemon]:
         for task in list(tasks)[1:]:
             one.say(task, "one", syncing())
         one.say("paused-task", "two", syncing())
+        one.say("relayed-task", "three", syncing())
         yield one
 
 

@@ -104,7 +104,7 @@ def test_each_form_needs_its_verbs_permission(
             continue
         assert "<button autofocus>" not in question
         assert f"this needs {form.permission.value}" in question
-        refused = visitor.send(path, log_level="debug")
+        refused = visitor.send(path, log_level="debug", limit="rows-per-second=1")
         assert refused.status_code == 403
         assert f"has the permission <code>{level}</code>" in refused.text
     assert stage(many) == before
@@ -151,6 +151,16 @@ def test_what_a_page_of_another_origin_sends_changes_nothing(
 def test_a_name_that_was_made_to_point_here_is_refused(many: StagedDaemon, changer: Visitor) -> None:
     for path in ("/page/", "/page/login"):
         assert changer.client.get(path, headers={"host": "evil.example"}).status_code == 400
+
+
+def test_the_pace_is_changed_and_what_reaches_servers_needs_more(operator: Visitor) -> None:
+    assert operator.send(f"/page/tasks/{TASK}/do/pace", limit="rows-per-second=50").status_code == 303
+    page = operator.client.get(f"/page/tasks/{TASK}").text
+    assert f"dmctl pace {TASK} --limit rows-per-second=50: done." in page
+    assert "rows-per-second" in page.partition("limits: ")[2]
+    assert operator.send(f"/page/tasks/{TASK}/do/pace", limit="query=SELECT 1").status_code == 403
+    assert operator.send(f"/page/tasks/{TASK}/do/pace", limit="").status_code == 303
+    assert f"dmctl pace {TASK} --none: done." in operator.client.get(f"/page/tasks/{TASK}").text
 
 
 def test_the_log_level_is_changed(many: StagedDaemon, changer: Visitor) -> None:

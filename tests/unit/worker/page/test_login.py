@@ -23,7 +23,7 @@ from tests.unit.worker.page.conftest import Visitor
 PAGES = (
     "/page/", "/page/tasks/task-000", "/page/tasks/task-000/errors", "/page/sources", "/page/ddl", "/page/timeline",
     "/page/logs", "/page/settings", "/page/tasks/task-000/do/pause", "/page/sources/one/do/start",
-    "/page/settings/do/log-level", "/page/script.js",
+    "/page/settings/do/log-level", "/page/script.js", "/page/files/task/task-000", "/page/files/source/one",
 )  # fmt: skip
 FORMS = ("/page/tasks/task-000/do/pause", "/page/sources/one/do/start", "/page/settings/do/log-level", "/page/logout")
 
