@@ -55,6 +55,15 @@ def _recent_ddl(parts: RunParts) -> list[JSON]:
     ]  # fmt: skip
 
 
+def _source(parts: RunParts) -> dict[str, JSON]:
+    """Where the events come from."""
+    return {
+        "binlogType": parts.source.status,
+        "sourceAddress": parts.monitor.address,
+        "standbyInUse": parts.monitor.on_standby,
+    }
+
+
 def _opposite(parts: RunParts) -> dict[str, JSON]:
     """What the run has left out because the opposite has written it, and how many conflicts it has recorded."""
     marks, resolving = parts.marks, parts.resolving
@@ -167,9 +176,7 @@ class SyncStatus:
             and parts.completions.under_way == 0,
             "sourceAnswers": parts.monitor.answered,
             "targetAnswers": parts.progress.answered,
-            "binlogType": parts.source.status,
-            "sourceAddress": parts.monitor.address,
-            "standbyInUse": parts.monitor.on_standby,
+            **_source(parts),
             "accelerator": switch.state(),
             "secondsBehindMaster": None if lag is None else round(lag, 3),
             "binlogKeptSeconds": parts.retention.seconds,

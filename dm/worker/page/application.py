@@ -31,7 +31,7 @@ from dm.clock import Clock
 from dm.errors import DMError
 from dm.text import visible
 from dm.worker.access import CERTIFICATE, Requester, Tokens, bears, requester_of
-from dm.worker.api import HOST_NAMES, HostDemanded, other_origin
+from dm.worker.api import HOST_NAMES, HostDemanded
 from dm.worker.audit import AuditLog
 from dm.worker.connection import LimitedBody
 from dm.worker.installed import installed_version

@@ -43,11 +43,14 @@ class TableRow:
     waits: str = ""
 
 
-def pipeline(source: Mapping[str, Any], subtask: Mapping[str, Any]) -> list[Stage]:
+def pipeline(source: Mapping[str, Any], subtask: Mapping[str, Any], now: float) -> list[Stage]:
     """From the source to the target."""
     relay, sync = source["relayStatus"], subtask.get("sync")
     answers = subtask["sourceAnswers"]
     facts = [source["source"], _answers(answers), f"at {sync.get('masterBinlog') or '?'}" if sync else ""]
+    rest = None if relay is not None else hours_left(sync or {}, now)
+    if rest is not None:
+        facts.append(f"keeps what is read next for {rest} more")
     stages = [Stage("Source", facts, None, trouble=answers is False)]
     if sync is None:
         part = subtask.get("dump") or subtask.get("load") or {}
@@ -61,6 +64,12 @@ def pipeline(source: Mapping[str, Any], subtask: Mapping[str, Any]) -> list[Stag
         stages += _stream(sync, shares, live=subtask["stage"] == "Running")
     stages.append(_target(subtask, sync))
     return stages
+
+
+def hours_left(sync: Mapping[str, Any], now: float) -> str | None:
+    """How long until the source may purge what a syncer reads next; None where nobody knows, or it never does."""
+    at = sync.get("binlogPurgedAt")
+    return None if at is None else f"{max(0.0, at - now) / 3600:.1f} h"
 
 
 def _stream(sync: Mapping[str, Any], shares: Mapping[str, Any], *, live: bool) -> Iterator[Stage]:

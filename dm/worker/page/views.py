@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, cast
@@ -23,7 +23,7 @@ from dm.worker.operations import Operations
 from dm.worker.page.curve_drawing import Drawing, drawing, values_of
 from dm.worker.page.forms import RELAY_FORMS, TASK_FORMS, Form
 from dm.worker.page.overview import Sentences, look, task_answer
-from dm.worker.page.task_view import checks, columns, pipeline, statements, tables
+from dm.worker.page.task_view import checks, columns, hours_left, pipeline, statements, tables
 from dm.worker.status_text import remarks_of
 
 MOST_HAPPENINGS: Final = 300
@@ -31,6 +31,7 @@ MOST_LOG_LINES: Final = 200
 _GIB: Final = 1 << 30
 
 View = Mapping[str, Any]
+Seen = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
 
 
 class Views:
@@ -61,8 +62,8 @@ class Views:
             rows, more = tables(subtask)
             parts.append(
                 {
-                    "line": sentences.line(status, subtask), "pipeline": pipeline(status, subtask), "tables": rows,
-                    "columns": columns(rows),
+                    "line": sentences.line(status, subtask), "tables": rows, "columns": columns(rows),
+                    "pipeline": pipeline(status, subtask, self._clock.time()),
                     "more_tables": more, "checks": checks(status["source"], subtask),
                     "statements": statements([(status, subtask)]),
                     "curves": self._curves(name, status["source"]),
@@ -84,11 +85,21 @@ class Views:
         directories = self._operations.look(
             lambda supervisor: {name: supervisor.relay_directory(name) for name in supervisor.sources}
         )
+        seen = cast("Any", self._operations.look(look))
         found = [
-            {**each, "disk": _disk(directories.get(each["source"]))}
+            {**each, "disk": _disk(directories.get(each["source"])), "binlog": self._binlog(each, seen)}
             for each in cast("list[dict[str, Any]]", answer["sources"])
         ]
         return {"sources": found, "forms": RELAY_FORMS, "now": self._now()}
+
+    def _binlog(self, source: Mapping[str, Any], seen: Seen) -> list[tuple[str, str]]:
+        """The tasks that read from a source directly, and how long it will have what each reads next."""
+        if source.get("relayStatus") is not None:
+            return []
+        now = self._clock.time()
+        of = [subtask for status, subtask in seen if status["source"] == source["source"]]
+        left = [(subtask["name"], hours_left(subtask.get("sync") or {}, now)) for subtask in of]
+        return [(task, hours) for task, hours in left if hours is not None]
 
     def ddl(self) -> View:
         """Statements of all tasks."""

@@ -22,7 +22,8 @@ OPEN = {"/page/login", "/page/style.css", "/page/icon.svg"}
 # Whoever has logged in, since each permission includes reading.
 SHOWN = {
     "/", "/page", "/page/script.js", "/page/", "/page/tasks/{task}", "/page/tasks/{task}/errors", "/page/sources",
-    "/page/ddl", "/page/timeline", "/page/logs", "/page/settings",
+    "/page/ddl", "/page/timeline", "/page/logs", "/page/settings", "/page/files/task/{task}",
+    "/page/files/source/{source}",
 }  # fmt: skip
 # Each form with the permission of its verb; the question that leads to it is shown to all.
 FORMS = {

@@ -80,6 +80,17 @@ def test_a_statement_under_way_has_its_age_and_one_that_ended_its_time(many: Sta
         many.say("task-003", "one", syncing())
 
 
+def test_what_a_source_will_purge_soon_is_told(many: StagedDaemon, reader: Visitor) -> None:
+    many.say("task-004", "one", syncing(32_400.0, binlogPurgedAt=many.clock.time() + 3600 + 150))
+    try:
+        page = reader.client.get("/page/tasks/task-004").text
+        assert "keeps what is read next for 1.0 h more" in page
+        assert "Its binlog has what task-004 reads next for 1.0 h more." in reader.client.get("/page/sources").text
+        assert "reads next" not in reader.client.get("/page/tasks/task-005").text
+    finally:
+        many.say("task-004", "one", syncing())
+
+
 def test_passwords_are_on_no_page(reader: Visitor) -> None:
     for path in LOOKED:
         assert "canary" not in reader.client.get(f"/page/{path}").text, path
