@@ -13,7 +13,7 @@ CLEARED: Final = shape("ConflictsCleared", taskName=str, removed=int)
 class ShowConflicts(
     Verb, name="show-conflicts", route="GET tasks/{task}/conflicts", permission=READS, answer=CONFLICTS
 ):
-    """Show the rows that both sides have written, and which side has won; the newest first."""
+    """Show rows that both sides have written. With the side that has won, the newest first."""
 
     task: Task
     limit: Annotated[int, option("--limit", "at most so many of each source", least=1)] = 20
