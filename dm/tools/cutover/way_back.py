@@ -23,12 +23,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from io import StringIO
 from pathlib import Path
 from typing import Final
 
 from pydantic import SecretStr
-from ruamel.yaml import YAML
 
 from dm.config import Endpoint, SourceConfig, SubtaskConfig, TaskConfig, read_task
 from dm.config.document import YamlList, YamlMap, parse
@@ -37,6 +35,7 @@ from dm.config.pattern import is_name
 from dm.config.problem import ProblemReport
 from dm.config.task import NAME_LIMIT
 from dm.config.units import SyncerConfig
+from dm.config.written import as_yaml
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
@@ -196,8 +195,8 @@ def files(
         _WrittenEndpoint.of(subtask.target, "TARGET"),
         _WrittenEndpoint.of(subtask.source.endpoint, "SOURCE"),
     )
-    source_text = _yaml(_source_file(subtask, source_id, start, from_target))
-    task_text = _yaml(_task_file(config, subtask, (back, source_id), inverse, start, to_source))
+    source_text = as_yaml(_source_file(subtask, source_id, start, from_target))
+    task_text = as_yaml(_task_file(config, subtask, (back, source_id), inverse, start, to_source))
     made = WayBackFiles(
         back, source_id,
         ConfigFile(f"{source_id}.yaml", source_text, file.directory, from_target.environment),
@@ -359,13 +358,6 @@ class _WrittenEndpoint:
                     environment[variable], told[name] = value.get_secret_value(), f"${{{variable}}}"
             section["security"] = {key.replace("_", "-"): value for key, value in told.items()}
         return cls(section, environment)
-
-
-def _yaml(content: Mapping[str, object]) -> str:
-    yaml, written = YAML(), StringIO()
-    yaml.width = 1 << 16  # GTID sets are long
-    yaml.dump(dict(content), written)
-    return written.getvalue()
 
 
 def _demand_inverse(made: WayBackFiles, inverse: _Inverse, ends: TaskEnds) -> None:

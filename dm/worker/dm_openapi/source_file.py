@@ -6,10 +6,11 @@ from typing import Any, Final, TypeVar
 
 from dm.config import SourceConfig, read_source
 from dm.config.secret import MASK
+from dm.config.written import as_yaml
 from dm.errors import DMError
 from dm.unit import JSON
 from dm.worker.dm_openapi.source_shapes import DMPurge, DMSource, RelayConfig
-from dm.worker.dm_openapi.task_file import as_yaml, security_in, security_of
+from dm.worker.dm_openapi.task_file import security_in, security_of
 from dm.worker.dm_openapi.task_shapes import TargetDatabase
 
 

@@ -17,21 +17,17 @@ What can't be said is an error, never left out:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from io import StringIO
 from typing import Any, Final
 
 from pydantic import SecretStr
-from ruamel.yaml import YAML
-from ruamel.yaml.nodes import ScalarNode
-from ruamel.yaml.representer import SafeRepresenter
 
 from dm.config import SourceConfig, TaskConfig, read_task
 from dm.config.endpoint import Security as FileSecurity
 from dm.config.task import Instance
 from dm.config.units import LoaderConfig, SyncerConfig
+from dm.config.written import as_yaml
 from dm.errors import DMError
 from dm.unit import JSON
 from dm.worker.dm_openapi.source_shapes import DMSecurity
@@ -55,29 +51,6 @@ _POSITION: Final = 4  # where a binlog file's first event begins
 def invalid(problem: str, hint: str) -> DMError:
     """The error of a request that contradicts itself."""
     return DMError("openapi-request-invalid", problem=problem, hint=hint)
-
-
-class _Writer(SafeRepresenter):
-    """Quotes a text with a line break of Unicode so that it comes back: ruamel's single quotes add blanks to those."""
-
-    def quoted(self, text: str) -> ScalarNode:
-        style = '"' if _BREAKS.search(text) else None
-        return self.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-_BREAKS: Final = re.compile("[\x85\u2028\u2029]")
-_Writer.add_representer(str, _Writer.quoted)
-
-
-def as_yaml(content: Mapping[str, JSON]) -> str:
-    """A file's text, its keys in the order in which they come."""
-    yaml, written = YAML(typ="safe", pure=True), StringIO()
-    yaml.Representer = _Writer
-    yaml.default_flow_style = False
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # its class says None only
-    yaml.width = 1 << 20
-    yaml.dump(dict(content), written)
-    return written.getvalue()
 
 
 def normal(task: DMTask) -> DMTask:

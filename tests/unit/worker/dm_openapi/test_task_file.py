@@ -17,22 +17,6 @@ from dm.worker.dm_openapi.source_shapes import DMPurge, DMSecurity, DMSource, Re
 from dm.worker.dm_openapi.task_file import normal, task_file, told_task
 from dm.worker.dm_openapi.task_shapes import DMTask
 
-# Line breaks and others that a writer of YAML may spoil.
-SPECIAL = (
-    "\x85",
-    "\u2028 x",
-    "\u2029",
-    "a\r\nb",
-    "\ufeff",
-    "\x07\x7f\x9f",
-    "  ",
-    "\U0001f980",
-    "null",
-    "0x1f",
-    "- a",
-    "'\"",
-)
-
 SOURCES = ("one", "two", "three")
 PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
@@ -164,17 +148,6 @@ def goes_over_and_comes_back(task: DMTask) -> None:
         routes = config.subtask(rule.source.source_name).routes
         there = [each for each in routes if each.schema_pattern == rule.source.schema_]
         assert rule.target is None or rule.target.schema_ in [each.target_schema for each in there]
-
-
-@pytest.mark.parametrize("text", SPECIAL, ids=ascii)
-def test_a_text_comes_back_letter_by_letter(text: str) -> None:
-    login = {"host": "h", "port": 1, "user": text, "password": text}
-    named = {"f": {"ignore_sql": [text]}}
-    goes_over_and_comes_back(
-        DMTask.model_validate(
-            minimal(target_config=login, binlog_filter_rule=named, table_migrate_rule=[rule("s", "t", "f")])
-        )
-    )
 
 
 @settings(max_examples=25)
