@@ -35,7 +35,7 @@ def _lacks_a_privilege(daemon: Daemon, source: ThrowawayServer, target: Throwawa
     for words in (("query-status", "shop"), ("validation", "status", "shop")):
         told = daemon.said(*words).out
         statements |= set(re.findall(r"GRANT [A-Z, ]*CREATE TEMPORARY TABLES ON \S+ TO 'dm'@'%'", told))
-        assert "`dmctl validation start` if a validator does" in told
+        assert "`dmctl validation start` for a validator" in told
     (grant,) = statements
     assert (
         "the validator is stopped; go on with `dmctl validation start shop`" in daemon.said("query-status", "shop").out
