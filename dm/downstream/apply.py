@@ -283,8 +283,7 @@ class _Serial:
             self.changes += 1
             self._session.take(change.plan.settings)
             try:
-                for statement in row_statements(self._looked_at(change)):
-                    count += self._run(statement)
+                count += self._change(change)
             except DMError as error:
                 if self._failed is not None:
                     self._failed(change)
@@ -296,16 +295,22 @@ class _Serial:
                 raise told from error
         return count
 
-    def _looked_at(self, change: RowChange) -> RowChange:
-        """The change, as it is to be applied to what the target has; raises DMError."""
-        if self._looks and self._overwrites is not None:
-            others = others_at(self._connection, change)
-            if others:
-                self._overwrites(change, others)
-                return setting(change)
-        elif self._looks:
-            demand_as_before(self._connection, change)
-        return change
+    def _change(self, change: RowChange) -> int:
+        if not self._looks or self._overwrites is None:
+            if self._looks:
+                demand_as_before(self._connection, change)
+            return sum(map(self._run, row_statements(change)))
+        others = others_at(self._connection, change)
+        try:
+            if not others:
+                return sum(map(self._run, row_statements(change)))
+        except DMError as error:
+            # No look can lock a row that is not there: somebody has inserted it since.
+            others = others_at(self._connection, change) if error.name == "duplicate-key" else []
+            if not others:
+                raise
+        self._overwrites(change, others)
+        return sum(map(self._run, row_statements(setting(change))))
 
     def _run(self, statement: ApplyStatement) -> int:
         self._connection.check_foreign_keys(not statement.changes[0].unchecked)

@@ -8,10 +8,13 @@ from contextlib import closing
 
 import pytest
 
+from dm.changes.row_change import RowChange
+from dm.changes.statement import find
 from dm.config.rules import BlockAllowList
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
+from dm.downstream.written_at_both import others_at
 from dm.progress.conflict_record import clear_conflicts, read_conflicts
 from dm.task.progress import key_of
 from dm.unit import JSON
@@ -132,6 +135,31 @@ def test_the_record_has_the_rows_of_both_sides(upstreams: Servers, name: str) ->
     run_both(without)
     assert same(upstreams, table)[2] == (3, 12, None)
     assert [each["targetRow"] for each in recorded(without[0])] == ["not kept"]
+
+
+def test_a_row_that_comes_between_look_and_insert_is_set(
+    upstreams: Servers, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No look can lock a row that is not there."""
+    first, second = upstreams
+    tasks, table = begun(pair(upstreams, name)), f"{name}.t"
+    second.execute(f"INSERT INTO {table} VALUES (5, 50, NULL)")  # so that the changes go one by one
+    looked = list[bytes]()
+
+    def look(connection: TargetConnection, change: RowChange) -> list[bytes]:
+        found = others_at(connection, change)
+        if not looked:
+            second.execute(f"INSERT INTO {table} VALUES (1, 11, NULL)")
+        looked.append(find(change.plan, change.after or ()))
+        return found
+
+    monkeypatch.setattr("dm.downstream.apply.others_at", look)
+    first.execute("BEGIN", f"INSERT INTO {table} VALUES (1, 10, NULL), (5, 51, NULL)", "COMMIT")
+    run_both(tasks)
+    assert len(looked) == 3
+    assert same(upstreams, table) == ((1, 10, None), (5, 51, None))
+    assert [each["key"] for each in recorded(tasks[1])] == [{"id": "1"}, {"id": "5"}]
+    assert [each["targetRow"] for each in recorded(tasks[0])][-1] == {"id": "1", "v": "11", "u": "NULL"}
 
 
 def test_a_second_unique_key_that_meets_pauses_both_tasks(upstreams: Servers, name: str) -> None:

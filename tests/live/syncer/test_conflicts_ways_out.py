@@ -20,6 +20,7 @@ from tests.testbed.diffing import differences
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb")]
 
+BOTH = ["pause", pytest.param("one side wins", marks=pytest.mark.chaos)]
 WAY = "docs/two-directions.md#one-table-again-and-more-tables"
 
 
@@ -41,7 +42,7 @@ def tasks_of(upstreams: Servers, name: str, conflicts: str, *tables: str) -> tup
     return looking(forward, conflicts="source-wins"), looking(back, conflicts="target-wins", ddl="pause")
 
 
-@pytest.mark.parametrize("conflicts", ["pause", "one side wins"])
+@pytest.mark.parametrize("conflicts", BOTH)
 def test_a_table_that_differs_is_mended_where_it_can_not_be_loaded_again(
     upstreams: Servers, name: str, conflicts: str
 ) -> None:
@@ -62,7 +63,7 @@ def test_a_table_that_differs_is_mended_where_it_can_not_be_loaded_again(
     assert same(upstreams, table) == ((1, "uno"), (2, "two"), (3, "three"))
 
 
-@pytest.mark.parametrize("conflicts", ["pause", "one side wins"])
+@pytest.mark.parametrize("conflicts", BOTH)
 def test_a_longer_list_is_taken_with_a_table_that_both_sides_have(
     upstreams: Servers, name: str, conflicts: str
 ) -> None:
