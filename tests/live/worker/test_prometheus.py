@@ -83,7 +83,7 @@ def test_what_a_task_does_is_seen_by_prometheus(replica: Replica, prometheus: Pr
 
 
 def test_a_cause_fires_its_alert_and_its_end_ends_it(replica: Replica, prometheus: Prometheus) -> None:
-    """A sample, with shorter times."""
+    """A sample; tests/live/worker/test_alerts.py fires all of them."""
     for pause, resume, alert in (
         (("pause-task", replica.task), ("resume-task", replica.task), "DM_task_state"),
         (("pause-relay", "-s", "one"), ("resume-relay", "-s", "one"), "DM_relay_of_task_rests"),
