@@ -1,5 +1,5 @@
 #!/bin/sh
-# Writes what is installed on other machines to dist/, from the committed tree:
+# Writes what is installed on other machines to dist/, or the directory that is named, from the committed tree:
 #
 #   dm_replicator-VERSION.tar.gz                  the source distribution
 #   dm_replicator-VERSION-cp3NN-*-manylinux*.whl  a wheel with the extension for this kind of processor, for each Python
@@ -18,9 +18,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 pip="--quiet --disable-pip-version-check"
 python=${PYTHON:-python3}
-out=$PWD/dist
+out=${1:-$PWD/dist}
 rm -rf "$out"
-mkdir "$out"
+mkdir -p "$out"
 
 "$python" -m venv "$work/tools"
 # shellcheck disable=SC2086 # options
