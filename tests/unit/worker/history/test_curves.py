@@ -34,13 +34,15 @@ def test_points_are_there_after_a_restart_with_the_gap(tmp_path: Path) -> None:
 def test_a_day_is_kept(tmp_path: Path) -> None:
     clock = FakeClock(NOON)
     one = curves(tmp_path, clock)
-    for number in range(SLOTS + 10):
+    for number in range(20):
         one.feed({("t", "one"): (float(number), 1.0)})
         clock.now += SLOT_SECONDS
-    clock.now -= SLOT_SECONDS
-    assert [point.lag for point in one.of("t", "one")] == [float(number) for number in range(10, SLOTS + 10)]
-    clock.now += 5 * SLOT_SECONDS
-    assert len(one.of("t", "one")) == SLOTS - 5
+    clock.now = NOON + (SLOTS - 1) * SLOT_SECONDS
+    assert [point.lag for point in one.of("t", "one")] == [float(number) for number in range(20)]
+    clock.now += 10 * SLOT_SECONDS
+    assert [point.lag for point in one.of("t", "one")] == [float(number) for number in range(10, 20)]
+    one.feed({("t", "one"): (99.0, 1.0)})
+    assert [point.lag for point in one.of("t", "one")][-2:] == [19.0, 99.0]
     clock.now += 2 * SLOTS * SLOT_SECONDS
     assert one.of("t", "one") == []
 

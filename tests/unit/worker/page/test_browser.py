@@ -59,7 +59,7 @@ def test_a_paused_task_is_read_and_resumed_by_keyboard_alone(many: StagedDaemon,
     walk_to("Resume")
     keys.press("Enter")
     page.wait_for_selector("text=dmctl resume-task paused-task")
-    assert page.evaluate("document.activeElement.textContent") == "Yes, resume"
+    page.wait_for_selector("button:focus:has-text('Yes, resume')")
     keys.press("Enter")
     page.wait_for_selector(".notice:has-text('dmctl resume-task paused-task: done.')")
     stages = many.operations.look(lambda one: [job.subtask.stage for job in one.tasks["paused-task"].jobs.values()])
