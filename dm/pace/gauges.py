@@ -22,7 +22,7 @@ from dm.config.endpoint import Endpoint
 from dm.config.pace import PaceConfig
 from dm.errors import DMError
 from dm.pace.governor import Gauge
-from dm.session.answers import reads_answers, understood
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import PROMPT_SECONDS, Connection, connect, fetch, fetch_named
 from dm.sourcelog.upstream.facts import ServerFacts, read_facts
 
@@ -143,6 +143,7 @@ class UserQuery:
         """That the number is above the limit, or that there is none."""
         return self._server.told(self._ask)
 
+    @reads_answers
     def _ask(self, session: Connection) -> str:
         rows = fetch(session, self._query, role="target")
         try:
@@ -173,10 +174,10 @@ class ReplicaDelay:
         """That it is late, will be, or does not replicate."""
         found: list[tuple[str, int]] = []
 
+        @reads_answers
         def written(session: Connection) -> str:
             rows = fetch(session, "SHOW BINARY LOGS", role="target")
-            with understood():
-                found[:] = [(str(name), int(size)) for name, size, *_ in rows]
+            found[:] = [(str(name), int(size)) for name, size, *_ in rows]
             return ""
 
         return self._target.told(written) or self._replica.told(lambda session: self._ask(session, found))

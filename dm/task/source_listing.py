@@ -6,6 +6,7 @@ from contextlib import closing
 
 from dm.config import SourceConfig
 from dm.ident import TableName
+from dm.session.answers import reads_answers
 from dm.sourcelog.upstream.connection import connect, fetch
 from dm.sourcelog.upstream.facts import list_tables
 
@@ -13,6 +14,7 @@ from dm.sourcelog.upstream.facts import list_tables
 class SourceListing:
     """Asks servers, each question in a session of its own. Raises DMError."""
 
+    @reads_answers
     def schemas(self, config: SourceConfig) -> list[str]:
         """All schemas that the account sees, without tables too."""
         with closing(connect(config.endpoint)) as connection:
