@@ -85,7 +85,7 @@ class TaskServers:
             if host:
                 means.loop.call(lambda: hosts.prepare(host, "Sync"))
         except OSError as error:  # no room for a log, or for a process: it is started when it is needed, or fails then
-            structlog.get_logger().info("no process ahead", task=self._task, error=str(error))
+            structlog.get_logger().info("no process ahead", task=self._task, error=error)
             return
         for _ in range(round(_READY_SECONDS / _LOOK)):
             compares = found.prove == "none" or means.errands.prepared(self._task, "Diff")

@@ -104,6 +104,7 @@ _NO_VALUES = {  # details that are called like one
     ("dump-source-switched", "before"), ("feed-source-switched", "before"),
     ("load-route-changed", "before"), ("load-rows-differ", "rows"),
     ("cut-over-none", "found"), ("source-flavor", "found"), ("feed-ddl", "after"), ("flashback-ddl", "after"),
+    ("stored-format-newer", "found"), ("conflicts-key-unclear", "key"),
 }  # fmt: skip
 
 

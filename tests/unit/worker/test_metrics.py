@@ -29,6 +29,7 @@ SYNC: dict[str, JSON] = {
     "binlogKeptSeconds": 86400, "binlogPurgedAt": 1795960000.5,
     "compared": [{"table": "a.b", "verdict": "different"}, {"table": "a.c", "verdict": "equal"},
                  {"table": "a.d", "verdict": "equal"}],
+    "paceHolds": "loads of the target", "paceHeldShare": 0.25,
     "keysOfTwoSources": 8, "mergeOrder": {"lateTransactions": 9}, "oppositeTransactions": 5, "oppositeStatements": 2,
     "recordedConflicts": 4,
     "tables": [
@@ -82,6 +83,8 @@ def test_the_numbers_of_a_sync_are_there() -> None:
     found = of(subtask(sync=SYNC))
     assert found["dm_worker_task_state{source_id=one,task=t}"] == 2
     assert found["dm_worker_task_unit{source_id=one,task=t,unit=Sync}"] == 1
+    assert found["dm_worker_pace_held{source_id=one,task=t}"] == 1
+    assert found["dm_worker_pace_held_share{source_id=one,task=t}"] == 0.25
     assert found["dm_syncer_binlog_kept_seconds{source_id=one,task=t}"] == 86400
     assert found["dm_syncer_binlog_purge_timestamp_seconds{source_id=one,task=t}"] == 1795960000.5
     assert found["dm_syncer_compared_tables{source_id=one,task=t,verdict=different}"] == 1
