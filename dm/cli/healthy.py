@@ -9,6 +9,7 @@ import os
 import sys
 
 from dm.cli.client import Client
+from dm.cli.output import say
 from dm.errors import DMError
 
 _SECONDS = 5.0
@@ -19,7 +20,7 @@ def main() -> int:
     try:
         return 0 if Client(None, os.environ, lambda _: None, _SECONDS).running() else 1
     except DMError as error:
-        sys.stderr.write(f"{error}\n")
+        say(str(error))
         return 1
 
 

@@ -64,6 +64,13 @@ def _source(parts: RunParts) -> dict[str, JSON]:
     }
 
 
+def _tables(parts: RunParts) -> dict[str, JSON]:
+    """Rows of the lanes and statements of the barrier, together."""
+    tables = parts.lanes.tables
+    tables.merge(parts.progress.tables)
+    return tables.report(parts.forms.of)
+
+
 def _opposite(parts: RunParts) -> dict[str, JSON]:
     """What the run has left out because the opposite has written it, and how many conflicts it has recorded."""
     marks, resolving = parts.marks, parts.resolving
@@ -156,7 +163,6 @@ class SyncStatus:
         transactions, rows, size = parts.completions.transactions, parts.lanes.rows, parts.reader.bytes
         elapsed = max(self._clock.monotonic() - self._began, 0.001)
         recent_transactions, recent_rows, recent_bytes = self._recent(transactions, rows, size)
-        parts.lanes.tables.merge(parts.progress.tables)
         lag = parts.monitor.lag(mark.position, mark.timestamp, covered)
         if lag is not None and not parts.progress.answered:
             lag = max(lag, parts.progress.silent_seconds)  # nothing was committed since
@@ -214,7 +220,7 @@ class SyncStatus:
             "waiting": _waits(parts),
             "targetSession": dict(self.target_session),
             "timeShares": {} if self._shares is None else self._shares.report(),
-            **parts.lanes.tables.report(parts.forms.of),
+            **_tables(parts),
             **_opposite(parts),
             **({} if parts.turn is None else {"mergeOrder": parts.turn.report()}),
             **({} if parts.writers is None else parts.writers.report),

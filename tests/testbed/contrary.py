@@ -19,7 +19,7 @@ from dm.verbs.every import VERBS
 from tests.testbed.daemon import Answer, Daemon
 
 WITHOUT_SERVERS: Final = frozenset(
-    {"encrypt", "completion", "logs", "shutdown", "demo", "token create", "token list", "token revoke"}
+    {"encrypt", "completion", "logs", "timeline", "shutdown", "demo", "token create", "token list", "token revoke"}
     | {f"config {what}" for what in ("show", "task", "source", "worker", "export", "import")}
 )
 """They ask no server of a task; `demo` has servers of its own, `config import` calls verbs that have their place."""
@@ -32,7 +32,7 @@ FOLLOWING: Final = frozenset(
     | {f"validation {what}-error" for what in ("ignore", "resolve", "clear")}
     | {f"binlog {what}" for what in ("skip", "replace", "inject", "revert", "list")}
     | {f"binlog-schema {what}" for what in ("list", "update", "delete")}
-    | {"diff", "flashback", "replay", "reload-table", "forgotten list", "forgotten remove"}
+    | {"diff", "flashback", "replay", "reload-table", "forgotten list", "forgotten remove", "pace", "support-bundle"}
     | {"shard-ddl-lock list", "shard-ddl-lock unlock"}
 )
 

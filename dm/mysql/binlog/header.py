@@ -141,6 +141,11 @@ class EventHeader(NamedTuple):
         """Whether the dump thread made this event up: it is in no file and moves no position."""
         return bool(self.flags & LOG_EVENT_ARTIFICIAL_F)
 
+    @property
+    def heartbeat(self) -> bool:
+        """Whether the server only says that it has nothing to send."""
+        return self.type == EventType.HEARTBEAT or self.type == EventType.HEARTBEAT_V2  # noqa: PLR1714 - a set is slower
+
 
 HEADER: Final = Struct("<IBIIIH")
 

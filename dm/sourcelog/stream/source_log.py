@@ -42,7 +42,6 @@ from dm.clock import Clock, SystemClock
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.event import EventSource, SourceEvent, SourceRun
-from dm.mysql.binlog.header import HEARTBEATS
 from dm.position import Position
 from dm.sourcelog.stream.assembler import BroughtBackCheck, TransactionAssembler
 from dm.sourcelog.stream.file_births import FileBirths
@@ -149,7 +148,7 @@ class SourceLogReader:
             self.bytes += found.end_offset - found.offset
             completed: Iterable[SourceTransaction] = self._assembler.feed_run(found)
         else:
-            if found.raw.header.type not in HEARTBEATS:  # these come while nothing is read
+            if not found.raw.header.heartbeat:  # these come while nothing is read
                 self.events += 1
                 self.bytes += len(found.raw.data)
             transaction = self._assembler.feed(found)

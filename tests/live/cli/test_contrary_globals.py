@@ -139,9 +139,14 @@ def follows(daemon: Recorded, source: ThrowawayServer, schema: str, names: tuple
         daemon.synced(schema)
     daemon.must("validation", "start", schema)
     place = end_of(source)
+    daemon.must(
+        "pace", schema, "-l", "target-threads-running=1000", "-l", "query=SELECT 1 / 2", "-l", "query-limit=0.6"
+    )
     write(source, *changes(schema, member, 2))
     daemon.synced(schema)
     compared(daemon, schema)
+    daemon.must("pace", schema, "--none")
+    daemon.must("support-bundle", "-o", "bundle.tar.gz")
     validated(daemon, schema)
     if not briefly:
         daemon.must("reload-table", schema, schema, "keyless")

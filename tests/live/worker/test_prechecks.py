@@ -378,11 +378,17 @@ def test_the_place_to_start_is_tried(migration: Migration) -> None:
     assert "has no binlog file" in at("binlog.999999", 4).message
 
 
+def _of_tables(migration: Migration, *, anew: bool = False) -> list[CheckResult]:
+    """Without accounts: other tests leave some at the shared source, which the target lacks."""
+    said = migration.check(anew=anew)["not_migrated"]
+    return [each for each in said if "account " not in each.message]
+
+
 def test_tables_that_a_checkpoint_of_a_full_load_does_not_know(migration: Migration) -> None:
     """Lists that were widened between two runs: nobody loads what the new tables have already."""
     schema = migration.schema
     migration.task_lines = f"meta-schema: {schema}\n"
-    assert migration.only("not_migrated").state == "success", "all of it is loaded"
+    assert [each.state for each in _of_tables(migration)] == ["success"], "all of it is loaded"
     text = f"CREATE TABLE {schema}.a (id INT PRIMARY KEY, v INT)"
     known = parse_create_table(text, SourceContext("mysql", 90704, schema))
     position = Position("u", "mysql-bin.000001", 4, GtidSet.empty("mysql"))
@@ -391,18 +397,18 @@ def test_tables_that_a_checkpoint_of_a_full_load_does_not_know(migration: Migrat
         key = SubtaskKey(schema, "t", "one")
         create_tables(connection, key)
         write_new(connection, key, Checkpoint(position, tables=tables))
-    assert migration.only("not_migrated").state == "success"
+    assert [each.state for each in _of_tables(migration)] == ["success"]
     migration.target.execute(text, f"INSERT INTO {schema}.a VALUES (1, 1)")
     assert migration.only("downstream_table_empty").state == "success", "nothing is loaded any more"
     migration.upstream.execute(f"CREATE TABLE {schema}.added (id INT PRIMARY KEY)")
-    warning, _ = migration.check()["not_migrated"]
+    warning, *_ = _of_tables(migration)
     assert warning.state == "warning"
     assert f"{schema}.added" in warning.message.replace("`", "")
     assert f"{schema}.a:" not in warning.message.replace("`", "")
-    (listed,) = migration.check(anew=True)["not_migrated"]
+    (listed,) = _of_tables(migration, anew=True)
     assert listed.state == "success", "with --remove-meta nothing goes on from the checkpoint: nothing is to be said"
     migration.mode = "incremental"
-    assert migration.only("not_migrated").state == "success", "such a task loads nothing, and says so"
+    assert [each.state for each in _of_tables(migration)] == ["success"], "such a task loads nothing, and says so"
 
 
 def test_what_stays_behind_is_listed(migration: Migration) -> None:

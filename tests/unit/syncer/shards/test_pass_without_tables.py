@@ -57,6 +57,7 @@ class Pass:
             ahead=_part(),
             undone=SimpleNamespace(left=lambda _: {}),
             turn=None,
+            resolving=None,
             **{name: _part() for name in ("schemas", "weights", "filters", "spool")},
         )
         state: Any = SimpleNamespace(writer=SimpleNamespace(connection=None), claims={CONTROL: CLAIM})
