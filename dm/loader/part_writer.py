@@ -352,6 +352,8 @@ class PartLoader:
         """Load the part, again where it gave way: parts of a merge meet in the keys that their rows share."""
         attempts = Attempts()
         while True:
+            if self.pace is not None:
+                self.pace.ask(0, 0)  # a part that has to wait long holds no transaction open meanwhile
             try:
                 return self._load(connection, task)
             except DMError as error:

@@ -88,9 +88,10 @@ class Governor:
 
     def status(self) -> dict[str, JSON]:
         """For `query-status`: nothing where there is no limit."""
-        if self._over.is_set() or not self.limited:
-            return {}
-        state = self._shared.state()
+        with self._mutex:  # any thread asks, also while the unit ends
+            if self._over.is_set() or not self.limited:
+                return {}
+            state = self._shared.state()
         held: dict[str, JSON] = {"paceHolds": state.holding, "paceHeldShare": round(state.held_share, 3)}
         return {**held, "waiting": state.holding} if state.holding else held
 
@@ -101,7 +102,8 @@ class Governor:
             thread = self._thread
         if thread is not None:
             thread.join()
-        self._shared.close()
+        with self._mutex:
+            self._shared.close()
 
     def _measure(self) -> None:
         with self._mutex:

@@ -95,12 +95,12 @@ class SharedPace:
         except OSError as error:
             raise DMError("pace-file-unusable", path=path) from error
         self.path = path
-        with self._locked():
-            magic, form = struct.unpack_from("<4sH", self._page)
-            if magic not in (_MAGIC, b"\0" * 4) or (magic == _MAGIC and form > _FORMAT):
-                raise DMError("pace-file-foreign", path=path)
-            if magic != _MAGIC or self._limits() is None:  # new, or torn when the machine fell
-                self._write(PaceConfig(), run_time=False)
+        try:
+            with self._locked():
+                self._begin()
+        except DMError:
+            self.close()
+            raise
 
     @classmethod
     def begun(cls, path: Path, config: PaceConfig, clock: Clock) -> Self:
@@ -190,6 +190,13 @@ class SharedPace:
                 self._put(used)
 
     # The page; with the lock.
+
+    def _begin(self) -> None:
+        magic, form = struct.unpack_from("<4sH", self._page)
+        if magic not in (_MAGIC, b"\0" * 4) or (magic == _MAGIC and form > _FORMAT):
+            raise DMError("pace-file-foreign", path=self.path)
+        if magic != _MAGIC or self._limits() is None:  # new, or torn when the machine fell
+            self._write(PaceConfig(), run_time=False)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

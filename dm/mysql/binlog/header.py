@@ -144,7 +144,8 @@ class EventHeader(NamedTuple):
     @property
     def heartbeat(self) -> bool:
         """Whether the server only says that it has nothing to send."""
-        return self.type == EventType.HEARTBEAT or self.type == EventType.HEARTBEAT_V2  # noqa: PLR1714 - a set is slower
+        kind = self.type
+        return kind in HEARTBEATS
 
 
 HEADER: Final = Struct("<IBIIIH")

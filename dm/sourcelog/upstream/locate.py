@@ -28,7 +28,7 @@ from dm.gtid import Gtid, GtidSet
 from dm.mysql.binlog.cursor import ByteCursor
 from dm.mysql.binlog.frame import has_checksum
 from dm.mysql.binlog.gtid_history import TimeBoundary, empty_history
-from dm.mysql.binlog.header import CHECKSUM_SIZE, HEADER, HEADER_SIZE, NOT_TRANSACTIONS, EventType
+from dm.mysql.binlog.header import CHECKSUM_SIZE, HEADER, HEADER_SIZE, HEARTBEATS, NOT_TRANSACTIONS, EventType
 from dm.mysql.binlog.transaction import parse_gtid, parse_gtid_tagged
 from dm.mysql.dialect import Flavor, dialect
 from dm.position import MAGIC_SIZE, Position, TimePlace
@@ -140,7 +140,6 @@ def place_after(facts: ServerFacts, endpoint: Endpoint, identity: ReplicaIdentit
 
 # The GTID set at a file and offset that were configured without one.
 
-_HEARTBEATS = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 _LEADING = frozenset({EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS})
 
 
@@ -162,7 +161,7 @@ def gtids_before(endpoint: Endpoint, identity: ReplicaIdentity, file: str, offse
                 in_file = place.advance(event)
                 leading = event[4] in _LEADING
                 # A heartbeat, or another file's name: this file has no more events.
-                if place.file != file or event[4] in _HEARTBEATS:
+                if place.file != file or event[4] in HEARTBEATS:
                     return history.gtid_set
                 if not in_file:
                     continue
