@@ -36,7 +36,10 @@ HEADER_BYTES = range(6)  # four of the packet's header, the status byte, the fir
 
 
 class Tearing:
-    """Tears each dump connection at the next place of a list: so many packets in, so many bytes of that packet."""
+    """Tears each dump connection at the next place of a list: so many packets in, so many bytes of that packet.
+
+    A connection that ends before its place leaves the place to the next connection.
+    """
 
     def __init__(self, places: list[tuple[int, int]]) -> None:
         self._left = iter(places)
@@ -50,7 +53,7 @@ class Tearing:
         return len(self.done) >= self.wanted
 
     def __call__(self, packet: Packet) -> Iterable[bytes | Torn]:
-        if packet.of_dump and packet.number == 0:
+        if packet.of_dump and packet.number == 0 and self._place is None:
             self._place = next(self._left, None)
         if packet.of_dump and self._place is not None and packet.number == self._place[0]:
             at = min(self._place[1], len(packet.payload) + 4)
