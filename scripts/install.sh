@@ -8,6 +8,7 @@
 #   .cache/captures   binlog files of older servers, by scripts/fetch_captures.sh
 #   .cache/prometheus Prometheus, which scrapes dm in a test, by scripts/fetch_prometheus.sh
 #   .cache/bind       BIND, whose zone a hook of a cut-over changes in a test, by scripts/fetch_bind.sh
+#   .cache/etcd       etcd, which several hosts share in tests, by scripts/fetch_etcd.sh
 #
 # Further programs and their Debian packages are arguments: scripts/install.sh /usr/bin/mydumper:mydumper
 #
@@ -91,3 +92,4 @@ scripts/fetch_mysql.sh
 scripts/fetch_captures.sh
 scripts/fetch_prometheus.sh
 scripts/fetch_bind.sh
+scripts/fetch_etcd.sh

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from dm.errors import (
     binlog,
+    cluster,
     config,
     cutover,
     ddl,
@@ -50,6 +51,7 @@ CATALOGUE = _collect(
     progress.KINDS,
     transactions.KINDS,
     worker.KINDS,
+    cluster.KINDS,
     full.KINDS,
     tools.KINDS,
 )

@@ -7,6 +7,8 @@ newer               the usual server of the current flavour, where DM_MARIADB or
 upstream, target    shared servers of the current flavour; `upstreams` are two, `upstream` is the first of them
 tidb                the shared TiDB of the session; tests that use it are marked `tidb`
 own_tidb            a TiDB that the test may kill
+etcd                the shared etcd of the session, without TLS; each test takes a prefix of its own
+own_etcd            an etcd that the test may kill or empty
 server              factory of servers that the test may kill: server(flavor, gtid=False, binlog_row_metadata="FULL")
 schema              factory of fresh schemas: schema(upstream, target) creates one name on all these servers
 """
@@ -26,6 +28,7 @@ from dm.demo.servers import Option, ThrowawayServer
 from dm.ident import Ident
 from dm.mysql.dialect import FLAVORS, Flavor
 from tests.testbed.decoders import compiled, running
+from tests.testbed.etcd import EtcdServer
 from tests.testbed.park import ServerPark
 from tests.testbed.s3 import S3Server
 from tests.testbed.tidb import TidbServer
@@ -149,3 +152,15 @@ def schema() -> Iterator[SchemaFactory]:
     for where, name in made:
         if where.running:
             where.execute(f"DROP DATABASE IF EXISTS {Ident(name).sql}")
+
+
+@pytest.fixture(scope="session")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+    with EtcdServer(tmp_path_factory.mktemp("etcd")) as server:
+        yield server
+
+
+@pytest.fixture
+def own_etcd(tmp_path: Path) -> Iterator[EtcdServer]:
+    with EtcdServer(tmp_path / "etcd") as server:
+        yield server
