@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pydantic import BaseModel, ConfigDict
 
 from dm.config.dumper import DumperConfig
@@ -27,6 +29,25 @@ class Share(BaseModel):
     tables: tuple[tuple[str, str], ...] = ()
     older: BlockAllowList | None = None
     """The list of before; where it is given, it decides, and no tables are named."""
+
+
+class RunBy(BaseModel):
+    """Who runs a subtask: stored at the target with the epoch of the run (`dm.progress.owner`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    host: str = ""  # empty: nobody said
+    home: str = ""
+    member: str = ""  # of a cluster
+    cluster: str = ""
+
+    def __str__(self) -> str:
+        """As messages call it."""
+        where = f"host {self.host} ({self.home})"
+        return f"member {self.member} on {where}" if self.member else f"dm-worker on {where}"
+
+
+NOBODY: Final = RunBy()
 
 
 class SubtaskConfig(Transferred):
@@ -71,6 +92,7 @@ class SubtaskConfig(Transferred):
     engine_map: dict[str, str] = {}
     ignore_checking_items: tuple[CheckingItem, ...] = ()
     foreign_key_checks: bool = False
+    run_by: RunBy = NOBODY  # which no file says
 
     @property
     def source_id(self) -> str:

@@ -400,9 +400,9 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "load-fenced", 34904, "load-unit", "downstream", "medium",
-        "a newer run of the load of task {task} has taken over",
-        "do nothing: the newer run does the work",
-        retryable=True,
+        "a newer run of the load of task {task} has taken over: {owner}",
+        "do nothing: the newer run does the work. If the task is to run here, pause it there, and "
+        "`dmctl resume-task` here",
     ),
     ErrorKind(
         "load-busy", 34905, "load-unit", "downstream", "medium",

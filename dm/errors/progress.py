@@ -19,8 +19,19 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "another run of task {task} on source {source} has taken over (lane {lane}, epoch {epoch})",
-        "do nothing: this run ended before it could write anything. Find out which dm-worker runs the task",
+        "another run of task {task} on source {source} has taken over: {owner} (lane {lane}, epoch {epoch})",
+        "do nothing: this run ended before it could write anything. If the task is to run here, pause it there, and "
+        "`dmctl resume-task` here",
+    ),
+    ErrorKind(
+        "fenced-by-others",
+        24904,
+        "checkpoint",
+        "downstream",
+        "high",
+        "a run of task {task} on source {source} that this dm-worker's cluster has not begun has taken over: {owner}",
+        "do nothing: this run ended before it could write anything, and does not come back by itself. Let one cluster, "
+        "or one dm-worker, have the task: stop it at the others",
     ),
     ErrorKind(
         "target-went-back",

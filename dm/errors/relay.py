@@ -336,7 +336,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "task-runs-elsewhere", 40915, "dm-worker", "downstream", "medium",
-        "another run of task {task} on source {source} has the target connection {connection} open",
+        "another run of task {task} on source {source} has the target connection {connection} open: "
+        "{owner}",
         "stop that run (another dm-worker with its own home); if its process is already gone, wait for the target "
         "to notice, or end the connection by hand: KILL {connection}",
         retryable=True,

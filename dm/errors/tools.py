@@ -227,7 +227,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "validator-fenced", 43900, "validator", "internal", "high",
-        "another validator of task {task} on source {source} has begun, and this one ends",
+        "another validator of task {task} on source {source} has begun, and this one ends: {owner}",
         "let one daemon run the task",
     ),
     ErrorKind(

@@ -205,7 +205,7 @@ class TargetStream:
             begun = begun_dump(connection, key)
             if begun is None:
                 return
-            run = begin_run(connection, key, begun, stop)
+            run = begin_run(connection, key, begun, stop, self._subtask.run_by)
             create_deferrals(connection, key)
             create_records(connection, key)
             if run.finished or not own.can_restart(connection, run, loaded_sizes(connection, run)):
@@ -219,7 +219,7 @@ class TargetStream:
         self._target = with_settings(self._subtask.target, plan.settings)
         with TargetConnection(self._target) as connection:
             note_source(connection, key, plan.server_uuid)
-            run = self._run = begin_run(connection, key, plan.dump_id, stop)
+            run = self._run = begin_run(connection, key, plan.dump_id, stop, self._subtask.run_by)
             create_deferrals(connection, key)
             if self._own is not None:
                 create_records(connection, key)

@@ -157,7 +157,7 @@ class LoadUnit:
         self._progress.waits(session_lock.words_while_asking(connection))
         try:
             note_source(connection, self._key, plan.server_uuid)
-            run = begin_run(connection, self._key, plan.dump_id, stop)
+            run = begin_run(connection, self._key, plan.dump_id, stop, self._subtask.run_by)
         except DMError as error:
             # Waiting for an earlier run's sessions ends with the stop; the next run asks for them again.
             if not (stop.is_set() and error.name == "load-busy"):

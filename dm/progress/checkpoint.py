@@ -31,6 +31,7 @@ from dm.progress.lane_rows import (
     transaction,
 )
 from dm.progress.operators import Operator, put_operator, remove_operators
+from dm.progress.owner import told_owner
 from dm.progress.tables import SubtaskKey, create_tables, existing_tables, reads
 from dm.progress.validator import StoredStructures, create_validator_tables, write_beginning
 from dm.session.answers import reads_answers
@@ -307,7 +308,8 @@ def no_other_run(connection: TargetConnection, key: SubtaskKey) -> Iterator[None
     if not session_lock.take(connection, name, _LOCK_SECONDS):
         others = session_lock.holders(connection, [name])
         holder = ", ".join(map(str, sorted(others))) or "unknown"
-        raise DMError("task-runs-elsewhere", task=key.task, source=key.source_id, connection=holder)
+        owner = told_owner(connection, key, "Sync")
+        raise DMError("task-runs-elsewhere", task=key.task, source=key.source_id, connection=holder, owner=owner)
     try:
         yield
     finally:

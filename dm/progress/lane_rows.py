@@ -22,7 +22,7 @@ the target, whatever its route, as long as no run after the move has applied any
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -83,8 +83,15 @@ def read_lanes(connection: TargetConnection, key: SubtaskKey, *, lock: bool = Fa
     return [LaneRow(str(row[0]), int(row[1]), int(row[2]), read_position(*row[3:7])) for row in rows]
 
 
-def raise_epoch(connection: TargetConnection, key: SubtaskKey, lanes: Sequence[str]) -> tuple[int, list[LaneRow]]:
+def raise_epoch(
+    connection: TargetConnection,
+    key: SubtaskKey,
+    lanes: Sequence[str],
+    beside: Callable[[int], None] = lambda _: None,
+) -> tuple[int, list[LaneRow]]:
     """Take over: raise the epoch of all lanes in one transaction; returns the new epoch and the rows before.
+
+    `beside` stores more in that transaction; it is given the epoch.
 
     Reading the rows FOR UPDATE waits for every open transaction of an older run, because each of them holds its lane's
     row. What is read afterwards is final.
@@ -97,6 +104,7 @@ def raise_epoch(connection: TargetConnection, key: SubtaskKey, lanes: Sequence[s
         connection.execute(f"UPDATE {key.worker.sql} SET epoch = %s WHERE id = %s", (epoch, key.source_id))
         present = {row.lane for row in found}
         insert_lanes(connection, key, [lane for lane in lanes if lane not in present], epoch=epoch)
+        beside(epoch)
     return epoch, found
 
 
@@ -154,9 +162,10 @@ class LaneClaim:
         )
         return int(found[0][0]) if found else None
 
-    def fenced(self) -> DMError:
-        """The error of a run whose lane was taken."""
-        return DMError("fenced", task=self.key.task, source=self.key.source_id, lane=self.lane, epoch=self.epoch)
+    def fenced(self, owner: str = "it has not said where it runs") -> DMError:
+        """The error of a run whose lane was taken; `owner`: who has the task now, as a clause (`owner.py`)."""
+        key = self.key
+        return DMError("fenced", task=key.task, source=key.source_id, lane=self.lane, epoch=self.epoch, owner=owner)
 
 
 @contextmanager

@@ -25,12 +25,14 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
+from dm.config.subtask import NOBODY, RunBy
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.lane_rows import transaction
 from dm.progress.opposite import announce
+from dm.progress.owner import OwnRun, create_owner_table, fenced_by, note_owner
 from dm.progress.tables import SubtaskKey, reading, reads
 from dm.session.answers import reads_answers
 from dm.session.state import CHARSET, COLLATION
@@ -78,6 +80,7 @@ class LoadRun:
     dump_id: str
     epoch: int
     finished: bool = False  # an earlier run finished the load of this dump
+    run_by: RunBy = NOBODY
 
     @property
     def table(self) -> TableName:
@@ -86,11 +89,14 @@ class LoadRun:
 
 
 @reads_answers
-def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop: threading.Event) -> LoadRun:
+def begin_run(
+    connection: TargetConnection, key: SubtaskKey, dump_id: str, stop: threading.Event, run_by: RunBy = NOBODY
+) -> LoadRun:
     """Take over from the last run; afterwards none of its sessions can write."""
     table = key.table(SUFFIX).sql
     announce(connection, key)  # it makes tables
     connection.execute(_DEFINITION.format(table=key.table(SUFFIX).sql))
+    create_owner_table(connection, key)
     _end_sessions(connection, key, stop)
     with transaction(connection):
         connection.execute(
@@ -111,11 +117,21 @@ def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop:
                 f"UPDATE {table} SET epoch = %s, dump_id = %s WHERE id = %s AND cp_schema = '' AND cp_table = ''",
                 (epoch, dump_id, key.source_id),
             )
+            note_owner(connection, key, "Load", epoch, run_by)
     if not ours:
         raise DMError("load-other-dump", task=key.task, source=key.source_id)
     if not connection.dialect.locks_shared:
         _end_sessions(connection, key, stop)  # see `_epoch`
-    return LoadRun(key, dump_id, epoch, bool(finished))
+    return LoadRun(key, dump_id, epoch, bool(finished), run_by)
+
+
+def load_fenced(connection: TargetConnection, run: LoadRun) -> DMError:
+    """The error of a run that a newer one has ended."""
+
+    def plain(owner: str) -> DMError:
+        return DMError("load-fenced", task=run.key.task, owner=owner)
+
+    return fenced_by(connection, run.key, OwnRun("Load", run.epoch, run.run_by), plain)
 
 
 @reads(lambda key: key.table(SUFFIX))
@@ -141,7 +157,7 @@ def restart_run(connection: TargetConnection, run: LoadRun) -> None:
     )
     connection.commit()
     if affected != 1 and run.dump_id:
-        raise DMError("load-fenced", task=run.key.task)
+        raise load_fenced(connection, run)
 
 
 def _end_sessions(connection: TargetConnection, key: SubtaskKey, stop: threading.Event) -> None:
@@ -174,7 +190,7 @@ def claim_part(
     """Insert the part into the open transaction; False if it is loaded already, DMError if a newer run took over."""
     _speak_text(connection)
     if _epoch(connection, run) != run.epoch:
-        raise DMError("load-fenced", task=run.key.task)
+        raise load_fenced(connection, run)
     affected = connection.execute(
         f"INSERT IGNORE INTO {run.table.sql} (id, cp_schema, cp_table, generation, chunk, part, dump_id, epoch,"
         " row_count, byte_count, target_schema, target_table)"
@@ -342,7 +358,7 @@ def finish_run(connection: TargetConnection, run: LoadRun) -> None:
     )
     if affected != 1:
         connection.rollback()
-        raise DMError("load-fenced", task=run.key.task)
+        raise load_fenced(connection, run)
     connection.commit()
 
 

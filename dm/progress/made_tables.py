@@ -23,10 +23,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dm.downstream.connection import TargetConnection
-from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.lane_rows import transaction
-from dm.progress.load_parts import SUFFIX, LoadRun
+from dm.progress.load_parts import SUFFIX, LoadRun, load_fenced
 from dm.progress.tables import SubtaskKey, reads
 from dm.session.answers import reads_answers
 
@@ -225,4 +224,4 @@ def demand_current(connection: TargetConnection, run: LoadRun) -> None:
         f"SELECT epoch FROM {run.table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = ''", (run.key.source_id,)
     )
     if not found or int(found[0][0]) != run.epoch:
-        raise DMError("load-fenced", task=run.key.task)
+        raise load_fenced(connection, run)

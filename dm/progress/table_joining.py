@@ -349,7 +349,7 @@ def note_loaded(connection: TargetConnection, key: SubtaskKey, tables: Iterable[
     with transaction(connection):
         found = read_joining(connection, key, lock=True)
         if found is None or found.phase == "cancelled":
-            raise DMError("load-fenced", task=key.task)
+            raise DMError("load-fenced", task=key.task, owner="the join was cancelled")
         _store(connection, key, found, {*found.targets, *tables})
 
 

@@ -70,6 +70,11 @@ class SubtaskKey:
         return self.table("stored_format")
 
     @property
+    def owner(self) -> TableName:
+        """Who runs each unit (`owner.py`)."""
+        return self.table("owner")
+
+    @property
     def intent(self) -> TableName:
         """The DDL piece about to be executed."""
         return self.table("syncer_ddl")
@@ -360,9 +365,10 @@ def _place_of_dm(connection: TargetConnection, key: SubtaskKey) -> str:
 
 def own_tables(key: SubtaskKey) -> list[TableName]:
     """The tables that have rows of each subtask, whether they exist or not."""
-    own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.ordered, key.online]
-    more = [key.joining, key.replay, key.table("loader_checkpoint"), key.deferral, key.made, key.order, key.compared]
-    return [*own, *more, key.opposite, key.conflicts_setting, key.conflicts, key.cut_over, *key.shards]
+    own = [key.checkpoint, key.worker, key.owner, key.intent, key.operator, key.undone, key.ordered]
+    load = [key.table("loader_checkpoint"), key.deferral, key.made]
+    more = [key.online, key.joining, key.replay, key.order, key.compared]
+    return [*own, *load, *more, key.opposite, key.conflicts_setting, key.conflicts, key.cut_over, *key.shards]
 
 
 @reads_answers

@@ -39,6 +39,7 @@ from typing import Final
 from dm import faults
 from dm.changes.keys import WILD, Key
 from dm.clock import Clock
+from dm.config.subtask import NOBODY, RunBy
 from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
@@ -46,6 +47,7 @@ from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, CheckpointWriter, read_checkpoint
 from dm.progress.intent import Intent, read_intent
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, LaneRow, claimed, raise_epoch, read_lanes
+from dm.progress.owner import create_owner_table, note_owner
 from dm.progress.tables import SubtaskKey, reads
 
 
@@ -125,7 +127,12 @@ def take_over(connections: Mapping[str, TargetConnection], fence: Fence) -> Take
     for row in read_lanes(control, fence.key):
         if row.lane not in connections:
             fence.take(control, row.lane)  # an older run with more workers
-    epoch, rows = raise_epoch(control, fence.key, list(connections))
+    create_owner_table(control, fence.key)
+
+    def owned(epoch: int) -> None:
+        note_owner(control, fence.key, "Sync", epoch, fence.run_by)
+
+    epoch, rows = raise_epoch(control, fence.key, list(connections), owned)
     batches = {row.lane: row.batch for row in rows}
     claims = {lane: LaneClaim(fence.key, lane, epoch, batches.get(lane, 0)) for lane in connections}
     return Takeover(claims, read_checkpoint(control, fence.key), read_intent(control, fence.key), rows)
@@ -157,6 +164,7 @@ class Fence:
     clock: Clock
     stop: threading.Event
     waiting: Waiting
+    run_by: RunBy = NOBODY
 
     def take(self, connection: TargetConnection, lane: str) -> None:
         """Make `connection` the holder of the lane's lock, ending its present holder; raises DMError `stopped`."""

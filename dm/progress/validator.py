@@ -18,9 +18,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from dm import faults
+from dm.config.subtask import NOBODY, RunBy
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import Ident, TableName
@@ -28,6 +30,7 @@ from dm.mysql.schema.table import TableSchema, schema_from_json, schema_to_json
 from dm.position import Position
 from dm.progress.intent import OnlineRecord
 from dm.progress.lane_rows import position_columns, read_position, transaction
+from dm.progress.owner import OwnRun, create_owner_table, fenced_by, note_owner
 from dm.progress.tables import CHARSET, SubtaskKey, reading, reads
 from dm.session.answers import reads_answers
 
@@ -123,17 +126,24 @@ def write_beginning(
 class ValidatorProgress:
     """Stores the progress of one run; `claim` first."""
 
-    def __init__(self, connection: TargetConnection, key: SubtaskKey) -> None:
+    def __init__(self, connection: TargetConnection, key: SubtaskKey, run_by: RunBy = NOBODY) -> None:
         self.connection = connection
+        self.run_by = run_by
         self._key = key
         self._tables = ValidatorTables.of(key)
         self.epoch = 0
         self._revision = 0
 
+    @property
+    def own(self) -> OwnRun:
+        """The run, once it has claimed."""
+        return OwnRun("Validator", self.epoch, self.run_by)
+
     @reads_answers
     def claim(self) -> ValidatorCheckpoint | None:
         """Take over from older runs; returns the stored checkpoint, None if there is none."""
         connection, table, source = self.connection, self._tables.checkpoint.sql, self._key.source_id
+        create_owner_table(connection, self._key)
         connection.begin()
         connection.execute(
             f"INSERT IGNORE INTO {table} (source, binlog_gtid, structures, cutover_gtid) VALUES (%s, '', '', '')",
@@ -145,10 +155,13 @@ class ValidatorProgress:
             f" revision, structures FROM {table} WHERE source = %s",
             (source,),
         )
+        with reading(self._tables.checkpoint, source):
+            self.epoch = int(found[0][0])
+        note_owner(connection, self._key, "Validator", self.epoch, self.run_by)
         connection.commit()
         with reading(self._tables.checkpoint, source):
             row = found[0]
-            self.epoch, self._revision = int(row[0]), int(row[8])
+            self._revision = int(row[8])
             position = read_position(*row[1:5])
             if position is None:
                 return None
@@ -182,7 +195,7 @@ class ValidatorProgress:
         connection, source, revision = self.connection, self._key.source_id, self._revision + 1
         faults.hit("validator.before_checkpoint")
         with transaction(connection):
-            demand_epoch(connection, self._key, self.epoch)
+            demand_epoch(connection, self._key, self.own)
             self._write_rows(revision, rows)
             names = ("binlog_name", "binlog_pos", "binlog_gtid", "server_uuid", "procd_ins", "procd_upd", "procd_del")
             assignments = ", ".join(f"{name} = %s" for name in (*names, "structures", "revision"))
@@ -394,9 +407,13 @@ def remove_validation(connection: TargetConnection, key: SubtaskKey) -> None:
 
 
 @reads(lambda key: ValidatorTables.of(key).checkpoint)
-def demand_epoch(connection: TargetConnection, key: SubtaskKey, epoch: int) -> None:
+def demand_epoch(connection: TargetConnection, key: SubtaskKey, own: OwnRun) -> None:
     """Inside a transaction: lock the subtask's row; raises DMError `validator-fenced` if a newer run holds it."""
     table = ValidatorTables.of(key).checkpoint
     held = connection.query(f"SELECT epoch FROM {table.sql} WHERE source = %s FOR UPDATE", (key.source_id,))
-    if not held or int(held[0][0]) != epoch:
-        raise DMError("validator-fenced", task=key.task, source=key.source_id)
+    if not held or int(held[0][0]) != own.epoch:
+        raise fenced_by(connection, key, own, partial(_fenced, key))
+
+
+def _fenced(key: SubtaskKey, owner: str) -> DMError:
+    return DMError("validator-fenced", task=key.task, source=key.source_id, owner=owner)

@@ -12,6 +12,7 @@ from typing import Final, Literal
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
 from dm.progress.lane_rows import transaction
+from dm.progress.owner import OwnRun
 from dm.progress.tables import SubtaskKey, reads
 from dm.progress.validator import ValidatorTables, demand_epoch
 
@@ -59,11 +60,11 @@ class TableStatus:
     message: str = ""
 
 
-def write_errors(connection: TargetConnection, key: SubtaskKey, epoch: int, errors: Sequence[RowError]) -> None:
+def write_errors(connection: TargetConnection, key: SubtaskKey, own: OwnRun, errors: Sequence[RowError]) -> None:
     """Store errors in a transaction of their own; raises DMError `validator-fenced` for an older run."""
     tables = ValidatorTables.of(key)
     with transaction(connection):
-        demand_epoch(connection, key, epoch)
+        demand_epoch(connection, key, own)
         same = "data = VALUES(data) AND dst_data = VALUES(dst_data) AND error_type = VALUES(error_type)"
         for error in errors:
             connection.execute(

@@ -28,6 +28,7 @@ from dm.position import Position
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
 from dm.progress.opposite import declare, opposite_of
 from dm.progress.opposite_sources import note_source
+from dm.progress.owner import OwnRun, fenced_by
 from dm.progress.tables import create_tables
 from dm.progress.takeover import Fence, Takeover, lock_holders, take_over
 from dm.sourcelog.relaylog.hold import Hold
@@ -47,6 +48,7 @@ from dm.unit import JSON, UnitName, told
 
 ASK_SECONDS: Final = 20.0  # how long a question waits for a run to be ready, or to apply an event
 LOOK_SECONDS: Final = 0.1
+SUCCESSOR_SECONDS: Final = 30.0  # for the run that has ended this one to say who it is
 
 
 class SyncUnit:
@@ -149,36 +151,55 @@ class SyncUnit:
             if self._resources.pace is not None:
                 self._resources.pace.close()
         if self._failure is not None:
-            raise self._replaced(self._failure) or self._failure
+            raise self._replaced(self._failure, stop) or self._failure
 
-    def _replaced(self, failure: BaseException) -> DMError | None:
-        """The cause of a lost connection: `fenced` if another run has taken over; None to keep the failure.
+    def _replaced(self, failure: BaseException, stop: threading.Event) -> DMError | None:
+        """The cause of a lost connection: `fenced` if another run has taken over, with who has the task now.
 
-        To this run, its end by another one looks like a lost connection, which is retried: two daemons with the same
-        task would end each other's runs for ever. So the ended run pauses until a person decides.
+        None keeps the failure. To this run, its end by another one looks like a lost connection, which is retried: two
+        daemons with the same task would end each other's runs for ever. So the ended run rests.
 
         A target restored from an older copy looks the same, but its epoch is older than ours, and no session holds the
         lane. A new run can trust the progress there as much as the rows.
         """
-        if not isinstance(failure, DMError) or self._claim is None:
+        claim = self._claim
+        if not isinstance(failure, DMError) or claim is None:
             return None
         fenced = failure.name == "fenced"
         if not (failure.retryable or fenced):
             return None
         try:
             with closing(TargetConnection(self._subtask.target)) as connection:
-                others = lock_holders(connection, self._claim.key, CONTROL) - self._resources.sessions.numbers
-                epoch, ours = self._claim.stored_epoch(connection), self._claim.epoch
+                others, epoch = self._successor(connection, claim, stop)
+                own = OwnRun("Sync", claim.epoch, self._subtask.run_by)
+                error = fenced_by(connection, claim.key, own, claim.fenced)
         except DMError:
             return None
-        if others or (epoch is not None and epoch > ours):
-            return self._claim.fenced()
-        if epoch == ours and not fenced:
+        if others or (epoch is not None and epoch > claim.epoch):
+            return error
+        if epoch == claim.epoch and not fenced:
             return None
-        found = {"task": self._claim.key.task, "target": self._subtask.target.address}
+        found = {"task": claim.key.task, "target": self._subtask.target.address}
         if epoch is None:
             return DMError("progress-gone", **found)
-        return DMError("target-went-back", epoch=epoch, ours=ours, **found)
+        return DMError("target-went-back", epoch=epoch, ours=claim.epoch, **found)
+
+    def _successor(
+        self, connection: TargetConnection, claim: LaneClaim, stop: threading.Event
+    ) -> tuple[bool, int | None]:
+        """Whether another session holds the control lane, and its epoch; raises DMError.
+
+        A newer run has the lane's lock first. It says who it is with the epoch, which it may raise much later.
+        """
+        clock = self._resources.clock
+        deadline = clock.monotonic() + SUCCESSOR_SECONDS
+        while True:
+            others = bool(lock_holders(connection, claim.key, CONTROL) - self._resources.sessions.numbers)
+            epoch = claim.stored_epoch(connection)
+            if not others or epoch != claim.epoch or clock.monotonic() >= deadline:
+                return others, epoch
+            if clock.wait(stop, LOOK_SECONDS):
+                return others, epoch
 
     def _watch(self) -> None:
         """Stop the dispatcher when the unit is stopped or a part failed: gently, then by force.
@@ -265,7 +286,7 @@ class SyncUnit:
         lanes = sessions.open_all(self._lane_names(), create)
         connections = {CONTROL: control, **lanes}
         self._status.target_session = connections[ATOMIC if ATOMIC in connections else KEYLESS].settings()
-        taken = take_over(connections, Fence(key, self._resources.clock, stop, self._status.waiting))
+        taken = take_over(connections, Fence(key, self._resources.clock, stop, self._status.waiting, subtask.run_by))
         self._claim = taken.claims[CONTROL]
         return connections, taken
 

@@ -4,7 +4,8 @@ The intent (what a person wants) and the stage (the present state) are separate,
 that should run rests on an error until auto-resume tries again; a subtask that should rest has yet to stop. Only a
 person's verbs change the intent, and only events change the stage. Auto-resume acts only if the intent is `running`. So
 a person's pause always wins, even over a scheduled attempt and while the subtask rests on an error (DM lost that race
-once: dm#1729).
+once: dm#1729). And it never fights: a run that a newer run has ended does not come back by itself, unless a cluster
+says that the source is this member's (`tests/testbed/ownership_model.py`).
 
 The machine holds no thread, no process and no clock of its own. It tells a `Runner` what to start and to halt, and
 events tell it what happened, each with the number of its run. Late events of an abandoned run have another number and
@@ -24,10 +25,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, cast
+from typing import Final, Literal, Protocol, cast
 
 from dm.clock import Clock
-from dm.errors import DMError, ErrorReport
+from dm.errors import CATALOGUE, DMError, ErrorReport
 from dm.task.backoff import Backoff
 from dm.unit import JSON, UnitName
 
@@ -45,6 +46,11 @@ UNITS_OF_MODE: Mapping[str, tuple[UnitName, ...]] = {
 RELAY_UNITS: tuple[UnitName, ...] = ("Relay",)
 VALIDATOR_UNITS: tuple[UnitName, ...] = ("Validator",)
 JOIN_UNITS: tuple[UnitName, ...] = ("Join",)
+# Of runs that another one has ended: at the target by the fence, at the source by reading as the same replica.
+_FENCED: Final = frozenset(
+    CATALOGUE[name].code for name in ("fenced", "load-fenced", "validator-fenced", "replica-id-taken")
+)
+_LOAD_FENCED: Final = CATALOGUE["load-fenced"].code
 
 
 class Runner(Protocol):
@@ -74,6 +80,7 @@ class Subtask:
     backoff: Backoff = field(default_factory=Backoff)
     auto_resume: bool = True
     wish: Callable[[Intent], None] = lambda _: None  # keeps what a person wants; raises DMError where it can't
+    mine: Callable[[], bool | None] | None = None  # in a cluster: whether it is this member's to run; None: silence
     changed: Callable[[], None] = lambda: None  # keeps what is the case; may raise DMError
     intent: Intent = "running"
     stage: Stage = "New"
@@ -83,6 +90,7 @@ class Subtask:
     run: int = 0
     attempts: int = 0  # of auto-resume since the last quiet time
     next_attempt: float | None = None
+    fenced: bool = False  # another run has ended the last one
     unkept: ErrorReport | None = None  # why what is the case could not be kept
     failures: Counter[tuple[str, int, bool]] = field(default_factory=Counter)  # by unit, code, whether tried again
     _after_halt: Stage = "Paused"
@@ -197,10 +205,26 @@ class Subtask:
         if self.stage in ("Pausing", "Stopping"):
             self._come_to_rest(keep_errors=True)
             return
-        if retryable and self.auto_resume:
-            delay = self.backoff.failed(self.clock.monotonic())
-            self.next_attempt = self.clock.monotonic() + delay
+        joins = self.units == JOIN_UNITS
+        self.fenced = report["ErrCode"] in _FENCED and not joins
+        # What joins a stream is ended by the stream itself, too, and then looks whether anything is left to do.
+        heals = retryable or (joins and report["ErrCode"] == _LOAD_FENCED) or (self.fenced and self.mine is not None)
+        if heals and self.auto_resume:
+            self._wait()
         self._set("Paused")
+
+    def _wait(self) -> None:
+        self.next_attempt = self.clock.monotonic() + self.backoff.failed(self.clock.monotonic())
+
+    @property
+    def _may_begin(self) -> bool:
+        """Whether it may try again by itself.
+
+        A run that was fenced comes back only where it is told that the source is this member's: silence is no. A run
+        that ended otherwise needs no answer, or losing the registry would end what works.
+        """
+        answer = None if self.mine is None else self.mine()
+        return answer is True or (answer is None and not self.fenced)
 
     def settled(self, run: int) -> None:
         """The run has worked well for a while: earlier errors are history."""
@@ -218,6 +242,9 @@ class Subtask:
         if self.unkept is not None:
             self._keep()
         if self.waits and self.next_attempt is not None and self.clock.monotonic() >= self.next_attempt:
+            if not self._may_begin:
+                self._wait()
+                return
             self.attempts += 1
             reason = self.errors[0]["Message"] if self.errors else ""
             self._begin(self.unit, f"auto-resume began it again (attempt {self.attempts}) after: {reason}")
@@ -236,6 +263,8 @@ class Subtask:
         if waits and self.next_attempt is not None:
             seconds = max(0.0, self.next_attempt - self.clock.monotonic())
             detail = f"auto-resume tries again in {seconds:.0f} s"
+            if self.fenced:
+                detail = "it comes back once the cluster says that the source is this member's"
         errors = self.errors if self.unkept is None else [*self.errors, self.unkept]
         if self.stage == "Running" and not detail and not errors:
             return None
@@ -251,6 +280,7 @@ class Subtask:
         self.run += 1
         self._again = False
         self.next_attempt = None
+        self.fenced = False
         self.errors = []
         self.detail = detail
         if unit is None and self.units in (RELAY_UNITS, VALIDATOR_UNITS, JOIN_UNITS):

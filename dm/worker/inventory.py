@@ -6,11 +6,13 @@ run. All methods are called on the loop's thread (dm/worker/loop.py), so nothing
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
+from dm.config.subtask import RunBy
 from dm.errors import DMError
 from dm.verbs.declaration import ConfigFile
 from dm.worker.home import Home
@@ -43,6 +45,7 @@ class Inventory:
 
     def __init__(self, home: Home) -> None:
         self.home = home
+        self.run_by = RunBy(host=socket.gethostname(), home=str(home.directory))
         self.sources: dict[str, Source] = {}
         self.tasks: dict[str, Task] = {}
 
@@ -77,7 +80,11 @@ class Inventory:
         config = self.task(task).config
         if isinstance(config, DMError):
             raise config
-        return config.subtask(source, self.source_configs())
+        return self.run_here(config.subtask(source, self.source_configs()))
+
+    def run_here(self, config: SubtaskConfig) -> SubtaskConfig:
+        """The same, for a unit of this daemon."""
+        return config.model_copy(update={"run_by": self.run_by})
 
     def source_config(self, source: str) -> SourceConfig | DMError:
         """A source's file, or what is wrong with it."""

@@ -62,7 +62,7 @@ class Joins:
             main = subtasks.get(key)
             if join.job.subtask.stage == "Stopped":
                 del self._all[key]
-            elif main is None or main.subtask.intent == "paused" or main.subtask.stage in ("Stopping", "Stopped"):
+            elif main is None or _gives_up(main.subtask):
                 join.job.subtask.stop()
             elif join.job.subtask.stage == "Finished" and _number(main) != join.number:
                 del self._all[key]
@@ -91,6 +91,11 @@ class Joins:
         if job is not None:
             report |= {"stage": job.subtask.stage, "result": job.subtask.result(), **_progress(job.status)}
         return report
+
+
+def _gives_up(main: Subtask) -> bool:
+    """Whether nothing is to join a stream: a person wants it so, or another run has the task."""
+    return main.intent == "paused" or main.stage in ("Stopping", "Stopped") or (main.stage == "Paused" and main.fenced)
 
 
 def _number(main: Job) -> str:

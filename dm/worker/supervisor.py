@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import structlog
 
@@ -55,6 +56,7 @@ class Supervisor(Inventory):
         self.joins = Joins(self._join_job)
         self._log = structlog.get_logger()
         self.validators = Validators(self)
+        self.mine: Callable[[str], bool | None] | None = None  # in a cluster: whether a source is this member's
         self._seen: Callable[[Job], None] = lambda _: None
         self._heard: Callable[[Job], None] = lambda _: None
 
@@ -343,7 +345,7 @@ class Supervisor(Inventory):
         joins = job.subtask.units == JOIN_UNITS
         work = self.home.work / job.task
         return UnitPayload(
-            config=task.config.subtask(job.source, self.source_configs()),
+            config=self.run_here(task.config.subtask(job.source, self.source_configs())),
             relay_directory=self.relay_directory(job.source) if job.reads_relay else None,
             work_directory=join_directory(work, job.source) if joins else work,
             hold_in=self.relay_directory(job.source) if joins or _syncs(job) else None,
@@ -383,6 +385,8 @@ class Supervisor(Inventory):
     def new_subtask(self, job: Job, label: str, units: tuple[UnitName, ...], config: SourceConfig | DMError) -> Subtask:
         """With the source's rules for trying again."""
         subtask = Subtask(label, units, job, self.clock)
+        if self.mine is not None:
+            subtask.mine = partial(self.mine, job.source)
         if isinstance(config, SourceConfig):
             checker = config.checker
             subtask.auto_resume = checker.check_enable

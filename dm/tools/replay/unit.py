@@ -124,7 +124,7 @@ class ReplayUnit:
             refuse_unsuited(subtask, origin, control)
             create_tables(control, key)
             create_record(control, key)
-            taken = take_over({CONTROL: control}, Fence(key, self._clock, stop, self._says))
+            taken = take_over({CONTROL: control}, Fence(key, self._clock, stop, self._says, subtask.run_by))
             release_lanes(control, key, taken.rows)
             if self._request.cancel:
                 forget_replay(control, taken.claims[CONTROL])

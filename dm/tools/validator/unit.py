@@ -182,7 +182,7 @@ class ValidatorUnit:
         if key.checkpoint not in existing_tables(control, key) or (found := read_checkpoint(control, key)) is None:
             raise DMError("validator-without-checkpoint", task=subtask.task, source=subtask.source_id)
         create_validator_tables(store, key)
-        progress = ValidatorProgress(store, key)
+        progress = ValidatorProgress(store, key, subtask.run_by)
         stored = progress.claim()
         # Two readers with one identity would end each other's streams.
         reader = subtask.model_copy(update={"task": f"{subtask.task} (validator)"})
@@ -415,7 +415,7 @@ class ValidatorUnit:
     def _found(self, run: _ValidatorRun, errors: Sequence[RowError]) -> None:
         for error in errors:
             self._log.warning("row is wrong", table=str(error.source), kind=error.kind)
-        write_errors(run.progress.connection, self._key, run.progress.epoch, errors)
+        write_errors(run.progress.connection, self._key, run.progress.own, errors)
         self._count_errors(run)  # before the rows wait no more: at no moment is a wrong row neither
 
     def _count_errors(self, run: _ValidatorRun) -> None:

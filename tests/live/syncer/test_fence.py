@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dm.config.subtask import SubtaskConfig
+from dm.config.subtask import RunBy, SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
@@ -121,13 +121,15 @@ def test_of_two_runs_one_goes_on_and_the_other_does_not_come_back(
     upstream: ThrowawayServer, target: PrivateServer, subtask: SubtaskConfig
 ) -> None:
     name = subtask.task
+    by = RunBy(host="second.example", home="/home/second")
     with running_sync(subtask) as second:
         second.wait_synced()
-        first, second = second, RunningSync(subtask, None)
+        first, second = second, RunningSync(subtask.model_copy(update={"run_by": by}), None)
         try:
             error = first.wait_ended()
             assert isinstance(error, DMError)
             assert (error.name, error.retryable) == ("fenced", False)
+            assert "dm-worker on host second.example (/home/second) has it since 2" in error.message
             first.error = None  # it is what was to be seen
             upstream.execute(KEYED.format(s=name, n=1), KEYLESS.format(s=name))
             second.wait_synced()

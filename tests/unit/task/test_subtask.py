@@ -135,6 +135,58 @@ def test_why_it_failed_is_still_said_while_it_tries_again() -> None:
     assert one.result() is None, "once it has worked well for a while the error is history"
 
 
+FENCED = DMError("fenced", task="t", source="s", lane="control", epoch=1, owner="dm-worker on host b has it")
+TAKEN = DMError("replica-id-taken", server_id=7)
+
+
+@pytest.mark.parametrize("error", [FENCED, TAKEN], ids=["at the target", "at the source"])
+def test_what_another_run_has_ended_rests_on_a_single_host(error: DMError) -> None:
+    one, runner, clock = running()
+    one.failed(one.run, error)
+    clock.now += 10_000
+    one.tick()
+    assert (stage(one), runner.verbs[-1]) == ("Paused", "launch Sync")
+    assert one.next_attempt is None
+    assert one.result() == {"isCanceled": False, "errors": [error.report()], "detail": ""}
+
+
+@pytest.mark.parametrize("error", [FENCED, TAKEN], ids=["at the target", "at the source"])
+def test_in_a_cluster_it_comes_back_once_the_source_is_this_members_and_silence_is_no(error: DMError) -> None:
+    one, runner, clock = running()
+    answers: list[bool | None] = [False, None, True]
+    one.mine = lambda: answers.pop(0)
+    one.failed(one.run, error)
+    result = one.result()
+    assert result is not None
+    assert "once the cluster says" in str(result["detail"])
+    for left in (2, 1):
+        clock.now += 100
+        one.tick()
+        assert (stage(one), len(answers)) == ("Paused", left)
+    clock.now += 100
+    one.tick()
+    assert (stage(one), runner.verbs[-1]) == ("Running", "launch Sync")
+    one.located(one.run, "Sync")
+    one.failed(one.run, RETRYABLE)
+    one.mine = lambda: None
+    clock.now += 100
+    one.tick()
+    assert stage(one) == "Running", "what ended otherwise needs no answer: etcd may be gone"
+    one.failed(one.run, RETRYABLE)
+    one.mine = lambda: False
+    clock.now += 100
+    one.tick()
+    assert stage(one) == "Paused", "another member has the source"
+
+
+def test_a_person_resumes_what_another_run_has_ended() -> None:
+    one, runner, _ = running()
+    one.mine = lambda: False
+    one.failed(one.run, FENCED)
+    one.resume()
+    assert (stage(one), runner.verbs[-1], one.fenced) == ("Running", "launch Sync", False)
+
+
 def test_attempts_get_rarer() -> None:
     one, _, clock = running()
     waits = []

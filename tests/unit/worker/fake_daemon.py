@@ -154,7 +154,7 @@ def final_place(config: SubtaskConfig) -> FinalPlace:
 
 def demand_sole_run(config: SubtaskConfig) -> None:
     if "runs_elsewhere" in answers():
-        raise DMError("task-runs-elsewhere", task=config.task, source=config.source_id, connection=7)
+        raise DMError("task-runs-elsewhere", task=config.task, source=config.source_id, connection=7, owner="another")
     if "target_gone" in answers():
         raise DMError("connection-lost", role="downstream", address=config.target.address)
     if "target_denied" in answers():

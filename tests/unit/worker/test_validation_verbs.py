@@ -90,7 +90,9 @@ def test_what_can_not_be_meant_is_refused(words: tuple[str, ...], tmp_path: Path
 
 
 def test_a_failed_validator_is_shown_and_begins_anew(daemon: TestHome) -> None:
-    daemon.script("t/.validator/one", Validator={"error": "validator-fenced", "task": "t", "source": "one"})
+    daemon.script(
+        "t/.validator/one", Validator={"error": "validator-fenced", "task": "t", "source": "one", "owner": "b"}
+    )
     daemon.ok("validation", "start", "t")
     # One that has not begun yet has a result, too, without errors.
     (error,) = until(lambda: (validator(daemon)["result"] or {}).get("errors"))

@@ -118,7 +118,7 @@ def test_the_run_that_holds_the_epoch_takes_the_identity_back_and_reads_on(after
 
 
 def test_a_run_that_was_replaced_ends() -> None:
-    fenced = DMError("fenced", task="t", source="s", lane="control", epoch=1)
+    fenced = DMError("fenced", task="t", source="s", lane="control", epoch=1, owner="another")
 
     def replaced() -> None:
         raise fenced
@@ -142,7 +142,7 @@ def test_a_lost_connection_goes_on_when_the_run_is_the_present_one() -> None:
     [
         (DMError("event-corrupt", event="QUERY", end=9, what="of the test"), True),
         (DMError("connection-lost", role="source", address="a:1", cause="of the test"), False),
-        (DMError("fenced", task="t", source="s", lane="control", epoch=1), False),
+        (DMError("fenced", task="t", source="s", lane="control", epoch=1, owner="another"), False),
     ],
     ids=lambda value: value.name if isinstance(value, DMError) else None,
 )
