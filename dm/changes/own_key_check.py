@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from dm.changes.plan import TablePlan
-from dm.changes.row_change import RowChange, by_plan, read_all, row_left
+from dm.changes.row_change import RowChange, by_plan, plans_of, read_all, row_left
 from dm.changes.row_keys import LackedKey
 from dm.changes.statement import find, holds, shown
 from dm.errors import DMError
@@ -131,6 +131,8 @@ class OwnKeyCheck:
 
 def own_key_checks(changes: Sequence[RowChange]) -> Iterator[OwnKeyCheck]:
     """What has to be asked for a batch; nothing unless it replaces rows of a table with such a key."""
+    if not any(plan.lacked.compared for plan in plans_of(changes)):
+        return
     concerned = [change for change in changes if change.plan.lacked.compared]
     if not any(change.safe for change in concerned):
         return

@@ -21,13 +21,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from operator import attrgetter
 from typing import Final
 
 from dm.changes.event_or_sql import arranged, moves
 from dm.changes.keys import completed
 from dm.changes.plan import TablePlan
-from dm.changes.row_change import RowChange, read_all
+from dm.changes.row_change import RowChange, plans_of, read_all
 from dm.changes.row_hash import RowHash
 from dm.changes.statement import ApplyStatement, has_zero_enum
 from dm.mysql.binlog.value import ABSENT, Row
@@ -35,8 +34,6 @@ from dm.mysql.binlog.value import ABSENT, Row
 # One reading that hashes every row takes as long as some thirty that find one each, whatever the table's size
 # (`benchmarks.keyless_scan`).
 LEAST: Final = 64
-
-_PLAN: Final = attrgetter("plan")
 
 
 @dataclass(slots=True)
@@ -63,8 +60,7 @@ Planned = ApplyStatement | BagChange
 
 def in_bags_or_arranged(changes: Sequence[RowChange], *, limit: int) -> Sequence[Planned]:
     """The changes as changes of bags where those help, else in few statements, none much longer than `limit` bytes."""
-    plans = set(map(_PLAN, changes))
-    wanted = [plan for plan in plans if plan.row_hash is not None and not plan.row_hash.refused]
+    wanted = [plan for plan in plans_of(changes) if plan.row_hash is not None and not plan.row_hash.refused]
     if not wanted or all(_searched(changes, plan) < LEAST for plan in wanted):
         return arranged(changes, limit=limit)
     result: list[Planned] = []

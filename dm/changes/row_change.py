@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from operator import attrgetter
+from typing import Final
 
 from dm.accelerator.native import shared
 from dm.changes.keys import Key, completed
@@ -58,12 +60,20 @@ def row_left(change: RowChange) -> Row:
     return change.after if change.before is None else completed(change.after, change.before)
 
 
+def plans_of(changes: Iterable[RowChange]) -> set[TablePlan]:
+    """The plans of the changes: what has to be asked of each change is asked of these first."""
+    return set(map(_PLAN, changes))
+
+
 def by_plan(changes: Iterable[RowChange]) -> list[list[RowChange]]:
     """The changes of each plan, in their order."""
     found: dict[int, list[RowChange]] = {}
     for change in changes:
         found.setdefault(id(change.plan), []).append(change)
     return list(found.values())
+
+
+_PLAN: Final[Callable[[RowChange], TablePlan]] = attrgetter("plan")
 
 
 def _unread(row: Row) -> bool:

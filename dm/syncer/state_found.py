@@ -23,7 +23,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.mysql.binlog.event import RawEvent, SourceRun
+from dm.mysql.binlog.event import RawEvent, SourceEvent, SourceRun
 from dm.mysql.binlog.header import EventType
 from dm.mysql.binlog.reader import EventParser, Query, TransactionPayload
 from dm.mysql.schema.tracker import SchemaTracker
@@ -40,7 +40,7 @@ from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.row_placing import DoneInOrder
 from dm.syncer.resources import Resources
 
-_LOOKED_AT: Final = 10_000  # events between the place where a task begins and the end of the source's log
+_LOOKED_AT: Final = 1 << 20  # bytes between the place where a task begins and the end of the source's log
 _LOOK_SECONDS: Final = 5.0  # that a relay may be behind it
 _READ: Final = frozenset(
     {EventType.FORMAT_DESCRIPTION, EventType.TRANSACTION_PAYLOAD, EventType.QUERY, EventType.MARIADB_QUERY_COMPRESSED}
@@ -187,6 +187,8 @@ class FirstCheckpoint:
         """Whether no statement between two places is about a wanted table, as far as a short look tells."""
         if start.reaches(end):
             return True
+        if (start.server_uuid, start.file) == (end.server_uuid, end.file) and end.offset - start.offset > _LOOKED_AT:
+            return False
         room, clock = self.subtask.syncer.reading_quota, self.resources.clock
         parser, left, until = EventParser(largest_unpacked=room), _LOOKED_AT, clock.monotonic() + _LOOK_SECONDS
         for found in origin.event_source().runs(start, self.stop):
@@ -194,12 +196,15 @@ class FirstCheckpoint:
                 if clock.monotonic() > until:  # the relay has not got so far
                     return False
                 continue
-            for event in found.apart() if isinstance(found, SourceRun) else (found,):
-                left -= 1
-                if not left or any(self._alters(each, origin) for each in _queries(parser, event.raw, room)):
+            reached = Position(found.server_uuid, found.file, found.end_offset).reaches(end)
+            for raw in _before(end, found) if reached else _raws(found):
+                left -= len(raw.data)
+                if left < 0:
                     return False
-                if Position(event.server_uuid, event.file, event.end_offset).reaches(end):
-                    return True
+                if raw.header.type in _READ and any(self._alters(each, origin) for each in _queries(parser, raw, room)):
+                    return False
+            if reached:
+                return True
         return False
 
     def _alters(self, query: Query, origin: Origin) -> bool:
@@ -211,9 +216,19 @@ class FirstCheckpoint:
         return effect.unknown or any(self.rules.wanted(table) for table in effect.named)
 
 
+def _raws(found: SourceEvent | SourceRun) -> Sequence[RawEvent]:
+    return found.events if isinstance(found, SourceRun) else (found.raw,)
+
+
+def _before(end: Position, found: SourceEvent | SourceRun) -> Iterator[RawEvent]:
+    """The events that begin before this place."""
+    for event in found.apart() if isinstance(found, SourceRun) else (found,):
+        if Position(event.server_uuid, event.file, event.end_offset - len(event.raw.data)).reaches(end):
+            return
+        yield event.raw
+
+
 def _queries(parser: EventParser, raw: RawEvent, room: int) -> Iterator[Query]:
-    if raw.header.type not in _READ:
-        return
     event = parser.parse(raw)
     for each in map(parser.parse, event.events(room)) if isinstance(event, TransactionPayload) else (event,):
         if isinstance(each, Query):

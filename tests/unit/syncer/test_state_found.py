@@ -5,16 +5,22 @@ The order is what a crash relies on: each test names the step that must not come
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from dm.config.references import StartPoint
 from dm.downstream.connection import TargetConnection
+from dm.ident import TableName
+from dm.mysql.binlog.event import SourceEvent, SourceRun
+from dm.mysql.binlog.reader import Query
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.schema.tracker import SchemaTracker
+from dm.mysql.sql.context import SourceContext
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint
 from dm.progress.intent import Intent
@@ -25,6 +31,8 @@ from dm.sourcelog.stream.origin import Origin
 from dm.syncer import state_found
 from dm.syncer.resources import Resources
 from dm.syncer.state_found import FirstCheckpoint, StateFound, find_state
+from tests.testbed.fake_clock import FakeClock
+from tests.unit.sourcelog.stream.test_assembler import Stream, run_of, start
 
 KEY = SubtaskKey("dm_meta", "task", "source-1")
 
@@ -206,3 +214,48 @@ def test_how_far_runs_have_come_is_stored_once(stored: Stored) -> None:
     stored.ordered = replace(stored.ordered, done=at(400))
     stored.found(Checkpoint(L), row)
     assert stored.begun is not None, "a run takes again what lies before a checkpoint that was moved back"
+
+
+class Log:
+    """A source whose log can be read, and whether it was."""
+
+    def __init__(self, *statements: str, together: bool) -> None:
+        stream = Stream()
+        self._events = [stream.format, *map(stream.query, statements)]
+        self._together = together
+        self.read = False
+        self.ends = [event.end_offset for event in self._events[1:]]
+
+    def unaltered(self, end: int) -> bool:
+        """Whether a task that begins at the start of the file knows its tables."""
+        subtask = SimpleNamespace(syncer=SimpleNamespace(reading_quota=1 << 20))
+        rules = SimpleNamespace(wanted=lambda table: table == TableName("db", "t"))
+        given = cast(Any, subtask), cast(Any, rules), cast(Any, self), threading.Event()
+        return FirstCheckpoint(*given)._unaltered(start(), replace(start(), offset=end), cast(Origin, self))
+
+    @property
+    def clock(self) -> FakeClock:
+        return FakeClock()
+
+    def event_source(self) -> Log:
+        return self
+
+    def context_of(self, query: Query) -> SourceContext:
+        return SourceContext("mysql", 90704, query.schema)
+
+    def runs(self, _start: Position, _stop: threading.Event) -> Iterator[SourceRun | SourceEvent]:
+        self.read = True
+        yield from (self._events[0], run_of(self._events[1:])) if self._together else self._events
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_a_statement_up_to_the_end_alters_a_table_and_one_after_it_does_not(together: bool) -> None:
+    log = Log("BEGIN", "ALTER TABLE u ADD b INT", "ALTER TABLE t ADD b INT", "BEGIN", together=together)
+    assert [log.unaltered(end) for end in log.ends] == [True, True, False, False]
+
+
+def test_no_log_is_read_whose_end_is_too_far_away() -> None:
+    """A task that begins far behind its source would look at the first part of it in vain."""
+    log = Log("BEGIN", together=True)
+    assert not log.unaltered(start().offset + state_found._LOOKED_AT + 1)
+    assert not log.read
