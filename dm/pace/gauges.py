@@ -23,7 +23,7 @@ from dm.config.pace import PaceConfig
 from dm.errors import DMError
 from dm.pace.governor import Gauge
 from dm.session.answers import reads_answers
-from dm.sourcelog.upstream.connection import PROMPT_SECONDS, Connection, connect, fetch, fetch_named
+from dm.sourcelog.upstream.connection import PROMPT_SECONDS, Connection, connect, fetch, fetch_named, threads_running
 from dm.sourcelog.upstream.facts import ServerFacts, read_facts
 
 _AGAIN_SECONDS: Final = 2.0  # after a server that could not be asked
@@ -121,9 +121,8 @@ class ThreadsRunning:
         """That they are more than the limit."""
         return self._server.told(self._ask)
 
-    @reads_answers
     def _ask(self, session: Connection) -> str:
-        running = int(str(fetch(session, "SHOW GLOBAL STATUS LIKE 'Threads_running'")[0][1]))
+        running = threads_running(session)
         return f"{running} threads run at the {self._server.name}, limit {self._limit}" if running > self._limit else ""
 
     def close(self) -> None:

@@ -13,6 +13,8 @@ from dm.task.subtask import Subtask
 from dm.unit import JSON, UnitName
 from dm.worker.hosts import Hosts
 
+REST_SECONDS: Final = 20.0
+"""How long a verb waits for units to come to rest: longer than a host that does not is left alive."""
 SETTLED_SECONDS = 30.0  # a run that has lasted this long has got over what ended the last one
 
 _NOT_IN_RELAY = CATALOGUE["relay-file-missing"].code

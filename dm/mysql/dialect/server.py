@@ -117,6 +117,8 @@ class Dialect:
     shows_routines: Since = NEVER
     """There is no mysql.proc any more."""
     has_show_routine: Since = NEVER
+    threads_running: ClassVar[str] = "SHOW GLOBAL STATUS LIKE 'Threads_running'"
+    """Asks, as the second column, how many sessions execute something now, the one that asks among them."""
     applier: ClassVar[str]
     """The privilege that BINLOG needs."""
     renumbers: ClassVar[str]

@@ -74,6 +74,8 @@ class TiDB(MySQL):
     tells_column_collations = NEVER
     shows_schema_defaults = NEVER
     respells = ALWAYS
+    # It has no such counter; an account without PROCESS sees its own sessions only.
+    threads_running = "SELECT 'Threads_running', COUNT(*) FROM information_schema.processlist WHERE command <> 'Sleep'"
     prints_bare_members = ALWAYS
 
     keeps_negative_zero = NEVER

@@ -194,6 +194,13 @@ def fetch_named(connection: Connection, sql: str, *, role: str = "upstream") -> 
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
+@reads_answers
+def threads_running(connection: Connection) -> int:
+    """The sessions of the server that execute something now, this one among them."""
+    server = dialect(flavor_of(str(cast(Any, connection).get_server_info())))
+    return int(str(fetch(connection, server.threads_running)[0][1]))
+
+
 def _answer(
     connection: Connection, sql: str, args: Iterable[object] | None, role: str
 ) -> tuple[list[str], tuple[SqlRow, ...]]:

@@ -30,7 +30,7 @@ from dm.mysql.equality.checksum import BUCKET_DIGITS, Checksum, SequenceSum, buc
 from dm.mysql.equality.values import text_of
 from dm.pace.handle import PaceHandle
 from dm.session.answers import reads_answers
-from dm.sourcelog.upstream.connection import Connection, fetch
+from dm.sourcelog.upstream.connection import Connection, fetch, threads_running
 from dm.sourcelog.upstream.facts import row_session
 from dm.tools.diff.snapshot import SnapshotStatements
 from dm.tools.diff.table import TARGET, ComparedTable, Slice, TableAt, cut, role_at, shape_of
@@ -324,13 +324,7 @@ def wait_for_rest(connections: Iterable[Connection], most: int, sleep: Callable[
     """
     waited = 0.0
     for connection in connections:
-        while running(connection) > most:
+        while threads_running(connection) > most:
             sleep(_SECONDS)
             waited += _SECONDS
     return waited
-
-
-@reads_answers
-def running(connection: Connection) -> int:
-    """The sessions that execute something now, this one among them."""
-    return int(str(fetch(connection, "SHOW GLOBAL STATUS LIKE 'Threads_running'")[0][1]))

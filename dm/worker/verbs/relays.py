@@ -17,7 +17,7 @@ from dm.verbs import relays as declared
 from dm.worker.configuration import demand_relay_directory
 from dm.worker.errands import answer_of
 from dm.worker.inventory import Source
-from dm.worker.job import Job, Question
+from dm.worker.job import REST_SECONDS, Job, Question
 from dm.worker.query_status import source_line
 from dm.worker.work import Answer, VerbWork, does
 
@@ -34,7 +34,7 @@ class RelayVerbs(VerbWork):
 
     @does(declared.StartRelay, declared.StopRelay, declared.PauseRelay, declared.ResumeRelay)
     def operate(self, asked: declared.OperatedRelay) -> Answer:
-        """Those that set it to work answer once it receives, or can't: the line then has its error.
+        """A pause answers once the relay rests; those that set it to work, once it receives, or can't, with its error.
 
         Tasks that run read a relay that is started from then on.
         """
@@ -59,6 +59,9 @@ class RelayVerbs(VerbWork):
         if verb in ("start", "resume"):
             self._loop.wait_until(lambda: self._begun(name), BEGIN_SECONDS)
             line = self._loop.call(lambda: self._set_to_work(name))
+        elif verb == "pause":
+            self._loop.wait_until(lambda: self._rests(name), REST_SECONDS)
+            line = self._loop.call(lambda: source_line(self._supervisor, name))
         if verb == "start" and line["result"]:
             self._loop.call(lambda: self._have_it_read(name))
         return {"sources": [line]}
@@ -82,6 +85,10 @@ class RelayVerbs(VerbWork):
         if relay is None or relay.subtask.stage != "Running":
             return True
         return not relay.beginning and bool(relay.status.get("relayBinlog") or relay.troubles)
+
+    def _rests(self, name: str) -> bool:
+        relay = self._supervisor.source(name).relay
+        return relay is None or relay.subtask.stage != "Pausing"
 
     def _set_to_work(self, name: str) -> Answer:
         line, relay = source_line(self._supervisor, name), self._supervisor.source(name).relay

@@ -21,14 +21,13 @@ from dm.verbs import tasks as declared
 from dm.verbs.declaration import ConfigFile
 from dm.worker.configuration import differences, directories, sources_of, syncs
 from dm.worker.inventory import Task
-from dm.worker.job import Job
+from dm.worker.job import REST_SECONDS, Job
 from dm.worker.query_status import held_up, resting_relay
 from dm.worker.registry import SubtaskRecord
 from dm.worker.starting import spark_ahead, unanswered
 from dm.worker.verbs.forgotten import ForgottenVerbs
 from dm.worker.work import Answer, VerbWork, does
 
-REST_SECONDS = 20.0  # longer than a host that does not come to rest is left alive
 BEGIN_SECONDS = 30.0  # longer than a server that says nothing goes unnoticed
 
 

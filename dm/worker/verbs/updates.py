@@ -22,7 +22,7 @@ from dm.verbs.tasks import StartTask
 from dm.verbs.updates import CancelUpdate, ReloadTable, UpdateTask
 from dm.worker.configuration import differences
 from dm.worker.inventory import Task
-from dm.worker.job import Job
+from dm.worker.job import REST_SECONDS, Job
 from dm.worker.loop import Loop
 from dm.worker.supervisor import Supervisor
 from dm.worker.verbs.tasks import TaskVerbs
@@ -170,9 +170,6 @@ def _other_rows(known: Task, config: TaskConfig) -> bool:
         }
 
     return of(known.config) != of(config)
-
-
-REST_SECONDS: Final = 20.0  # longer than a host that does not come to rest is left alive
 
 
 def follows_at_source(loop: Loop, supervisor: Supervisor, name: str) -> tuple[Task, Mapping[str, SubtaskConfig]]:

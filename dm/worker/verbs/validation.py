@@ -13,10 +13,8 @@ from dm.progress.validator_errors import ErrorKind, ErrorState, StoredError
 from dm.task.start_and_end import StartTime, before_all_binlogs
 from dm.unit import JSON
 from dm.verbs import validation as declared
-from dm.worker.job import Job
+from dm.worker.job import REST_SECONDS, Job
 from dm.worker.work import Answer, VerbWork, does
-
-REST_SECONDS: Final = 20.0  # longer than a host that does not come to rest is left alive
 
 STATES: Final[dict[str, tuple[ErrorState, ...]]] = {
     "all": ("new", "ignored", "resolved"),

@@ -9,12 +9,13 @@ from contextlib import closing
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.sourcelog.upstream.connection import Connection, connect
-from dm.tools.diff.chunk import Chunk, ChunkComparer, running, wait_for_rest
+from dm.sourcelog.upstream.connection import Connection, connect, threads_running
+from dm.tools.diff.chunk import Chunk, ChunkComparer, wait_for_rest
 from dm.tools.diff.planner import DiffPlanner
 from dm.tools.errands import DiffRequest
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import endpoint_of, subtask_for, wait_until
+from tests.testbed.tidb import TidbServer
 
 pytestmark = pytest.mark.live
 
@@ -39,8 +40,8 @@ def test_it_waits_while_more_threads_run(server: ServerFactory, kind: str) -> No
 
     with closing(connect(endpoint_of(one))) as session, closing(connect(endpoint_of(one))) as other:
         # Whoever has just gone counts for a moment.
-        alone = min(running(session) for _ in range(100))
-        wait_until(lambda: running(session) == alone, "nobody else is at work")
+        alone = min(threads_running(session) for _ in range(100))
+        wait_until(lambda: threads_running(session) == alone, "nobody else is at work")
         assert wait_for_rest([session], alone, sleep) == 0.0
         assert waits == []
         other._execute_command(3, "SELECT SLEEP(600)")  # type: ignore[attr-defined]
@@ -48,6 +49,12 @@ def test_it_waits_while_more_threads_run(server: ServerFactory, kind: str) -> No
         waited = wait_for_rest([session], alone, sleep)
         assert waited == sum(waits)
         assert len(waits) >= 3  # until then it sleeps; the session that ends it counts for a moment, too
+
+
+@pytest.mark.tidb
+def test_a_tidb_tells_its_running_threads(tidb: TidbServer) -> None:
+    with closing(connect(endpoint_of(tidb), role="target")) as session:
+        assert threads_running(session) >= 1  # the session that asks
 
 
 def test_a_comparison_asks_all_servers_before_each_chunk(
