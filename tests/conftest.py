@@ -1,9 +1,10 @@
-"""Set-up for the whole tree: the test bed's fixtures, and property tests that no load of the machine makes fail."""
+"""Set-up for the whole tree: the test bed's fixtures, and limits that no load of the machine makes fail."""
 
 import os
 import sys
 
 import pytest
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings
 
 from tests.testbed import figures, tidb
@@ -13,6 +14,9 @@ pytest_plugins = ["tests.testbed.fixtures"]
 # Hypothesis fails an example that took longer than 200 ms; on a shared machine any does.
 settings.register_profile("dm", deadline=None)
 settings.load_profile("dm")
+
+# httpx fails a request after five seconds; beside four other tests a daemon may not have had its turn by then.
+DEFAULT_TIMEOUT_CONFIG.connect = DEFAULT_TIMEOUT_CONFIG.read = DEFAULT_TIMEOUT_CONFIG.write = 60.0
 
 CHAOS_SECONDS = 900  # a long test beside others that are long; the usual limit is for `make test`
 
