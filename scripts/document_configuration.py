@@ -23,6 +23,7 @@ from dm.config.rules import (
     BlockAllowList,
     FilterRule,
     RouteRule,
+    ScatterPlace,
     SchemaExtraction,
     SourceExtraction,
     TableExtraction,
@@ -326,6 +327,7 @@ CHAPTERS: Final = (
             "extract-table": "keep a part of the table's name in a column, see [extract-table](#extract-table)",
             "extract-schema": "keep a part of the schema's name in a column",
             "extract-source": "keep a part of the source's id in a column",
+            "scatter": "in place of `target-table`: one of these tables for each row, see [scatter](#scatter)",
         },
     ),
     Chapter(
@@ -349,6 +351,17 @@ CHAPTERS: Final = (
         SourceExtraction,
         "The same for the `source-id`.",
         {"source-regexp": "as above", "target-column": "as above"},
+    ),
+    Chapter(
+        "scatter",
+        ScatterPlace,
+        "A table of the target for those rows of the source's table that hold these values, see"
+        " [filters and routes](filters-and-routes.md#send-each-row-to-the-table-that-it-names).",
+        {
+            "target-schema": "its schema; empty: the route's",
+            "target-table": "its name",
+            "columns": "columns of the source's table and what they hold; the target's table has not these columns",
+        },
     ),
     Chapter(
         "filters",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
@@ -98,6 +99,15 @@ class Extraction:
     column: str
 
 
+class ScatterPlace(Section):
+    """One table of the target, and what the columns of its rows hold at the source."""
+
+    place: ClassVar = "under `scatter` of a route"
+    target_schema: Text = ""  # empty: the route's
+    target_table: Text
+    columns: dict[ColumnName, Text]
+
+
 class RouteRule(NamedRule):
     """One rule; without a table pattern it is for the whole schema."""
 
@@ -108,6 +118,7 @@ class RouteRule(NamedRule):
     extract_table: TableExtraction | None = None
     extract_schema: SchemaExtraction | None = None
     extract_source: SourceExtraction | None = None
+    scatter: tuple[ScatterPlace, ...] = ()  # one of these tables for each row, in place of `target-table`
 
     @property
     def extractions(self) -> tuple[Extraction, ...]:
@@ -137,6 +148,26 @@ class RouteRule(NamedRule):
                 why = f"two parts of names go into column `{extraction.column}`"
                 yield Issue("config-route", f"extract-{extraction.part}", details={"why": why})
             seen.add(extraction.column.lower())
+        if self.scatter:
+            yield from (Issue("config-route", "scatter", details={"why": why}) for why in self._misplaced())
+
+    def _misplaced(self) -> Iterator[str]:
+        """Why it would not be clear which table a row goes to; what CHAR cuts off tells no rows apart."""
+        if not self.table_pattern or self.target_table or self.extractions:
+            yield "it needs a `table-pattern`, and neither a `target-table` of the route nor what it extracts"
+        columns = {frozenset(column.lower() for column in one.columns) for one in self.scatter}
+        if len(columns) > 1 or not all(one.columns for one in self.scatter):
+            yield "every table needs a value for each of the same `columns`"
+        values = Counter(
+            tuple(sorted((column.lower(), value.rstrip(" ")) for column, value in one.columns.items()))
+            for one in self.scatter
+        )
+        tables = Counter((one.target_schema or self.target_schema, one.target_table) for one in self.scatter)
+        if max(values.values()) > 1 or max(tables.values()) > 1:
+            yield "two tables have the same values, or one table is there twice"
+        names = [name for one in self.scatter for name in (one.target_schema, one.target_table)]
+        if any(len(name) > NAME_LIMIT for name in names) or not all(one.target_table for one in self.scatter):
+            yield f"the name of a table has 1 to {NAME_LIMIT} characters"
 
 
 # The binlog event filter's rule, and the vocabulary of events it is written in.

@@ -252,6 +252,7 @@ class TaskConfig(Section, Transferred):
             yield Issue("config-deprecated-key", "online-ddl-scheme", "", hint, True, {"key": "online-ddl-scheme"})
         for instance in self.mysql_instances:
             yield from self._check_conflicts(instance)
+            yield from self._check_scattered(instance)
         if self.foreign_key_checks:
             for instance in self.mysql_instances:
                 syncer = self.syncer_of(instance)
@@ -276,6 +277,26 @@ class TaskConfig(Section, Transferred):
                 yield Issue(
                     "config-refused-value", "mysql-instances", f"{expected} beside it", hint, details={"value": value}
                 )
+
+    def _check_scattered(self, instance: Instance) -> Iterator[Issue]:
+        """Only a syncer that follows one source sends each row to the table that its columns name."""
+        if not any(self.routes[name].scatter for name in instance.route_rules if name in self.routes):
+            return
+        syncer = self.syncer_of(instance)
+        wanted = {
+            "`task-mode: incremental`": self.task_mode == "incremental",
+            "one source": len(self.mysql_instances) == 1,
+            "no `shard-mode`": not self.merges,
+            "no `foreign_key_checks: 1`": not self.foreign_key_checks,
+            "no `expression-filters`": not instance.expression_filters,
+            "no `validator-config-name`": not instance.validator_config_name,
+            f"no `conflicts: {syncer.conflicts}`": not syncer.one_side_wins,
+        }
+        for expected, there in wanted.items():
+            if not there:
+                value = {"value": "a route with `scatter`"}
+                hint = "the table of a row depends on the row there, which only the syncer of one source looks at"
+                yield Issue("config-refused-value", "mysql-instances", f"{expected} beside it", hint, details=value)
 
     def _check_sharding(self) -> Iterator[Issue]:
         if self.strict_optimistic_shard_mode and self.shard_mode != "optimistic":

@@ -1,6 +1,6 @@
 """Errors of source and task files, one entry per kind of problem, and of the rules built from them."""
 
-from dm.errors.kind import WITH_NEW_FILE, ErrorKind
+from dm.errors.kind import START_LATER, WITH_NEW_FILE, ErrorKind
 
 
 def _problem(name: str, code: int, message: str, workaround: str = "") -> ErrorKind:
@@ -172,6 +172,34 @@ KINDS = (
         "ignore `rename table` there with a filter rule, and change the rows at the target by hand (UPDATE .. SET "
         "of the extracted columns): "
         + WITH_NEW_FILE,
+    ),
+    ErrorKind(
+        "table-scattered", 20935, "config", "internal", "high",
+        "route {route} sends each row of {table} to the table that its columns name: for such a table this is not "
+        "possible",
+        "leave the table out; or ask the task in the other direction, for which its rows are in one table",
+    ),
+    ErrorKind(
+        "scatter-column-unfit", 20936, "config", "upstream", "high",
+        "column `{column}` of {table} can't name the table of a row: {why}",
+        "under `scatter` a route names columns with text that the source's table has: "
+        + WITH_NEW_FILE,
+    ),
+    ErrorKind(
+        "row-names-no-table", 20937, "config", "upstream", "high",
+        "a row of {table} names none of the tables under `scatter` of its route: {columns} = {value}",
+        "create the table for such rows at the target, and add it under `scatter`: "
+        + WITH_NEW_FILE
+        + ". If the row is a slip, correct it at the source, and "
+        + START_LATER,
+        values=("value",),
+    ),
+    ErrorKind(
+        "ddl-scattered", 20938, "config", "internal", "high",
+        "rows of {table} go to several tables, and this statement can't be executed for each of them ({why}): "
+        "{statement}",
+        "`dmctl binlog replace` with the statement as far as it concerns the other columns executes it for each table; "
+        "`dmctl binlog skip` leaves the target's tables as they are, or as you have altered them by hand",
     ),
     ErrorKind(
         "expression-inexact", 20924, "config", "internal", "high",

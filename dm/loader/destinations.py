@@ -89,7 +89,7 @@ class Destinations:
         plan, wanted = self._structures.plan, dict[str, tuple[str, str]]()
         self._demand_same_routes(plan)
         if self._targets.connection.folds_names:
-            refuse_alike([table.name for table in plan.tables], self._rules.route)
+            refuse_alike([table.name for table in plan.tables], self._rules.destinations)
         for table in plan.tables:
             wanted.setdefault(self._rules.route(table.name).schema, plan.schemas[table.name.schema])
         self._note_missing()

@@ -8,6 +8,10 @@ The route that decides also extracts: the groups of its regular expressions, joi
 writes them. Where an expression does not match, DM writes an empty text, and rows of two tables become one; here that
 is an error.
 
+A route with `scatter` is the inverse: it sends each row of one source table to the table that the row's columns name,
+without these columns. Such a table has no one name at the target, so `route` is an error that says so: whatever has no
+rule of its own for such tables refuses them by name. What has one asks for `scattered`, or for `destinations`.
+
 Names that a target with `lower_case_table_names` takes for one.
 
 A source with case-sensitive names may have `Orders` and `orders`. To a target that folds names both are one table: rows
@@ -27,7 +31,7 @@ end. The copy is the *ghost* (`shadow-table-rules`), everything else that the to
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -44,6 +48,25 @@ class ExtractedColumn:
 
     column: str
     value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scattering:
+    """The tables that rows of one source table go to, by what these columns hold."""
+
+    columns: tuple[str, ...]  # in lower case
+    tables: Mapping[tuple[str, ...], TableName]
+
+    @classmethod
+    def of(cls, rule: RouteRule) -> Scattering:
+        """As a route says it."""
+        columns = tuple(sorted(column.lower() for column in rule.scatter[0].columns))
+        tables = {}
+        for one in rule.scatter:
+            values = {column.lower(): value for column, value in one.columns.items()}
+            name = TableName(one.target_schema or rule.target_schema, one.target_table)
+            tables[tuple(values[column] for column in columns)] = name
+        return cls(columns, tables)
 
 
 def table_missing(table: TableName, target: TableName, extracted: Sequence[ExtractedColumn]) -> DMError:
@@ -86,12 +109,19 @@ class Router:
         self._source_id = source_id
 
     def route(self, name: TableName) -> TableName:
-        """The target's name; raises DMError `route-ambiguous`."""
+        """The target's name; raises DMError `route-ambiguous`, or `table-scattered` for one that has several."""
         route = self._deciding(name)
         if route is None:
             return name
         rule = route.rule
+        if rule.scatter and name.table:
+            raise DMError("table-scattered", table=name, route=route.shown)
         return TableName(rule.target_schema, (rule.target_table or name.table) if name.table else "")
+
+    def scattered(self, name: TableName) -> Scattering | None:
+        """The tables for the rows of this one; None where all go to one table."""
+        route = self._deciding(name) if name.table else None
+        return None if route is None or not route.rule.scatter else Scattering.of(route.rule)
 
     def extracted(self, name: TableName) -> tuple[ExtractedColumn, ...]:
         """The columns that parts of the table's name go into; raises DMError `route-extract-unmatched`."""
@@ -123,11 +153,15 @@ class Router:
         return matching[0] if matching else None
 
 
+Destinations = Callable[[TableName], Collection[TableName]]
+"""The target's names of a source table, or of a schema."""
+
+
 class FoldedNames:
     """The names that tables of the source have at a target that folds them."""
 
-    def __init__(self, tables: Iterable[TableName], route: Callable[[TableName], TableName]) -> None:
-        self._route = route
+    def __init__(self, tables: Iterable[TableName], destinations: Destinations) -> None:
+        self._destinations = destinations
         # By the folded name: the target's names, and the tables of the source that have each, or are in that schema.
         self._known: dict[TableName, dict[TableName, dict[TableName, None]]] = {}
         for table in tables:
@@ -135,12 +169,12 @@ class FoldedNames:
 
     def add(self, table: TableName) -> None:
         """One more table of the source."""
-        for _, target in _names(table, self._route(table)):
+        for _, target in self._names(table):
             self._known.setdefault(folded(target), {}).setdefault(target, {})[table] = None
 
     def remove(self, table: TableName) -> None:
         """A table of the source that was added is not there any more."""
-        for _, target in _names(table, self._route(table)):
+        for _, target in self._names(table):
             names = self._known.get(folded(target), {})
             names.get(target, {}).pop(table, None)
             if not names.get(target, True):
@@ -148,9 +182,13 @@ class FoldedNames:
             if not names:
                 self._known.pop(folded(target), None)
 
+    def _names(self, table: TableName) -> list[tuple[TableName, TableName]]:
+        """The table's names and those of its schema, at the source and at the target."""
+        return [pair for target in self._destinations(table) for pair in _names(table, target)]
+
     def demand_own(self, table: TableName, counts: Callable[[TableName], bool] = lambda other: True) -> None:
         """Raise DMError where a table that counts, or its schema, has this one's name but for the case."""
-        for name, target in _names(table, self._route(table)):
+        for name, target in self._names(table):
             for other, owners in self._known.get(folded(target), {}).items():
                 owner = None if other == target else next(filter(counts, owners), None)
                 if owner is not None:
@@ -181,9 +219,9 @@ class PresentNames:
         return folded(name) if self._folding else name
 
 
-def refuse_alike(tables: Collection[TableName], route: Callable[[TableName], TableName]) -> None:
+def refuse_alike(tables: Collection[TableName], destinations: Destinations) -> None:
     """Raise DMError where two of these tables of the source would be one at the target."""
-    known = FoldedNames(tables, route)
+    known = FoldedNames(tables, destinations)
     for table in tables:
         known.demand_own(table)
 

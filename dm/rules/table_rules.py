@@ -27,7 +27,7 @@ from dm.mysql.schema.table import Column, TableSchema
 from dm.mysql.schema.translation import Translation
 from dm.rules.block_allow import SYSTEM_SCHEMAS, TableSelection
 from dm.rules.event_filter import EventFilter, Verdict
-from dm.rules.router import ExtractedColumn, OnlineTables, Router
+from dm.rules.router import ExtractedColumn, OnlineTables, Router, Scattering
 from dm.rules.row_filter import Judges, RowFilter
 
 K = TypeVar("K")
@@ -149,12 +149,26 @@ class TableRules:
         return False
 
     def route(self, table: TableName) -> TableName:
-        """The target's name of a source table; raises DMError `route-ambiguous`."""
+        """The target's name of a source table; raises DMError `route-ambiguous`, or `table-scattered`."""
         known = self._routed.get(table)
         if known is None:
             known = self._router.route(table)
             _keep(self._routed, table, known)
         return known
+
+    def scattered(self, table: TableName) -> Scattering | None:
+        """The tables that the rows of this one go to by their values; None where all go to one table."""
+        return self._router.scattered(table)
+
+    def scattered_columns(self, table: TableName) -> tuple[str, ...]:
+        """The columns that name the table of a row, in lower case; none where all go to one table."""
+        scattered = self.scattered(table)
+        return () if scattered is None else scattered.columns
+
+    def destinations(self, table: TableName) -> tuple[TableName, ...]:
+        """The target's names of a source table: more than one where its rows are scattered."""
+        scattered = self.scattered(table)
+        return (self.route(table),) if scattered is None else tuple(scattered.tables.values())
 
     def extracted(self, table: TableName) -> tuple[ExtractedColumn, ...]:
         """Columns of the target that hold parts of the names; raises DMError `route-extract-unmatched`."""

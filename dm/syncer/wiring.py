@@ -21,6 +21,7 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, ServerWeights, SourceSession
 from dm.downstream.source_computing import filter_zone
 from dm.downstream.target_schema import TargetSchemas
+from dm.ident import TableName
 from dm.mysql.schema.table import TableSchema
 from dm.position import Position
 from dm.progress.brought_back import asking
@@ -55,7 +56,7 @@ from dm.syncer.apply.ordered_lane import OrderedTables
 from dm.syncer.apply.progress_writer import AroundCheckpoints, CheckpointSources, ProgressWriter
 from dm.syncer.apply.row_placing import RowPlacing
 from dm.syncer.apply.safe_mode_window import SafeModeWindow, WindowReplay
-from dm.syncer.apply.structures import TargetNames, TrackedStructures
+from dm.syncer.apply.structures import TargetLook, TargetNames, TrackedStructures
 from dm.syncer.apply.table_counters import RowForms
 from dm.syncer.apply.target_sessions import FILTERS
 from dm.syncer.beside import Beside
@@ -322,10 +323,15 @@ class Wiring:
             self._state.tracker,
             self._origin.facts.flavor,
             self._origin.read_structure,
-            lambda table: self._schemas.read(self._rules.route(table)),
+            TargetLook(self._at_target, self._rules.scattered_columns),
             self._found,
             loaded=self._subtask.mode in ("all", "load&sync"),
         )
+
+    def _at_target(self, table: TableName) -> TableSchema | None:
+        """One of the target's tables that its rows go to."""
+        found = (self._schemas.read(name) for name in self._rules.destinations(table))
+        return next((schema for schema in found if schema is not None), None)
 
     def _found(self, schema: TableSchema) -> None:
         """Store a structure before the rows that showed it are applied."""

@@ -37,9 +37,11 @@ def described(config: SubtaskConfig, in_time: Callable[[], bool]) -> dict[str, J
         return names[:MOST_TABLES]
 
     source = _server(config.source.endpoint, "source", migrated, in_time)
-    targets = dict.fromkeys(rules.route(table) for table in names[:MOST_TABLES])
+    targets = dict.fromkeys(name for table in names[:MOST_TABLES] for name in rules.destinations(table))
     target = _server(config.target, "target", lambda _: targets, in_time)
-    routes: dict[str, JSON] = {str(table): str(rules.route(table)) for table in names[:MOST_TABLES]}
+    routes: dict[str, JSON] = {
+        str(table): ", ".join(map(str, rules.destinations(table))) for table in names[:MOST_TABLES]
+    }
     return {"source": source, "target": target, "tables": len(names), "routes": routes}
 
 

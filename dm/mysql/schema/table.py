@@ -16,7 +16,8 @@ document says which conversions agree, so only changes without conversion are li
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
+from collections.abc import Collection
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal
 
 from dm.errors import DMError
@@ -162,6 +163,27 @@ class TableSchema:
         return tuple(
             sorted((index for index in self.indexes if index.unique), key=lambda index: index.kind != "primary")
         )
+
+
+def without_columns(schema: TableSchema, names: Collection[str]) -> TableSchema:
+    """The table as if it had those of its rows alone that are equal in these columns (lower case), and not the columns.
+
+    A unique key over one of them and others is one over the others. Of a key over these alone, which would say that
+    there is one such row, nothing is left; nor of foreign keys over them.
+    """
+    indexes = []
+    for index in schema.indexes:
+        parts = tuple(part for part in index.parts if (part.column or "").lower() not in names)
+        if parts:
+            indexes.append(replace(index, parts=parts))
+    return replace(
+        schema,
+        columns=tuple(column for column in schema.columns if column.name.lower() not in names),
+        indexes=tuple(indexes),
+        foreign_keys=tuple(
+            key for key in schema.foreign_keys if {name.lower() for name in key.columns}.isdisjoint(names)
+        ),
+    )
 
 
 # A name that no target column has: for the column map it means that there is nothing to copy.

@@ -32,10 +32,11 @@ from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.reader import TableMap
 from dm.mysql.dialect.pair import same_family
 from dm.mysql.schema.joined_table import lacking
-from dm.mysql.schema.table import Column, TableSchema, wire_columns
+from dm.mysql.schema.table import Column, TableSchema, wire_columns, without_columns
 from dm.position import Position
+from dm.rules.router import Scattering
 from dm.rules.row_filter import Judges
-from dm.rules.table_rules import TableRules
+from dm.rules.table_rules import RowEvent, TableRules
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.sourcelog.upstream.facts import ServerFacts
 from dm.sourcelog.upstream.privilege import grants_told
@@ -43,6 +44,7 @@ from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.ordered_lane import OrderedTables
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
+from dm.syncer.apply.scattered_table import ScatteredColumns, ScatteredTable, scattered_values
 from dm.syncer.apply.source_table import KINDS, SourceTable
 from dm.syncer.apply.structures import TargetNames, TrackedStructures
 from dm.syncer.apply.table_counters import RowForms
@@ -90,9 +92,9 @@ class LearnedTables:
         self._safe_mode = safe_mode
         self._lanes = lanes
         self.forms = forms
-        self.known: dict[int, SourceTable] = {}
+        self.known: dict[int, SourceTable | ScatteredTable] = {}
         self.direct: dict[int, DirectTable] = {}  # in the form of the compiled loop, if it can handle them
-        self._same: dict[bytes, SourceTable] = {}  # the same, by the content of their table maps
+        self._same: dict[bytes, SourceTable | ScatteredTable] = {}  # the same, by the content of their table maps
         self._memory = 0
         self._shared: dict[TableName, SharedKeys] = {}  # by target table, of all plans since the last DDL
 
@@ -107,12 +109,14 @@ class LearnedTables:
         self.direct.clear()
         self._memory = 0
 
-    def _drop(self, table: SourceTable) -> None:
+    def _drop(self, table: SourceTable | ScatteredTable) -> None:
         del self.known[id(table.table_map)], self._same[table.table_map.content]
         self.direct.pop(id(table.table_map), None)
         self._memory -= table.memory
 
-    def learn(self, table_map: TableMap, ticket: Ticket, transaction: SourceTransaction) -> SourceTable | None:
+    def learn(
+        self, table_map: TableMap, ticket: Ticket, transaction: SourceTransaction
+    ) -> SourceTable | ScatteredTable | None:
         """Learn the table of a table map that is not `known`; None if its rows are unwanted. Raises DMError."""
         name, position = TableName(table_map.schema, table_map.table), transaction.end
         if not self._rules.owned(name):
@@ -132,6 +136,10 @@ class LearnedTables:
         schema = self._structures.at(table_map, position)
         wire = wire_columns(schema, self._structures.flavor)
         self._target.names.demand_own(name, position)
+        scattering = self._rules.scattered(name)
+        if scattering is not None:
+            found = self._scattered(scattering, (table_map, schema, wire), ticket, transaction)
+            return self._keep(replace(found, point=point))
         target = self._target.schemas.get(self._rules.route(name))
         if target is None:
             unread = self._structures.unread
@@ -140,25 +148,59 @@ class LearnedTables:
             columns = [column.name for column in wire]
             constants = constant_columns(name, columns, target.schema, self._rules.extracted(name))
             plan = self._plan(schema, wire, target, constants, ticket)
-            wanted = {kind: self._rules.row_event(name, kind) == "do" for kind in KINDS}
+            wanted = self._wanted(name)
             row_filter = self._rules.row_filter(schema, wire, self._target.judges)
             self._ordered.learned(plan, transaction.begin)
         except DMError as error:
             error.position = error.position or str(position)
             raise
-        exact = plan.ordered and self._ordered.exact(plan.target) and not self._safe_mode.wanted
+        exact = self._exact(plan)
         lost_key = schema.has_key and not target.schema.has_key
         mistaken = () if plan.keyed else self._mistaken(schema, target.schema)
         decoder = RowDecoder(table_map, wire)
         pair = RoutedTable(table_map, wire, target, plan, self._target.options, filtered=row_filter is not None)
         plan = self._with_forms(pair, decoder)
-        apart = None
-        if plan.dialect.skips_checks and target.judged:
-            apart = replace(plan, unconstrained=True, row_hash=None)  # finding rows by hash is another way to write
+        apart = _judged_apart(plan, target)
         table = SourceTable(table_map, wire, decoder, plan, wanted, row_filter, point, exact, mistaken, lost_key, apart)
-        if self._memory + table.memory > _TABLES_BYTES:
-            self._clear()
         return self._keep(table)
+
+    def _wanted(self, name: TableName) -> dict[RowEvent, bool]:
+        return {kind: self._rules.row_event(name, kind) == "do" for kind in KINDS}
+
+    def _exact(self, plan: TablePlan) -> bool:
+        return plan.ordered and self._ordered.exact(plan.target) and not self._safe_mode.wanted
+
+    def _scattered(
+        self,
+        scattering: Scattering,
+        source: tuple[TableMap, TableSchema, Sequence[Column]],
+        ticket: Ticket,
+        transaction: SourceTransaction,
+    ) -> ScatteredTable:
+        """A table whose rows go to several of the target, with a plan for each; raises DMError."""
+        table_map, schema, wire = source
+        try:
+            columns = ScatteredColumns.of(schema.name, wire, scattering.columns)
+            part = without_columns(schema, scattering.columns)
+            decoder, wanted = RowDecoder(table_map, wire), self._wanted(schema.name)
+            rows = [wire[at] for at in columns.kept]
+            tables = dict[tuple[str | None, ...], SourceTable | TableName]()
+            for values, name in scattered_values(scattering, wire).items():
+                target = self._target.schemas.get(name)
+                if target is None:
+                    tables[values] = name
+                    continue
+                plan = self._plan(part, rows, target, (), ticket)
+                self._ordered.learned(plan, transaction.begin)
+                self.forms.learned(plan, "its rows go to several tables")
+                tables[values] = SourceTable(
+                    table_map, rows, decoder, plan, wanted, None, None, self._exact(plan),
+                    lost_key=part.has_key and not target.schema.has_key, unconstrained=_judged_apart(plan, target),
+                )  # fmt: skip
+        except DMError as error:
+            error.position = error.position or str(transaction.end)
+            raise
+        return ScatteredTable(table_map, wire, decoder, columns, tables, wanted, None)
 
     def _mistaken(self, schema: TableSchema, target: TableSchema) -> tuple[str, ...]:
         """Columns that the shard lacks and others have: in all other columns, their rows may equal its own."""
@@ -188,18 +230,28 @@ class LearnedTables:
         if shared.size > before and shared.plans > 1:
             # Changes already placed have other keys, which don't collide with the keys of this plan.
             self._lanes.drain(ticket)
-            for table in [table for table in self.known.values() if table.plan.target == name]:
-                self._drop(table)
+            for table in list(self.known.values()):
+                if any(known.target == name for known in table.plans):
+                    self._drop(table)
         return plan
 
-    def _keep(self, table: SourceTable) -> SourceTable:
+    def _keep(self, table: SourceTable | ScatteredTable) -> SourceTable | ScatteredTable:
+        if self._memory + table.memory > _TABLES_BYTES:
+            self._clear()
         key = id(table.table_map)
         self.known[key] = self._same[table.table_map.content] = table
         self._memory += table.memory
-        direct = table.direct()
+        direct = table.direct() if isinstance(table, SourceTable) else None
         if direct is not None:
             self.direct[key] = direct
         return table
+
+
+def _judged_apart(plan: TablePlan, target: TargetTable) -> TablePlan | None:
+    """The plan for rows that the source wrote without a look at CHECKs, where that makes a difference."""
+    if not (plan.dialect.skips_checks and target.judged):
+        return None
+    return replace(plan, unconstrained=True, row_hash=None)  # finding rows by hash is another way to write
 
 
 def plan_options(

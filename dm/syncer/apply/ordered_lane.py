@@ -14,6 +14,7 @@ from dm.position import Position
 from dm.progress.lane_rows import OrderedRecord, OrderedSince
 from dm.sourcelog.stream.memory_quota import CHANGE_COST, DECODED_FACTOR, MemoryQuota
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction
+from dm.syncer.apply.scattered_table import ScatteredTable
 from dm.syncer.apply.source_table import SourceTable
 
 Store = Callable[[TableName, OrderedSince], None]
@@ -140,8 +141,9 @@ class OrderedRows:
 
     changes: list[RowChange] = field(default_factory=list)  # empty once they cost more than PART_COST
     cost: int = 0
-    tables: dict[int, SourceTable] = field(default_factory=dict)  # by their table maps' ids
-    begins: dict[int, int] = field(default_factory=dict)  # each table's first row event in the ordered lane
+    tables: dict[int, SourceTable | ScatteredTable] = field(default_factory=dict)  # by their table maps' ids
+    # The first row event in the ordered lane of each table of the target, by the table map's id.
+    begins: dict[tuple[int, TableName], int] = field(default_factory=dict)
 
     @property
     def too_many(self) -> bool:
@@ -187,13 +189,15 @@ class ChangeStream:
         """The changes in order, in lists of bounded size; each list is dropped when the next one is requested."""
         part: list[RowChange] = []
         cost = 0
-        most = part_cost([table.plan for table in self._tables.values()], self._memory.total)
+        most = part_cost([plan for table in self._tables.values() for plan in table.plans], self._memory.total)
         rows = (item for item in islice(self._items, self._first, self._last) if isinstance(item, RowsItem))
         for number, item in enumerate(rows):
             table = self._tables.get(id(item.table_map))
-            if table is None or not table.wanted_kinds[item.rows.kind] or number < self._begins[id(item.table_map)]:
+            if table is None or not table.wanted_kinds[item.rows.kind]:
                 continue
-            changes = table.ordered_changes(item, self._transaction, safe=self._safe)
+            changes = self._changes(table, item, number)
+            if not changes:
+                continue
             part += changes
             cost += DECODED_FACTOR * len(item.rows.data) + CHANGE_COST * len(changes)
             if cost >= most:
@@ -201,6 +205,19 @@ class ChangeStream:
                 part, cost = [], 0
         if part:
             yield from self._lent(part, cost)
+
+    def _changes(self, table: SourceTable | ScatteredTable, item: RowsItem, number: int) -> list[RowChange]:
+        """Those in tables of the target that the lane had begun with by this event of the transaction."""
+
+        def begun(target: TableName) -> bool:
+            first = self._begins.get((id(item.table_map), target))
+            return first is not None and number >= first
+
+        if isinstance(table, ScatteredTable):
+            return table.ordered_changes(item, self._transaction, safe=self._safe, begun=begun)
+        if not begun(table.plan.target):
+            return []
+        return table.ordered_changes(item, self._transaction, safe=self._safe)
 
     def _lent(self, part: list[RowChange], cost: int) -> Iterator[list[RowChange]]:
         # Never waits: other lanes may hold all the memory, and wait for this one to leave the gate.

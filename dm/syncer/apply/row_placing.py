@@ -18,6 +18,7 @@ from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.learned_tables import LearnedTables
 from dm.syncer.apply.ordered_lane import ChangeStream, OrderedRows, OrderedTables
 from dm.syncer.apply.safe_mode_window import Repetition, WindowReplay
+from dm.syncer.apply.scattered_table import ScatteredTable
 from dm.syncer.apply.source_table import KINDS, SourceTable
 
 
@@ -98,6 +99,8 @@ class RowPlacing:
             point is not None and point.has_processed(transaction.gtid, transaction.end)
         ):
             return 0
+        if isinstance(table, ScatteredTable):
+            return self._take_scattered(table, item, self._taken + at, ticket, transaction, how)
         plan, safe, strict = table.plan_of(item), how.safe, how.but_for
         if self._atomic or plan.ordered:
             self._collect(table, item, self._taken + at, transaction, safe=safe)
@@ -115,16 +118,57 @@ class RowPlacing:
             self._lanes.place(change, cost, ticket, transaction.end)
         return len(pairs)
 
+    def _take_scattered(
+        self,
+        table: ScatteredTable,
+        item: RowsItem,
+        number: int,
+        ticket: Ticket,
+        transaction: SourceTransaction,
+        how: Repetition,
+    ) -> int:
+        rows, safe, strict = table.placed(item, transaction, safe=how.safe), how.safe, how.but_for
+        cost = DECODED_FACTOR * len(item.rows.data) // (len(rows) or 1) + CHANGE_COST
+        done, given = dict[int, bool](), 0
+        collected, key = self._collected, id(item.table_map)
+        for row in rows:
+            to = row.table
+            if self._atomic or to.plan.ordered:
+                if id(to) not in done:
+                    done[id(to)] = self._is_done(to, number, transaction)
+                if done[id(to)]:
+                    continue
+                collected.tables[key] = table
+                collected.begins.setdefault((key, to.plan.target), number)
+                if not collected.too_many:
+                    collected.changes.append(row.ordered_change(item, safe=safe))
+                    collected.cost += cost
+                else:
+                    collected.changes.clear()
+                continue
+            change = row.change(item, safe=safe)
+            if strict is not None and strict.hold(keys_of(change)):
+                change.safe = False
+            self._lanes.place(change, cost, ticket, transaction.end)
+            given += 1
+        return given
+
+    def _is_done(self, table: SourceTable, number: int, transaction: SourceTransaction) -> bool:
+        """Whether the ordered lane has done these rows in an earlier run.
+
+        The lane's row names exactly what it has done (I5): skip that, and not a row more. After a switch of servers,
+        transactions may come in another order, so each one is checked.
+        """
+        ordered = table.plan.ordered
+        if ordered and self._ordered.is_done(table.plan, transaction, number, lost_key=table.lost_key):
+            return True
+        done = self._ordered_done if ordered else None
+        return done is not None and done.has_processed(transaction.gtid, transaction.end)
+
     def _collect(
         self, table: SourceTable, item: RowsItem, number: int, transaction: SourceTransaction, *, safe: bool
     ) -> None:
-        # The lane's row names exactly what it has done (I5): skip that, and not a row more. After a switch of servers,
-        # transactions may come in another order, so each one is checked.
-        ordered = table.plan.ordered
-        if ordered and self._ordered.is_done(table.plan, transaction, number, lost_key=table.lost_key):
-            return
-        done = self._ordered_done if ordered else None
-        if done is not None and done.has_processed(transaction.gtid, transaction.end):
+        if self._is_done(table, number, transaction):
             return
         if table.mistaken and KINDS[item.rows.kind] is not ChangeKind.INSERT:
             raise DMError(
@@ -136,7 +180,7 @@ class RowPlacing:
             )
         collected, key = self._collected, id(item.table_map)
         collected.tables[key] = table
-        collected.begins.setdefault(key, number)
+        collected.begins.setdefault((key, table.plan.target), number)
         if not collected.too_many:
             changes = table.ordered_changes(item, transaction, safe=safe)
             collected.changes += changes

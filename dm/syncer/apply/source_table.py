@@ -72,6 +72,16 @@ class SourceTable:
         """About how many bytes it takes."""
         return _TABLE_COST + _COLUMN_COST * len(self.wire)
 
+    @property
+    def plans(self) -> list[TablePlan]:
+        """Its plan."""
+        return [self.plan]
+
+    @property
+    def replays(self) -> bool:
+        """Whether the ordered lane may apply its changes in safe mode."""
+        return self.plan.keyed and not (self.plan.cascades or self.exact)
+
     def direct(self) -> DirectTable | None:
         """The table in the form of the compiled loop; None if the loop can't handle it."""
         if self.row_filter is not None or self.point is not None:
@@ -120,7 +130,7 @@ class SourceTable:
     def ordered_changes(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowChange]:
         """The wanted changes of an event, for the ordered lane; not in safe mode where that is forbidden."""
         kind = KINDS[item.rows.kind]
-        safe = safe and self.plan.keyed and not (self.plan.cascades or self.exact)
+        safe = safe and self.replays
         unchecked = self.unchecked(item, safe=safe)
         (pairs,) = self.wanted((item,), transaction, safe=safe)
         raws, plan = self.raw_images(item, len(pairs), safe=safe), self.plan_of(item)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from dm.errors import DMError
 from dm.ident import TableName
@@ -27,6 +28,14 @@ from dm.rules.router import FoldedNames, folded, refuse_alike
 from dm.rules.table_rules import TableRules
 
 
+@dataclass(frozen=True, slots=True)
+class TargetLook:
+    """What the target has of a table of the source."""
+
+    read: Callable[[TableName], TableSchema | None]  # the table, or one of those that its rows go to
+    left_out: Callable[[TableName], Collection[str]] = lambda _table: ()  # columns, lower case, that it is not to have
+
+
 class TrackedStructures:
     """The tracked structures of the source's tables, checked against every new table map."""
 
@@ -35,7 +44,7 @@ class TrackedStructures:
         tracker: SchemaTracker,
         flavor: Flavor,
         read_source: Callable[[TableName], TableSchema | None],
-        read_target: Callable[[TableName], TableSchema | None],
+        target: TargetLook,
         found: Callable[[TableSchema], None],
         *,
         loaded: bool = False,
@@ -50,7 +59,7 @@ class TrackedStructures:
         self.tracker = tracker
         self.flavor: Flavor = flavor  # the source's
         self._read_source = read_source
-        self._read_target = read_target
+        self._target = target
         self._found = found
 
     def at(self, table_map: TableMap, position: Position) -> TableSchema:
@@ -85,7 +94,7 @@ class TrackedStructures:
                 why=f"the source's present one does not fit: {why}{self.unread}",
                 position=position,
             )
-        target = self._read_target(table)
+        target = self._target.read(table)
         if target is None:
             raise DMError(
                 "structure-unknown",
@@ -94,7 +103,7 @@ class TrackedStructures:
                 position=position,
             )
         wanted, there = (", ".join(column.name.lower() for column in one.columns) for one in (source, target))
-        if not _same_names(source, target):
+        if not _same_names(source, target, self._target.left_out(table)):
             raise DMError(
                 "structure-unknown",
                 table=str(table),
@@ -104,9 +113,9 @@ class TrackedStructures:
         return source
 
 
-def _same_names(source: TableSchema, target: TableSchema) -> bool:
-    """Whether the target has all columns of the source, in the same order; it may have more."""
-    wanted = [column.name.lower() for column in source.columns]
+def _same_names(source: TableSchema, target: TableSchema, left_out: Collection[str] = ()) -> bool:
+    """Whether the target has all columns of the source but those left out, in the same order; it may have more."""
+    wanted = [name for column in source.columns if (name := column.name.lower()) not in left_out]
     return [name for column in target.columns if (name := column.name.lower()) in wanted] == wanted
 
 
@@ -131,7 +140,7 @@ class TargetNames:
         self._tracker = tracker
         self._rules = rules
         self._folded = folded  # the target ignores case in names
-        self._known = FoldedNames(filter(rules.wanted, tracker.tables() if folded else ()), rules.route)
+        self._known = FoldedNames(filter(rules.wanted, tracker.tables() if folded else ()), rules.destinations)
         if folded:
             tracker.listen(self._moved)
 
@@ -150,7 +159,7 @@ class TargetNames:
         if not self._folded:
             return
         with _at(position):
-            refuse_alike(made, self._rules.route)
+            refuse_alike(made, self._rules.destinations)
             for table in (*made, *tables):
                 self._known.demand_own(table, lambda other: other not in tables)
 

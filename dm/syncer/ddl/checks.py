@@ -238,8 +238,9 @@ def _harmless(
 ) -> bool:
     if not own.ordered or source is None:
         return False
-    gathered = [table for table in tracker.tables() if rules.wanted(table) and rules.route(table) == target.name]
-    whole = not rules.filters_rows(source.name) and all(rules.row_event(source.name, kind) == "do" for kind in _KINDS)
+    gathered = [table for table in tracker.tables() if rules.wanted(table) and target.name in rules.destinations(table)]
+    all_here = rules.scattered(source.name) is None and not rules.filters_rows(source.name)
+    whole = all_here and all(rules.row_event(source.name, kind) == "do" for kind in _KINDS)
     return whole and gathered == [piece.table] and _order(source) is not None and _order(source) == _order(target)
 
 
@@ -341,9 +342,10 @@ def refuse_leaving_tables(checked: CheckedStep) -> None:
         return
     gone = rules.route(operation.name).schema
     routed = {
-        rules.route(table)
+        name
         for table in checked.source.tracker.tables()
         if table.schema == operation.name.schema and rules.wanted(table)
+        for name in rules.destinations(table)
     }
     read_target = checked.target.schemas.read
     left = [table for table in sorted(routed) if table.schema != gone and read_target(table) is not None]

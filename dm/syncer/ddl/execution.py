@@ -119,7 +119,7 @@ class DdlExecution:
             return  # a later piece was announced, so this one is done
         if self._renames_views(step.piece):
             return
-        target_piece = self._routed(step.piece)
+        target_piece = self._routed(step)
         if step.piece.operations and not target_piece.operations:
             return  # it only hides or shows a column, which this target can't
         self.running = RunningStatement(target_piece.text, self._clock.monotonic())
@@ -168,24 +168,25 @@ class DdlExecution:
             left.add(new)
         return not any(map(self._source.has_table, left))
 
-    def _routed(self, piece: Piece) -> Piece:
+    def _routed(self, step: Execute) -> Piece:
         """The piece under the target's names and in its words, with collations of the source or of the maps."""
+        piece, route = step.piece, step.routing(self._source.rules)
         if self._target.strict_collations:
             piece = with_collations(piece, self._session.context)
         piece = self._source.rules.translation.piece(piece, self._session.context)
         piece = with_visibility(piece, self._session.context)
         piece = with_written_timestamps(piece, self._session.context, lambda: self._source_after(piece))
-        return self._with_inherited_charset(piece).route(self._source.rules.route)
+        return self._with_inherited_charset(piece, route).route(route)
 
     def _source_after(self, piece: Piece) -> TableSchema | None:
         """The source's table after the piece; None if it is not known."""
         before = {piece.table: self._source.tracker.get(piece.table)}
         return effect.expected_after(before, piece)[piece.table]
 
-    def _with_inherited_charset(self, piece: Piece) -> Piece:
+    def _with_inherited_charset(self, piece: Piece, route: Callable[[TableName], TableName]) -> Piece:
         if not inherits_charset(piece):
             return piece
-        there = self._session.database(self._source.rules.route(piece.table).schema)
+        there = self._session.database(route(piece.table).schema)
         if there is None or there.charset is None or there.collation is None:
             return piece
         return with_inherited_charset(
@@ -234,7 +235,7 @@ class DdlExecution:
         if not step.by_hand:
             target = now.get(routed.table)
             routed = with_own_names(
-                piece, routed, source, target, route=rules.route, session=self._session, position=end
+                piece, routed, source, target, route=step.routing(rules), session=self._session, position=end
             )
         effective = (
             self._target.names.only_respelt(piece)

@@ -67,6 +67,12 @@ class Execute:
     moved_away: MovedAway | None = None  # whose name the piece gives to another table
     whole: Piece | None = None  # the source's ALTER, if this event's steps are exactly its pieces
     whole_moved_away: MovedAway | None = None
+    into: TableName | None = None  # the one of the target's tables, where the rows of the piece's go to several
+
+    def routing(self, rules: TableRules) -> Callable[[TableName], TableName]:
+        """The target's name of each table that the piece names."""
+        into = self.into
+        return rules.route if into is None else lambda table: into if table == self.piece.table else rules.route(table)
 
     @property
     def as_a_whole(self) -> Execute | None:

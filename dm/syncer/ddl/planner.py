@@ -47,6 +47,7 @@ from dm.syncer.ddl.plan import (
     pausing,
     tracked,
 )
+from dm.syncer.ddl.scattered import for_each_table
 from dm.syncer.ddl.server_written import SourceNow, settled
 from dm.syncer.ddl.temporary_tables import Share
 
@@ -296,7 +297,7 @@ class _Planning:
         place = (stated.number, number)
         if stated.only and place not in stated.only:
             return []
-        steps = self._steps_of(piece, stated)
+        steps = for_each_table(self._steps_of(piece, stated), self._rules)
         if not steps and any(map(self._rules.elsewhere, piece.tables)):
             self.left.add(place)
         return steps

@@ -90,7 +90,7 @@ class StructureTracking:
 
     def _as_at_target(self, table: TableName) -> bool:
         """Whether the target, which got its columns from the source, has the columns of the statement."""
-        schema, target = self.tracker.get(table), self._targets.read(self._rules.route(table))
+        schema, target = self.tracker.get(table), self._targets.read(self._rules.destinations(table)[0])
         return schema is None or (target is not None and alike(schema, target))
 
     def _read_again(self, piece: Piece) -> bool:

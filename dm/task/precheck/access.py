@@ -107,9 +107,7 @@ def dump(context: Context, answers: Answers) -> Iterator[CheckResult]:
 def target(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """What the load and the syncer do in the target's schemas, the progress tables' schema included."""
     server = context.target
-    schemas = dict.fromkeys(
-        [*(context.destination(table).schema for table in context.tables), context.config.meta_schema]
-    )
+    schemas = dict.fromkeys([*context.target_schemas, context.config.meta_schema])
     missing: dict[tuple[str, ...], list[str]] = {}
     for schema in schemas:
         lacking = tuple(name for name in TARGET_PRIVILEGES if not server.grants.on_schema(name, schema))
@@ -238,8 +236,8 @@ def _lacking(context: Context) -> tuple[str, ...]:
     grants, there = context.target.grants, context.target.facts.dialect
     applies = any(grants.globally(name) for name in there.applying)
     # Where all tables are still to come, only a privilege on everything is known to hold for them.
-    tables = context.tables
-    seen = all(grants.on_table(_TRIGGER, context.destination(table)) for table in tables) and bool(tables)
+    names = context.destinations
+    seen = all(grants.on_table(_TRIGGER, name) for name in names) and bool(names)
     sees = grants.globally(_TRIGGER) or seen
     return (*(() if applies else (there.applier,)), *(() if sees else (_TRIGGER,)))
 
@@ -266,7 +264,7 @@ _ALL: Final = 200
 
 def rows_there_already(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """The rows of each table; their number is exact where it is small."""
-    wanted = {context.destination(table) for table in context.tables}
+    wanted = set(context.destinations)
     there = _base_tables(context, wanted) if context.loads and not context.follows_from_checkpoint else {}
     own: frozenset[TableName] = frozenset()
     if there:

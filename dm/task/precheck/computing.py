@@ -153,12 +153,12 @@ def _zone_text(context: Context, answers: Answers) -> Iterator[CheckResult]:
 
 
 def _triggers(context: Context, answers: Answers) -> Iterator[CheckResult]:
-    targets = {context.destination(table) for table in context.tables}
+    targets = context.destinations
     rows = context.target.of_schemas(
         "SELECT event_object_schema, event_object_table, trigger_schema, trigger_name, action_timing,"
         " event_manipulation FROM information_schema.triggers WHERE 1 = 1",
         "event_object_schema",
-        _target_schemas(context),
+        context.target_schemas,
     )
     found = [
         (TableName(schema, name), Ident(place).sql + "." + Ident(trigger).sql, f"{timing} {event}")
@@ -176,13 +176,12 @@ def _triggers(context: Context, answers: Answers) -> Iterator[CheckResult]:
 
 def _generated(context: Context, answers: Answers) -> Iterator[CheckResult]:
     here = _expressions(context.source, context.schemas)
-    there = _expressions(context.target, _target_schemas(context))
+    there = _expressions(context.target, context.target_schemas)
     facts = context.target.facts
     # A TiDB prints an expression in words of its own.
     comparable = same_server(context.source.facts.flavor, facts.flavor)
     others: list[str] = []
-    for table in context.tables:
-        target = context.destination(table)
+    for table, target in context.pairs:
         own = here.get(table, {})
         for column, expression in there.get(target, {}).items():
             of = own.get(column)
@@ -193,10 +192,6 @@ def _generated(context: Context, answers: Answers) -> Iterator[CheckResult]:
             f"the target computes columns otherwise than the source: {some(others)}",
             "ALTER TABLE .. DROP COLUMN .., ADD COLUMN .. as the source defines it (at the target)",
         )
-
-
-def _target_schemas(context: Context) -> tuple[str, ...]:
-    return tuple({context.destination(table).schema for table in context.tables})
 
 
 def _expressions(server: Server, schemas: tuple[str, ...]) -> dict[TableName, dict[str, str]]:
@@ -226,6 +221,10 @@ class _ForeignKey:
 
     def __str__(self) -> str:
         return f"{self.child} ({self.name})"
+
+    def routable(self, context: Context) -> bool:
+        """Whether the rows of its tables go to one table each."""
+        return not any(context.rules.scattered(table) for table in (self.child, self.parent))
 
     def routed(self, context: Context) -> _Form:
         """What the target's foreign key must be like."""
@@ -268,12 +267,12 @@ def acting_foreign_keys(context: Context, answers: Answers) -> Iterator[CheckRes
             'copy the rows of one moment: `mydumpers: {global: {extra-args: "--consistency flush"}}`, and'
             " `mydumper-config-name: global` under `mysql-instances`",
         )
-    yield from _at_target(context, answers, [key for key in keys if key.parent in wanted])
+    yield from _at_target(context, answers, [key for key in keys if key.parent in wanted and key.routable(context)])
 
 
 def _at_target(context: Context, answers: Answers, keys: Sequence[_ForeignKey]) -> Iterator[CheckResult]:
     """The foreign keys of the tables that the target has already."""
-    routed = {context.destination(table) for table in context.tables}
+    routed = context.destinations
     schemas = tuple({table.schema for table in routed})
     there = {table for table in _tables_of(context.target, schemas) if table in routed}
     forms = {_form(key.child, key.parent, key): key for key in _read(context.target, schemas)}

@@ -163,6 +163,22 @@ class Context:
         return self.present.spelled(self.rules.route(table))
 
     @cached_property
+    def pairs(self) -> tuple[tuple[TableName, TableName], ...]:
+        """Each table of the source with each of those that its rows go to, as the target spells them."""
+        spelled = self.present.spelled
+        return tuple((table, spelled(name)) for table in self.tables for name in self.rules.destinations(table))
+
+    @property
+    def destinations(self) -> frozenset[TableName]:
+        """All tables of the target that rows go to."""
+        return frozenset(name for _, name in self.pairs)
+
+    @property
+    def target_schemas(self) -> tuple[str, ...]:
+        """Their schemas."""
+        return tuple(dict.fromkeys(name.schema for _, name in self.pairs))
+
+    @cached_property
     def present(self) -> PresentNames:
         """What the target has, tables and views, in the schemas that the tables go to."""
         folding = self.target.facts.lower_case_table_names
@@ -170,7 +186,7 @@ class Context:
         rows = self.target.of_schemas(
             "SELECT table_schema, table_name FROM information_schema.tables WHERE 1 = 1",
             "table_schema",
-            tuple({unseen.spelled(self.rules.route(table)).schema for table in self.tables}),
+            tuple({unseen.spelled(name).schema for table in self.tables for name in self.rules.destinations(table)}),
         )
         return PresentNames((TableName(str(schema), str(table)) for schema, table in rows), folding)
 

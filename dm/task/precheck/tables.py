@@ -13,7 +13,7 @@ from dm.ident import TableName
 from dm.loader.target_tables import TargetTables, misfit
 from dm.mysql.schema.own_keys import lacking_indexes
 from dm.mysql.schema.parse import parse_create_table
-from dm.mysql.schema.table import TableSchema
+from dm.mysql.schema.table import TableSchema, without_columns
 from dm.mysql.sql.context import SourceContext
 from dm.rules.router import refuse_alike, table_missing
 from dm.session.answers import reads_answers
@@ -72,7 +72,7 @@ def keys(context: Context, answers: Answers) -> Iterator[CheckResult]:
 
 
 def _engines(context: Context, answers: Answers) -> Iterator[CheckResult]:
-    targets = {context.destination(table) for table in context.tables}
+    targets = context.destinations
     rows = context.target.of_schemas(
         "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_type = 'BASE TABLE'",
         "table_schema",
@@ -91,7 +91,7 @@ def _names_apart(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Tables that would be one at a target which does not tell upper from lower case."""
     if context.target.facts.lower_case_table_names and (context.loads or context.syncs):
         try:
-            refuse_alike(context.tables, context.rules.route)
+            refuse_alike(context.tables, context.rules.destinations)
         except DMError as error:
             yield answers.failure(error.message, error.workaround)
 
@@ -103,20 +103,19 @@ def _columns(context: Context, answers: Answers) -> Iterator[CheckResult]:
         context.target.of_schemas(
             query,
             "table_schema",
-            tuple({context.destination(table).schema for table in context.tables}),
+            context.target_schemas,
         )
     )
     here = _by_table(context.source.of_schemas(query, "table_schema", context.schemas))
-    absent = [routed for routed in map(context.destination, context.tables) if routed not in there]
+    absent = [routed for _, routed in context.pairs if routed not in there]
     if absent and not context.dumps:
         yield answers.warning(
             f"the target does not have {some(dict.fromkeys(absent))}; without a full load nothing creates them",
             "create them there, or start with `task-mode: all`",
         )
-    for table in context.tables:
-        routed = context.destination(table)
+    for table, routed in context.pairs:
         if routed in there:
-            missing = sorted(here.get(table, set()) - there[routed])
+            missing = sorted(here.get(table, set()) - there[routed] - set(context.rules.scattered_columns(table)))
             if not missing:
                 continue
             lacking = f"{routed} at the target lacks columns of {table}: {some(missing)}"
@@ -186,15 +185,14 @@ def narrower_columns(context: Context, answers: Answers) -> Iterator[CheckResult
     if not context.syncs or context.config.syncer.narrower_columns == "accept":
         return
     here = _types(context.source, context.schemas)
-    there = _types(context.target, tuple({context.destination(table).schema for table in context.tables}))
+    there = _types(context.target, context.target_schemas)
     targets = TargetSchemas(lambda: TargetConnection(context.config.target))
     try:
-        for table in context.tables:
-            target = context.destination(table)
+        for table, target in context.pairs:
             if not _differ(here.get(table, {}), there.get(target, {})):
                 continue  # structures are read one by one
             try:
-                _refuse(context, targets, table)
+                _refuse(context, targets, table, target)
             except DMError as error:
                 if error.retryable:
                     raise
@@ -207,9 +205,8 @@ def narrower_columns(context: Context, answers: Answers) -> Iterator[CheckResult
         targets.close()
 
 
-def _refuse(context: Context, targets: TargetSchemas, table: TableName) -> None:
+def _refuse(context: Context, targets: TargetSchemas, table: TableName, target: TableName) -> None:
     """Raise DMError where the syncer would, before it writes the first row of the table."""
-    target = context.destination(table)
     found = targets.read(target)
     if found is None:
         return
@@ -299,21 +296,20 @@ def own_keys(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Warnings of unique keys that the source lacks."""
     if not (context.loads or context.syncs):
         return
-    places = {table: context.destination(table) for table in context.tables}
-    here = _uniques(context.source, context.schemas)
-    there = _uniques(context.target, tuple({place.schema for place in places.values()}))
+    here, there = _uniques(context.source, context.schemas), _uniques(context.target, context.target_schemas)
     refused: list[str] = []
     only: list[str] = []
     targets = TargetSchemas(lambda: TargetConnection(context.config.target))
     try:
-        for table, place in places.items():
-            known = list(here.get(table, {}).values())
+        for table, place in context.pairs:
+            left_out = context.rules.scattered_columns(table)
+            known = [[part for part in parts if part[0] not in left_out] for parts in here.get(table, {}).values()]
             if all(columns in known for columns in there.get(place, {}).values()):
                 continue  # structures are read one by one
             text, target = context.structures.get(table), targets.read(place)
             if text is None or target is None:
                 continue
-            source = parse_create_table(text, context.source_context(table))
+            source = without_columns(parse_create_table(text, context.source_context(table)), left_out)
             lacking = list(lacking_indexes(source, target))
             refused += [f"{index.name} of {place}" for index in lacking]
             only += [f"{table}" for index in lacking[:1] if not source.has_key]

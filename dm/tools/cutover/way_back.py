@@ -7,9 +7,12 @@ tables that applications make there later come to the source, too. From any othe
 name. So it is where the schema has tables of its own, where the source's schema has tables that the task leaves out or
 sends elsewhere, and where the source's name of a table is free there: what is made under it later would be that table.
 
+A table that merges others goes back where the routes that merge them extract columns: what these hold tells each row's
+table, and the new route says so (`scatter`). Then the schema goes back by its tables' names.
+
 The names are inverted as the rules apply them, not as they are written. Then the new rules are applied to every table
 of the target and have to give exactly the inverse, and to the source's names that are free there. What has none is
-named: tables that were merged, rows and statements that were left out.
+named: merged tables whose rows do not tell them apart, rows and statements that were left out.
 
 Both tasks name each other as the opposite, so each leaves out what the other one has written (`dm.progress.opposite`).
 Passwords and the contents of certificates are not written into the files: these name variables, whose values the daemon
@@ -139,20 +142,40 @@ def _obstacles(config: TaskConfig, subtask: SubtaskConfig, ends: TaskEnds) -> It
         says = f"the task has {counted(len(config.mysql_instances), 'source')}: the way back of several is not made"
         yield says, f"{_WITHOUT}, and write a task from the target to each source by hand"
     if config.merges:
-        yield f"`shard-mode: {config.merges}` merges tables: no row says which table it came from", _WITHOUT
+        yield f"`shard-mode: {config.merges}` merges tables: a way back of that is not made", _WITHOUT
     rules, merged = TableRules(subtask), defaultdict[TableName, list[TableName]](list)
     for table in ends.at_source:
         merged[rules.route(table)].append(table)
-        if columns := ", ".join(each.column for each in rules.extracted(table)):
-            yield f"{table} gets columns that the source has not: {columns}", _WITHOUT
     for target, tables in merged.items():
-        if len(tables) > 1:
-            listed = ", ".join(map(str, tables))
-            yield f"{target} merges {listed}: no row says which table it came from", _WITHOUT
+        if why := _not_told(rules, tables):
+            yield f"{target} merges {', '.join(map(str, tables))}: {why}", _WITHOUT
+        elif rules.extracted(tables[0]) and subtask.foreign_key_checks:
+            says = f"{target} has columns that the source has not, and `foreign_key_checks` is 1"
+            yield f"{says}: rows that go to several tables are not kept in the order of their keys", _WITHOUT
     for rule in subtask.filters:
         yield f"`filters` leave out events that the source keeps: {rule.name}", _WITHOUT
     for each in subtask.expression_filters:
         yield f"`expression-filter` leaves out rows that the source keeps: {each.name}", _WITHOUT
+
+
+def _not_told(rules: TableRules, tables: Sequence[TableName]) -> str:
+    """Why the rows of merged tables do not say which of them each one came from; empty if they do."""
+    columns = {tuple(sorted(rules.filled(table))) for table in tables}
+    if len(tables) > 1 and () in columns:
+        return "no row says which table it came from"
+    if len(columns) > 1:
+        return "their rows have parts of names in different columns"
+    told = defaultdict[tuple[str, ...], list[TableName]](list)
+    for table in tables:
+        # What CHAR cuts off tells no rows apart.
+        told[tuple(value.rstrip(" ") for value in _values(rules, table).values())].append(table)
+    alike = next((some for some in told.values() if len(some) > 1), [])
+    return f"rows of {' and '.join(map(str, alike[:2]))} have the same parts of names" if alike else ""
+
+
+def _values(rules: TableRules, table: TableName) -> dict[str, str]:
+    """What rows of a table have at the target in columns that the source has not, by the columns in their order."""
+    return {each.column: each.value for each in sorted(rules.extracted(table), key=lambda one: one.column.lower())}
 
 
 def findings_of_kept(subtask: SubtaskConfig, ends: TaskEnds, back: SubtaskConfig, *, stops: bool) -> list[Finding]:
@@ -161,22 +184,35 @@ def findings_of_kept(subtask: SubtaskConfig, ends: TaskEnds, back: SubtaskConfig
     They were made since: while applications used the other server, or after they had returned.
     """
     forward, home, present = TableRules(subtask), TableRules(back), PresentNames(ends.at_target, ends.folding)
-    comes_from = defaultdict[TableName, list[TableName]](list)
-    for table in ends.at_source:
-        comes_from[present.spelled(forward.route(table))].append(table)
-    goes_to = {table: home.route(table) for table in {*comes_from, *ends.at_target} if home.wanted(table)}
+    comes_from = defaultdict[TableName, dict[TableName, _Told]](dict)
+    for source in ends.at_source:
+        for table, told in _goes_to(forward, source).items():
+            comes_from[present.spelled(table)][source] = told
+    goes_to = {table: _goes_to(home, table) for table in {*comes_from, *ends.at_target} if home.wanted(table)}
     found = list[Finding]()
     for table in sorted({*comes_from, *goes_to}):
-        sources, source = comes_from.get(table, []), goes_to.get(table)
-        if sources == ([] if source is None else [source]):
+        sources, goal = comes_from.get(table, {}), goes_to.get(table, {})
+        if goal == sources:
             continue
         comes = f"comes from {', '.join(map(str, sources))}" if sources else "comes from no table of the task"
-        goes = f"task {back.task} does not take it" if source is None else f"task {back.task} would take it to {source}"
+        would = f"task {back.task} would take it to {', '.join(map(str, sorted(goal)))}"
+        goes = would if goal else f"task {back.task} does not take it"
         mend = f"dmctl cut-over {subtask.task} --complete: the next cut-over makes the way back anew"
         if not stops:
             mend = f"`dmctl update-task` with other lists or routes, and `dmctl reload-table`, once {back.task} runs"
         found.append(Finding("way back", f"{table} {comes}, and {goes}", mend, stops=stops))
     return found
+
+
+_Told = tuple[tuple[str, str], ...]  # columns of the merged table, in lower case, and what rows hold in them
+
+
+def _goes_to(rules: TableRules, table: TableName) -> dict[TableName, _Told]:
+    """The tables that rows of one go to, each with what tells these rows where they are merged."""
+    scattering = rules.scattered(table)
+    if scattering is None:
+        return {rules.route(table): tuple((name.lower(), value) for name, value in _values(rules, table).items())}
+    return {name: tuple(zip(scattering.columns, told, strict=True)) for told, name in scattering.tables.items()}
 
 
 def files(
@@ -209,20 +245,28 @@ def files(
 
 @dataclass(slots=True)
 class _Inverse:
-    """For each table of the target that the task fills, the source's name."""
+    """For each table of the target that the task fills, the source's name, or those that its rows tell apart."""
 
     names: Mapping[TableName, TableName]
+    scattered: Mapping[TableName, Mapping[TableName, Mapping[str, str]]]
     schemas: list[str] = field(default_factory=list)
     tables: list[dict[str, str]] = field(default_factory=list)
-    routes: dict[str, dict[str, str]] = field(default_factory=dict)
+    routes: dict[str, dict[str, object]] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, subtask: SubtaskConfig, ends: TaskEnds) -> _Inverse:
         rules, present = TableRules(subtask), PresentNames(ends.at_target, ends.folding)
-        found = cls({present.spelled(rules.route(table)): table for table in ends.at_source})
+        names, scattered = dict[TableName, TableName](), defaultdict[TableName, dict[TableName, dict[str, str]]](dict)
+        for table in ends.at_source:
+            target = present.spelled(rules.route(table))
+            if told := _values(rules, table):
+                scattered[target][table] = told
+            else:
+                names[target] = table
+        found = cls(names, scattered)
         by_schema = defaultdict[str, list[TableName]](list)
-        for target in found.names:
+        for target in (*names, *scattered):
             by_schema[target.schema].append(target)
         partial = {schema for schema in by_schema if not found._whole(schema, ends)}
         for schema, tables in by_schema.items():
@@ -234,7 +278,9 @@ class _Inverse:
         own = {target: source for target, source in self.names.items() if target.schema == schema}
         into, filled = {source.schema for source in own.values()}, set(own.values())
         why = ""
-        if any(table.schema == schema and table not in own for table in ends.at_target):
+        if merged := [table for table in self.scattered if table.schema == schema]:
+            why = f"rows of {merged[0]} go back by what their columns hold"
+        elif any(table.schema == schema and table not in own for table in ends.at_target):
             why = f"{schema} has tables that are not the task's"
         elif len(into) > 1:
             why = f"{schema} goes back to {', '.join(sorted(into))}"
@@ -259,16 +305,25 @@ class _Inverse:
             if into != schema:
                 self._route({"schema-pattern": _exactly(schema), "target-schema": into})
         for table in tables:
-            source = self.names[table]
             if not whole:
                 self.tables.append({"db-name": _exactly(schema), "tbl-name": _exactly(table.table)})
+            if table in self.scattered:
+                self._route({
+                    "schema-pattern": _exactly(schema), "table-pattern": _exactly(table.table), "target-schema": schema,
+                    "scatter": [
+                        {"target-schema": to.schema, "target-table": to.table, "columns": dict(told)}
+                        for to, told in self.scattered[table].items()
+                    ],
+                })  # fmt: skip
+                continue
+            source = self.names[table]
             if source.table != table.table or (not whole and source.schema != schema):
                 self._route({
                     "schema-pattern": _exactly(schema), "table-pattern": _exactly(table.table),
                     "target-schema": source.schema, "target-table": source.table,
                 })  # fmt: skip
 
-    def _route(self, rule: dict[str, str]) -> None:
+    def _route(self, rule: dict[str, object]) -> None:
         self.routes[f"{_RULES}-{len(self.routes) + 1}"] = rule
 
     def later_names(self, at_source: Iterable[TableName]) -> Iterator[TableName]:
@@ -276,9 +331,12 @@ class _Inverse:
         fills = defaultdict[str, set[str]](set)
         for target, source in self.names.items():
             fills[source.schema].add(target.schema)
+        for target, sources in self.scattered.items():
+            for source in sources:
+                fills[source.schema].add(target.schema)
         for table in at_source:
             for schema in fills.get(table.schema, ()):
-                if TableName(schema, table.table) not in self.names:
+                if not {TableName(schema, table.table)} & {*self.names, *self.scattered}:
                     yield TableName(schema, table.table)
 
 
@@ -367,12 +425,19 @@ def _demand_inverse(made: WayBackFiles, inverse: _Inverse, ends: TaskEnds) -> No
         made.task.text, file=made.task.name, directory=Path(made.task.directory), environ=made.task.environment
     )
     rules = TableRules(read.subtask(made.source_id, {made.source_id: source}))
-    back = {table: rules.route(table) for table in ends.at_target if rules.wanted(table)}
+    back = {table: _goes_to(rules, table) for table in ends.at_target if rules.wanted(table)}
     there = set(ends.at_target)
-    wanted = {table: name for table, name in inverse.names.items() if table in there}
+    wanted: dict[TableName, dict[TableName, _Told]] = {
+        table: {name: ()} for table, name in inverse.names.items() if table in there
+    }
+    for table, sources in inverse.scattered.items():
+        lowered = {name: tuple((column.lower(), told[column]) for column in told) for name, told in sources.items()}
+        wanted |= {table: lowered} if table in there else {}
     for table in {*back, *wanted}:
-        if back.get(table) != wanted.get(table):
-            why = f"{table} would go to {back.get(table, 'nowhere')}, and comes from {wanted.get(table, 'nowhere')}"
+        goes, comes = back.get(table, {}), wanted.get(table, {})
+        if goes != comes:
+            listed = [", ".join(map(str, sorted(each))) or "nowhere" for each in (goes, comes)]
+            why = f"{table} would go to {listed[0]}, and comes from {listed[1]}"
             raise DMError("way-back-impossible", task=made.task_name, why=why)
     at_source = {*ends.at_source, *ends.left_out}
     for table in inverse.later_names(at_source):

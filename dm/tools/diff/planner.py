@@ -14,7 +14,7 @@ from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
 from dm.dumpfiles.chunk_plan import KeyWalk, WalkedKey, conditions, find_bounds, rows_per_chunk, walked_key
 from dm.errors import DMError
-from dm.ident import TableName
+from dm.ident import Ident, TableName
 from dm.mysql.dialect import Flavor, dialect, flavor_of
 from dm.mysql.dialect.pair import same_family
 from dm.mysql.equality import structure
@@ -26,7 +26,7 @@ from dm.mysql.schema.table import TableSchema
 from dm.mysql.sql.context import SourceContext, version_number
 from dm.mysql.sql.literal import quoted
 from dm.rules import TableRules
-from dm.rules.router import PresentNames
+from dm.rules.router import PresentNames, Scattering
 from dm.rules.table_rules import RowEvent
 from dm.session.answers import reads_answers
 from dm.session.state import offsets_of, offsets_question
@@ -100,8 +100,8 @@ class DiffPlanner:
             origins: dict[TableName, list[tuple[int, TableName]]] = {}
             for place, rules in enumerate(self._rules):
                 for table in list_tables(servers[place].session):
-                    if rules.wanted(table):
-                        origins.setdefault(present.spelled(rules.route(table)), []).append((place, table))
+                    for name in rules.destinations(table) if rules.wanted(table) else ():
+                        origins.setdefault(present.spelled(name), []).append((place, table))
             wanted = {name.lower() for name in self._options.tables}
             unknown = wanted - {str(name).lower() for name in origins}
             if unknown:
@@ -150,7 +150,7 @@ class DiffPlanner:
         target = servers[TARGET]
         shape = shape_of(target.session, name)  # before the structure: an ALTER between them is noticed
         found = structure.read(target.session, target.flavor, name, lambda parent: parent)
-        read = [self._origin(servers[place], table) for place, table in origins]
+        read = [self._origin(servers[place], table, name) for place, table in origins]
         for origin in read:
             seen = found
             if self._subtasks[origin.place].shard_mode == "optimistic":
@@ -161,6 +161,9 @@ class DiffPlanner:
         )
         if planned.skipped:
             return planned
+        for origin in read:
+            if origin.only and self._recent is None:
+                planned.structure += self._unplaced(servers[origin.place], origin.name, name)
         exact = all(subtask.spark.json_types != "text" for subtask in self._subtasks)
         all_tell = all(dialect(server.flavor, server.version).tells_json_types for server in servers.values())
         ignored = frozenset(column.lower() for column in self._options.ignore_columns)
@@ -174,14 +177,52 @@ class DiffPlanner:
         self._cut(servers, planned, origins)
         return planned
 
-    def _origin(self, server: _Server, table: TableName) -> DiffSource:
+    def _origin(self, server: _Server, table: TableName, target: TableName) -> DiffSource:
         rules = self._rules[server.place]
         shape = shape_of(server.session, table)
-        found = structure.read(server.session, server.flavor, table, rules.route)
+        # A foreign key's parent whose rows go to several tables has no one name there.
+        found = structure.read(server.session, server.flavor, table, lambda parent: rules.destinations(parent)[0])
+        scattering = rules.scattered(table)
+        if scattering is not None:
+            left_out = scattering.columns
+            kept = tuple(column for column in found.columns if column.name.lower() not in left_out)
+            told = [column for column in found.columns if column.name.lower() in left_out]
+            only = self._rows_for(scattering, told, target)
+            return DiffSource(server.place, table, replace(found, columns=kept), server.flavor, {}, shape, only)
         constants = {
             each.column.lower(): f"_utf8mb4 {quoted(each.value.encode()).decode()}" for each in rules.extracted(table)
         }
         return DiffSource(server.place, table, found, server.flavor, constants, shape)
+
+    def _rows_for(self, scattering: Scattering, columns: Sequence[ColumnFacts], target: TableName) -> str:
+        """The condition of the rows that go to a table, by the bytes of their values as the syncer compares them."""
+        found = next(values for values, name in scattering.tables.items() if str(name).lower() == str(target).lower())
+        parts = []
+        for name, value in zip(scattering.columns, found, strict=True):
+            of = next(column for column in columns if column.name.lower() == name)
+            bytes_of, text = Ident(of.name).sql, f"_utf8mb4 {quoted(value.encode()).decode()}"
+            if of.charset:
+                bytes_of = f"CONVERT({bytes_of} USING utf8mb4)"
+                # What an index may find comes first; the collation may take more for the same.
+                parts.append(f"{Ident(of.name).sql} = {text}")
+                value = value.rstrip(" ") if of.type.lower().startswith("char") else value
+            parts.append(f"HEX({bytes_of}) = '{value.encode().hex().upper()}'")
+        return " AND ".join(parts)
+
+    @reads_answers
+    def _unplaced(self, server: _Server, table: TableName, target: TableName) -> list[str]:
+        """Whether a table has rows that go to none of the target's, told of the first of these."""
+        rules = self._rules[server.place]
+        scattering = rules.scattered(table)
+        assert scattering is not None
+        names = [*scattering.tables.values()]
+        if str(names[0]).lower() != str(target).lower():
+            return []
+        columns = structure.read(server.session, server.flavor, table, lambda parent: parent).columns
+        told = [column for column in columns if column.name.lower() in scattering.columns]
+        placed = " OR ".join(f"({self._rows_for(scattering, told, name)})" for name in names)
+        found = fetch(server.session, f"SELECT 1 FROM {table.sql} WHERE NOT COALESCE({placed}, FALSE) LIMIT 1")
+        return [f"{table} has rows that name none of the tables they go to"] if found else []
 
     def _allowed(
         self,
@@ -206,12 +247,13 @@ class DiffPlanner:
         A table with such columns was made by a person, who has put them into its keys.
         """
         left_out = {name.lower() for name in self._options.ignore_columns} | origin.constants.keys()
+        by_person = bool(origin.constants or origin.only)
         ours, theirs = (
             Structure(
                 tuple(column for column in each.columns if column.name.lower() not in left_out),
                 each.primary_key,
-                frozenset() if origin.constants else each.indexes,
-                frozenset() if origin.constants else each.foreign_keys,
+                frozenset() if by_person else each.indexes,
+                frozenset() if by_person else each.foreign_keys,
             )
             for each in (origin.structure, target)
         )
@@ -246,7 +288,8 @@ class DiffPlanner:
         if key is None or not self._cuttable(key, schemas, one_flavor=one_flavor):
             planned.whole_because = "" if self._recent is None else "it has no key that is the same on all sides"
             return
-        ordered = len(origins) == 1 and all(dialect(server.flavor).reads_in_key_order for server in servers.values())
+        one = len(origins) == 1 and not planned.compared.origins[0].only
+        ordered = one and all(dialect(server.flavor).reads_in_key_order for server in servers.values())
         planned.compared = replace(planned.compared, ordered=ordered)
         if self._recent is not None:
             recent = self._recent.of(planned.name, key, planned.basis, planned.places, planned.estimated_rows)

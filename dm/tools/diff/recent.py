@@ -229,9 +229,9 @@ class Recent:
     def _rows(self, tables: _WrittenTables, item: RowsItem, records: Mapping[str, EqualSince]) -> None:
         table = tables.of(item.table_map)
         if not tables.origin.facts.logs_cascades:
-            self._note([table[0] if isinstance(table, tuple) else table.target], [item.rows.kind])
+            self._note(table[0] if isinstance(table, tuple) else [table.target], [item.rows.kind])
         if isinstance(table, tuple):
-            self._give_up([table[0]], table[1])
+            self._give_up(*table)
             return
         if table.target not in records or table.target in self.whole:
             return
@@ -287,11 +287,11 @@ class _WrittenTables:
     origin: Origin
     rules: TableRules
     columns: Mapping[str, list[str]]  # of the keys at the target
-    _known: dict[int, _WrittenTable | tuple[str, str]] = field(default_factory=dict)
+    _known: dict[int, _WrittenTable | tuple[list[str], str]] = field(default_factory=dict)
     _maps: list[TableMap] = field(default_factory=list)
 
-    def of(self, table_map: TableMap) -> _WrittenTable | tuple[str, str]:
-        """How keys are read; or the target's table, and why they can't be."""
+    def of(self, table_map: TableMap) -> _WrittenTable | tuple[list[str], str]:
+        """How keys are read; or the target's tables, and why they can't be."""
         found = self._known.get(id(table_map))
         if found is None:
             if len(self._maps) >= _TABLES_KEPT:
@@ -301,22 +301,24 @@ class _WrittenTables:
             found = self._known[id(table_map)] = self._learn(table_map)
         return found
 
-    def _learn(self, table_map: TableMap) -> _WrittenTable | tuple[str, str]:
+    def _learn(self, table_map: TableMap) -> _WrittenTable | tuple[list[str], str]:
         name = TableName(table_map.schema, table_map.table)
+        if self.rules.scattered(name) is not None:
+            return sorted(self._at_target([name])), f"rows of {name} go to several tables"
         target = _folded(self.rules.route(name))
         schema = self.origin.read_structure(name)
         if schema is None:
-            return target, f"{name} is gone from the source"
+            return [target], f"{name} is gone from the source"
         wire = wire_columns(schema, self.origin.facts.flavor)
         why = mismatch(table_map, wire)
         if why is not None:
-            return target, f"rows of {name} were written with another structure: {why}"
+            return [target], f"rows of {name} were written with another structure: {why}"
         places = {column.name.lower(): at for at, column in enumerate(wire)}
         key = []
         for column_name in self.columns.get(target, []):
             at = places.get(column_name)
             if at is None or not _has_literal(wire[at]):
-                return target, f"its key's column {column_name} has no literal that is the same on all sides"
+                return [target], f"its key's column {column_name} has no literal that is the same on all sides"
             key.append((at, wire[at].type.encoder(wire[at].charset)))
         return _WrittenTable(table_map, RowDecoder(table_map, wire), target, tuple(key))
 
@@ -331,7 +333,8 @@ class _WrittenTables:
         return self._at_target(effect.changed), self._at_target(effect.other_foreign_keys)
 
     def _at_target(self, tables: Iterable[TableName]) -> set[str]:
-        return {_folded(self.rules.route(table)) for table in tables if self.rules.wanted(table)}
+        rules = self.rules
+        return {_folded(name) for table in tables if rules.wanted(table) for name in rules.destinations(table)}
 
 
 def _folded(table: TableName) -> str:

@@ -39,6 +39,7 @@ class TableAt:
     row: tuple[ComparedValue, ...]
     key: tuple[int, ...]  # indexes into the row; all of it for a table without a key
     shape: str = ""  # of the columns when this was planned; "" where nobody asks
+    only: str = ""  # a condition for those of its rows that are compared; empty for all
 
     @property
     def text(self) -> str | None:
@@ -56,7 +57,7 @@ class TableAt:
 
     def rows(self, condition: str, where: str) -> str:
         """What stands after FROM."""
-        conditions = [f"({each})" for each in (condition, where) if each not in ("", "1")]
+        conditions = [f"({each})" for each in (self.only, condition, where) if each not in ("", "1")]
         return self.name.sql + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
 
     def checksum_query(self, condition: str, where: str) -> str:
@@ -96,6 +97,7 @@ class DiffSource:
     flavor: Flavor
     constants: Mapping[str, str]  # SQL of the columns that only the target has, by name
     shape: str = ""
+    only: str = ""  # a condition for the rows that go to this table of the target
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ def compared_table(
     key = tuple(at for at, label in enumerate(labels) if not keyed or label in key_names)
     tables = [TableAt(TARGET, target, tuple(rows[0]), key, shape)]
     for each, row in zip(origins, rows[1:], strict=True):
-        tables.append(TableAt(each.place, each.name, tuple(row), key, each.shape))
+        tables.append(TableAt(each.place, each.name, tuple(row), key, each.shape, each.only))
     generated = frozenset(column.name for column in structure.columns if column.generated)
     names = {name.lower() for name in labels}
     left_out = {column.name.lower() for column in structure.columns if not column.generated} - names

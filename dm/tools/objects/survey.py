@@ -62,12 +62,11 @@ def schemas_of(reader: StoredObjectReader, rules: TableRules) -> RoutedNames:
     names = [name for (name,) in reader.texts("SELECT schema_name FROM information_schema.schemata")]
     asked = [name for name in names if name.lower() not in SYSTEM_SCHEMAS and rules.wanted(TableName(name, ""))]
     there = reader.tables(asked)
-    routed: dict[TableName, TableName] = {
-        table: rules.route(table) for table, is_table in there.items() if is_table and rules.wanted(table)
-    }
+    wanted = [table for table, is_table in there.items() if is_table and rules.wanted(table)]
+    routed = {table: rules.route(table) for table in wanted if rules.scattered(table) is None}
     schemas = dict[str, str]()
     for name in asked:
-        targets = {target.schema for table, target in routed.items() if table.schema == name}
+        targets = {to.schema for table in wanted if table.schema == name for to in rules.destinations(table)}
         if targets or not any(is_table for table, is_table in there.items() if table.schema == name):
             schemas[name] = targets.pop() if len(targets) == 1 else rules.route(TableName(name, "")).schema
     return RoutedNames(schemas, routed, frozenset(table for table in there if table.schema in schemas))

@@ -38,7 +38,7 @@ class StructureRequests(OpenAPIRequests):
             )
             for name in self._tables(config, rules)
             if schema(name.schema) and table(name.table)
-            for there in [rules.route(name)]
+            for there in rules.destinations(name)
         ]
         return shapes.TaskMigrateTargets(total=len(data), data=data)
 

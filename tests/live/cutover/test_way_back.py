@@ -8,8 +8,8 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -110,13 +110,29 @@ class Shop:
         return said.out
 
 
-@pytest.fixture
-def shop(request: pytest.FixtureRequest, server: ServerFactory, tmp_path: Path) -> Iterator[Shop]:
-    flavors: tuple[Flavor, Flavor] = request.param
-    servers = server(flavors[0]), server(flavors[1])
-    for each, schema in zip(servers, SCHEMAS, strict=True):
-        each.execute(f"CREATE DATABASE {schema}", *(table.format(schema) for table in TABLES))
-        each.create_user("app", PASSWORD, f"SELECT, INSERT, UPDATE, DELETE ON {schema}.*")
+@dataclass(frozen=True)
+class Plan:
+    """What the servers have at first, and how the task takes it."""
+
+    tables: tuple[Sequence[str], Sequence[str]]  # of the source and of the target
+    routes: str
+    rules: str
+    shop: type[Shop] = Shop
+
+
+PLAIN = Plan(
+    tuple([table.format(schema) for table in TABLES] for schema in SCHEMAS),  # type: ignore[arg-type]  # two
+    "routes: {store: {schema-pattern: shop, target-schema: store}}\n",
+    "[store]",
+)
+
+
+@contextmanager
+def opened(plan: Plan, servers: tuple[ThrowawayServer, ThrowawayServer], directory: Path) -> Iterator[Shop]:
+    """The task follows."""
+    for each, schema, tables in zip(servers, SCHEMAS, plan.tables, strict=True):
+        each.execute(f"CREATE DATABASE {schema}", *tables)
+        each.create_user("app", PASSWORD, f"SELECT, INSERT, UPDATE, DELETE, ALTER ON {schema}.*")
         flavor = each.flavor
         assert flavor in ("mysql", "mariadb")
         each.create_user(
@@ -124,20 +140,26 @@ def shop(request: pytest.FixtureRequest, server: ServerFactory, tmp_path: Path) 
             FENCING[flavor], *(["SELECT ON performance_schema.*"] if flavor == "mysql" else []),
         )  # fmt: skip
     head = f"host: 127.0.0.1, user: dm, password: {PASSWORD}"
-    (tmp_path / "source.yaml").write_text(f"source-id: old\nfrom: {{{head}, port: {servers[0].port}}}\n")
-    (tmp_path / "shop.yaml").write_text(
+    (directory / "source.yaml").write_text(f"source-id: old\nfrom: {{{head}, port: {servers[0].port}}}\n")
+    (directory / "shop.yaml").write_text(
         f"name: shop\ntask-mode: incremental\ntarget-database: {{{head}, port: {servers[1].port}}}\n"
-        "mysql-instances: [{source-id: old, block-allow-list: shop, route-rules: [store]}]\n"
-        "block-allow-list: {shop: {do-dbs: [shop]}}\n"
-        "routes: {store: {schema-pattern: shop, target-schema: store}}\n"
+        f"mysql-instances: [{{source-id: old, block-allow-list: shop, route-rules: {plan.rules}}}]\n"
+        f"block-allow-list: {{shop: {{do-dbs: [shop]}}}}\n{plan.routes}"
     )
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
-    with Daemon(tmp_path) as daemon:
+    with Daemon(directory) as daemon:
         daemon.must("operate-source", "create", "source.yaml")
         daemon.must("start-task", "shop.yaml")
         daemon.wait("shop", lambda status: status["old"].get("sync", {}).get("synced") is True, "follows")
-        yield Shop(servers, daemon, random.Random(seed))
+        yield plan.shop(servers, daemon, random.Random(seed))
+
+
+@pytest.fixture
+def shop(request: pytest.FixtureRequest, server: ServerFactory, tmp_path: Path) -> Iterator[Shop]:
+    flavors: tuple[Flavor, Flavor] = request.param
+    with opened(PLAIN, (server(flavors[0]), server(flavors[1])), tmp_path) as shop:
+        yield shop
 
 
 def pairs(times: int) -> list[Any]:

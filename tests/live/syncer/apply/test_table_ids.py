@@ -14,6 +14,7 @@ from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.apply import learned_tables
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.learned_tables import LearnedTables
+from dm.syncer.apply.scattered_table import ScatteredTable
 from dm.syncer.apply.source_table import SourceTable
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for
@@ -34,7 +35,7 @@ class Learning:
 
         def counted(
             tables: LearnedTables, table_map: TableMap, ticket: Ticket, transaction: SourceTransaction
-        ) -> SourceTable | None:
+        ) -> SourceTable | ScatteredTable | None:
             found = learn(tables, table_map, ticket, transaction)
             self.names.append(table_map.table)
             self.known.append(len(tables.known))

@@ -14,7 +14,7 @@ from dm.mysql.schema.tracker import SchemaTracker
 from dm.mysql.sql.context import SourceContext
 from dm.position import Position
 from dm.progress.operators import Operator
-from dm.rules.router import ExtractedColumn, OnlineTables
+from dm.rules.router import ExtractedColumn, OnlineTables, Scattering
 from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.syncer.ddl.plan import DumpWindow, Execute, PlanningState, SourceAnswers, StatementEvent, Step
 from dm.syncer.ddl.planner import SourceViews, plan
@@ -53,6 +53,10 @@ class Rules:
 
     def route(self, table: TableName) -> TableName:
         return table
+
+    def scattered(self, table: TableName) -> Scattering | None:
+        names: dict[tuple[str, ...], TableName] = {(part,): TableName("old", f"t_{part}") for part in "12"}
+        return Scattering(("shard",), names) if table.table == "scattered" else None
 
     def keeps_schema(self, schema: str) -> bool:
         return False

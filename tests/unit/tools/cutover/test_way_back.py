@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from dm.cli.verbs.cutover import file_lines
 from dm.config import SourceConfig, TaskConfig, read_source, read_task
-from dm.config.rules import RouteRule
+from dm.config.rules import RouteRule, SchemaExtraction, TableExtraction
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
@@ -217,6 +218,14 @@ filters: {f: {schema-pattern: shop, events: [truncate table], action: Ignore}}
 ROWS = """mysql-instances: [{source-id: old, expression-filters: [e]}]
 expression-filter: {e: {schema: shop, table: t_1, insert-value-expr: id > 5}}
 """
+TWO_MERGES = """mysql-instances: [{source-id: old, route-rules: [m, n]}]
+routes:
+  m: {schema-pattern: shop, table-pattern: t_1, target-schema: shop, target-table: t%s}
+  n: {schema-pattern: shop, table-pattern: t_2, target-schema: shop, target-table: t, extract-table: {table-regexp: \
+    't_(.*)', target-column: shard}}
+"""
+OTHER = ", extract-schema: {schema-regexp: '(.*)', target-column: origin}"
+ALIKE = ", extract-table: {table-regexp: '(t)_', target-column: shard}"
 EXTRACT = ", extract-table: {table-regexp: 't_(.*)', target-column: shard}"
 
 
@@ -224,7 +233,10 @@ EXTRACT = ", extract-table: {table-regexp: 't_(.*)', target-column: shard}"
     ("text", "says"),
     [
         (MERGE % "", "shop.t merges shop.t_1, shop.t_2"),
-        (MERGE % EXTRACT, "gets columns that the source has not: shard"),
+        (MERGE % ALIKE, "shop.t merges shop.t_1, shop.t_2: rows of shop.t_1 and shop.t_2 have the same parts of names"),
+        (TWO_MERGES % "", "shop.t merges shop.t_1, shop.t_2: no row says which table it came from"),
+        (TWO_MERGES % OTHER, "shop.t merges shop.t_1, shop.t_2: their rows have parts of names in different columns"),
+        (MERGE % EXTRACT + "shard-mode: pessimistic\n", "`shard-mode: pessimistic` merges tables"),
         (FILTER, "`filters` leave out events"),
         (ROWS, "`expression-filter` leaves out rows"),
         (PLAIN + "  - source-id: shop-target\n", "the task has 2 sources"),
@@ -239,6 +251,49 @@ def test_what_has_no_way_back_is_named_with_a_way_out(text: str, says: str) -> N
     assert all("--no-way-back" in each.mend for each in found)
     with pytest.raises(DMError, match="has no way back"):
         files(config, config.subtask("old"), file, ends, Position("", "b.000001", 4))
+
+
+_PART = st.text("ab_Ω'`~ ", min_size=1, max_size=4)
+
+
+@given(st.lists(st.tuples(_PART, _PART), min_size=1, max_size=5, unique=True), st.booleans(), st.booleans())
+def test_rows_that_hold_parts_of_names_go_back_to_the_tables_of_these_names(
+    drawn: list[tuple[str, str]], by_schema: bool, plain: bool
+) -> None:
+    """Each table's rows have what the task extracts; the new route leads them back, or the task has no way back."""
+    at_source = tuple(TableName(f"s{schema}", f"t_{table}") for schema, table in drawn)
+    rule = RouteRule(
+        name="m", schema_pattern="~^s.*$", table_pattern="~^t_.*$", target_schema="all", target_table="t",
+        extract_table=TableExtraction(table_regexp="^t_(.*)$", target_column="Shard"),
+        extract_schema=SchemaExtraction(schema_regexp="^s(.*)$", target_column="origin") if by_schema else None,
+    )  # fmt: skip
+    others = names("other.x") if plain else ()
+    file, config = task(PLAIN + "case-sensitive: true\n")
+    subtask = config.subtask("old").model_copy(update={"routes": (rule,)})
+    ends = TaskEnds((*at_source, *others), (*names("all.t", "all.own"), *others))
+    told = [tuple(value.rstrip(" ") for value in (table, schema if by_schema else "")) for schema, table in drawn]
+    if len(set(told)) < len(told):
+        assert "the same parts of names" in obstacles(config, subtask, ends)[0].says
+        return
+    assert not obstacles(config, subtask, ends)
+    made = files(config, subtask, file, ends, Position("", "b.000001", 4))
+    source = read_source(made.source.text, environ=made.source.environment)
+    read_back = read_task(made.task.text, {made.source_id: source}, environ=made.task.environment)
+    rules, forward = TableRules(read_back.subtask(made.source_id)), TableRules(subtask)
+    merged = TableName("all", "t")
+    scattering = rules.scattered(merged)
+    assert scattering is not None
+    for table in at_source:
+        values = {each.column.lower(): each.value for each in forward.extracted(table)}
+        assert scattering.tables[tuple(values[column] for column in scattering.columns)] == table
+    assert len(scattering.tables) == len(at_source)
+    assert [table for table in ends.at_target if rules.wanted(table)] == [merged, *others]
+    with pytest.raises(DMError, match=r"each row of all\.t to the table that its columns name"):
+        rules.route(merged)
+    assert findings_of_kept(subtask, ends, read_back.subtask(made.source_id), stops=True) == []
+    later = replace(ends, at_source=(*ends.at_source, *names("s.t_later")))
+    (found,) = findings_of_kept(subtask, later, read_back.subtask(made.source_id), stops=True)
+    assert "s.t_later" in found.says
 
 
 def test_a_target_without_a_binlog_is_named() -> None:
