@@ -82,7 +82,8 @@ class HostDemanded(TrustedHostMiddleware):
 
 def _application(audit: AuditLog | None) -> FastAPI:
     """What every request meets, whatever it asks for."""
-    app = FastAPI(title="dm-worker", version=installed_version(), docs_url=None, redoc_url=None)
+    # An address that ends in an empty name is that of nothing: not of the list of all names, to which it would be sent.
+    app = FastAPI(title="dm-worker", version=installed_version(), docs_url=None, redoc_url=None, redirect_slashes=False)
     app.add_middleware(HostDemanded, allowed_hosts=HOST_NAMES)
     log = structlog.get_logger()
 

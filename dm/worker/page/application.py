@@ -274,8 +274,8 @@ class Page:
     def _question(self, forms: Mapping[str, Form]) -> Handler:
         async def answer(request: Request) -> Response:
             form = _found(forms, request)
-            values = {**request.query_params, **request.path_params}
-            values |= {field.name: values.get(field.name) or field.default for field in form.fields}
+            given = {name: value for name, value in request.query_params.items() if value}
+            values = form.filled({**given, **request.path_params})
             requester = requester_of(request.scope)
             allowed = requester is not None and requester.may(form.permission)
             shown = {"form": form, "command": form.command(values), "values": values, "allowed": allowed}
@@ -289,7 +289,7 @@ class Page:
             refused = self._is_foreign(request, sent)
             if refused is not None:
                 return refused
-            values = {**sent, **request.path_params}
+            values = form.filled({**sent, **request.path_params})
             if any(field.choices and values.get(field.name) not in field.choices for field in form.fields):
                 return HTMLResponse("a field has a value that is none of its choices", 400)
             notice = await run_in_threadpool(lambda: self._deeds.do(request, form, values))

@@ -174,6 +174,7 @@ class ShownStatement:
     text: str
     when: str
     under_way: bool
+    lock: str = ""  # that shards wait at
 
 
 def statements(seen: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[ShownStatement]:
@@ -190,7 +191,8 @@ def statements(seen: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> l
             missing = ", ".join([*group["unsynced"], *group.get("othersUnsynced", [])]) or "others"
             text = f"{group['target']}: {'; '.join(group['DDLs'])}"
             when = f"waits since {group.get('since', '?')} for {missing}"
-            running.append(ShownStatement(name, of, text, when, under_way=True))
+            lock = f"{name}-{group['target']}"
+            running.append(ShownStatement(name, of, text, when, under_way=True, lock=lock))
         for each in sync.get("recentDDLs") or []:
             when = f"{datetime.fromtimestamp(each['ended'], UTC):%Y-%m-%d %H:%M:%S} UTC, {each['seconds']:.1f} s"
             ended.append((each["ended"], ShownStatement(name, of, str(each["text"]), when, under_way=False)))

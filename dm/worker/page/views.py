@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from dm.clock import Clock
+from dm.tools.cutover.machine import OVER, UNDOABLE
 from dm.unit import JSON
 from dm.verbs.config import ShowSourceFile, ShowTaskFile, WorkerSettings
 from dm.verbs.declaration import Verb
@@ -29,6 +30,7 @@ from dm.worker.status_text import remarks_of
 MOST_HAPPENINGS: Final = 300
 MOST_LOG_LINES: Final = 200
 _GIB: Final = 1 << 30
+_NO_CUT_OVER: Final = OVER | {"none"}
 
 View = Mapping[str, Any]
 Seen = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]
@@ -70,7 +72,7 @@ class Views:
                 }
             )  # fmt: skip
         return {
-            "task": name, "parts": parts, "remarks": remarks_of(answer), "forms": _offered(parts),
+            "task": name, "parts": parts, "remarks": remarks_of(answer), "forms": _offered(parts, answer),
             "happenings": self._happenings(name, 20), "now": self._now(),
         }  # fmt: skip
 
@@ -175,18 +177,27 @@ def _disk(directory: Path | None) -> str:
     return f"{usage.free / _GIB:.1f} of {usage.total / _GIB:.1f} GiB free ({usage.free / usage.total:.0%})"
 
 
-def _offered(parts: list[dict[str, Any]]) -> Mapping[str, Form]:
+def _offered(parts: list[dict[str, Any]], answer: Mapping[str, Any]) -> Mapping[str, Form]:
     """The verbs that do something for a task as it is."""
     stages = {part["line"].stage for part in parts}
     codes = {part["line"].code for part in parts}
+    follows = any(part["line"].unit == "Sync" for part in parts)
+    cut_over = (answer.get("cutOver") or {}).get("state", "none")
     wanted = {
         "pause": "Running" in stages or bool(codes - {0}),
         "resume": "Paused" in stages,
         "skip": "Paused" in stages and bool(codes - {0}),
         "compare": bool(stages),
         "pace": bool(stages),
-        "validate": any(part["line"].unit == "Sync" for part in parts),
+        "validate": follows,
         "stop-validator": any(check.name.startswith("Validator") for part in parts for check in part["checks"]),
+        "reload": follows,
+        "cancel-reload": any(source["subTaskStatus"][0].get("joining") for source in answer["sources"]),
+        "check-cut-over": follows and cut_over in _NO_CUT_OVER,
+        "cut-over": follows and cut_over in {*_NO_CUT_OVER, "switching"},  # one whose hook has failed goes on
+        "abort-cut-over": cut_over in {*UNDOABLE, "aborting"},
+        "return": cut_over == "switched",
+        "complete-cut-over": cut_over == "switched",
         "stop": True,
     }
-    return {name: form for name, form in TASK_FORMS.items() if wanted[name]}
+    return {name: form for name, form in TASK_FORMS.items() if wanted.get(name)}

@@ -145,3 +145,11 @@ def test_a_text_that_names_nothing_gets_a_clear_no(one: TestHome, client: httpx.
     assert not failed, "\n".join(failed)
     assert asked > 60
     assert one.subtask()["name"] == "t"
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_an_empty_name_is_not_taken_for_all_names(client: httpx.Client, method: str) -> None:
+    for address in ("/api/v1/tasks/", "/api/v1/sources/", "/api/v1/tasks/templates/"):
+        answer = client.request(method, address, headers={"content-type": "application/json"}, content=b"{}")
+        assert answer.status_code in (404, 405), (address, answer.status_code)
+        assert _told(address, answer)

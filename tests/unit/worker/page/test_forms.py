@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import html
 import json
+import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from dm.cli import commands
+from dm.verbs.cutover import CutOverTask
+from dm.verbs.declaration import Verb
 from dm.verbs.every import VERBS
 from dm.verbs.history import ShowTimeline
 from dm.worker.page.forms import RELAY_FORMS, SETTINGS_FORM, TASK_FORMS, Form
-from tests.testbed.staged_daemon import StagedDaemon
+from tests.testbed.staged_daemon import StagedDaemon, syncing
 from tests.unit.worker.page.conftest import Visitor, secret_in
 
 TASK = "task-007"
@@ -172,13 +180,105 @@ def test_the_log_level_is_changed(many: StagedDaemon, changer: Visitor) -> None:
     changer.send("/page/settings/do/log-level", log_level="info")
 
 
-def test_the_line_of_dmctl_is_one_that_a_shell_takes() -> None:
-    for _, form in ALL:
-        values = {"task": "t; rm -rf ~", "source": "it's", "log_level": "info"}
-        words = shlex.split(form.command(values))
-        assert words[0] == "dmctl"
-        assert " ".join(words[1:]).startswith(form.verb.name)
-        assert not {"rm", ";"} & set(words)
+def called_by(line: str) -> tuple[type[Verb], dict[str, Any]]:
+    """What `dmctl` makes of a command line."""
+    found: list[tuple[type[Verb], dict[str, Any]]] = []
+    program, first, *words = shlex.split(line)
+    assert program == "dmctl"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commands, "carry_out", lambda verb, values, _caller: found.append((verb, values)))
+        commands.built(first).main(words, prog_name=first, standalone_mode=False)
+    return found[0]
+
+
+RELAYS = {path for path, _ in ALL if path.startswith("/page/sources/")}
+# A shell's own characters, quotes and blanks; no word begins like an option, which no name of ours does either.
+TEXTS = st.text("ab `'\"$;|&*~\\\n", max_size=8).map(lambda text: f"n{text}z")
+NUMBERS = st.sampled_from(("1", "10", "600", "2.5"))
+
+
+def filled_in(form: Form, data: st.DataObject) -> Mapping[str, str]:
+    values = {name: data.draw(TEXTS) for name in ("task", "source")}
+    for field in form.fields:
+        if field.choices:
+            values[field.name] = data.draw(st.sampled_from(field.choices))
+        elif field.name in ("max_lag", "timeout"):
+            values[field.name] = data.draw(NUMBERS)
+        elif field.name == "hook":
+            values[field.name] = data.draw(TEXTS.map("/{}".format) | st.just(""))
+        else:
+            values[field.name] = data.draw(TEXTS)
+    return values
+
+
+@settings(max_examples=5)
+@given(data=st.data())
+@pytest.mark.parametrize(("path", "form"), ALL, ids=[path for path, _ in ALL])
+def test_the_line_of_dmctl_asks_for_the_same(path: str, form: Form, data: st.DataObject) -> None:
+    values = filled_in(form, data)
+    asked, (verb, said) = form.make(values), called_by(form.command(values))
+    if sources := said.pop("sources", ()) if path in RELAYS else ():
+        (said["source"],) = sources  # dmctl asks for each of them
+    told: Any = verb(**said)
+    if form.composed is None:
+        assert (verb, told.request()) == (form.verb, asked.request())
+        return
+    # `dmctl cut-over` makes several requests of one line; what it passes on has the same name, but for the way back.
+    assert verb is form.composed is CutOverTask
+    names = [each.name for each in form.verb.parameters()]
+    said_of = {name: not told.no_way_back if name == "way_back" else getattr(told, name) for name in names}
+    assert said_of == {name: getattr(asked, name) for name in names}
+    told.demand_consistent()
+    which = {"check": told.dry_run, "return": told.back, "abort": told.abort, "complete": told.complete}
+    assert [name for name, asked_for in which.items() if asked_for] == [
+        name for name in which if path.rpartition("/")[2].startswith(name)
+    ]
+
+
+def test_what_a_task_is_not_doing_is_not_offered(many: StagedDaemon, reader: Visitor) -> None:
+    page = reader.client.get(f"/page/tasks/{TASK}").text
+    assert f"/page/tasks/{TASK}/do/cut-over" in page
+    assert f"/page/tasks/{TASK}/do/reload" in page
+    for name in ("cancel-reload", "abort-cut-over", "return", "complete-cut-over", "unlock", "resume"):
+        assert f"do/{name}" not in page
+
+
+def test_shards_that_wait_have_a_link_to_the_question_about_their_lock(many: StagedDaemon, operator: Visitor) -> None:
+    target = "`shop`.`one & only`"
+    group: dict[str, Any] = {
+        "target": target, "DDLs": ["ALTER TABLE t ADD c INT"], "firstLocation": "(mysql-bin.000001, 4)", "synced": [],
+        "unsynced": ["`shop`.`late`"], "othersUnsynced": [], "sourcesMissing": False, "since": "?", "executed": False,
+    }  # fmt: skip
+    many.say(TASK, "one", syncing(unresolvedGroups=[group], blockingDDLs=group["DDLs"]))
+    page = operator.client.get("/page/ddl").text
+    many.say(TASK, "one", syncing())
+    (address,) = re.findall(rf'href="(/page/tasks/{TASK}/do/unlock[^"]*)"', page)
+    question = html.unescape(operator.client.get(html.unescape(address)).text)
+    assert f"dmctl shard-ddl-lock unlock {shlex.quote(f'{TASK}-{target}')} --action exec" in question
+    assert "needs change" in question
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "problem"),
+    [
+        ("reload", {"database": "shop"}, "no table is named"),
+        *(
+            ("cut-over", {"timeout": text}, f"timeout: '{text}' is no number from 1 on")
+            for text in ("soon", "0.5", "nan", "inf", "-1", "")
+        ),
+        ("cut-over", {"hook": "hook.sh"}, "the hook 'hook.sh' is no absolute path"),
+        ("unlock", {"lock": "none-`a`.`b`"}, "none-`a`.`b`"),
+    ],
+)
+def test_what_is_filled_in_wrong_is_said_and_changes_nothing(
+    many: StagedDaemon, changer: Visitor, name: str, fields: dict[str, str], problem: str
+) -> None:
+    assert changer.send(f"/page/tasks/{TASK}/do/{name}", **fields).status_code == 303
+    page = html.unescape(changer.client.get(f"/page/tasks/{TASK}").text)
+    assert "error 4" in page or "error 1" in page
+    assert problem in page
+    assert changer.send(f"/page/tasks/{TASK}/do/cut-over", prove="never").status_code == 400
+    assert stage(many) == "Running"
 
 
 def test_a_body_of_any_size_is_bounded(many: StagedDaemon, changer: Visitor) -> None:
