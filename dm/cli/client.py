@@ -101,7 +101,7 @@ class Client:
         return True
 
     def _request(self, method: str, path: str, body: object) -> Answer:
-        from dm.cli.exchange import NotConnectedError  # not for --help
+        from dm.worker.exchange import NotConnectedError  # not for --help
 
         try:
             try:
@@ -118,7 +118,7 @@ class Client:
         return self._answer(*answer)
 
     def _send(self, method: str, path: str, body: object) -> tuple[int, bytes]:
-        from dm.cli.exchange import NotConnectedError, over_port, over_socket  # not for --help
+        from dm.worker.exchange import NotConnectedError, over_port, over_socket  # not for --help
 
         request = (method, path, body)
         if self._address is not None:
@@ -132,7 +132,7 @@ class Client:
     def _demand(self) -> Callable[[Any], None]:
         """What the other end must be before anything is sent to it."""
         if self._shown.authority:
-            from dm.cli.exchange import TlsFiles, encrypted
+            from dm.worker.exchange import TlsFiles, encrypted
 
             return encrypted(TlsFiles(self._shown.authority, self._shown.certificate, self._shown.key))
         from dm.cli.listener import demand_trusted_listener

@@ -10,7 +10,7 @@ no owner of its own (inode 0). Of several listeners at a port the kernel takes t
 at all addresses, of the connection's own family first: no stranger can keep a daemon's clients away by another one.
 
 A daemon without TLS listens on loopback addresses alone, and a tunnel to another machine begins at one. So there is
-nothing to ask of other addresses: they are refused. One with TLS shows a certificate instead (dm/cli/exchange.py).
+nothing to ask of other addresses: they are refused. One with TLS shows a certificate instead (dm/worker/exchange.py).
 """
 
 from __future__ import annotations

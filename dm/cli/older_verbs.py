@@ -21,25 +21,21 @@ if TYPE_CHECKING:
 _ACTIONS: Final = ("skip", "replace", "revert", "inject", "list")
 _STRUCTURE_ACTIONS: Final = {"get": "list", "set": "update", "remove": "delete"}
 _SOURCE: Final = ("-s", "--source")
-_WITH_VALUE: Final = (*_SOURCE, "-b", "--binlog-pos", "-o", "--output", "--addr")
+_WITH_VALUE: Final = (*_SOURCE, "-w", "--worker", "-b", "--binlog-pos", "-o", "--output", "--addr")
 
 _DMS_ADDRESS: Final = "--master-addr"
 
-_ONE_DAEMON = "there is one dm-worker per user and machine and no cluster"
+_NO_MASTER = "there is no master: any dm-worker takes any verb"
 _BREAK_LOCK = "use `dmctl shard-ddl-lock unlock <lock-id>`"
 _BINLOG = "use `dmctl binlog skip|replace|inject|revert|list <task>`"
 
 INSTEAD: Final[Mapping[str, str]] = {
-    "list-member": f"{_ONE_DAEMON}: `dmctl operate-source show` lists the sources, `dmctl config worker` the settings",
-    "offline-member": f"{_ONE_DAEMON}: `dmctl shutdown` ends it",
-    "operate-leader": _ONE_DAEMON,
-    "transfer-source": f"{_ONE_DAEMON}: to move a source, stop its tasks and start them at the other machine; their "
-    "progress is at the target",
+    "operate-leader": _NO_MASTER,
     "break-ddl-lock": _BREAK_LOCK,
     "start-validation": "use `dmctl validation start <task>`",
     "stop-validation": "use `dmctl validation stop <task>`",
     "refresh-worker-tasks": "nothing is to be refreshed: see `dmctl query-status`",
-    "update-master-config": f"{_ONE_DAEMON}; its settings are those of `dmctl config worker`",
+    "update-master-config": f"{_NO_MASTER}; its settings are those of `dmctl config worker`",
     "update-relay": "use `dmctl operate-source update <file>`",
     "switch-relay-master": "nothing is to be done: a relay sees that another server answers and goes on",
     "migrate-relay": "use `dmctl stop-task <task>` and `dmctl start-task <file> --start-time ...`",
@@ -51,7 +47,7 @@ INSTEAD: Final[Mapping[str, str]] = {
 """What to do in place of a verb that has no equal here."""
 
 INSTEAD_OF_CONFIG: Final[Mapping[str, str]] = {
-    "master": f"{_ONE_DAEMON}: `dmctl config worker` shows its settings",
+    "master": f"{_NO_MASTER}: `dmctl config worker` shows its settings",
     "task-template": "task files are templates: keep them where you keep your code, and see `task-examples/`",
 }
 """The same for the verbs of `config`."""
@@ -67,7 +63,7 @@ class Idle:
 
 
 _BATCH: Final = Idle(("--batch-size",), "all tasks of a source are asked at once")
-_WORKER: Final = Idle(("-w", "--worker"), _ONE_DAEMON)
+_WORKER: Final = Idle(("-w", "--worker"), "it is of `operate-source create`; `dmctl transfer-source` moves a source")
 
 IDLE: Final[Mapping[str, tuple[Idle, ...]]] = {
     "check-task": (Idle(("-e", "--error", "-w", "--warn"), "all findings are shown"),),
@@ -120,16 +116,17 @@ def _as_here(words: Sequence[str]) -> list[str]:
     if verb == "operate-source" and any(word in ("-p", "--print-sample-config") for word in rest):
         hint = "`task-examples/` has source files, and docs/configuration.md all their keys"
         raise DMError("usage", problem=f"`{verb} -p` of DM is not there", hint=hint)
-    for idle in IDLE.get(verb, ()):
+    for idle in () if rest[:1] == ["create"] else IDLE.get(verb, ()):
         taken, rest = _apart(rest, idle.names, valued=idle.valued)
         if taken:
             printer.say(f"`{taken[0].partition('=')[0]}` has no effect: {idle.why}")
     if verb in ("start-relay", "stop-relay"):
         sources, others = _apart(rest, _WITH_VALUE)
         workers = [word for word in others if not word.startswith("-")]
-        if workers:
-            printer.say(f"{', '.join(workers)}: no worker is chosen, {_ONE_DAEMON}")
-        rest = [*sources, *(word for word in others if word.startswith("-"))]
+        if workers[1:] or (workers and verb == "stop-relay"):
+            printer.say(f"{', '.join(workers)}: a relay runs at the one member that has its source")
+            workers = []
+        rest = [*sources, *(word for word in others if word.startswith("-")), *(f"--worker={one}" for one in workers)]
     return [verb, *rest]
 
 

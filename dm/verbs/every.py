@@ -19,7 +19,9 @@ _LISTED: Final = (
     "clear-conflicts", "start-relay",
     "stop-relay", "pause-relay", "resume-relay", "purge-relay", "check-task", "start-task", "stop-task", "pause-task",
     "resume-task", "query-status", "timeline", "wait", "shutdown", "demo", "logs", "support-bundle", "completion",
-    "forgotten", "shard-ddl-lock", "operate-source", "binlog", "binlog-schema", "config", "token", "validation",
+    "list-member", "transfer-source", "offline-member",
+    "cluster", "forgotten", "shard-ddl-lock", "operate-source",
+    "binlog", "binlog-schema", "config", "token", "validation",
 )  # fmt: skip
 
 

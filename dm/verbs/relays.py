@@ -35,6 +35,10 @@ class StartRelay(OperatedRelay, name="start-relay", route="POST sources/{source}
 
     operation = "start"
 
+    worker: Annotated[
+        str, option("--worker -w", "of several hosts, the member that is to pull: the source's owner")
+    ] = ""
+
 
 class StopRelay(OperatedRelay, name="stop-relay", route="POST sources/{source}/relay/stop"):
     """Pull no more; files stay."""

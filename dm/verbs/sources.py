@@ -21,6 +21,9 @@ class CreateSources(Verb, name="operate-source create", route="POST sources", an
     """Add the sources of these files: all or none."""
 
     files: Files
+    worker: Annotated[
+        str, option("--worker -w", "of several hosts, the member that is to run them, or a label as zone=a")
+    ] = ""
 
 
 class UpdateSources(Verb, name="operate-source update", route="PUT sources", answer=SOURCES):

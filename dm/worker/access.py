@@ -11,6 +11,8 @@ certificate of the CA that the port was given, and each of these stands for a na
   random bits, so its plain hash tells nobody what it is. The file is read again when it has changed: who was struck out
   is refused with the next request.
 
+Members of a cluster show each other a token that etcd keeps for them (dm/worker/forwarding.py).
+
 With the permission `change` one can do all that the daemon's user can do: a task file names files that the daemon
 reads, and programs that it starts (`spark.java-home`).
 
@@ -68,6 +70,7 @@ class Requester:
 
 LOCAL: Final = Requester("local socket", CHANGES)
 OWN: Final = Requester("token", CHANGES)
+MEMBER: Final = Requester("another member", CHANGES)  # of the same cluster, for somebody whom it has asked for a token
 
 
 def requester_of(scope: Scope) -> Requester | None:
@@ -271,19 +274,23 @@ class Tokens:
     own: AccessToken
     metrics: AccessToken
     named: NamedTokens
+    members: str = field(default="", repr=False)  # what members of the cluster show each other; none without a cluster
 
     @classmethod
-    def kept(cls, home: Home) -> Self:
+    def kept(cls, home: Home, members: str = "") -> Self:
         """Those in the files, which are made where they are missing; raises DMError."""
         named = NamedTokens(home.tokens)
         named.listed()
-        return cls(AccessToken.kept(home.token), AccessToken.kept(home.metrics_token), named)
+        return cls(AccessToken.kept(home.token), AccessToken.kept(home.metrics_token), named, members)
 
     def requester(self, scope: Scope) -> Requester | None:
         """Who asks; none where nothing shows it."""
         headers = scope["headers"]
         if self.own.is_in(headers):
             return OWN
+        brought = _brought(headers)
+        if self.members and brought is not None and hmac.compare_digest(brought, self.members.encode()):
+            return MEMBER
         if _reads_metrics(scope) and self.metrics.is_in(headers):
             return Requester("metrics-token", Permission.READS)
         state: Mapping[str, object] = scope.get("state") or {}

@@ -35,7 +35,7 @@ from dm.errors import DMError
 from dm.unit import JSON
 from dm.verbs.declaration import MISSING, AnswerShape, Parameter, Verb
 from dm.verbs.every import VERBS
-from dm.worker.access import METRICS_PATH, demanding
+from dm.worker.access import MEMBER, METRICS_PATH, demanding, requester_of
 from dm.worker.audit import AuditLog
 from dm.worker.connection import LimitedBody
 from dm.worker.dm_openapi.operation import OpenAPIRequests, add_operations
@@ -53,11 +53,18 @@ HOST_NAMES: Final = (HOST, "localhost", "127.0.0.1", "[::1]")
 
 
 def create_app(
-    work: Mapping[type[Verb], Work], openapi: Sequence[OpenAPIRequests], metrics: Metrics, audit: AuditLog
+    work: Mapping[type[Verb], Work],
+    openapi: Sequence[OpenAPIRequests],
+    metrics: Metrics,
+    audit: AuditLog,
+    of_members: Mapping[type[Verb], Work] | None = None,
 ) -> FastAPI:
-    """The application that answers the verbs, and requests of DM's OpenAPI."""
+    """The application that answers the verbs, and requests of DM's OpenAPI.
+
+    `of_members` does what other members of a cluster ask: the part of this one.
+    """
     app = _application(audit)
-    add_routes(app, work, audit)
+    add_routes(app, work, audit, of_members)
     add_operations(app, openapi, audit)
     _metrics(app, metrics)
     return app
@@ -159,14 +166,19 @@ class Refused(BaseModel):
     checkResult: dict[str, Any] | None = None  # noqa: N815  DM's name
 
 
-def add_routes(app: FastAPI, work: Mapping[type[Verb], Work], audit: AuditLog) -> None:
+def add_routes(
+    app: FastAPI,
+    work: Mapping[type[Verb], Work],
+    audit: AuditLog,
+    of_members: Mapping[type[Verb], Work] | None = None,
+) -> None:
     """Have the application answer all verbs with a route; raises KeyError for one without work."""
     for verb in VERBS:
         if not verb.path:
             continue
         app.add_api_route(
             verb.path,
-            _endpoint(verb, work[verb]),
+            _endpoint(verb, work[verb], (of_members or work)[verb]),
             methods=[verb.method],
             operation_id=verb.__name__,
             summary=verb.__doc__,
@@ -207,7 +219,7 @@ def _with_models(kind: Any) -> Any:
     return list[model_of(kind[0])] if isinstance(kind, list) else kind  # type: ignore[misc]  # a value
 
 
-def _endpoint(verb: type[Verb], do: Work) -> Callable[..., Answer]:
+def _endpoint(verb: type[Verb], do: Work, of_member: Work) -> Callable[..., Answer]:
     """The function that FastAPI calls, with a signature to be read by it."""
     sent = [each for each in verb.parameters() if each.sent]
     places = [_in_path(each) for each in sent if each.name in verb.in_path()]
@@ -223,7 +235,8 @@ def _endpoint(verb: type[Verb], do: Work) -> Callable[..., Answer]:
         values = {name: tuple(one) if isinstance(one, list) else one for name, one in given.items()}
         asked = verb(**values, **dict(body or ()))
         demanding(asked.needed())(request)
-        return {"result": True, "msg": "", **do(asked)}
+        work = of_member if requester_of(request.scope) is MEMBER else do
+        return {"result": True, "msg": "", **work(asked)}
 
     places.append(Place("request", Place.KEYWORD_ONLY, annotation=Request))
     endpoint.__signature__ = Signature(places)  # type: ignore[attr-defined]  # it is what FastAPI looks at

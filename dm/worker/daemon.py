@@ -28,6 +28,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from dm.clock import SystemClock
+from dm.cluster.membership import ClusterOptions
 from dm.errors import DMError
 from dm.private_process import keep_to_itself
 from dm.task.host_process import HOST_COMMAND
@@ -37,6 +38,8 @@ from dm.worker.access import LocalAccess, TokenDemanded, Tokens
 from dm.worker.api import create_app, create_metrics_app
 from dm.worker.audit import AuditLog
 from dm.worker.connection import BACKLOG, CertificateFiles, LimitedConnection, encrypting, raise_descriptors
+from dm.worker.exchange import TlsFiles
+from dm.worker.forwarding import Forwarding
 from dm.worker.home import HOME_TAKEN_STATUS, Home
 from dm.worker.hosts import PATIENCE_SECONDS, Hosts
 from dm.worker.installed import installed_version
@@ -46,6 +49,7 @@ from dm.worker.operations import Operations
 from dm.worker.options import parser
 from dm.worker.page.application import PageBesideApi, create_page
 from dm.worker.registry import Registry
+from dm.worker.several_hosts import cluster_options, joined_cluster, shared_registry
 from dm.worker.supervisor import Locate, Supervisor
 from dm.worker.work import ProgressAtTarget, Servers
 
@@ -73,29 +77,48 @@ class Ports:
         """The file of the certificate."""
         return None if self.certificate is None else self.certificate.certificate
 
+    @property
+    def files(self) -> TlsFiles | None:
+        """What other members are shown, and what their certificates come from."""
+        shown = self.certificate
+        return None if shown is None else TlsFiles(str(shown.authority), str(shown.certificate), str(shown.key))
+
 
 def serve(
-    home: Home, parts: DaemonParts, ports: Ports, stop: threading.Event, settings: Mapping[str, str] | None = None
+    home: Home,
+    parts: DaemonParts,
+    ports: Ports,
+    stop: threading.Event,
+    settings: Mapping[str, str] | None = None,
+    cluster: ClusterOptions | None = None,
 ) -> None:
     """Be the daemon until `stop` is set; units come to rest before this returns."""
     home.create()
     with ExitStack() as stack:
         stack.enter_context(home.locked())
-        registry = Registry(home.registry)
-        stack.callback(registry.close)
         clock = SystemClock()
+        membership = None if cluster is None else stack.enter_context(joined_cluster(cluster, home, clock))
+        registry = Registry(home.registry) if membership is None else shared_registry(membership, home)
+        stack.callback(registry.close)
         loop = Loop(clock)
         hosts = Hosts(clock, loop.post, home.log_of, parts.host_command, parts.patience)
         supervisor = Supervisor(home, registry, hosts, loop.post, clock, parts.first_unit)
+        if membership is not None:
+            supervisor.alone, supervisor.worker, supervisor.mine = False, membership.name, membership.owns_source
+            said = {"member": membership.name, "cluster": membership.record.number}
+            supervisor.run_by = supervisor.run_by.model_copy(update=said)
         loop.start(supervisor.tick)
         stack.callback(loop.end)
         stack.callback(lambda: loop.call(hosts.end))
-        operations = Operations(loop, supervisor, parts.servers, stop.set)
+        cluster_part = None if membership is None else (membership, Forwarding(membership, ports.files))
+        operations = Operations(loop, supervisor, parts.servers, stop.set, cluster_part)
         if settings:
             operations.config.change(settings)
         stack.callback(operations.end)
         operations.take_up()
-        with _listening(home, operations, Metrics(loop, supervisor, ports.shown, operations.cut_overs), ports):
+        metrics = Metrics(loop, supervisor, ports.shown, operations.cut_overs)
+        token = "" if membership is None else membership.record.token
+        with _listening(home, operations, metrics, ports, token):
             tell_service_manager("READY=1")
             stop.wait()
             tell_service_manager("STOPPING=1")
@@ -115,19 +138,19 @@ def tell_service_manager(state: str) -> None:
 
 
 @contextmanager
-def _listening(home: Home, operations: Operations, metrics: Metrics, ports: Ports) -> Iterator[None]:
+def _listening(home: Home, operations: Operations, metrics: Metrics, ports: Ports, members: str = "") -> Iterator[None]:
     """Answer in the home, and at the ports where a request brings the token."""
     with ExitStack() as stack:
         audit = AuditLog(home.audit_log, told=operations.history.verb)
         stack.callback(audit.close)
-        app = create_app(operations.work, operations.openapi, metrics, audit)
+        app = create_app(operations.routed, operations.openapi, metrics, audit, operations.of_members)
         local = stack.enter_context(_local_socket(home))
         served: list[tuple[ASGIApp, socket.socket, str, type[LimitedConnection]]] = [
             (LocalAccess(app), local, "api", LimitedConnection)
         ]
         where: dict[str, str] = {}
         if ports.api is not None or ports.metrics is not None:
-            tokens = Tokens.kept(home)
+            tokens = Tokens.kept(home, members)
             page = create_page(operations, tokens, audit, SystemClock())
             wanted: Sequence[tuple[str, ASGIApp, tuple[str, int] | None]] = (
                 ("listen", PageBesideApi(TokenDemanded(app, tokens), page), ports.api),
@@ -223,7 +246,8 @@ def run(parts: DaemonParts, arguments: Sequence[str] | None = None) -> int:
     try:
         ports = _ports(options)
         where = {"DM_HOME": options.home} if options.home else os.environ
-        serve(Home.of(where, options.secret_key_path), parts, ports, stop, given)
+        cluster = cluster_options(options, ports.api, encrypted=ports.certificate is not None)
+        serve(Home.of(where, options.secret_key_path), parts, ports, stop, given, cluster)
     except DMError as error:
         structlog.get_logger().error("dm-worker ends", error=error)
         print(visible(str(error)), file=sys.stderr)  # noqa: T201  the one thing a person at a terminal needs to see

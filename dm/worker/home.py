@@ -41,6 +41,16 @@ class Home:
         return self.directory / "registry.sqlite"
 
     @property
+    def cluster_copy(self) -> Path:
+        """A copy of the registry that several hosts share (dm/worker/shared_registry.py)."""
+        return self.directory / "cluster.sqlite"
+
+    @property
+    def cluster_mark(self) -> Path:
+        """The number of this home, and of the cluster that it has joined."""
+        return self.directory / "cluster"
+
+    @property
     def token(self) -> Path:
         """The token of this user for requests through a port (dm/worker/access.py)."""
         return self.directory / "token"

@@ -29,6 +29,7 @@ class Source:
     relay_asked: bool | None = None  # by start-relay, not by stop-relay; None: its file decides
     relay_intent: RelayIntent = "running"
     relay: Job | None = None
+    here: bool = True  # whether this host runs its relay and its subtasks
 
 
 @dataclass
@@ -47,7 +48,9 @@ class Inventory:
         self.home = home
         self.run_by = RunBy(host=socket.gethostname(), home=str(home.directory))
         self.sources: dict[str, Source] = {}
-        self.tasks: dict[str, Task] = {}
+        self.tasks: dict[str, Task] = {}  # those with a subtask here
+        self.worker = socket.gethostname()  # what this host is called
+        self.alone = True  # no other host has sources of this registry
 
     def source(self, name: str) -> Source:
         """The source of this name."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import socket
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -99,9 +98,9 @@ class Ends:
 class Samples:
     """The values of one scrape, by family."""
 
-    def __init__(self) -> None:
+    def __init__(self, worker: str) -> None:
         self._families: dict[str, Metric] = {}
-        self._worker = socket.gethostname()
+        self._worker = worker
 
     def add(self, name: str, value: JSON, labels: Mapping[str, str]) -> None:
         """A value; None says that nobody knows it, then there is no sample."""
@@ -169,7 +168,7 @@ class Metrics(Collector):
         asked = self._loop.call(lambda: [(job, job.refresh()) for job in self._jobs()])
         self._loop.wait_until(lambda: all(job.fresh(request) for job, request in asked), FRESH_SECONDS)
         seen = self._loop.call(lambda: self._look(asked))
-        samples = Samples()
+        samples = Samples(self._supervisor.worker)
         samples.add("dm_worker_info", 1, {"version": installed_version()})
         if self._certificate is not None:
             add_certificate(samples, self._certificate)
@@ -188,7 +187,7 @@ class Metrics(Collector):
     def _look(self, asked: Sequence[tuple[Job, int]]) -> _Seen:
         relays: dict[str, tuple[Mapping[str, JSON], Ends, Path]] = {}
         for name, source in self._supervisor.sources.items():
-            status = source_status(name, source)["relayStatus"]
+            status = source_status(name, source, self._supervisor.worker)["relayStatus"]
             if source.relay is not None and isinstance(status, dict):
                 directory = self._supervisor.relay_directory(name)
                 relays[name] = (status, Ends.of(source.relay), directory)

@@ -17,7 +17,6 @@ its table, `wait`, the verbs that start work and the metrics all use the rules h
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, cast
 
@@ -40,11 +39,11 @@ _INT64_OF_LOAD = frozenset({"finishedBytes", "totalBytes"})  # of dump they are 
 _KEY_OF_UNIT = {"Dump": "dump", "Load": "load", "Sync": "sync"}
 
 
-def source_status(name: str, source: Source) -> dict[str, JSON]:
-    """DM's sourceStatus."""
+def source_status(name: str, source: Source, worker: str) -> dict[str, JSON]:
+    """DM's sourceStatus; `worker` is the host."""
     return {
         "source": name,
-        "worker": socket.gethostname(),
+        "worker": worker,
         "result": None,
         "relayStatus": None if source.relay is None else _relay_status(source.relay),
     }
@@ -128,7 +127,7 @@ def task_status(supervisor: Supervisor, name: str, sources: list[str], requests:
         {
             "result": True,
             "msg": "",
-            "sourceStatus": source_status(job.source, supervisor.sources[job.source]),
+            "sourceStatus": source_status(job.source, supervisor.sources[job.source], supervisor.worker),
             "subTaskStatus": [
                 {
                     **subtask_status(supervisor, job, requests.get(job.source)),
@@ -188,7 +187,7 @@ def source_line(supervisor: Supervisor, name: str) -> dict[str, JSON]:
         "result": True,
         "msg": "",
         "source": name,
-        "worker": socket.gethostname(),
+        "worker": supervisor.worker,
         "from": address,
         "problem": problem,
         "tasks": [*supervisor.tasks_of(name)],

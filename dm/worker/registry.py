@@ -103,7 +103,7 @@ class Registry:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         with self._explained():
             path.touch(mode=0o600)
             path.chmod(0o600)  # before anything is in it: files may hold passwords

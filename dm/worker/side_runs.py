@@ -166,7 +166,6 @@ class Validators:
         self.hosts = tasks.hosts
         self._all: dict[Key, Validator] = {}
         self._ending: list[tuple[Job, Hold]] = []  # of tasks that are gone; they move their holds once more
-        self._stored = tasks.registry.validators()
         self._log = structlog.get_logger()
 
     # what there is
@@ -207,8 +206,9 @@ class Validators:
 
     def add_task(self, task: str, config: TaskConfig | DMError, sources: Sequence[str]) -> None:
         """A task is there on these sources: with the validators that it had, or that its file asks for."""
+        stored = self._tasks.registry.validators()
         for source in sources:
-            record = self._stored.pop((task, source), None)
+            record = stored.get((task, source))
             if record is None and isinstance(config, TaskConfig):
                 mode = self._tasks.subtask_config(task, source).validator.mode
                 if mode != "none" and "Sync" in _units(self._tasks.task_job(task, source)):
@@ -241,7 +241,6 @@ class Validators:
     def remove(self, task: str, source: str) -> None:
         """The task leaves the source; what was validated stays stored at the target."""
         found = self._all.pop((task, source), None)
-        self._stored.pop((task, source), None)
         if found is None:
             return
         if found.job.subtask.stage not in ("New", "Stopped"):

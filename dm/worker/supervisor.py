@@ -66,11 +66,13 @@ class Supervisor(Inventory):
 
     # from the registry, at start
 
-    def add_source(self, name: str, source: Source) -> None:
-        """Know a source; its relay starts if it is needed."""
+    def add_source(self, name: str, source: Source, *, here: bool | None = None) -> None:
+        """Know a source; its relay starts if it is needed. `here`: whether this host runs it, if that changes."""
         known = self.sources.get(name)
+        source.here = here if here is not None else self.alone if known is None else known.here
         if known is not None:
             source.relay = known.relay
+        if known is not None and known.here:  # else the registry knows better
             source.relay_asked, source.relay_intent = known.relay_asked, known.relay_intent
         self.sources[name] = source
         if known is not None and source.relay_asked is False and _by_file(source) and not _by_file(known):
@@ -112,6 +114,21 @@ class Supervisor(Inventory):
         self.validators.remove(job.task, job.source)
         job.subtask.stop()
         self.forget_stopped()
+
+    def let_go(self, name: str) -> None:
+        """Bring everything of a source to rest, for another host: nothing changes but that it does not run here."""
+        source = self.source(name)
+        source.here = False
+        for task in self.tasks_of(name):
+            self.validators.remove(task, name)
+            self.tasks[task].jobs[name].subtask.stop()
+        self.tick_relay(name)
+        self.forget_stopped()
+
+    def busy(self, name: str) -> bool:
+        """Whether something of a source has yet to come to rest."""
+        relay = self.sources[name].relay
+        return bool(self.tasks_of(name)) or (relay is not None and relay.subtask.stage != "Stopped")
 
     def remove_source(self, name: str) -> None:
         """Forget a source that no task uses."""
@@ -214,6 +231,8 @@ class Supervisor(Inventory):
     def relay_wanted(self, name: str) -> bool:
         """Whether the relay of a source should be there."""
         source = self.sources[name]
+        if not source.here:
+            return False
         asked = _by_file(source) if source.relay_asked is None else source.relay_asked
         return asked or bool(self.tasks_needing_relay(name))
 

@@ -10,7 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
+from dm.cluster.membership import Membership
+from dm.cluster.placement import Candidate, wished
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
+from dm.errors import DMError
 from dm.position import TimePlace
 from dm.sourcelog.stream.until import Until
 from dm.syncer.operators import EventPlace, Request
@@ -31,7 +34,9 @@ from dm.verbs.declaration import ConfigFile, Verb
 from dm.worker.configuration import ConfigReader
 from dm.worker.cutovers import CutOvers
 from dm.worker.errands import Errands
+from dm.worker.forwarding import Forwarding
 from dm.worker.history.history import History
+from dm.worker.holdings import Holdings
 from dm.worker.loop import Loop
 from dm.worker.supervisor import Supervisor
 
@@ -91,6 +96,15 @@ class Exclusion:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherHosts:
+    """What a member of a cluster has beside what a single host has."""
+
+    membership: Membership
+    holdings: Holdings
+    forwarding: Forwarding
+
+
+@dataclass(frozen=True, slots=True)
 class Means:
     """What verbs use to do their work."""
 
@@ -103,6 +117,17 @@ class Means:
     history: History
     shutdown: Callable[[], None]  # asks the daemon to end
     exclusion: Exclusion = field(default_factory=Exclusion)
+    others: OtherHosts | None = None  # None: a single host
+
+
+def demand_member(means: Means, wish: str) -> list[JSON]:
+    """Raise DMError unless a member lives that has this name, or this label; gives warnings."""
+    if means.others is None:  # scripts that were written for a cluster of DM run as they are
+        return [f"-w {wish} has no effect: this dm-worker is no member of a cluster"]
+    living = means.others.membership.members.living()
+    if not any(wished(wish, Candidate(name, member.labels)) for name, member in living.items()):
+        raise DMError("member-unknown", member=wish, there=", ".join(sorted(living)) or "none")
+    return []
 
 
 class VerbWork:

@@ -20,6 +20,8 @@ from tests.testbed.daemon import Answer, Daemon
 
 WITHOUT_SERVERS: Final = frozenset(
     {"encrypt", "completion", "logs", "timeline", "shutdown", "demo", "token create", "token list", "token revoke"}
+    | {"list-member", "transfer-source", "offline-member"}
+    | {f"cluster {what}" for what in ("init", "import", "export")}
     | {f"config {what}" for what in ("show", "task", "source", "worker", "export", "import")}
 )
 """They ask no server of a task; `demo` has servers of its own, `config import` calls verbs that have their place."""

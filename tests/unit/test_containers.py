@@ -5,34 +5,37 @@ The steps of the image are carried out by `python -m tests.testbed.containerfile
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
 
+from dm.cluster.etcd import EtcdAccess
 from dm.worker.options import parser
 from tests.testbed.containerfile import FILE, steps
 from tests.unit.docs.document import ROOT
 
 KUBERNETES = ROOT / "packaging" / "kubernetes"
+SEVERAL = ROOT / "packaging" / "kubernetes-cluster"
 STEPS = steps(FILE.read_text(encoding="utf-8"))
 
 
-def manifests() -> list[dict[str, Any]]:
-    text = (KUBERNETES / "dm-worker.yaml").read_text(encoding="utf-8")
+def manifests(folder: Path = KUBERNETES, name: str = "dm-worker.yaml") -> list[dict[str, Any]]:
+    text = (folder / name).read_text(encoding="utf-8")
     return [dict(one) for one in YAML(typ="safe").load_all(text)]
 
 
-def pod() -> dict[str, Any]:
-    (found,) = (one for one in manifests() if one["kind"] == "StatefulSet")
+def pod(folder: Path = KUBERNETES, name: str = "dm-worker.yaml") -> dict[str, Any]:
+    (found,) = (one for one in manifests(folder, name) if one["kind"] == "StatefulSet")
     template: dict[str, Any] = found["spec"]["template"]["spec"]
     return template
 
 
 @pytest.mark.parametrize("version", ["1.25", "1.37"])
 def test_the_manifests_fit_their_schemas(version: str) -> None:
-    for one in manifests():
+    for one in (*manifests(), *manifests(SEVERAL), *manifests(SEVERAL, "etcd.yaml")):
         kubernetes_validate.validate(one, version, strict=True)
 
 
@@ -55,6 +58,31 @@ def test_what_the_manifests_name_exists() -> None:
     assert all((KUBERNETES / name).is_file() for name in kustomization["resources"])
     (secret,) = kustomization["secretGenerator"]
     assert secret["name"] in [each.get("secret", {}).get("secretName") for each in pod()["volumes"]]
+
+
+@pytest.mark.parametrize("name", ["dm-worker.yaml", "etcd.yaml"])
+def test_what_the_manifests_of_several_hosts_name_exists(name: str) -> None:
+    (container,) = pod(SEVERAL, name)["containers"]
+    if name == "dm-worker.yaml":
+        options = {flag for action in parser()._actions for flag in action.option_strings}
+        assert {word.partition("=")[0] for word in container["args"]} <= options
+        read = parser().parse_args(container["args"])
+        etcds = [f"https://etcd-{number}.etcd:2379" for number in range(3)]
+        assert EtcdAccess.of(read.cluster).endpoints == tuple(etcds)
+    assert {each["name"] for each in container["volumeMounts"]} == {
+        *(each["name"] for each in pod(SEVERAL, name)["volumes"]),
+        "state",
+    }
+    kustomization = YAML(typ="safe").load((SEVERAL / "kustomization.yaml").read_text(encoding="utf-8"))
+    assert sorted(kustomization["resources"]) == ["dm-worker.yaml", "etcd.yaml"]
+    made = {
+        each["name"]: {file.partition("=")[0] for file in each["files"]} for each in kustomization["secretGenerator"]
+    }
+    mounted = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
+    for volume in pod(SEVERAL, name)["volumes"]:
+        secret = volume.get("secret", {}).get("secretName")
+        files = {word.rpartition("/")[2] for word in container["args"] if f"={mounted[volume['name']]}/" in word}
+        assert secret is None or files == made[secret]
 
 
 def test_image_and_manifests_agree() -> None:

@@ -21,7 +21,8 @@ def _plain(name: str) -> str:
 OPTIONAL = PROJECT["optional-dependencies"]
 CLIENT = set(map(_plain, PROJECT["dependencies"]))
 WORKER = set(map(_plain, OPTIONAL["worker"]))
-NOT_OF_THE_CLIENT = {"dm.cli.demo"}  # servers of its own, and a daemon: it asks for `worker` first
+# Servers of its own, and a daemon; registries of daemons: the verbs that use them ask for `worker` first.
+NOT_OF_THE_CLIENT = {"dm.cli.demo", "dm.worker.registry_moves", "dm.worker.several_hosts"}
 
 
 def _imports(path: Path) -> set[str]:

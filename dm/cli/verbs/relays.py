@@ -16,6 +16,8 @@ def operate(asked: declared.OperatedRelay, caller: Caller) -> int:
     caller.ask(ShowSources(source=asked.sources))  # an unknown one is said before anything is done
     answers = [caller.ask(asked.but(source=source)) for source in asked.sources]
     lines = [one for answer in answers for one in answer["sources"]]
+    for one in answers:
+        printer.warnings({"warnings": one.get("warnings", [])})
     answer = {**answers[0], "sources": lines}
     caller.show(answer, printer.sources_table)
     return OK if all(line["result"] for line in lines) else FAILED

@@ -80,7 +80,7 @@ class PageBesideApi:
 
 def create_page(operations: Operations, tokens: Tokens, audit: AuditLog, clock: Clock) -> ASGIApp:
     """The application of the page."""
-    page = Page(Views(operations, clock), Deeds(operations.work, audit), Sessions(tokens, clock), tokens)
+    page = Page(Views(operations, clock), Deeds(operations.routed, audit), Sessions(tokens, clock), tokens)
     return Starlette(
         routes=page.routes(),
         middleware=[

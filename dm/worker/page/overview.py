@@ -54,7 +54,10 @@ def as_heard(job: Job) -> int | None:
 def look(supervisor: Supervisor) -> list[tuple[dict[str, JSON], dict[str, JSON]]]:
     """Each source's and subtask's status; on the loop's thread."""
     return [
-        (source_status(job.source, supervisor.sources[job.source]), subtask_status(supervisor, job, as_heard(job)))
+        (
+            source_status(job.source, supervisor.sources[job.source], supervisor.worker),
+            subtask_status(supervisor, job, as_heard(job)),
+        )
         for _, task in sorted(supervisor.tasks.items())
         for job in task.jobs.values()
     ]

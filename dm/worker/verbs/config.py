@@ -32,7 +32,10 @@ class ConfigVerbs(VerbWork):
     @does(declared.ShowTaskFile)
     def task(self, asked: declared.ShowTaskFile) -> Answer:
         """As it was given, without passwords."""
-        return _answer(self._loop.call(lambda: self._supervisor.task(asked.task).file))
+        registry = self._supervisor.registry
+        if all(task != asked.task for task, _ in registry.subtasks()):
+            raise DMError("task-unknown", task=asked.task)
+        return _answer(registry.tasks()[asked.task])
 
     @does(declared.ShowSourceFile)
     def source(self, asked: declared.ShowSourceFile) -> Answer:
@@ -43,15 +46,11 @@ class ConfigVerbs(VerbWork):
     def everything(self, _asked: declared.ShowConfig) -> Answer:
         """All files, and whose relays a person has started."""
 
-        def look() -> tuple[dict[str, ConfigFile], dict[str, ConfigFile], list[str]]:
-            supervisor = self._supervisor
-            return (
-                {name: source.file for name, source in sorted(supervisor.sources.items())},
-                {name: task.file for name, task in sorted(supervisor.tasks.items())},
-                sorted(name for name, source in supervisor.sources.items() if source.relay_asked),
-            )
-
-        sources, tasks, relays = self._loop.call(look)
+        registry = self._supervisor.registry
+        known, running = registry.sources(), {task for task, _ in registry.subtasks()}
+        sources = {name: record.file for name, record in sorted(known.items())}
+        tasks = {name: file for name, file in sorted(registry.tasks().items()) if name in running}
+        relays = sorted(name for name, record in known.items() if record.relay_asked)
         return {
             "sources": _listed(sources), "tasks": _listed(tasks), "relays": [*relays],
             "worker": self._worker(),

@@ -102,9 +102,8 @@ class ForgottenVerbs(VerbWork):
     def _forget(self, config: TaskConfig, lines: Sequence[dict[str, JSON]]) -> None:
         work = self._supervisor.home.work / config.name
         sources = self._loop.call(self._supervisor.source_configs)
-        known = self._loop.call(lambda: self._supervisor.tasks.get(config.name))
-        last = known is None
-        again = set() if known is None else {*known.jobs}
+        again = {source for task, source in self._supervisor.registry.subtasks() if task == config.name}
+        last = not again
         for line in lines:
             try:
                 self._errands.demand_none(config.name)
@@ -142,7 +141,7 @@ class ForgottenVerbs(VerbWork):
             frozenset(relays),
             (own, *sorted({relay.parent for relay in relays} - {own})),
             frozenset(supervisor.sources) - read,
-            frozenset(supervisor.tasks),
+            frozenset(task for task, _ in supervisor.registry.subtasks()) | frozenset(supervisor.tasks),
             frozenset(_dumps(supervisor, configs)),
             tuple(map(Place, configs)),
         )

@@ -19,7 +19,7 @@ from dm.worker.errands import answer_of
 from dm.worker.inventory import Source
 from dm.worker.job import REST_SECONDS, Job, Question
 from dm.worker.query_status import source_line
-from dm.worker.work import Answer, VerbWork, does
+from dm.worker.work import Answer, VerbWork, demand_member, does
 
 BEGIN_SECONDS = 30.0  # as for a task
 PURGE_SECONDS = 300.0  # a thousand files of a gigabyte on a slow disk
@@ -39,6 +39,11 @@ class RelayVerbs(VerbWork):
         Tasks that run read a relay that is started from then on.
         """
         name, verb = asked.source, asked.operation
+        warnings: list[JSON] = []
+        if isinstance(asked, declared.StartRelay) and asked.worker:
+            warnings = demand_member(self._means, asked.worker)
+            if not warnings and asked.worker != self._supervisor.worker:
+                raise DMError("source-elsewhere", source=name, member=self._supervisor.worker)
         if verb == "start":
             demand_relay_directory(name, self._loop.call(lambda: self._directory(name)))
 
@@ -64,7 +69,7 @@ class RelayVerbs(VerbWork):
             line = self._loop.call(lambda: source_line(self._supervisor, name))
         if verb == "start" and line["result"]:
             self._loop.call(lambda: self._have_it_read(name))
-        return {"sources": [line]}
+        return {"sources": [line], **({"warnings": warnings} if warnings else {})}
 
     def _directory(self, name: str) -> Path:
         source = self._supervisor.source(name)

@@ -21,7 +21,7 @@ from dm.worker.configuration import demand_relay_directory
 from dm.worker.hosts import PATIENCE_SECONDS
 from dm.worker.inventory import Source
 from dm.worker.query_status import source_line
-from dm.worker.work import Answer, VerbWork, does
+from dm.worker.work import Answer, VerbWork, demand_member, does
 
 
 class SourceVerbs(VerbWork):
@@ -30,14 +30,15 @@ class SourceVerbs(VerbWork):
     @does(CreateSources)
     def create(self, asked: CreateSources) -> Answer:
         """All files or none."""
-        return self._put(asked.files, new=True)
+        return self._put(asked.files, new=True, wish=asked.worker)
 
     @does(UpdateSources)
     def update(self, asked: UpdateSources) -> Answer:
         """Only while no task runs on the source."""
         return self._put(asked.files, new=False)
 
-    def _put(self, files: Sequence[ConfigFile], *, new: bool) -> Answer:
+    def _put(self, files: Sequence[ConfigFile], *, new: bool, wish: str = "") -> Answer:
+        wished = demand_member(self._means, wish) if wish else []
         configs: dict[str, SourceConfig] = {}
         by_name: dict[str, ConfigFile] = {}
         for file in files:
@@ -46,7 +47,7 @@ class SourceVerbs(VerbWork):
                 raise DMError("source-exists", source=config.source_id)
             configs[config.source_id], by_name[config.source_id] = config, file
         self._loop.call(lambda: self._may_put(configs, new=new))
-        warnings: list[JSON] = [str(warning) for config in configs.values() for warning in config.warnings]
+        warnings: list[JSON] = [*wished, *(str(each) for config in configs.values() for each in config.warnings)]
         for config in configs.values():
             warnings += self._servers.verify_source(config)
 
@@ -64,6 +65,9 @@ class SourceVerbs(VerbWork):
                 if config.enable_relay or config.relay_dir:
                     source = Source(by_name[name], config)
                     demand_relay_directory(name, self._supervisor.relay_directory(name, source))
+            if wish and self._means.others is not None:
+                for name in configs:
+                    self._means.others.holdings.wish(name, wish)
             return {"sources": self._loop.call(put), "warnings": warnings}
 
     def _may_put(self, configs: Mapping[str, SourceConfig], *, new: bool) -> None:

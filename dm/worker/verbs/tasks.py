@@ -189,17 +189,27 @@ class TaskVerbs(VerbWork):
 
     def _may_start(self, file: ConfigFile, config: TaskConfig, wanted: Sequence[str], *, remove_meta: bool) -> None:
         self._demand_sources(config, wanted)
-        known = self._supervisor.tasks.get(config.name)
+        known, subtasks = self._known(config.name)
         if known is None:
             return
-        taken = list(known.jobs) if remove_meta else [source for source in wanted if source in known.jobs]
+        taken = subtasks if remove_meta else [source for source in wanted if source in subtasks]
         if taken:
             raise DMError("task-exists", task=config.name, sources=", ".join(taken))
-        others = [source for source in known.jobs if source not in wanted]
+        others = [source for source in subtasks if source not in wanted]
         sources = self._supervisor.source_configs()
         differing = sorted({key for source in others for key in differences(known, file, config, source, sources)})
         if differing:
             raise DMError("task-differs", task=config.name, sources=", ".join(others), keys=", ".join(differing))
+
+    def _known(self, name: str) -> tuple[Task | None, list[str]]:
+        """The task of this name with its sources, here or at other hosts; on the loop's thread."""
+        known, registry = self._supervisor.tasks.get(name), self._supervisor.registry
+        elsewhere = [source for task, source in registry.subtasks() if task == name]
+        subtasks = list(dict.fromkeys([*([] if known is None else known.jobs), *elsewhere]))
+        if known is None and subtasks:
+            file = registry.tasks()[name]
+            known = Task(file, self._read.task(file, self._supervisor.source_configs())[0])
+        return known, subtasks
 
     def _demand_sources(self, config: TaskConfig, sources: Sequence[str]) -> None:
         """Raise DMError where a source is not the one that the task's file was read with."""

@@ -74,8 +74,8 @@ def test_the_address_of_dms_master_is_that_of_a_worker(one: TestHome, words: str
         ("query-status --more shop -o json", "`--more` has no effect: what validators found is always shown"),
         ("pause-task --batch-size 5 shop", "`--batch-size` has no effect: all tasks of a source are asked at once"),
         ("resume-task shop --batch-size=5", "`--batch-size` has no effect: all tasks of a source are asked at once"),
-        ("operate-source show -w worker-1", "`-w` has no effect: there is one dm-worker per user and machine and no"),
-        ("start-relay -s one worker-1", "worker-1: no worker is chosen, there is one dm-worker per user and machine"),
+        ("operate-source show -w worker-1", "`-w` has no effect: it is of `operate-source create`"),
+        ("start-relay -s one worker-1", "warning: -w worker-1 has no effect: this dm-worker is no member of a cluster"),
     ],
 )
 def test_an_option_of_dm_without_effect_is_taken_and_said(one: TestHome, words: str, noted: str) -> None:

@@ -74,7 +74,7 @@ def shown(samples: Samples) -> dict[str, float]:
 
 
 def of(status: Mapping[str, JSON], ends: Ends = NEVER) -> dict[str, float]:
-    samples = Samples()
+    samples = Samples("here")
     add_subtask(samples, status, "one", ends, NOW)
     return shown(samples)
 
@@ -171,7 +171,7 @@ def test_errors_are_counted_by_code_and_by_whether_they_are_tried_again() -> Non
 
 
 def test_every_metric_of_the_page_is_shown_with_its_labels(tmp_path: Path) -> None:
-    samples = Samples()
+    samples = Samples("here")
     samples.add("dm_worker_info", 1, {"version": "1"})
     ends = Ends(("Dump", "Load", "Sync"), {("Sync", 36910, False): 1})
     load = {**LOAD, "etaSeconds": "9"}
@@ -185,13 +185,13 @@ def test_every_metric_of_the_page_is_shown_with_its_labels(tmp_path: Path) -> No
 
 
 def test_a_cut_over_shows_its_state_and_whether_it_gets_on() -> None:
-    samples = Samples()
+    samples = Samples("here")
     add_cut_overs(samples, {"t": {"state": "switching", "why": "", "problem": "the hook failed"}})
     assert shown(samples) == {"dm_cut_over_state{state=switching,task=t}": 1, "dm_cut_over_problem{task=t}": 1}
 
 
 def test_the_relay_says_where_it_is() -> None:
-    samples = Samples()
+    samples = Samples("here")
     add_relay(samples, RELAY, "one", Ends(RELAY_UNITS, {("Relay", 30911, True): 1}))
     found = shown(samples)
     assert found["dm_relay_binlog_pos{node=relay,source_id=one}"] == 600
@@ -202,7 +202,7 @@ def test_the_relay_says_where_it_is() -> None:
 
 
 def test_a_disk_that_is_gone_has_no_space(tmp_path: Path) -> None:
-    samples = Samples()
+    samples = Samples("here")
     add_space(samples, tmp_path / "gone", "one")
     assert shown(samples) == {}
 

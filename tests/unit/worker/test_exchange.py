@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dm.cli.client import Client
-from dm.cli.exchange import over_socket
 from dm.errors import DMError
 from dm.verbs.status import ListTasks
+from dm.worker.exchange import over_socket
 
 LONG = "x" * (4 << 20)  # more than a socket's buffers take, so the request is cut off while it is sent
 

@@ -1,0 +1,138 @@
+"""Members of a cluster with real servers: who runs what, who takes over, and what any of them answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dm.demo.private_server import PrivateServer
+from dm.demo.servers import ThrowawayServer
+from tests.live.worker.test_way_back import end_of
+from tests.testbed.cluster import Cluster, login
+from tests.testbed.etcd import EtcdServer
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import wait_until
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
+
+SOURCES = ("one", "two")
+
+
+class Task:
+    """A task on two sources in a cluster; each has a table."""
+
+    def __init__(
+        self, cluster: Cluster, upstreams: tuple[ThrowawayServer, ...], target: PrivateServer, schema: str
+    ) -> None:
+        self.cluster, self.upstreams, self.target, self.schema = cluster, upstreams, target, schema
+        self.written = 0
+
+    def file(self, **more: Any) -> str:
+        instances = [
+            {
+                "source-id": source,
+                "block-allow-list": source,
+                "meta": {"binlog-name": (end := end_of(server)).binlog_name, "binlog-pos": end.binlog_pos},
+            }
+            for source, server in zip(SOURCES, self.upstreams, strict=True)
+        ]
+        lists = {source: {"do-tables": [{"db-name": self.schema, "tbl-name": source}]} for source in SOURCES}
+        return self.cluster.file(
+            "task.yaml",
+            {
+                "name": "t", "task-mode": "incremental", "meta-schema": f"meta_{self.schema}",
+                "target-database": login(self.target), "mysql-instances": instances, "block-allow-list": lists, **more,
+            },
+        )  # fmt: skip
+
+    def prepare(self) -> None:
+        for source, server in zip(SOURCES, self.upstreams, strict=True):
+            server.execute(f"CREATE TABLE {self.schema}.{source} (id INT PRIMARY KEY)")
+            self.target.execute(f"CREATE TABLE {self.schema}.{source} (id INT PRIMARY KEY)")
+
+    def write(self) -> None:
+        """A row at each source."""
+        self.written += 1
+        for source, server in zip(SOURCES, self.upstreams, strict=True):
+            server.execute(f"INSERT INTO {self.schema}.{source} VALUES ({self.written})")
+
+    def counts(self) -> list[int]:
+        return [self.target.query(f"SELECT count(*) FROM {self.schema}.{source}")[0][0] for source in SOURCES]
+
+    def arrives(self) -> None:
+        """A row that is written at each source now comes to the target."""
+        self.write()
+        wait_until(lambda: self.counts() == [self.written] * 2, "both sources' rows are at the target", 120)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, own_etcd: EtcdServer) -> Iterator[Cluster]:
+    with Cluster(tmp_path / "cluster", own_etcd) as made:
+        yield made
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_a_task_survives_its_hosts(
+    cluster: Cluster, upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    task = Task(cluster, upstreams, target, schema(*upstreams, target))
+    task.prepare()
+    cluster.start("a", "b")
+    a, b = cluster["a"], cluster["b"]
+    files = [cluster.source_file(source, server) for source, server in zip(SOURCES, upstreams, strict=True)]
+    a.must("operate-source", "create", *files)
+    cluster.until_owned("b", dict.fromkeys(SOURCES))
+    assert sorted(cluster.owners("a").values()) == ["a", "b"]  # fewest subtasks each
+    a.must("start-task", task.file())
+    task.arrives()
+
+    # Any member tells of all, and takes a verb for all.
+    for each in (a, b):
+        status = each.status("t")
+        assert {source: one["stage"] for source, one in status.items()} == {"one": "Running", "two": "Running"}
+        (listed,) = each.said("query-status", "-o", "json").json()["tasks"]
+        assert listed == {"taskName": "t", "taskStatus": "Running", "sources": ["one", "two"]}
+        shown = each.said("operate-source", "show", "-o", "json").json()["sources"]
+        assert {line["source"]: line["worker"] for line in shown} == cluster.owners("a")
+    assert b.must("pause-task", "t").status == 0
+    assert {one["stage"] for one in a.status("t").values()} == {"Paused"}
+    a.must("resume-task", "t")
+    task.arrives()
+
+    # A host dies: the other one takes its source over.
+    b.kill()
+    task.write()
+    cluster.until_owned("a", dict.fromkeys(SOURCES, "a"))
+    task.arrives()
+    refused = a.said("offline-member", "--name", "a")
+    assert "member a is online" in refused.err
+
+    # It comes back, takes nothing by itself, and is given a source.
+    cluster.start("b")
+    assert cluster.owners("b") == {"one": "a", "two": "a"}
+    b.must("transfer-source", "two", "b")
+    cluster.until_owned("a", {"one": "a", "two": "b"})
+    task.arrives()
+
+    # A clean stop hands over at once.
+    b.stop()
+    cluster.until_owned("a", dict.fromkeys(SOURCES, "a"))
+    task.arrives()
+    a.must("offline-member", "--name", "b")
+
+    # etcd gone: what runs goes on, what changes says so, and nothing is restarted when it is back.
+    before = a.hosts()
+    cluster.etcd.kill()
+    task.arrives()
+    refused = a.said("pause-task", "t")
+    assert refused.status != 0
+    assert "etcd can't be reached" in refused.err
+    task.arrives()
+    cluster.etcd.start()
+    wait_until(lambda: a.said("pause-task", "t").status == 0, "etcd is back")
+    a.must("resume-task", "t")
+    task.arrives()
+    assert before.keys() == a.hosts().keys()

@@ -1,0 +1,87 @@
+"""Members of a cluster on this machine: daemons with homes and ports of their own, and an etcd."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from dm.demo.private_server import HOST, PrivateServer, ReservedPort
+from tests.testbed.daemon import Answer, Daemon, run_here
+from tests.testbed.etcd import EtcdServer
+from tests.testbed.sync import wait_until
+
+
+class Cluster:
+    """Its members by name; each runs from `start` on."""
+
+    def __init__(self, directory: Path, etcd: EtcdServer, prefix: str = "/dm/") -> None:
+        self.directory = directory
+        self.etcd = etcd
+        self.options = ("--cluster", etcd.endpoint, "--cluster-prefix", prefix)
+        self.members: dict[str, Daemon] = {}
+        self._ports: dict[str, ReservedPort] = {}
+
+    def __enter__(self) -> Self:
+        assert self.here("cluster", "init", *self.options).status == 0
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        for each in self.members.values():
+            each.kill()
+        for port in self._ports.values():
+            port.release()
+
+    def here(self, *arguments: str, home: str = "nobody") -> Answer:
+        """Run `dmctl` without a daemon."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        return run_here(arguments, self.directory, {"DM_HOME": str(self.directory / home / "home")})
+
+    def arguments(self, name: str) -> tuple[str, ...]:
+        """Of a member's daemon."""
+        if name not in self._ports:
+            self._ports[name] = ReservedPort()
+        address = f"{HOST}:{self._ports[name].number}"
+        return (*self.options, "--name", name, "--listen", address, "--labels", f"zone=of-{name}")
+
+    def start(self, *names: str, **environment: str) -> None:
+        """Have members run."""
+        for name in names:
+            daemon = self.members.setdefault(name, Daemon(self.directory / name))
+            daemon.start(*self.arguments(name), **environment)
+
+    def __getitem__(self, name: str) -> Daemon:
+        return self.members[name]
+
+    def owners(self, at: str) -> dict[str, str]:
+        """By source, as a member sees it."""
+        listed = self.members[at].said("list-member", "-w", "-o", "json").json()["members"]
+        return {source: one["name"] for one in listed[0]["worker"]["workers"] for source in one["sources"]}
+
+    def until_owned(self, at: str, owners: Mapping[str, str | None]) -> None:
+        """Wait until each source has this owner; None: any."""
+
+        def owned() -> bool:
+            found = self.owners(at)
+            return all(source in found and owner in (None, found[source]) for source, owner in owners.items())
+
+        wait_until(owned, f"the owners are {owners}", 120)
+
+    def file(self, name: str, content: Mapping[str, Any]) -> str:
+        """A source or task file that all members may be given."""
+        from ruamel.yaml import YAML
+
+        path = self.directory / name
+        with path.open("w", encoding="utf-8") as out:
+            YAML(typ="safe").dump(dict(content), out)
+        return str(path)
+
+    def source_file(self, name: str, server: PrivateServer) -> str:
+        """Of a source."""
+        return self.file(f"{name}.yaml", {"source-id": name, "from": login(server)})
+
+
+def login(server: PrivateServer) -> dict[str, Any]:
+    """As files have it."""
+    return {"host": HOST, "port": server.port, "user": server.user, "password": server.password}
