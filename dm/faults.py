@@ -94,6 +94,8 @@ POINTS: frozenset[str] = frozenset(
         "xa.removed",
         "xa.before_takeover",
         "xa.after_takeover",
+        "prepared.read_again",
+        "prepared.restored",
         "dumper.after_p0",
         "dumper.chunk_written",
         "dumper.chunk_recorded",

@@ -185,11 +185,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "XA transaction {xid} was committed, but the rows of its XA PREPARE are missing: the PREPARE lies before "
-        "the task's start, was read on another host or into a lost work directory, or was not logged",
-        "continue on the host that has the task's work directory, or copy it here; otherwise "
-        + START_LATER
-        + ", or "
-        + LOAD_AGAIN,
+        "the task's start, or was not logged, or its rows were on another host or in a lost work directory, and the "
+        "source has purged the file that they are in",
+        "continue on the host that has the task's work directory, or copy it here, or bring the source's binlog file "
+        "back, and `dmctl resume-task`; otherwise " + START_LATER + ", or " + LOAD_AGAIN,
     ),
     ErrorKind(
         "xa-rows-left-out",

@@ -39,6 +39,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, TablePoint, write_global, write_table
 from dm.progress.lane_rows import LaneClaim, LaneRow, claimed, insert_lanes
+from dm.progress.prepared_places import create_prepared_table, store_prepared
 from dm.progress.tables import CHARSET, SubtaskKey, existing_tables, reads
 from dm.progress.takeover import forget_undone
 from dm.sourcelog.stream.file_births import FileBirth
@@ -129,8 +130,9 @@ class StoredReplay:
 
 
 def create_record(connection: TargetConnection, key: SubtaskKey) -> None:
-    """Create the table if it is missing; raises DMError."""
+    """Create the tables that are missing; raises DMError."""
     connection.execute(_DEFINITION.format(table=key.replay.sql, charset=CHARSET))
+    create_prepared_table(connection, key)
 
 
 @reads(lambda key: key.replay)
@@ -202,10 +204,13 @@ def end_replay(
     claim: LaneClaim,
     checkpoint: Checkpoint,
     replay: StoredReplay,
-    birth: FileBirth | None,
+    ends: tuple[str, FileBirth | None],
 ) -> None:
-    """R5: everything is in the target; raises DMError."""
-    key = claim.key
+    """R5: everything is in the target; raises DMError.
+
+    `ends`: the list of XA transactions that are undecided at the end, and the birth of the file there.
+    """
+    key, (undecided, birth) = claim.key, ends
     faults.hit("replay.before_end")
     with claimed(connection, claim):
         if not replay.left:
@@ -217,6 +222,7 @@ def end_replay(
             for source in replay.replayed or {}:
                 point = checkpoint.tables[source]
                 write_table(connection, key, source, TablePoint(point.schema, replay.end))
+        store_prepared(connection, key, undecided)
         _forget(connection, key)
     faults.hit("replay.ended")
 

@@ -75,6 +75,11 @@ class SubtaskKey:
         return self.table("owner")
 
     @property
+    def prepared(self) -> TableName:
+        """Which XA transactions are undecided at the checkpoint (`prepared_places.py`)."""
+        return self.table("syncer_prepared")
+
+    @property
     def intent(self) -> TableName:
         """The DDL piece about to be executed."""
         return self.table("syncer_ddl")
@@ -365,7 +370,7 @@ def _place_of_dm(connection: TargetConnection, key: SubtaskKey) -> str:
 
 def own_tables(key: SubtaskKey) -> list[TableName]:
     """The tables that have rows of each subtask, whether they exist or not."""
-    own = [key.checkpoint, key.worker, key.owner, key.intent, key.operator, key.undone, key.ordered]
+    own = [key.checkpoint, key.worker, key.owner, key.intent, key.operator, key.undone, key.prepared, key.ordered]
     load = [key.table("loader_checkpoint"), key.deferral, key.made]
     more = [key.online, key.joining, key.replay, key.order, key.compared]
     return [*own, *load, *more, key.opposite, key.conflicts_setting, key.conflicts, key.cut_over, *key.shards]

@@ -3,8 +3,9 @@
 The order of reads and writes is part of the crash protocol (`dm.progress.protocol`). First the older run is ended and
 its lanes are taken over, so nothing changes while the state is read. Then:
 
-1. The list of XA transactions is opened for this epoch. The checkpoint L is read, or a first one is written. A note on
-   the host's disk says that there is one, so that a loss of the progress is noticed (`StartRecord`).
+1. The list of XA transactions is opened for this epoch; rows that are not on this host are read again. The checkpoint L
+   is read, or a first one is written. A note on the host's disk says that there is one, so that a loss of the progress
+   is noticed (`StartRecord`).
 2. The bound B is joined from what all lanes committed, and stored before anything is dispatched.
 3. It is stored how far runs have got, before any table can be changed in order.
 4. Files and rows that L has passed are released.
@@ -33,9 +34,12 @@ from dm.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, wri
 from dm.progress.intent import Intent, OnlineRecord, read_online
 from dm.progress.lane_rows import CONTROL, LaneClaim, OrderedRecord, read_ordered, store_begun
 from dm.progress.operators import Operator, read_operators
+from dm.progress.prepared_places import read_prepared
 from dm.progress.takeover import Takeover, Undone, store_bound, take_undone
 from dm.rules.table_rules import TableRules
 from dm.sourcelog.stream.origin import Origin
+from dm.sourcelog.stream.prepared_again import ReadingAgain
+from dm.sourcelog.stream.source_log import Space
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.row_placing import DoneInOrder
 from dm.syncer.resources import Resources
@@ -81,7 +85,7 @@ def find_state(
     """Read what is stored, store that a run begins; raises DMError, or Stopped."""
     claim = taken.claims[CONTROL]
     key = claim.key
-    resources.prepared.open(claim.epoch, None if taken.checkpoint is None else taken.checkpoint.position)
+    _open_prepared(taken, control, origin, resources, first)
     checkpoint = taken.checkpoint or first.make(control, claim, origin)
     resources.record.put(first.subtask.meta)
     writer = CheckpointWriter(control, claim)
@@ -118,6 +122,20 @@ def find_state(
         online=online,
         undone=undone,
     )
+
+
+def _open_prepared(
+    taken: Takeover, control: TargetConnection, origin: Origin, resources: Resources, first: FirstCheckpoint
+) -> None:
+    claim, prepared = taken.claims[CONTROL], resources.prepared
+    if taken.checkpoint is None:
+        prepared.open(claim.epoch, None)
+        return
+    stored = taken.checkpoint.position
+    prepared.open(claim.epoch, stored, read_prepared(control, claim.key))
+    if prepared.without_rows():
+        space = Space(first.subtask.syncer.reading_quota, resources.directory / "again", resources.clock)
+        ReadingAgain(origin.sources_of_files(), first.rules.wanted, space, first.stop).restore(prepared, stored)
 
 
 def _continued(checkpoint: Checkpoint, taken: Takeover, origin: Origin) -> tuple[Checkpoint, Takeover]:

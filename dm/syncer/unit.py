@@ -29,6 +29,7 @@ from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, work
 from dm.progress.opposite import declare, opposite_of
 from dm.progress.opposite_sources import note_source
 from dm.progress.owner import OwnRun, fenced_by
+from dm.progress.prepared_places import create_prepared_table
 from dm.progress.tables import create_tables
 from dm.progress.takeover import Fence, Takeover, lock_holders, take_over
 from dm.sourcelog.relaylog.hold import Hold
@@ -277,6 +278,7 @@ class SyncUnit:
         def create() -> None:
             note_source(control, key, source)
             create_tables(control, key)
+            create_prepared_table(control, key)
             declare(control, key, opposite_of(subtask))
             declare_conflicts(control, key, subtask)
             self._beside.create_tables(control)

@@ -28,6 +28,7 @@ from dm.progress.brought_back import asking
 from dm.progress.checkpoint import TablePoint
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, worker_lane
 from dm.progress.opposite import announce, marks_with_statements
+from dm.progress.prepared_places import store_prepared
 from dm.rules.block_allow import entries_taken_in
 from dm.rules.row_filter import Judges
 from dm.sourcelog.stream.file_births import FileBirths
@@ -219,12 +220,21 @@ class Wiring:
             self._state.writer,
             CheckpointSources(self._completions, self._safe_mode, self._operators, self._births),
             AroundCheckpoints(
-                storing=resources.prepared.settle, stored=resources.stored, regularly=self._regularly, worth=self._worth
+                storing=self._storing, stored=resources.stored, regularly=self._regularly, worth=self._worth
             ),
             interval=self._settings.checkpoint_flush_interval,
             clock=resources.clock,
             failed=self._ending.failed,
         )
+
+    def _storing(self, position: Position) -> Callable[[TargetConnection], None] | None:
+        """What the checkpoint at a position stores besides: the XA transactions that are undecided there."""
+        prepared = self._resources.prepared
+        listed, text = prepared.listed, prepared.settle(position)
+        prepared.listed = bool(text)
+        if not (text or listed):
+            return None
+        return partial(store_prepared, key=self._state.writer.claim.key, text=text)
 
     def _worth(self, stored: Position) -> bool:
         return self._marks is None or self._marks.others_after(stored)

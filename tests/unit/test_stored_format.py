@@ -59,12 +59,12 @@ def _plan(directory: Path) -> tuple[Path, Callable[[], object]]:
 def _prepared(directory: Path) -> tuple[Path, Callable[[], object]]:
     folder = directory / "xa"
     first = PreparedDirectory(folder)
-    first.begin(1, None)
+    first.begin(1, None, "")
     first.write(L, [])
     path = folder / "1" / "list"
     payload = json.dumps({"format": PREPARED.number + 1}).encode()
     path.write_bytes(HEADER.pack(MAGIC, len(payload), crc32(payload)) + payload)
-    return path, lambda: PreparedDirectory(folder).begin(2, L)
+    return path, lambda: PreparedDirectory(folder).begin(2, L, "")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_newer_format_is_refused_by_name(
 
 def test_a_list_of_prepared_transactions_of_before_there_were_numbers_is_read(tmp_path: Path) -> None:
     first = PreparedDirectory(tmp_path)
-    first.begin(1, None)
+    first.begin(1, None, "")
     held = HeldXa(1, "X'41',X'',1", TransactionEnd.of(L, None), 7, left_out=frozenset({TableName("a", "b")}))
     first.path(held).write_bytes(b"rows")
     first.write(L, [held])
@@ -97,7 +97,7 @@ def test_a_list_of_prepared_transactions_of_before_there_were_numbers_is_read(tm
     assert stored.pop("format") == PREPARED.number
     payload = json.dumps(stored).encode()
     path.write_bytes(HEADER.pack(MAGIC, len(payload), crc32(payload)) + payload)
-    assert [each.xid for each in PreparedDirectory(tmp_path).begin(2, L)] == [held.xid]
+    assert [each.xid for each in PreparedDirectory(tmp_path).begin(2, L, "")] == [held.xid]
 
 
 def test_the_page_of_upgrades_lists_each_format_with_its_number() -> None:

@@ -33,6 +33,7 @@ from dm.position import MAGIC_SIZE, Position
 from dm.session.answers import reads_answers
 from dm.sourcelog.relaylog.layout import RelayDirectory
 from dm.sourcelog.relaylog.relay_source import RelayEventSource
+from dm.sourcelog.stream.prepared_again import SourceAt
 from dm.sourcelog.stream.statement_context import query_context
 from dm.sourcelog.upstream.connection import Connection, fetch, identity_for, read_source_settings
 from dm.sourcelog.upstream.facts import (
@@ -85,6 +86,22 @@ class Origin:
     def event_source(self) -> EventSource:
         """Relay files if there are any, else the server itself."""
         return self._source
+
+    def sources_of_files(self) -> tuple[SourceAt, ...]:
+        """How to read a file from its start once more: from the relay, if it has that, else from the server itself."""
+
+        def relayed(start: Position) -> EventSource | None:
+            source = self._source
+            place = source.place(start) if isinstance(source, RelayEventSource) else None
+            return None if place is None or place.file != start.file else source
+
+        def remote(start: Position) -> EventSource | None:
+            if start.server_uuid != self.facts.server_uuid:
+                return None
+            identity = identity_for(self._subtask.task, self._subtask.source_id)
+            return RemoteEventSource(self._subtask.source.endpoint, identity, addresses=self.addresses)
+
+        return relayed, remote
 
     @property
     def relayed(self) -> bool:

@@ -26,13 +26,16 @@ X3  A run starts with the listed entries whose PREPARE is at or before L and who
 X4  A list counts only if its reach covers L. Otherwise the list is older than L and is ignored. Then either nothing was
     undecided at L, or another folder was used meanwhile (another host continued the task) and verdicts were read that
     this one does not know.
-X5  Each run has its own directory, named by its epoch, and completes it before it gets that name. A stopped process
+X5  The list is at the target, too, in the transaction that stores L (`dm.progress.prepared_places`). A run that finds
+    no list here that counts takes that one, and reads the rows again (`prepared_again.py`). So the loss of a host loses
+    no rows that the source's binlog still has.
+X6  Each run has its own directory, named by its epoch, and completes it before it gets that name. A stopped process
     that continues beside its successor changes only files that no run reads any more.
 
 An XA COMMIT without an entry pauses the task (`xa-prepare-missing`). The PREPARE was before the start of the task, was
-in a lost folder, or was not logged. An XA ROLLBACK without an entry is harmless. A second PREPARE of an xid that is
-undecided here decides the first. The source refuses a known xid, so it has lost the first (a crash before the engine
-was told) or decided it unlogged. Without a second PREPARE, `prepared_watch` asks the source.
+in a lost folder and is purged at the source, or was not logged. An XA ROLLBACK without an entry is harmless. A second
+PREPARE of an xid that is undecided here decides the first. The source refuses a known xid, so it has lost the first (a
+crash before the engine was told) or decided it unlogged. Without a second PREPARE, `prepared_watch` asks the source.
 
 Readers of a log differ in what an undecided transaction is to them (`UndecidedXa`):
 
@@ -194,10 +197,15 @@ class PreparedTransactions:
         self._held: dict[int, HeldXa] = {}
         self._undecided: dict[str, HeldXa] = {}
         self._next = 1
+        self.listed = False  # the target has a list
 
-    def open(self, epoch: int, stored: Position | None) -> None:
-        """Begin a run at the checkpoint `stored`, None for a task without one (X3, X4, X5)."""
-        kept = self._directory.begin(epoch, stored)
+    def open(self, epoch: int, stored: Position | None, at_target: str = "") -> None:
+        """Begin a run at the checkpoint `stored`, None for a task without one (X3, X4, X5).
+
+        `at_target`: the list that was stored with it, if there is one.
+        """
+        kept = self._directory.begin(epoch, stored, at_target)
+        self.listed = bool(at_target)
         self._held = {held.number: held for held in kept}
         self._undecided = {held.xid: held for held in kept}
         self._next = max(self._held, default=0) + 1
@@ -219,6 +227,30 @@ class PreparedTransactions:
                     and not (held.verdict is not None and held.verdict.lies_in(position))
                 )
             )
+
+    def without_rows(self) -> list[HeldXa]:
+        """Before the run: what is undecided at its checkpoint, and has rows that are not here."""
+        return [held for held in self._held.values() if held.items and not self._directory.path(held).exists()]
+
+    def read_again(self, held: HeldXa, items: TransactionItems, left_out: frozenset[TableName]) -> None:
+        """The rows of one of these, by today's rules; raises DMError when they can't be written."""
+        held.again, held.left_out, held.items = True, left_out, 0
+        self._directory.again(held).unlink(missing_ok=True)
+        self._write(items, held, self._directory.again(held))
+        self._directory.sync(held)
+        faults.hit("prepared.read_again")
+
+    def restored(self, stored: Position) -> None:
+        """No more is read again: the list counts on what was."""
+        again = [held for held in self._held.values() if held.again]
+        for held in self.without_rows():
+            held.lost = not held.again
+        if again:
+            self._directory.write(stored, self._held.values())  # before the names: what lacks a file is read again
+            faults.hit("prepared.restored")
+        for held in again:
+            self._directory.put(held)
+            held.again, held.durable = False, False
 
     def begin_without(self, xids: Iterable[str], position: Position, now: int) -> None:
         """Before the run: these are undecided where it begins, and have no rows for it (a second pass)."""
@@ -245,7 +277,7 @@ class PreparedTransactions:
         held = HeldXa(self._next, xid, place, timestamp, left_out=left_out)
         self._next += 1
         if len(items):
-            self._write(items, held)
+            self._write(items, held, self._directory.path(held))
         else:
             held.durable = True  # the list has all that is known of it
         faults.hit("xa.held")
@@ -255,8 +287,9 @@ class PreparedTransactions:
                 before.verdict = place
             self._held[held.number] = self._undecided[xid] = held
 
-    def _write(self, items: TransactionItems, held: HeldXa) -> None:
-        writer = SpoolWriter(self._directory.path(held))
+    @staticmethod
+    def _write(items: TransactionItems, held: HeldXa, path: Path) -> None:
+        writer = SpoolWriter(path)
         try:
             records = ItemWriter(writer)
             for item in items:
@@ -272,7 +305,7 @@ class PreparedTransactions:
     def commit(self, xid: str, *, end: Position, gtid: Gtid | None, wanted: Wanted) -> PreparedRows | None:
         """The rows that the XA COMMIT at `end` makes valid; raises DMError when they are unknown, and wanted."""
         held = self._decide(xid, end, gtid)
-        if held is None:
+        if held is None or held.lost:
             if self._ignores_earlier:
                 return None
             raise DMError("xa-prepare-missing", xid=xid, position=end)
@@ -308,20 +341,24 @@ class PreparedTransactions:
                 held.verdict = TransactionEnd.of(end, gtid)
             return held
 
-    def settle(self, position: Position) -> None:
-        """Called before `position` is stored as the checkpoint: makes durable whatever a start there needs."""
+    def settle(self, position: Position) -> str:
+        """Called before `position` is stored as the checkpoint: makes durable whatever a start there needs.
+
+        Returns the list that is to be stored with it; empty if nothing is undecided there.
+        """
         with self._lock:
             passed = [held for held in self._held.values() if held.passed or held.prepared.lies_in(position)]
             undecided = [held for held in passed if held.verdict is None or not held.verdict.lies_in(position)]
         if not undecided:
-            return
+            return ""
         for held in undecided:
-            if not held.durable:
+            if not held.durable and not held.lost:
                 self._directory.sync(held)
                 held.durable = True
         faults.hit("xa.before_list")
-        self._directory.write(position, passed)
+        text = self._directory.write(position, passed)
         faults.hit("xa.after_list")
+        return text
 
     def settled(self, position: Position) -> None:
         """Called when `position` is stored: deletes what was decided up to there."""

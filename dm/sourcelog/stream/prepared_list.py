@@ -33,6 +33,7 @@ from dm.unit import JSON
 
 _LIST: Final = "list"
 _ROWS: Final = ".xa"
+_AGAIN: Final = ".again"
 _NEW: Final = ".new"
 _GONE: Final = ".gone"
 
@@ -81,6 +82,8 @@ class HeldXa:
     left_out: frozenset[TableName] = frozenset()  # changed tables whose rows the rules left out
     verdict: TransactionEnd | None = None
     durable: bool = False
+    again: bool = False  # its rows were missing here, and are read again
+    lost: bool = False  # its rows are missing here, and could not be read again
     passed: bool = False  # the stored checkpoint is past the PREPARE, and so is every later one, on any server
     maps: list[TableMap] | None = field(default=None, repr=False)  # None: read them from the file
 
@@ -96,31 +99,36 @@ class PreparedDirectory:
         """The file of an entry."""
         return self._own / f"{held.number}{_ROWS}"
 
-    def begin(self, epoch: int, stored: Position | None) -> list[HeldXa]:
+    def begin(self, epoch: int, stored: Position | None, at_target: str) -> list[HeldXa]:
         """Build the run's directory from the earlier run's; returns the entries that are undecided at `stored`.
 
-        Directories of later epochs are left alone: this run may have been stopped and have a successor.
+        If no list here counts, that `at_target` does, without files. Directories of later epochs are left alone: this
+        run may have been stopped and have a successor.
         """
         try:
             while True:
                 with suppress(_Overtaken):
-                    return self._take_over(epoch, stored)
+                    return self._take_over(epoch, stored, at_target)
         except OSError as error:
             raise DMError("spool-not-written", file=self._folder) from error
 
-    def _take_over(self, epoch: int, stored: Position | None) -> list[HeldXa]:
+    def _take_over(self, epoch: int, stored: Position | None, at_target: str) -> list[HeldXa]:
         _create(self._folder)
         older = sorted(number for number in self._numbers("") if number < epoch)
         source = self._folder / str(older[-1]) if older else None
-        kept = [] if source is None or stored is None else _undecided_at(stored, source)
+        here = None if source is None or stored is None else _undecided_at(stored, source)
+        kept = here or []
+        if here is None and stored is not None and at_target:
+            kept = undecided_in(json.loads(at_target), stored, "the target") or []
         self._own = self._folder / str(epoch)
         building = self._folder / f"{epoch}{_NEW}"
         for number in self._numbers(_NEW):
             if number <= epoch:
                 shutil.rmtree(self._folder / f"{number}{_NEW}")
         building.mkdir()
-        if source is not None and stored is not None and kept:
-            _link(source, building, kept)
+        if stored is not None and kept:
+            if source is not None and here is not None:
+                _link(source, building, kept)
             _write_list(building, stored, kept)
         faults.hit("xa.before_takeover")
         _remove(self._own)  # of an earlier life of the task, whose progress was removed
@@ -139,18 +147,27 @@ class PreparedDirectory:
 
     def sync(self, held: HeldXa) -> None:
         """Force an entry's rows to the disk; its name follows with the list."""
+        path = self.again(held) if held.again else self.path(held)
         try:
-            descriptor = os.open(self.path(held), os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
         except OSError as error:
-            raise DMError("spool-not-written", file=self.path(held)) from error
+            raise DMError("spool-not-written", file=path) from error
 
-    def write(self, reach: Position, entries: Iterable[HeldXa]) -> None:
-        """Replace the list, durably."""
-        _write_list(self._own, reach, entries)
+    def write(self, reach: Position, entries: Iterable[HeldXa]) -> str:
+        """Replace the list, durably; returns what it says, for the target."""
+        return _write_list(self._own, reach, entries)
+
+    def again(self, held: HeldXa) -> Path:
+        """Where the rows of an entry are until the list counts on them, if they are read again."""
+        return self._own / f"{held.number}{_AGAIN}"
+
+    def put(self, held: HeldXa) -> None:
+        """Have the rows that were read again for the entry's; its name follows with the next list."""
+        self.again(held).replace(self.path(held))
 
     def remove(self, held: HeldXa) -> None:
         """Remove an entry's file."""
@@ -186,12 +203,16 @@ def _link(source: Path, building: Path, kept: Iterable[HeldXa]) -> None:
             # Only the file is missing: reported when its rows are needed.
 
 
-def _undecided_at(stored: Position, directory: Path) -> list[HeldXa]:
+def _undecided_at(stored: Position, directory: Path) -> list[HeldXa] | None:
+    """As `undecided_in`, of the directory's list; None, too, if it has none: nothing was undecided at its checkpoints.
+
+    Another host may have gone on, and have stored a list at the target.
+    """
     path = directory / _LIST
     if not path.exists():
         if not directory.exists():
             raise _Overtaken
-        return []  # nothing was ever undecided at a checkpoint
+        return None
     try:
         reader = SpoolReader(path)
         try:
@@ -202,11 +223,16 @@ def _undecided_at(stored: Position, directory: Path) -> list[HeldXa]:
         if not directory.exists():
             raise _Overtaken from error
         raise
-    PREPARED.demand_known(found.get("format", 0), path)
+    return undecided_in(found, stored, path)
+
+
+def undecided_in(found: dict[str, Any], stored: Position, where: object) -> list[HeldXa] | None:
+    """The entries of a list that are undecided at a checkpoint; None if the list does not count there (X4)."""
+    PREPARED.demand_known(found.get("format", 0), where)
     uuid, file, offset, gtid_set, flavor = found["reach"]
     reach = Position(uuid, file, offset, GtidSet.parse(gtid_set, flavor))
     if not _covers(reach, stored):
-        return []
+        return None
     return [
         replace(held, verdict=None, passed=True)
         for held in map(_entry, found["held"])
@@ -247,7 +273,7 @@ def _entry(found: dict[str, Any]) -> HeldXa:
     )
 
 
-def _write_list(directory: Path, reach: Position, entries: Iterable[HeldXa]) -> None:
+def _write_list(directory: Path, reach: Position, entries: Iterable[HeldXa]) -> str:
     found: dict[str, JSON] = {
         "format": PREPARED.number,
         "reach": [reach.server_uuid, reach.file, reach.offset, str(reach.gtid_set), reach.flavor],
@@ -267,9 +293,10 @@ def _write_list(directory: Path, reach: Position, entries: Iterable[HeldXa]) -> 
             for held in entries
         ],
     }
-    payload = json.dumps(found).encode()
-    path = directory / _LIST
+    text = json.dumps(found)
+    payload, path = text.encode(), directory / _LIST
     try:
         write_atomically(path, HEADER.pack(MAGIC, len(payload), crc32(payload)) + payload, durable=True)
     except OSError as error:
         raise DMError("spool-not-written", file=path) from error
+    return text

@@ -16,8 +16,9 @@ also notices a dead target, and the status never says "synced" with a server tha
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from dm import faults
@@ -76,7 +77,8 @@ class StatementEnd:
 class AroundCheckpoints:
     """Callbacks with the position of a checkpoint."""
 
-    storing: Callable[[Position], None]  # before it is written; a DMError prevents that
+    # Before it is written: gives what is stored with it; a DMError prevents that.
+    storing: Callable[[Position], Callable[[TargetConnection], None] | None]
     stored: Callable[[Position], None]  # after it is written
     regularly: Callable[[Position], None]  # each time the timer fires, with the stored one
     worth: Callable[[Position], bool] = lambda _: True  # whether what came after the stored one is to be stored soon
@@ -346,7 +348,7 @@ class ProgressWriter:
         faults.hit("syncer.before_checkpoint")
         position = end.position
         bound = self._safe_mode.bound_after(position)
-        self._storing(position)
+        more = [act for act in (self._storing(position), end.beside) if act is not None]
         self._began = self._clock.monotonic()
         outdated = self._operators.outdated(position)
         birth = self._births.of(position)
@@ -361,7 +363,7 @@ class ProgressWriter:
             injected=end.injected,
             online=end.online,
             birth=birth,
-            beside=end.beside,
+            beside=partial(_all_of, more),
         )
         self._operators.forget(outdated)
         self._hear(self._began)
@@ -372,3 +374,8 @@ class ProgressWriter:
         self.writes += 1
         self._told_stored(position)
         faults.hit("syncer.after_checkpoint")
+
+
+def _all_of(acts: Sequence[Callable[[TargetConnection], None]], connection: TargetConnection) -> None:
+    for act in acts:
+        act(connection)

@@ -29,6 +29,7 @@ from dm.ident import TableName
 from dm.pace.handle import BulkPace, handle_of, paced
 from dm.position import Position
 from dm.progress.lane_rows import CONTROL
+from dm.progress.prepared_places import read_prepared
 from dm.progress.replayed import (
     MOST_LANES,
     REMOVALS,
@@ -136,7 +137,11 @@ class ReplayUnit:
             self._views = origin.views()
             self.report.begin = beginning.checkpoint.position
             prepared = PreparedTransactions(self._request.sync_directory / "prepared")
-            prepared.open(beginning.claim.epoch, beginning.checkpoint.position)
+            listed = read_prepared(control, key)
+            prepared.open(beginning.claim.epoch, beginning.checkpoint.position, listed)
+            if prepared.without_rows():  # they are on another host
+                why = "rows of prepared XA transactions were on another host, and are read again by a syncer"
+                raise DMError("replay-unsuited", task=subtask.task, why=why)
             stretch = RelayStretch.at(self._request.relay, beginning.checkpoint.position, origin.facts.flavor)
             try:
                 replay = self._planned(control, beginning, stretch, origin, stop)
@@ -146,9 +151,8 @@ class ReplayUnit:
                     with suppress(DMError):  # the next call meets the same error, and tries again
                         forget_replay(control, beginning.claim)
                 raise
-            if not replay.left:
-                prepared.settle(replay.end)
-            end_replay(control, beginning.claim, beginning.checkpoint, replay, stretch.birth(replay.end.file))
+            text = listed if replay.left else prepared.settle(replay.end)
+            end_replay(control, beginning.claim, beginning.checkpoint, replay, (text, stretch.birth(replay.end.file)))
             prepared.settled(beginning.checkpoint.position if replay.left else replay.end)
         shutil.rmtree(self._directory, ignore_errors=True)
         self._says("done")

@@ -137,7 +137,7 @@ def test_the_checkpoint_moves_to_the_end(connection: TargetConnection, meta: str
     before = task.checkpoint
     plan = task.begin(again=True)
     task.commit(ReplayPart(WRITES, 0, 0))
-    replayed.end_replay(connection, task.claim, before, plan, None)
+    replayed.end_replay(connection, task.claim, before, plan, ("", None))
     assert (task.checkpoint.position, task.checkpoint.bound) == (E, None)
     assert task.checkpoint.points_ahead() == {}
     assert replayed.read_replay(connection, task.key) is None
@@ -151,7 +151,7 @@ def test_what_is_left_to_the_syncer_keeps_its_checkpoint(
     task = Target(connection, meta, bound=bound)
     before = task.checkpoint
     plan = task.begin(again=bound is not None, left={KEYLESS: "it has no key by which rows are found"})
-    replayed.end_replay(connection, task.claim, before, plan, None)
+    replayed.end_replay(connection, task.claim, before, plan, ("", None))
     assert (task.checkpoint.position, task.checkpoint.bound) == (L, bound)
     assert task.checkpoint.points_ahead() == {KEYED: E}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -194,8 +195,52 @@ def test_rows_that_do_not_fit_in_memory_are_applied_once_after_two_kills(
     assert list(tmp_path.rglob("*.xa")) == []
 
 
+def test_another_host_reads_again_what_is_prepared_and_brings_every_row_once(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    name = schema(upstream, target)
+    create(name, upstream, target)
+    keyed, keyless = f"{name}.keyed", f"{name}.keyless"
+    subtask = subtask_for(upstream, target, name, task=name)
+    first = SyncProcess(subtask, work_directory=tmp_path / "first")
+    first.wait_synced()
+    for number, xid in enumerate(("committed", "of another file", "rolled back"), start=1):
+        rows = [
+            f"INSERT INTO {keyed} (id, note) VALUES ({number}, '{xid}')",
+            f"INSERT INTO {keyless} VALUES (1, '{xid}', 1), (1, '{xid}', 1)",
+        ]
+        prepare(upstream, f"'{name}', '{xid}'", *rows)
+        upstream.execute(f"INSERT INTO {keyless} VALUES (2, 'between', {number})", "FLUSH BINARY LOGS")
+    first.wait_synced()
+    first.close(kill=True)
+    shutil.rmtree(tmp_path / "first")
+
+    # The second host dies while it reads them, and before it has a list of its own; the third has nothing of either.
+    for point in ("prepared.read_again", "prepared.restored"):
+        dying = SyncProcess(
+            subtask, work_directory=tmp_path / "second", faults=f"{point}=kill", fault_log=tmp_path / "struck"
+        )
+        assert dying.wait_killed()
+        dying.close()
+    with running_sync(subtask, work_directory=tmp_path / "second") as sync:
+        sync.wait_synced()
+        assert len(list((tmp_path / "second").rglob("*.xa"))) == 3
+    with running_sync(subtask, work_directory=tmp_path / "third") as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"XA ROLLBACK '{name}', 'rolled back'",
+            f"XA COMMIT '{name}', 'of another file'",
+            f"XA COMMIT '{name}', 'committed'",
+        )
+        sync.wait_synced()
+    identical(upstream, target, name)
+    assert count(target, keyless) == 4 + 3
+    assert target.query(f"SELECT COUNT(*) FROM `{subtask.meta_schema}`.`{name}_syncer_prepared`")[0][0] == 0
+    assert list((tmp_path / "third").rglob("*.xa")) == []
+
+
 @pytest.mark.ci_flavor("mysql")
-def test_a_commit_whose_rows_are_not_here_pauses_and_a_rollback_does_not(
+def test_a_commit_whose_rows_are_nowhere_pauses_and_a_rollback_does_not(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:
     name = schema(upstream, target)
@@ -206,7 +251,9 @@ def test_a_commit_whose_rows_are_not_here_pauses_and_a_rollback_does_not(
         sync.wait_synced()
         upstream.execute(f"XA ROLLBACK '{name}', 'r'")
         prepare(upstream, f"'{name}', 'c'", f"INSERT INTO {name}.keyed (id) VALUES (2)")
+        upstream.execute("FLUSH BINARY LOGS")
         sync.wait_synced()
+    upstream.execute(f"PURGE BINARY LOGS TO '{upstream.query('SHOW BINARY LOGS')[-1][0]}'")
     # On another host, or the directory was lost.
     elsewhere = RunningSync(subtask, None, tmp_path / "other")
     try:

@@ -28,6 +28,7 @@ from dm.progress.lane_rows import CONTROL, KEYLESS, LaneClaim, LaneRow, OrderedR
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover, Undone
 from dm.sourcelog.stream.origin import Origin
+from dm.sourcelog.stream.prepared_list import HeldXa
 from dm.syncer import state_found
 from dm.syncer.resources import Resources
 from dm.syncer.state_found import FirstCheckpoint, StateFound, find_state
@@ -59,6 +60,7 @@ class Stored:
         self._stand_in(monkeypatch, "store_begun", lambda _connection, _claim, record: setattr(self, "begun", record))
         self._stand_in(monkeypatch, "read_operators", lambda *_: [])
         self._stand_in(monkeypatch, "read_online", lambda *_: {})
+        self._stand_in(monkeypatch, "read_prepared", lambda *_: "")
         self._stand_in(monkeypatch, "take_undone", lambda *_: Undone())
 
     def _stand_in(self, monkeypatch: pytest.MonkeyPatch, name: str, answer: Callable[..., object]) -> None:
@@ -91,7 +93,10 @@ class Stored:
 
     # -- Of the unit
 
-    def open(self, epoch: int, position: Position | None) -> None:
+    def without_rows(self) -> list[HeldXa]:
+        return []
+
+    def open(self, epoch: int, position: Position | None, _: str = "") -> None:
         self.steps.append(f"open list of epoch {epoch} at {None if position is None else position.offset}")
 
     @property
@@ -140,7 +145,7 @@ def stored(monkeypatch: pytest.MonkeyPatch) -> Stored:
 
 def test_the_list_of_xa_transactions_is_opened_for_the_epoch_before_anything_else(stored: Stored) -> None:
     stored.found(Checkpoint(L))
-    assert stored.steps[0] == "open list of epoch 7 at 100"
+    assert stored.steps[:2] == ["read_prepared", "open list of epoch 7 at 100"]
 
 
 def test_a_first_checkpoint_is_made_behind_the_list_that_is_opened_without_one(stored: Stored) -> None:

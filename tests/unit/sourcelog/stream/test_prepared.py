@@ -1,5 +1,7 @@
 """Rows of prepared XA transactions come with their XA COMMIT, whatever happened to the process or the host before it.
 
+A host that lacks them reads them again from the source, as the list says that is stored with the checkpoint.
+
 The model: a history of PREPAREs and verdicts, read from the checkpoint L on, by runs that end before any step on the
 disk. Each XA COMMIT that a run reads has to give the rows of its own PREPARE: the oracle is the history itself.
 """
@@ -115,6 +117,7 @@ class World:
         self.history = history
         self.chance = chance
         self.stored = 0  # L, in steps
+        self.listed = ""  # what is stored with L
         self.epoch = 0
         self.moved = False  # another host has had the task
         self.host = "a"
@@ -140,12 +143,16 @@ class Run:
         self.world = world
         self.prepared = PreparedTransactions(world.directory / world.host)
         self.read = world.stored
-        self.prepared.open(epoch, position(world.stored))
+        self.prepared.open(epoch, position(world.stored), world.listed)
         found = {held.xid: held.prepared.end.offset for held in self.prepared.undecided}
-        if world.moved:
-            assert found.items() <= undecided(world.history[: world.stored]).items()
-        else:
-            assert found == undecided(world.history[: world.stored])
+        assert found == undecided(world.history[: world.stored])
+        if lost := self.prepared.without_rows():  # the source has them
+            assert world.moved
+            for held in lost:
+                step = world.history[(held.prepared.end.offset - 4) // 100 - 1]
+                assert (step.what, step.xid) == ("prepare", held.xid)
+                self.prepared.read_again(held, rows(step.rows), frozenset())
+            self.prepared.restored(position(world.stored))
 
     def read_next(self) -> None:
         step = self.world.history[self.read]
@@ -159,10 +166,9 @@ class Run:
             try:
                 found = text_of(self.prepared.commit(step.xid, end=end, gtid=gtid, wanted=everything))
             except DMError as error:
-                # Another host's folder does not know of it and says so, or its power went before a checkpoint of its
-                # own had the rows synced.
-                safe = ("xa-prepare-missing", "xa-rows-damaged")
-                if self in self.world.ghosts or error.name not in safe or not self.world.moved:
+                # Another host has gone on, and the power of this one went before a checkpoint of its own had the rows
+                # synced.
+                if self in self.world.ghosts or error.name != "xa-rows-damaged" or not self.world.moved:
                     raise
             else:
                 assert found == [step.rows] or self in self.world.ghosts
@@ -171,9 +177,9 @@ class Run:
     def checkpoint(self) -> None:
         world = self.world
         mark = world.chance.randint(world.stored, self.read)
-        self.prepared.settle(position(mark))
+        listed = self.prepared.settle(position(mark))
         if world.chance.random() < 0.8:  # else the target did not take it
-            world.stored = mark
+            world.stored, world.listed = mark, listed
             self.prepared.settled(position(mark))
 
 
