@@ -46,7 +46,7 @@ class StoredFormat:
 
 REGISTRY: Final = StoredFormat("the registry", 1, "put back the copy of DM_HOME from before the upgrade")
 PROGRESS: Final = StoredFormat(
-    "the progress", 1, "load the task again under another name; its tables stay until `dmctl forgotten` drops them"
+    "the progress", 2, "load the task again under another name; its tables stay until `dmctl forgotten` drops them"
 )
 CUT_OVER: Final = StoredFormat("the row of a cut-over", 1, "let the dm that began the cut-over end it")
 RELAY_INDEX: Final = StoredFormat(

@@ -469,6 +469,12 @@ CHAPTERS: Final = (
             " resolved and recorded ([two-directions.md](two-directions.md#one-side-wins)). All but `ignore` need"
             " `atomic-transactions: true`, and take no `safe-mode`, `insert-mode: replace` or `missing-row: count`;"
             " `target-wins` needs `ddl: pause`",
+            "on-error": "ours: what an error stops that concerns certain tables (a row that is refused, missing or in"
+            " the way, a statement that fails, a structure that disagrees): the `task`, as in DM, or the `table`, which"
+            " is put aside while the others go on ([failing-tasks.md](failing-tasks.md#one-table-fails)). Not with"
+            " `atomic-transactions`, `shard-mode`, `merge-order`, a validator or checked foreign keys",
+            "aside-tables": "ours: with `on-error: table`, how many tables errors may put aside; an error of a further"
+            " one pauses the task",
             "conflict-rows": "ours: whether the record of conflicts that one side has won has the rows of both sides:"
             " `keep` or `omit`",
             "ddl": "ours: what becomes of a statement that the target would get: `apply` it, or `pause` (36979), for"

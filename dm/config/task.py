@@ -253,6 +253,7 @@ class TaskConfig(Section, Transferred):
         for instance in self.mysql_instances:
             yield from self._check_conflicts(instance)
             yield from self._check_scattered(instance)
+            yield from self._check_quarantine(instance)
         if self.foreign_key_checks:
             for instance in self.mysql_instances:
                 syncer = self.syncer_of(instance)
@@ -296,6 +297,23 @@ class TaskConfig(Section, Transferred):
             if not there:
                 value = {"value": "a route with `scatter`"}
                 hint = "the table of a row depends on the row there, which only the syncer of one source looks at"
+                yield Issue("config-refused-value", "mysql-instances", f"{expected} beside it", hint, details=value)
+
+    def _check_quarantine(self, instance: Instance) -> Iterator[Issue]:
+        """A table can be put aside alone only where nothing ties it to the others."""
+        if self.syncer_of(instance).on_error != "table":
+            return
+        ties = {
+            "no `shard-mode`": not self.merges,
+            "no `merge-order`": not self.merge_order,
+            "no `foreign_key_checks` in the target's `session`": not self.foreign_key_checks,
+            "no `validator-config-name`": not instance.validator_config_name,
+            "no route with `scatter`": not any(route.scatter for route in self.routes.values()),
+        }
+        for expected, there in ties.items():
+            if not there:
+                hint = "tables that are tied to others can't stay behind alone: leave `on-error` out"
+                value = {"value": "`on-error: table`"}
                 yield Issue("config-refused-value", "mysql-instances", f"{expected} beside it", hint, details=value)
 
     def _check_sharding(self) -> Iterator[Issue]:

@@ -214,6 +214,7 @@ RowFormat = Literal["auto", "sql"]
 Conflicts = Literal["ignore", "pause", "source-wins", "target-wins"]
 ConflictRows = Literal["keep", "omit"]
 Statements = Literal["apply", "pause"]
+OnError = Literal["task", "table"]
 
 
 # Unless `batch` says something: DM's default, and where a target transaction gains nothing more from being larger.
@@ -260,6 +261,8 @@ class SyncerConfig(Section):
     conflict_rows: Annotated[ConflictRows, one_of(ConflictRows)] = "keep"
     ddl: Annotated[Statements, one_of(Statements)] = "apply"
     memory_quota: Annotated[int, size(low=1 << 20)] = 128 << 20  # bytes
+    on_error: Annotated[OnError, one_of(OnError)] = "task"  # what an error of one table stops
+    aside_tables: Annotated[int, whole(1, 1000)] = 10  # with `on-error: table`, before the task pauses
 
     @property
     def reading_quota(self) -> int:
@@ -280,6 +283,10 @@ class SyncerConfig(Section):
         """Safe mode can't be on and last 0 s; what lets changes pass over other rows looks for no conflicts."""
         if self.safe_mode and self.safe_mode_duration == 0:
             yield Issue("config-safe-mode-duration", "safe-mode-duration", suggestion="leave one of the two out")
+        if self.on_error == "table" and self.atomic_transactions:
+            hint = "a table that is put aside has transactions of its own, so those of the source are cut"
+            alone = "no `atomic-transactions: true` beside it"
+            yield Issue("config-refused-value", "on-error", alone, hint, details={"value": "`on-error: table`"})
         if self.conflicts == "ignore":
             return
         wanted = {

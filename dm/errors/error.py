@@ -42,6 +42,7 @@ class DMError(Exception):
         self.details = details
         self.position = None if position is None else str(position)
         self.place: Mapping[str, str | int | bool] | None = None  # of the event that failed, where one did
+        self.tables: frozenset[tuple[str, str]] = frozenset()  # of the source: schema and name, of what failed
         self.server_errno = 0  # the server's or its driver's number, where the error is theirs
         self._cause = cause
         super().__init__(name)
@@ -108,12 +109,14 @@ class DMError(Exception):
 
     def restated(self, *, position: object = None, cause: str | None = None) -> DMError:
         """The same error, with more said of where it happened."""
-        return DMError(
+        restated = DMError(
             self.name,
             position=self.position if position is None else position,
             cause=self.cause if cause is None else cause,
             **self.details,
         ).numbered(self.server_errno)
+        restated.place, restated.tables = self.place, self.tables
+        return restated
 
     def report(self) -> ErrorReport:
         """DM's JSON object of this error."""

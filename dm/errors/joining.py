@@ -1,6 +1,29 @@
 """Errors of tables that are loaded beside a running task, and join it."""
 
+from typing import Final
+
 from dm.errors.kind import ErrorKind
+
+OF_TABLES: Final = frozenset(
+    {
+        # A row that is refused, missing or in the way.
+        "statement-failed", "json-too-deep", "row-check-refused", "row-expression-failed", "row-value-refused",
+        "row-partition-missing", "row-reference-refused", "row-missing", "duplicate-key", "value-changed",
+        "member-missing", "own-key-met", "computed-key-met", "computed-value-differs", "computed-key-differs",
+        "packet-too-large", "target-limit", "json-value-inexpressible", "row-corrupt", "partial-row-image",
+        "replay-out-of-order",
+        # A statement that fails, or can't be followed.
+        "ddl-failed", "ddl-collation-unknown", "ddl-values-differ", "ddl-partitions-differ", "ddl-charset-unclear",
+        "ddl-constraint-unclear", "ddl-column-kept", "ddl-untrackable", "ddl-splice-mismatch", "ddl-filter-cuts",
+        "ddl-cascade-not-logged", "ddl-defect", "ddl-within-dump", "ddl-outcome-unclear", "column-type-unknown",
+        "structure-not-understood", "online-ddl-unknown", "online-ddl-different", "filter-rule-error",
+        # A structure that disagrees.
+        "structure-mismatch", "structure-unknown", "row-layout-mismatch", "column-missing", "target-table-altered",
+        "columns-narrower", "target-table-missing", "target-table-unsuitable", "time-zone-unknown",
+        "expression-zone-unknown",
+    }
+)  # fmt: skip
+"""Errors that concern certain tables of the source: with `on-error: table` these leave the stream for them."""
 
 KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
@@ -58,6 +81,35 @@ KINDS: tuple[ErrorKind, ...] = (
         "medium",
         "task {task} is validated on source {sources}, and rows of tables that are loaded beside it would look missing",
         "`dmctl validation stop {task}` until the tables have joined",
+    ),
+    ErrorKind(
+        "branch-not-there",
+        46940,
+        "scheduler",
+        "internal",
+        "medium",
+        "table {table} of task {task} is not aside",
+        "`dmctl table list {task}` shows the tables that are",
+    ),
+    ErrorKind(
+        "branch-moves",
+        46941,
+        "scheduler",
+        "internal",
+        "medium",
+        "tables {tables} of task {task} do not rest aside: {phase}",
+        "`dmctl table list {task}` shows how far they are; what rests can be released or dropped, and `dmctl"
+        " reload-table` loads again what is dropped",
+    ),
+    ErrorKind(
+        "branch-refused",
+        46942,
+        "scheduler",
+        "internal",
+        "medium",
+        "table {table} can't be moved while task {task} runs: {why}",
+        "`dmctl table list {task}` shows the tables that are aside, `dmctl query-status {task}` those that are loaded;"
+        " to stop all tables, `dmctl pause-task {task}`",
     ),
     ErrorKind(
         "update-refused",

@@ -284,6 +284,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "start it when they have joined: `dmctl query-status {task}` shows how far they are",
     ),
     ErrorKind(
+        "validator-with-quarantine", 43911, "validator", "internal", "medium",
+        "task {task} has `on-error: table`, and rows of a table that is put aside would look missing",
+        "`dmctl diff {task}` compares the tables that are in its stream; or start the task without `on-error: table`",
+    ),
+    ErrorKind(
         "objects-definer-invalid", 48971, "dmctl", "internal", "medium",
         "`--definer {definer}` is no account",
         "write `keep`, `leave`, an account as user@host for all objects, or old@host=new@host",

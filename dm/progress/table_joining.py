@@ -21,6 +21,9 @@ rows of both. One row per source stores the phase:
 
     (no row)   the tables are main's, with the structures that they had at C.
 
+A *branch* is a share that begins at a stored place instead of a load. It comes back by the same steps, from `undo` on,
+and rests in `aside`; `branches.py` says how it leaves. A source has one share at most, and any number of branches.
+
 Invariants.
 
 J1  Only main moves `asked` to `out`, `near` to `until`, `ready` back to `loading`, and takes the tables back, each
@@ -56,7 +59,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, cast
 
@@ -72,8 +75,10 @@ from dm.progress.checkpoint import Checkpoint, TablePoint, read_checkpoint, remo
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position, transaction
 from dm.progress.tables import SubtaskKey, create_tables, existing_tables, reads
 
-Kind = Literal["reload", "add"]
-Phase = Literal["asked", "out", "undo", "emptying", "loading", "near", "until", "ready", "cancelled"]
+Kind = Literal["reload", "add", "branch"]
+Phase = Literal[
+    "asked", "out", "undo", "emptying", "loading", "near", "until", "ready", "cancelled", "aside", "dropped"
+]  # fmt: skip
 
 EMPTYING: Final = "emptying"  # the lane whose lock the emptying session holds
 
@@ -89,6 +94,8 @@ class Joining:
     targets: tuple[TableName, ...] = ()  # reload: tables to empty; add: tables that the load makes (J5)
     anew: bool = False  # target tables are dropped, and made again by the load
     place: Position | None = None  # M in `until`, C in `ready`
+    error: str = ""  # of a branch: the report of the error by which it left, or rests, as JSON
+    since: str = ""  # of a branch: when it left
 
     @property
     def names(self) -> tuple[TableName, ...]:
@@ -99,18 +106,25 @@ class Joining:
         """Whether a table of the source is one of a reload."""
         return (table.schema, table.table) in self.share.tables
 
+    @property
+    def rests(self) -> bool:
+        """Whether it is a branch that nothing moves but a person."""
+        return self.phase in ("aside", "dropped")
 
-@reads(lambda key: key.joining)
-def read_joining(connection: TargetConnection, key: SubtaskKey, *, lock: bool = False) -> Joining | None:
-    """The row of a source, if any; `lock` locks it until the transaction ends. The table has to exist."""
-    rows = connection.query(
-        "SELECT number, kind, phase, share, targets, anew, server_uuid, binlog_name, binlog_pos, binlog_gtid"
-        f" FROM {key.joining.sql} WHERE id = %s{' FOR UPDATE' if lock else ''}",
-        (key.source_id,),
-    )
-    if not rows:
-        return None
-    number, kind, phase, share, targets, anew, *place = rows[0]
+    def row_of(self, main: SubtaskKey) -> TableName:
+        """Where its row is."""
+        return main.branches if self.kind == "branch" else main.joining
+
+    def progress(self, main: SubtaskKey) -> SubtaskKey:
+        """Whose progress its stream has."""
+        return main.branch(self.number) if self.kind == "branch" else main.share
+
+
+_COLUMNS: Final = "number, kind, phase, share, targets, anew, server_uuid, binlog_name, binlog_pos, binlog_gtid"
+
+
+def _joining(row: Sequence[object]) -> Joining:
+    number, kind, phase, share, targets, anew, *place = row[:10]
     return Joining(
         str(number),
         cast(Kind, str(kind)),
@@ -119,12 +133,61 @@ def read_joining(connection: TargetConnection, key: SubtaskKey, *, lock: bool = 
         tuple(TableName(*each) for each in json.loads(str(targets))),
         bool(anew),
         read_position(*place),
+        *map(str, row[10:]),
     )
+
+
+@reads(lambda key: key.joining)
+def read_joining(connection: TargetConnection, key: SubtaskKey, *, lock: bool = False) -> Joining | None:
+    """The share of a source, if any; `lock` locks it until the transaction ends. The table has to exist."""
+    rows = connection.query(
+        f"SELECT {_COLUMNS} FROM {key.joining.sql} WHERE id = %s{' FOR UPDATE' if lock else ''}", (key.source_id,)
+    )
+    return _joining(rows[0]) if rows else None
+
+
+@reads(lambda key: key.branches)
+def read_branches(
+    connection: TargetConnection, key: SubtaskKey, number: str = "", *, lock: bool = False
+) -> list[Joining]:
+    """The branches of a source, the oldest first, or the one of a number. The table has to exist."""
+    which, values = (" AND number = %s", (key.source_id, number)) if number else ("", (key.source_id,))
+    rows = connection.query(
+        f"SELECT {_COLUMNS}, error, create_time FROM {key.branches.sql} WHERE id = %s{which}"
+        f" ORDER BY create_time, number{' FOR UPDATE' if lock else ''}",
+        values,
+    )
+    return [_joining(row) for row in rows]
+
+
+def read_all(connection: TargetConnection, key: SubtaskKey) -> list[Joining]:
+    """All tables that are not in main's stream: those of the share, and of the branches."""
+    share = read_joining(connection, key)
+    return [*([] if share is None else [share]), *read_branches(connection, key)]
+
+
+def read_again(
+    connection: TargetConnection, key: SubtaskKey, joining: Joining, *, lock: bool = False
+) -> Joining | None:
+    """The row as it is now; None if it is gone."""
+    if joining.kind == "branch":
+        return next(iter(read_branches(connection, key, joining.number, lock=lock)), None)
+    found = read_joining(connection, key, lock=lock)
+    return found if found is not None and found.number == joining.number else None
 
 
 def find_joining(connection: TargetConnection, key: SubtaskKey) -> Joining | None:
     """The same, safe before the table exists."""
     return read_joining(connection, key) if key.joining in existing_tables(connection, key) else None
+
+
+def find_all(connection: TargetConnection, key: SubtaskKey) -> list[Joining]:
+    """As `read_all`, safe before the tables exist."""
+    there = existing_tables(connection, key)
+    if key.branches in there:
+        return read_all(connection, key)
+    share = read_joining(connection, key) if key.joining in there else None
+    return [] if share is None else [share]
 
 
 def ask(
@@ -135,22 +198,36 @@ def ask(
     targets: Sequence[TableName],
     *,
     anew: bool = False,
+    instead: Callable[[TargetConnection], None] | None = None,
 ) -> Joining:
-    """Store that tables are to be loaded; raises DMError `joining-exists` while others are."""
+    """Store that tables are to be loaded; raises DMError `joining-exists` while others are.
+
+    `instead` takes them, in the same transaction, from a stream that has them now: no session writes them any more.
+    """
     create_tables(connection, key)
-    asked = Joining(uuid.uuid4().hex, kind, "asked", share, tuple(targets), anew)
-    connection.begin()
-    affected = connection.execute(
-        f"INSERT IGNORE INTO {key.joining.sql} (id, number, kind, phase, share, targets, anew, binlog_gtid)"
-        " VALUES (%s, %s, %s, %s, %s, %s, %s, '')",
-        (
-            key.source_id, asked.number, kind, "asked", share.model_dump_json(), json.dumps(asked.targets), int(anew),
-        ),
-    )  # fmt: skip
-    connection.commit()
+    if instead is not None:
+        create_tables(connection, key.share)
+    phase: Phase = "asked" if instead is None else "emptying"
+    asked = Joining(uuid.uuid4().hex, kind, phase, share, tuple(targets), anew)
+    with transaction(connection):
+        affected = _insert(connection, key, asked)
+        if affected == 1 and instead is not None:
+            _remove_share(connection, key.share)
+            instead(connection)
     if affected != 1:
         raise DMError("joining-exists", task=key.task, source=key.source_id)
     return asked
+
+
+def _insert(connection: TargetConnection, key: SubtaskKey, asked: Joining) -> int:
+    return connection.execute(
+        f"INSERT IGNORE INTO {key.joining.sql} (id, number, kind, phase, share, targets, anew, binlog_gtid)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, '')",
+        (
+            key.source_id, asked.number, asked.kind, asked.phase, asked.share.model_dump_json(),
+            json.dumps(asked.targets), int(asked.anew),
+        ),
+    )  # fmt: skip
 
 
 def ask_again(connection: TargetConnection, key: SubtaskKey, joining: Joining, *, anew: bool) -> bool:
@@ -171,14 +248,14 @@ def move(
     place: Position | None = None,
 ) -> bool:
     """Move on from one of these phases, inside the open transaction; False if the row has another phase by now."""
-    found = read_joining(connection, key, lock=True)
-    if found is None or found.number != joining.number or found.phase not in set(before):
+    found = read_again(connection, key, joining, lock=True)
+    if found is None or found.phase not in set(before):
         return False
     file, offset, gtids, server = position_columns(place)
     connection.execute(
-        f"UPDATE {key.joining.sql} SET phase = %s, server_uuid = %s, binlog_name = %s, binlog_pos = %s,"
-        " binlog_gtid = %s WHERE id = %s",
-        (phase, server, file, offset, gtids, key.source_id),
+        f"UPDATE {joining.row_of(key).sql} SET phase = %s, server_uuid = %s, binlog_name = %s, binlog_pos = %s,"
+        " binlog_gtid = %s WHERE id = %s AND number = %s",
+        (phase, server, file, offset, gtids, key.source_id, joining.number),
     )
     return True
 
@@ -187,9 +264,10 @@ def _set_anew(connection: TargetConnection, key: SubtaskKey, *, anew: bool) -> N
     connection.execute(f"UPDATE {key.joining.sql} SET anew = %s WHERE id = %s", (int(anew), key.source_id))
 
 
-def forget_joining(connection: TargetConnection, key: SubtaskKey) -> None:
-    """Inside the open transaction: there is nothing to load any more."""
-    connection.execute(f"DELETE FROM {key.joining.sql} WHERE id = %s", (key.source_id,))
+def forget_joining(connection: TargetConnection, key: SubtaskKey, joining: Joining) -> None:
+    """Inside the open transaction: there is nothing to load, or to follow, any more."""
+    table = joining.row_of(key)
+    connection.execute(f"DELETE FROM {table.sql} WHERE id = %s AND number = %s", (key.source_id, joining.number))
 
 
 # -- Main's steps
@@ -234,13 +312,14 @@ def take_back(connection: TargetConnection, main: LaneClaim, joining: Joining, c
     key = main.key
     faults.hit("join.before_return")
     with claimed(connection, main):
-        found = read_joining(connection, key, lock=True)
-        if found is None or found.number != joining.number or found.phase != "ready":
+        found = read_again(connection, key, joining, lock=True)
+        if found is None or found.phase != "ready":
             return False
-        _end_share(connection, key.share)
-        share = read_checkpoint(connection, key.share)
+        progress = joining.progress(key)
+        _end_share(connection, progress)
+        share = read_checkpoint(connection, progress)
         if share is None or not same_place(share.position, checkpoint.position):
-            raise DMError("checkpoint-damaged", table=str(key.share.checkpoint), source=key.source_id)
+            raise DMError("checkpoint-damaged", table=str(progress.checkpoint), source=key.source_id)
         for table in checkpoint.tables:
             if found.has(table):
                 remove_table(connection, key, table)
@@ -249,11 +328,11 @@ def take_back(connection: TargetConnection, main: LaneClaim, joining: Joining, c
                 write_table(connection, key, table, TablePoint(point.schema))
         names = "ghost_schema, ghost_table, ddls"
         connection.execute(
-            f"REPLACE INTO {key.online.sql} (id, {names}) SELECT id, {names} FROM {key.share.online.sql} WHERE id = %s",
-            (key.source_id,),
+            f"REPLACE INTO {key.online.sql} (id, {names}) SELECT %s, {names} FROM {progress.online.sql} WHERE id = %s",
+            (key.source_id, progress.source_id),
         )
-        _remove_share(connection, key.share)
-        forget_joining(connection, key)
+        remove_stream(connection, key, joining)
+        forget_joining(connection, key, joining)
     faults.hit("join.returned")
     return True
 
@@ -318,10 +397,21 @@ def end_share(connection: TargetConnection, key: SubtaskKey) -> None:
         _remove_share(connection, key.share)
 
 
-def take_away(connection: TargetConnection, key: SubtaskKey) -> None:
+def take_away(connection: TargetConnection, key: SubtaskKey, joining: Joining) -> None:
     """Remove the row in its own transaction: there is nothing to load any more; raises DMError."""
     with transaction(connection):
-        forget_joining(connection, key)
+        forget_joining(connection, key, joining)
+
+
+def remove_stream(connection: TargetConnection, key: SubtaskKey, joining: Joining) -> None:
+    """Inside the open transaction: remove its progress; none of its sessions can commit afterwards.
+
+    A branch's sessions find no row of theirs: no other branch ever has its id.
+    """
+    progress = joining.progress(key)
+    _remove_share(connection, progress)
+    if joining.kind == "branch":
+        connection.execute(f"DELETE FROM {progress.worker.sql} WHERE id = %s", (progress.source_id,))
 
 
 def _end_share(connection: TargetConnection, share: SubtaskKey) -> None:

@@ -130,6 +130,15 @@ class SubtaskKey:
         return self.table("syncer_joining")
 
     @property
+    def branches(self) -> TableName:
+        """Tables that have left the stream at a place (`branches.py`)."""
+        return self.table("syncer_branch")
+
+    def branch(self, number: str) -> SubtaskKey:
+        """Whose progress a branch has: in the tables of a share, under an id that no source and no other branch has."""
+        return SubtaskKey(self.meta_schema, share_name(self.task), f"~{number[:31]}")
+
+    @property
     def replay(self) -> TableName:
         """What a replay of a backlog has done (`replayed.py`)."""
         return self.table("syncer_replay")
@@ -298,6 +307,9 @@ _JOINING = """CREATE TABLE IF NOT EXISTS {table} (
     PRIMARY KEY (id)
 ) ENGINE=InnoDB {charset}"""
 
+# A branch has what a join has, and perhaps an error; a source may have many.
+_BRANCH = _JOINING.replace("PRIMARY KEY (id)", "error LONGTEXT NOT NULL,\n    PRIMARY KEY (id, number)")
+
 # DM's columns; `ddls` holds more than DM's (see `intent.py`), so it is longer.
 _ONLINE = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
@@ -323,6 +335,7 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
         (key.ordered, _ORDERED),
         (key.online, _ONLINE),
         (key.joining, _JOINING),
+        (key.branches, _BRANCH),
     )
     for table, definition in definitions:
         connection.execute(definition.format(table=table.sql, charset=CHARSET))
@@ -372,7 +385,7 @@ def own_tables(key: SubtaskKey) -> list[TableName]:
     """The tables that have rows of each subtask, whether they exist or not."""
     own = [key.checkpoint, key.worker, key.owner, key.intent, key.operator, key.undone, key.prepared, key.ordered]
     load = [key.table("loader_checkpoint"), key.deferral, key.made]
-    more = [key.online, key.joining, key.replay, key.order, key.compared]
+    more = [key.online, key.joining, key.branches, key.replay, key.order, key.compared]
     return [*own, *load, *more, key.opposite, key.conflicts_setting, key.conflicts, key.cut_over, *key.shards]
 
 
@@ -390,15 +403,19 @@ def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[Table
     return [table for table in own_tables(key) if table.table in present]
 
 
+@reads_answers
 def remove_progress(connection: TargetConnection, key: SubtaskKey) -> None:
     """Remove everything about this subtask (`start-task --remove-meta`).
 
     Records of incomplete tables are not progress and stay: the next load completes them. A source of a shard merge has
     to say again which shards it has. So it is with a share of the tables that is being loaded beside the stream.
     """
+    existing = existing_tables(connection, key)
     if key.share.worker in existing_tables(connection, key.share):
         remove_progress(connection, key.share)
-    existing = existing_tables(connection, key)
+        if key.branches in existing:
+            for (number,) in connection.query(f"SELECT number FROM {key.branches.sql} WHERE id = %s", (key.source_id,)):
+                remove_progress(connection, key.branch(str(number)))
     merges = key.shards[0] in existing
     for table in existing:
         statement, source = f"DELETE FROM {table.sql} WHERE id = %s", (key.source_id,)

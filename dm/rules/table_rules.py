@@ -321,27 +321,30 @@ class OwnedTables(TableRules):
 
 
 class BesideShare(TableRules):
-    """Main's rules.
+    """Main's rules, while tables are in streams of their own.
 
-    Its reader keeps the rows of the share, since an XA transaction that is prepared now may be committed when the
+    Its reader keeps the rows of these shares, since an XA transaction that is prepared now may be committed when the
     tables are main's. The dispatcher leaves them out (`owned`).
     """
 
-    def __init__(self, subtask: SubtaskConfig, share: Share) -> None:
+    def __init__(self, subtask: SubtaskConfig, shares: Sequence[Share]) -> None:
         super().__init__(subtask)
-        self._share = share
-        self._older = (
-            None if share.older is None else TableSelection(share.older, case_sensitive=subtask.case_sensitive)
-        )
+        self._shares = [
+            (one, None if one.older is None else TableSelection(one.older, case_sensitive=subtask.case_sensitive))
+            for one in shares
+        ]
 
     def owned(self, table: TableName) -> bool:
         """Whether the table's events are main's."""
-        return not has_table(self._share, self._older, self.online.real(table))
+        real = self.online.real(table)
+        return not any(has_table(share, older, real) for share, older in self._shares)
 
     def followed(self, table: TableName) -> bool:
         """Whether the statements on a table count for main."""
         return super().followed(table) and self.owned(table)
 
     def keeps_schema(self, schema: str) -> bool:
-        """Whether tables of the share may be in a schema that main has."""
-        return any(name == schema for name, _ in self._share.tables) or self._share.older is not None
+        """Whether tables of a share may be in a schema that main has."""
+        return any(
+            share.older is not None or any(name == schema for name, _ in share.tables) for share, _ in self._shares
+        )

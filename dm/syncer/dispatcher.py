@@ -62,11 +62,12 @@ class Dispatcher:
         self._lanes = lanes
         self._stopping = stopping
         self._statement: int | None = None  # where the current statement begins
+        self._query: Query | None = None  # it
         self._injecting: Operator | None = None
 
     def dispatch(self, transaction: SourceTransaction) -> None:
         """Hand over everything; raises DMError, or Stopped between two parts when the run should end."""
-        self._statement = self._injecting = None
+        self._statement = self._injecting = self._query = None
         try:
             operators = self._operators.of(transaction)
             if self._operators.changed_in(transaction):
@@ -78,7 +79,12 @@ class Dispatcher:
                 place = self._place(transaction)
                 error.place = place.to_json()
                 error.position = str(Position(place.server_uuid, place.file, place.offset))
+                error.tables = error.tables or self._named()
             raise
+
+    def _named(self) -> frozenset[TableName]:
+        """The tables of the current statement, if there is one."""
+        return frozenset() if self._query is None else self._ddl.named(self._query)
 
     def source_rests(self) -> None:
         """There is no transaction for now."""
@@ -149,7 +155,7 @@ class Dispatcher:
                     if self._stopping():
                         raise Stopped
                 continue
-            self._statement = item.start
+            self._statement, self._query = item.start, item.query
             planned = self._ddl.plan(StatementEvent(item.query, transaction, operators.get(number)))
             self._ddl.accept(planned)
             if planned.steps:
@@ -157,7 +163,7 @@ class Dispatcher:
                 part, size, first = [], 0, number + 1
                 rows_follow = any(isinstance(later, RowsItem) for later in islice(items, first, None))
                 self._ddl.run(planned, transaction.end, transaction.begin if rows_follow else transaction.end)
-            self._statement = None
+            self._statement = self._query = None
         given += rows.take(part, ticket, transaction) + rows.finish(first, len(items), ticket, transaction)
         self._completions.close(ticket, given)
         items.release()

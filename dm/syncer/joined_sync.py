@@ -1,7 +1,12 @@
-"""The sync unit of a task while tables are loaded beside its stream, and the share's part in it.
+"""The sync unit of a task while tables have streams of their own, and the part of these streams in it.
 
-Main is the task's stream; the share is the stream of the loaded tables. `dm.progress.table_joining` says what is stored
-at each step. Main leaves the share's tables out, ends where they may come back, and takes them back.
+Main is the task's stream; the share is the stream of tables that are loaded beside it, a branch that of tables that
+have left it. `dm.progress.table_joining` and `dm.progress.branches` say what is stored at each step. Main leaves these
+tables out, ends where they may come back, and takes them back.
+
+Quarantine (`on-error: table`): a run ends by an error that concerns certain tables. The next one puts them aside before
+it dispatches anything, and main goes on. A process that dies in between meets the error again. Where a table can't be
+put aside, the error pauses the task, as without quarantine, and its cause says why.
 
 While main waits for the share, main's other tables wait too. So main calls only a share that runs and is near, and
 waits a moment. The running share then comes to main's place without a restart, and rests at the first place where it
@@ -11,8 +16,9 @@ twice as long, up to a limit, and main first follows its stream for as long as i
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from typing import Final
@@ -23,10 +29,16 @@ from dm import faults
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.errors.joining import OF_TABLES
+from dm.ident import TableName
 from dm.mysql.sql.piece import Piece
 from dm.position import Position
+from dm.progress.branches import Leaving, leave, place_of, report_of
 from dm.progress.checkpoint import Checkpoint, read_position_of
 from dm.progress.lane_rows import CONTROL, LaneClaim, read_ordered
+from dm.progress.prepared_places import read_prepared
+from dm.progress.shards.holds import earliest
 from dm.progress.table_joining import (
     Joining,
     Phase,
@@ -36,13 +48,15 @@ from dm.progress.table_joining import (
     give_up,
     let_go,
     note_piece,
-    read_joining,
+    read_again,
+    read_all,
     same_place,
     take_back,
 )
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.rules.table_rules import BesideShare
+from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.until import Until, UntilPosition
 from dm.syncer.apply.target_sessions import TargetSessions
 from dm.syncer.beside import Beside, caught_up, run_until
@@ -85,8 +99,8 @@ class ShareWait:
         """
         until = self._clock.monotonic() + self._wait
         while self._clock.monotonic() < until and not self._clock.wait(stop, _LOOK_SECONDS):
-            found = read_joining(connection, key)
-            if found is None or found.number != joining.number or found.phase != "until":
+            found = read_again(connection, key, joining)
+            if found is None or found.phase != "until":
                 place = None if found is None or found.phase != "ready" else found.place
                 ahead = place is not None and place.same_files(called) and called.order < place.order
                 return UntilPosition(place) if place is not None and ahead else None
@@ -113,9 +127,9 @@ class JoinedSync:
         self._patience = ShareWait(clock or SystemClock())
         self._unit, self._run = self._reading(None)
 
-    def _reading(self, until: Until | None) -> tuple[SyncUnit, MainRun]:
+    def _reading(self, until: Until | None, failed: DMError | None = None) -> tuple[SyncUnit, MainRun]:
         unit = self._make(until or self._asked)
-        run = MainRun(self._subtask, bounded=until is not None, call_at=self._patience.call_at)
+        run = MainRun(self._subtask, bounded=until is not None, call_at=self._patience.call_at, failed=failed)
         unit.attend(run)
         return unit, run
 
@@ -136,53 +150,153 @@ class JoinedSync:
     def run(self, stop: threading.Event) -> None:
         """Follow the binlog until stopped; raises DMError."""
         while True:
-            self._unit.run(stop)
+            try:
+                self._unit.run(stop)
+            except DMError as error:
+                # A task that ends at a place would leave the tables behind.
+                if stop.is_set() or self._asked is not None or not (self._run.puts_aside and may_leave(error)):
+                    raise
+                self._unit, self._run = self._reading(None, error)
+                continue
             run = self._run
             if stop.is_set() or not run.again:
                 return
             until = run.until
-            if run.joining is None:
+            if not run.moving:
                 self._patience.forget()
-            elif run.called is not None:
+            elif run.called is not None and run.called.place is not None:
                 with closing(TargetConnection(self._subtask.target)) as connection:
-                    until = self._patience.wait(connection, run.key, run.joining, run.called, stop)
+                    until = self._patience.wait(connection, run.key, run.called, run.called.place, stop)
                 if stop.is_set():
                     return
-            elif run.joining.phase == "near":  # main did not come to rest, so it has not called
+            elif any(one.phase == "near" for one in run.moving):  # main did not come to rest, so it has not called
                 self._patience.postpone()
             self._unit, self._run = self._reading(until)
 
 
-class MainRun(Beside):
-    """One reading of main; an ordinary run if nothing is loaded beside it."""
+def may_leave(error: DMError) -> bool:
+    """Whether the tables of an error may leave the stream for it."""
+    return bool(error.tables) and not error.retryable and error.name in OF_TABLES
 
-    def __init__(self, subtask: SubtaskConfig, *, bounded: bool = False, call_at: float = 0.0) -> None:
+
+class MainRun(Beside):
+    """One reading of main; an ordinary run if all tables are in its stream."""
+
+    def __init__(
+        self,
+        subtask: SubtaskConfig,
+        *,
+        bounded: bool = False,
+        call_at: float = 0.0,
+        failed: DMError | None = None,
+    ) -> None:
         super().__init__(subtask)
         self._subtask = subtask
-        self._bounded = bounded  # it ends at the share's place
+        self._bounded = bounded  # it ends at a share's place
         self._call_at = call_at  # not before this moment does it stop for a share that is near
-        self.joining: Joining | None = None
+        self._failed = failed  # the error of the run before it, whose tables are to leave
+        self._in_vain = False  # its tables can't leave
+        self._prepared: PreparedTransactions | None = None
+        self._places: tuple[Position, ...] = ()  # of the branches
+        self.others: tuple[Joining, ...] = ()  # what is not in main's stream
         self.again = False  # another reading follows
-        self.until: UntilPosition | None = None  # where that one ends: at the share's place
-        self.called: Position | None = None  # the place to which it has called the share
+        self.until: UntilPosition | None = None  # where that one ends: at a share's place
+        self.called: Joining | None = None  # what it has called to its place
         self._log = structlog.get_logger()
 
+    @property
+    def moving(self) -> tuple[Joining, ...]:
+        """What is to come, or to leave."""
+        return tuple(one for one in self.others if not one.rests)
+
+    @property
+    def puts_aside(self) -> bool:
+        """Whether the tables of an error of this run are to leave: they could, as far as is known."""
+        return self._subtask.syncer.on_error == "table" and not self._in_vain
+
+    def attend(self, prepared: PreparedTransactions) -> None:
+        """Keep the unit's XA transactions."""
+        self._prepared = prepared
+
+    def floor(self, position: Position) -> Position:
+        """The earliest place of the checkpoint and of the branches."""
+        return earliest([position, *self._places])
+
     def begin(self, control: TargetConnection, taken: Takeover) -> bool:
-        """Give tables up, or take them back, while main rests at its checkpoint; raises DMError."""
-        joining = read_joining(control, self.key)
-        if joining is not None and taken.checkpoint is not None:
-            if self._hands_over(control, taken, joining, taken.checkpoint):
+        """Give tables up, or take them back, while nothing is dispatched; raises DMError."""
+        self._read(control)
+        if taken.checkpoint is not None:
+            if self._failed is not None:
+                self._put_aside(control, taken, taken.checkpoint, self._failed)
                 self.again = True
                 return False
-            joining = read_joining(control, self.key)
-        self.joining = joining
-        if joining is not None and not (joining.kind == "reload" and joining.phase == "asked"):
-            self.rules = BesideShare(self._subtask, joining.share)
+            for one in self.moving:
+                if self._hands_over(control, taken, one, taken.checkpoint):
+                    self.again = True
+                    return False
+            self._read(control)
+        elif self._failed is not None:
+            raise self._failed
+        out = [one.share for one in self.others if one.kind == "add" or one.phase != "asked"]
+        if out:
+            self.rules = BesideShare(self._subtask, out)
         return True
 
+    def _read(self, connection: TargetConnection) -> list[Joining]:
+        found = read_all(connection, self.key)
+        places = (place_of(connection, self.key, one) for one in found if one.kind == "branch")
+        self._places = tuple(place for place in places if place is not None)
+        self.others = tuple(found)
+        return found
+
+    def _put_aside(self, control: TargetConnection, taken: Takeover, checkpoint: Checkpoint, error: DMError) -> None:
+        """Have an error's tables leave; raises the error, with the reason, if they can't."""
+        out = [TableName(*each) for one in self.others for each in one.share.tables if one.phase != "asked"]
+        tables = self._together([TableName(*each) for each in error.tables], checkpoint)
+        aside = sum(1 for one in self.others if one.kind == "branch" and one.error and one.phase == "aside")
+        most = self._subtask.syncer.aside_tables
+        why = ""
+        if aside >= most:
+            why = f"{aside} are aside already (`aside-tables: {most}`), so the cause may be no single table"
+        elif tables.intersection(out) or any(one.kind == "add" for one in self.others):
+            why = "some of them are loaded beside the task, or aside"
+        elif self._has_undecided(control, taken):
+            why = "XA transactions are prepared and not decided, and their rows are kept for one stream"
+        if why:
+            self._in_vain = True
+            raise error.restated(cause="; ".join(filter(None, (error.cause, f"{_names(tables)} can't leave: {why}"))))
+        self._leave(control, taken, Leaving(tables, error=report_of(error)))
+
+    def _has_undecided(self, control: TargetConnection, taken: Takeover) -> bool:
+        """Whether XA transactions are undecided at L: their rows are kept for one stream."""
+        if self._prepared is None or taken.checkpoint is None:
+            return False
+        stored = read_prepared(control, self.key)
+        self._prepared.open(taken.claims[CONTROL].epoch, taken.checkpoint.position, stored)
+        return bool(self._prepared.undecided)
+
+    def _leave(self, control: TargetConnection, taken: Takeover, leaving: Leaving) -> bool:
+        rules = self.rules
+        left = leave(control, taken.claims[CONTROL], taken, leaving, rules.online.real, rules.route)
+        if left is not None:
+            self._log.warning("tables leave the stream", tables=_names(leaving.tables), phase=leaving.phase)
+        return left is not None
+
+    def _together(self, tables: Iterable[TableName], checkpoint: Checkpoint) -> frozenset[TableName]:
+        """The tables with all that have the same target: their rows are in one table, and it has one structure."""
+        real, route = self.rules.online.real, self.rules.route
+        reals = {real(table) for table in tables}
+        targets = {route(table) for table in reals}
+        known = {real(table) for table in checkpoint.tables}
+        return frozenset(reals | {table for table in known if self.rules.wanted(table) and route(table) in targets})
+
     def _hands_over(self, control: TargetConnection, taken: Takeover, joining: Joining, checkpoint: Checkpoint) -> bool:
-        """The step that is due at rest; whether tables may have changed hands. Raises DMError."""
+        """The step that is due; whether tables may have changed hands. Raises DMError."""
         claim, place, here = taken.claims[CONTROL], joining.place, checkpoint.position
+        if joining.kind == "branch" and joining.phase == "asked":
+            if self._has_undecided(control, taken):
+                return False
+            return self._leave(control, taken, Leaving(frozenset(joining.names), joining=joining))
         rests, may = self._rests(control, taken), self._wants(joining)
         if joining.phase == "asked":
             given = (rests or joining.kind == "add") and may and give_up(control, claim, joining, checkpoint)
@@ -200,7 +314,7 @@ class MainRun(Beside):
 
     def _wants(self, joining: Joining) -> bool:
         """Whether this run's list wants the tables: a run with the list from before must not take them."""
-        return joining.kind == "reload" or self._subtask.block_allow_list != joining.share.older
+        return joining.kind != "add" or self._subtask.block_allow_list != joining.share.older
 
     @staticmethod
     def _rests(control: TargetConnection, taken: Takeover) -> bool:
@@ -222,59 +336,74 @@ class MainRun(Beside):
         clock: Clock,
         run: Callable[[], None],
     ) -> None:
-        """Run until the tables may change hands; raises DMError."""
-        joining = self.joining
-        if joining is None:
+        """Run until tables may change hands; raises DMError."""
+        if all(one.phase == "dropped" for one in self.others):
             run()
             return
+        numbers = {one.number for one in self.others}
 
         def look(connection: TargetConnection) -> bool:
-            self.again = self._ends(connection, joining, state, parts.completions.mark.position, clock)
+            found = self._read(connection)
+            mark = parts.completions.mark.position
+            self.again = numbers != {one.number for one in found} or any(
+                self._ends(state, one, mark, clock) for one in found
+            )
             return self.again
 
         run_until(look, parts, sessions, failed, clock, run)
         self.again = self.again or (self._bounded and parts.reader.queue.exhausted)
         stored = parts.progress.stored
         if self.again and parts.completions.under_way == 0 and caught_up(state, stored):
-            self._meet(state.writer.connection, state.claims[CONTROL], joining, stored)
+            self._meet(state.writer.connection, state.claims[CONTROL], stored)
 
-    def _ends(
-        self, connection: TargetConnection, joining: Joining, state: StateFound, mark: Position, clock: Clock
-    ) -> bool:
-        """Whether the run is to end."""
-        found = read_joining(connection, self.key)
-        self.joining = found
-        if found is None or found.number != joining.number:
-            return True
+    def _ends(self, state: StateFound, found: Joining, mark: Position, clock: Clock) -> bool:
+        """Whether the run is to end for this one."""
         if found.phase == "asked":
+            if found.kind == "branch":
+                return self._prepared is None or not self._prepared.undecided
             return found.kind == "reload" and caught_up(state, mark)
         if self._bounded or not self._wants(found) or (found.phase == "near" and clock.monotonic() < self._call_at):
             return False
         return found.phase in ("near", "ready") and caught_up(state, mark)
 
-    def _meet(self, control: TargetConnection, claim: LaneClaim, joining: Joining, stored: Position) -> None:
-        """Call a share that is near; if the share rests ahead, main goes on to its place."""
-        found = read_joining(control, self.key)
-        if found is None or found.number != joining.number:
-            return
-        if found.phase == "near":
-            call(control, claim, found, stored)
-            self.called, self.joining = stored, replace(found, phase="until", place=stored)
-        elif found.phase == "ready" and found.place is not None and _ahead(found.place, stored):
-            self.until = UntilPosition(found.place)
+    def _meet(self, control: TargetConnection, claim: LaneClaim, stored: Position) -> None:
+        """If a share rests ahead, main goes on to its place, the first of several; else it calls one that is near."""
+        found = read_all(control, self.key)
+        places = [one.place for one in found if one.phase == "ready" and one.place is not None]
+        ahead = sorted((place for place in places if _ahead(place, stored)), key=lambda place: place.order)
+        near = [one for one in found if one.phase == "near" and self._wants(one)]
+        if ahead:
+            self.until = UntilPosition(ahead[0])
+        elif near and not any(same_place(place, stored) for place in places):
+            call(control, claim, near[0], stored)
+            self.called = replace(near[0], phase="until", place=stored)
 
     def status(self) -> dict[str, JSON]:
         """For `query-status`."""
-        joining = self.joining
-        if joining is None:
-            return {}
-        shown: dict[str, JSON] = {
-            "number": joining.number,
-            "kind": joining.kind,
-            "phase": joining.phase,
-            "tables": [table.sql for table in joining.names],
-        }
-        return {"synced": False, "joining": shown}
+        shown: dict[str, JSON] = {}
+        if any(one.phase != "dropped" for one in self.others):
+            shown["synced"] = False
+        for one in self.others:
+            if one.kind != "branch":
+                tables: list[JSON] = [table.sql for table in one.names]
+                shown["joining"] = {"number": one.number, "kind": one.kind, "phase": one.phase, "tables": tables}
+        branches: list[JSON] = [_shown(one) for one in self.others if one.kind == "branch"]
+        return {**shown, "branches": branches} if branches else shown
+
+
+def _shown(branch: Joining) -> dict[str, JSON]:
+    error: JSON = json.loads(branch.error) if branch.error else None
+    return {
+        "number": branch.number,
+        "phase": branch.phase,
+        "tables": [table.sql for table in branch.names],
+        "since": branch.since,
+        "error": error,
+    }
+
+
+def _names(tables: Iterable[TableName]) -> str:
+    return ", ".join(table.sql for table in sorted(tables))
 
 
 def _ahead(place: Position, stored: Position) -> bool:
@@ -295,6 +424,7 @@ class ShareRun(Beside):
 
     def __init__(self, subtask: SubtaskConfig, main: SubtaskKey, joining: Joining) -> None:
         super().__init__(subtask)
+        self.key = joining.progress(main)
         self._main = main
         self._joining = joining
 
@@ -351,8 +481,7 @@ class ShareRun(Beside):
 
     def _found(self, connection: TargetConnection) -> Joining | None:
         """The row, unless it belongs to another join."""
-        found = read_joining(connection, self._main)
-        return found if found is not None and found.number == self._joining.number else None
+        return read_again(connection, self._main, self._joining)
 
     @staticmethod
     def _done(state: StateFound, position: Position) -> bool:

@@ -5,14 +5,16 @@ What can't be exact is refused here, before anything is written: `joining-refuse
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 from dm.config.subtask import Share, SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.progress.branches import forget_branch
 from dm.progress.intent import read_online
 from dm.progress.lane_rows import transaction
 from dm.progress.table_joining import (
@@ -21,6 +23,7 @@ from dm.progress.table_joining import (
     ask,
     ask_again,
     begin_emptying,
+    find_all,
     find_joining,
     forget_joining,
     move,
@@ -48,14 +51,14 @@ class Reload:
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
+class ListedTables:
     """The tables of a source that a task migrates, and where each goes."""
 
     config: SubtaskConfig
     routes: Mapping[TableName, TableName]
 
     @classmethod
-    def of(cls, config: SubtaskConfig) -> _Listed:
+    def of(cls, config: SubtaskConfig) -> ListedTables:
         rules = TableRules(config)
         with closing(question_session(config.source.endpoint)) as connection:
             return cls(config, {table: rules.route(table) for table in list_tables(connection) if rules.wanted(table)})
@@ -68,7 +71,7 @@ def reload(configs: Mapping[str, SubtaskConfig], table: TableName, source: str |
     """
     some = next(iter(configs.values()))
     _demand_able(some, table)
-    listed = {name: _Listed.of(config) for name, config in configs.items()}
+    listed = {name: ListedTables.of(config) for name, config in configs.items()}
     found = [name for name, one in listed.items() if table in one.routes and source in (None, name)]
     if not found:
         where = f"source {source}" if source else "any source of the task"
@@ -88,8 +91,23 @@ def reload(configs: Mapping[str, SubtaskConfig], table: TableName, source: str |
         _demand_no_copy(connection, config, tables)
         if not _again(connection, config, tables, anew=anew):
             share = Share(tables=tuple((each.schema, each.table) for each in tables))
-            ask(connection, key, "reload", share, [target], anew=anew)
+            out = _own_branch(connection, config, tables)
+            instead = None if out is None else partial(forget_branch, key=key, branch=out)
+            ask(connection, key, "reload", share, [target], anew=anew, instead=instead)
     return Reload(chosen, tables, target)
+
+
+def _own_branch(connection: TargetConnection, config: SubtaskConfig, tables: Sequence[TableName]) -> Joining | None:
+    """The branch that has these tables, if one has; raises DMError if it has others besides."""
+    key = key_of(config)
+    for one in find_all(connection, key):
+        if one.kind == "branch" and not {*one.names}.isdisjoint(tables):
+            if {*one.names} != {*tables}:
+                together = ", ".join(each.sql for each in one.names)
+                why = f"tables {together} are aside together"
+                _refuse(config, tables[0], why, f"`dmctl table release {config.task}` lets them come back together")
+            return one
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +125,7 @@ def added_tables(before: SubtaskConfig, after: SubtaskConfig, others: Mapping[st
 
     `others` are the other sources' subtasks, as they are to be.
     """
-    old, new = _Listed.of(before), _Listed.of(after)
+    old, new = ListedTables.of(before), ListedTables.of(after)
     way = "leave the file as it is for this table; or `dmctl stop-task`, and `dmctl start-task` with the file"
     for table, target in old.routes.items():
         if table not in new.routes:
@@ -121,7 +139,7 @@ def added_tables(before: SubtaskConfig, after: SubtaskConfig, others: Mapping[st
     _demand_able(after, tables[0] if tables else TableName("", ""))
     taken = {to: table for table, to in new.routes.items() if table not in tables}
     for config in others.values():
-        taken |= {to: table for table, to in _Listed.of(config).routes.items()}
+        taken |= {to: table for table, to in ListedTables.of(config).routes.items()}
     for table in tables:
         there = taken.get(new.routes[table])
         if there is not None:
@@ -181,6 +199,13 @@ def cancel_add(config: SubtaskConfig) -> bool:
 
 def _demand_able(config: SubtaskConfig, table: TableName) -> None:
     """Raise DMError where the task can't have a second stream at all."""
+    for why in why_one_stream(config):
+        looks = config.syncer.conflicts != "ignore"
+        _refuse(config, table, why, _BOTH_WAYS if looks else _ANEW.format(task=config.task))
+
+
+def why_one_stream(config: SubtaskConfig) -> Iterator[str]:
+    """Why a task can't have a second stream; nothing if it can."""
     reasons = (
         (
             bool(config.shard_mode),
@@ -198,8 +223,7 @@ def _demand_able(config: SubtaskConfig, table: TableName) -> None:
     )
     for refused, why in reasons:
         if refused:
-            looks = config.syncer.conflicts != "ignore"
-            _refuse(config, table, why, _BOTH_WAYS if looks else _ANEW.format(task=config.task))
+            yield why
 
 
 def _demand_no_copy(connection: TargetConnection, config: SubtaskConfig, tables: Sequence[TableName]) -> None:
@@ -248,7 +272,7 @@ def cancel_reload(configs: Mapping[str, SubtaskConfig]) -> dict[str, Joining]:
 def _taken_back(connection: TargetConnection, key: SubtaskKey, joining: Joining) -> bool:
     with transaction(connection):
         if move(connection, key, joining, ["asked"], "cancelled"):
-            forget_joining(connection, key)
+            forget_joining(connection, key, joining)
             return True
         return move(connection, key, joining, ["out", "undo"], "undo")
 

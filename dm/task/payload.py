@@ -131,6 +131,7 @@ class UnitPayload(Payload):
     work_directory: Path  # of the task: its sources have a part of it each
     hold_in: Path | None = None  # the relay directory in which the task holds files; None: it reads no binlog
     until: _End = None  # where the syncer is to end
+    branch: str = ""  # of a unit of tables that come back: the number of their branch
 
     @property
     def hold(self) -> Hold | None:

@@ -1,7 +1,10 @@
-"""The unit that loads tables beside a task's running stream, until they join it (`dm.progress.table_joining`).
+"""The unit of tables that are not in their task's stream, until they join it (`dm.progress.table_joining`).
 
 It finds out what to do from the row at the target, does one step, and looks again. Dump, load and sync are those of any
 task: the share is one of its own name, in mode `all`, whose lists want these tables alone.
+
+A branch (`dm.progress.branches`) only follows. Main holds the relay files that it needs. An error that a person has to
+mend does not pause the unit: the branch rests with it, as one that has just left.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_files import remove_files
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.progress.branches import rest
 from dm.progress.lane_rows import DDL
 from dm.progress.opposite import announce
 from dm.progress.table_joining import (
@@ -30,11 +34,13 @@ from dm.progress.table_joining import (
     begin_emptying,
     begin_loading,
     end_share,
+    find_all,
     find_joining,
     take_away,
 )
 from dm.progress.tables import share_name
 from dm.progress.takeover import Fence
+from dm.sourcelog.stream.reader import concerns_event
 from dm.syncer.joined_sync import ShareRun
 from dm.syncer.unit import SyncUnit
 from dm.task.pace import task_governor
@@ -89,12 +95,39 @@ class JoinUnit:
     def run(self, stop: threading.Event) -> None:
         """Work until the tables are main's, or nobody wants them any more; raises DMError."""
         while not stop.is_set():
-            with closing(TargetConnection(self._main.target)) as connection:
-                joining = find_joining(connection, self._key)
+            joining = self._found()
             if joining is None:
                 self._leave()
                 return
-            self._step(joining, stop)
+            if joining.kind != "branch":
+                self._step(joining, stop)
+            elif joining.rests or joining.phase == "asked":
+                return
+            elif joining.phase == "ready":
+                self._rest("for the task's own stream", stop)
+            else:
+                self._follow_branch(joining, self._payload_of(joining), stop)
+
+    def _found(self) -> Joining | None:
+        """The row that it works on: the share's, or that of its branch."""
+        with closing(TargetConnection(self._main.target)) as connection:
+            branch = self._payload.branch
+            if not branch:
+                return find_joining(connection, self._key)
+            return next((one for one in find_all(connection, self._key) if one.number == branch), None)
+
+    def _follow_branch(self, branch: Joining, payload: UnitPayload, stop: threading.Event) -> None:
+        """Follow, and rest where a person has to do something; raises DMError for what passes by itself."""
+        try:
+            self._follow(branch, replace(payload, hold_in=None), stop)
+        except DMError as error:
+            if stop.is_set() or error.retryable or not concerns_event(error):
+                raise
+            self._log.warning("tables rest", tables=", ".join(map(str, branch.names)), error=error)
+            with closing(TargetConnection(self._main.target)) as connection:
+                rest(connection, self._key, branch, error)
+        finally:
+            self._part = None
 
     def _step(self, joining: Joining, stop: threading.Event) -> None:
         payload = self._payload_of(joining)
@@ -121,7 +154,10 @@ class JoinUnit:
     def _payload_of(self, joining: Joining) -> UnitPayload:
         # What an earlier time has left on disk says nothing about this one.
         work = self._payload.work_directory / joining.number
-        return replace(self._payload, config=share_config(self._main, joining.share), work_directory=work, until=None)
+        config = share_config(self._main, joining.share)
+        if joining.kind == "branch":  # as a replica of the source it needs a name of its own, beside other branches
+            config = config.model_copy(update={"task": f"{self._main.task}~{joining.number[:8]}"})
+        return replace(self._payload, config=config, work_directory=work, until=None)
 
     @staticmethod
     def _hold(payload: UnitPayload) -> None:
@@ -132,6 +168,9 @@ class JoinUnit:
     def _leave(self) -> None:
         """The tables are main's, or nobody's."""
         work = self._payload.work_directory
+        if self._payload.branch:
+            shutil.rmtree(work / self._payload.branch, ignore_errors=True)
+            return
         payload = replace(self._payload, config=share_config(self._main, Share()), work_directory=work / "none")
         if payload.hold is not None:
             payload.hold.remove()
@@ -191,7 +230,7 @@ class JoinUnit:
             for table in found.targets:
                 connection.execute(f"DROP TABLE IF EXISTS {table.sql}")
                 faults.hit("join.dropped")
-            take_away(connection, self._key)
+            take_away(connection, self._key, found)
         self._log.info("tables are not added", tables=", ".join(map(str, found.targets)))
 
     def _load(self, joining: Joining, payload: UnitPayload, stop: threading.Event) -> None:

@@ -26,7 +26,7 @@ from dm.gtid import GtidFormatError, GtidSet
 from dm.position import Position, TimePlace
 from dm.progress.checkpoint import Checkpoint, has_checkpoint, no_other_run, read_checkpoint
 from dm.progress.checkpoint import begin_at as store_beginning
-from dm.progress.table_joining import find_joining
+from dm.progress.table_joining import find_all
 from dm.rules.table_rules import TableRules
 from dm.session.answers import reads_answers
 from dm.sourcelog.relaylog import relay_source as relay_search
@@ -87,7 +87,7 @@ def until_of(config: SubtaskConfig, asked: AskedEnd, relay_directory: Path) -> U
 def _demand_one_stream(config: SubtaskConfig) -> None:
     """What is loaded beside the task comes to main's place or further, never to a person's."""
     with closing(TargetConnection(config.target)) as connection:
-        if find_joining(connection, key_of(config)) is not None:
+        if any(one.phase != "dropped" for one in find_all(connection, key_of(config))):
             raise DMError("joining-exists", task=config.task, source=config.source_id)
 
 

@@ -36,6 +36,7 @@ FOLLOWING: Final = frozenset(
     | {f"binlog-schema {what}" for what in ("list", "update", "delete")}
     | {"diff", "flashback", "replay", "reload-table", "forgotten list", "forgotten remove", "pace", "support-bundle"}
     | {"shard-ddl-lock list", "shard-ddl-lock unlock"}
+    | {f"table {what}" for what in ("list", "hold", "release", "drop")}
 )
 
 _NAMES: Final = frozenset(verb.name for verb in VERBS)

@@ -34,7 +34,7 @@ def joining_of(subtask: SubtaskConfig) -> Joining | None:
         return find_joining(connection, key_of(subtask))
 
 
-def join_unit(subtask: SubtaskConfig, directory: Path, spark: SparkProvider | None) -> JoinUnit:
+def join_unit(subtask: SubtaskConfig, directory: Path, spark: SparkProvider | None, branch: str = "") -> JoinUnit:
     """The unit as a host makes it; without Spark there must be nothing to load."""
 
     def copy(name: UnitName, payload: UnitPayload) -> Unit:
@@ -44,7 +44,7 @@ def join_unit(subtask: SubtaskConfig, directory: Path, spark: SparkProvider | No
         stream = TargetStream.of(payload.config)
         return DumpUnit(payload.config, payload.dump_storage, spark, hold=payload.hold, stream=stream)
 
-    return JoinUnit(UnitPayload(subtask, None, directory), copy)
+    return JoinUnit(UnitPayload(subtask, None, directory, branch=branch), copy)
 
 
 @dataclass
@@ -76,10 +76,12 @@ class Task:
         return "" if found is None else found.phase
 
 
-def join_process(subtask: SubtaskConfig, directory: Path, fault: str, log: Path) -> subprocess.Popen[str]:
+def join_process(
+    subtask: SubtaskConfig, directory: Path, fault: str, log: Path, branch: str = ""
+) -> subprocess.Popen[str]:
     """A join unit in a process of its own, with a fault armed there; `log` hears of the strike."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.testbed.joining", str(directory)],
+        [sys.executable, "-m", "tests.testbed.joining", str(directory), *([branch] if branch else [])],
         stdin=subprocess.PIPE,
         env=os.environ | {"DM_FAULTS": fault, "DM_FAULTS_LOG": str(log)},
         text=True,
@@ -91,11 +93,11 @@ def join_process(subtask: SubtaskConfig, directory: Path, fault: str, log: Path)
 
 
 def main() -> None:
-    """`joining.py DIRECTORY`, the configuration on standard input."""
-    config, directory = SubtaskConfig.from_wire(json.load(sys.stdin)), Path(sys.argv[1])
+    """`joining.py DIRECTORY [BRANCH]`, the configuration on standard input."""
+    config, directory, branch = SubtaskConfig.from_wire(json.load(sys.stdin)), Path(sys.argv[1]), "".join(sys.argv[2:])
     spark = SparkProvider("local[2]", scratch=directory / "spark")
     try:
-        join_unit(config, directory, spark).run(threading.Event())
+        join_unit(config, directory, spark, branch).run(threading.Event())
     except DMError as error:
         print(error, file=sys.stderr)
         sys.exit(3 if error.retryable else 1)

@@ -33,6 +33,11 @@ class UnitThread:
         except BaseException as error:
             self.error = error
 
+    @property
+    def ended(self) -> bool:
+        """Whether it is finished, or gave up."""
+        return not self._thread.is_alive()
+
     def wait_ended(self, seconds: float = 60) -> BaseException | None:
         """Wait until the unit is finished or gave up; gives its error."""
         self._thread.join(seconds)

@@ -201,6 +201,7 @@ class ApplyLane:
                 if before:  # a person will decide about this transaction, and L must pass everything before it
                     self._apply(before)
                 self._blamed = ticket
+                error.tables = self._tables(culprit)
                 if begin is not None:
                     error.place = EventPlace(begin.server_uuid, begin.file, begin.offset).to_json()
                     error.position = error.position or str(begin)
@@ -212,6 +213,14 @@ class ApplyLane:
     def _culprit(self, jobs: list[LaneJob]) -> LaneJob:
         failed = self._failed_change
         return next((job for job in jobs if any(change is failed for change in job.changes)), jobs[0])
+
+    def _tables(self, culprit: LaneJob) -> frozenset[TableName]:
+        """The table of the change that failed; of a stream, all of its tables."""
+        if culprit.stream is not None:
+            return culprit.stream.tables
+        failed = self._failed_change
+        found = failed is not None and any(change is failed for change in culprit.changes)
+        return frozenset((failed.plan.source,)) if failed is not None and found else frozenset()
 
     def _note(self, change: RowChange) -> None:
         self._failed_change = change

@@ -185,6 +185,12 @@ class ChangeStream:
         self.part_cost = 0  # memory of the part that was given last
         self._items.hold()
 
+    @property
+    def tables(self) -> frozenset[TableName]:
+        """The source's tables that have changes in it."""
+        maps = (table.table_map for table in self._tables.values())
+        return frozenset(TableName(each.schema, each.table) for each in maps)
+
     def parts(self) -> Iterator[list[RowChange]]:
         """The changes in order, in lists of bounded size; each list is dropped when the next one is requested."""
         part: list[RowChange] = []

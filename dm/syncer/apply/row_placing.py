@@ -9,6 +9,7 @@ from dm.changes.keys import keys_of
 from dm.changes.native_changes import change_maker
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.errors import DMError
+from dm.ident import TableName
 from dm.mysql.binlog.decode import RowPair
 from dm.position import Position
 from dm.sourcelog.stream.memory_quota import CHANGE_COST, DECODED_FACTOR
@@ -73,16 +74,22 @@ class RowPlacing:
         safe, maker = how.safe, self._maker if how.but_for is None else None
         given = at = 0
         self._filtered.begin(items)
-        while at < len(items):
-            if maker is not None:
-                changes, cost, at = maker(items, at, self._direct, safe)
-                if changes:
-                    self._lanes.place_all(changes, cost // len(changes), ticket, end)
-                    given += len(changes)
-                if at == len(items):
-                    break
-            given += self._take_item(items[at], at, ticket, transaction, how)
-            at += 1
+        try:
+            while at < len(items):
+                if maker is not None:
+                    changes, cost, at = maker(items, at, self._direct, safe)
+                    if changes:
+                        self._lanes.place_all(changes, cost // len(changes), ticket, end)
+                        given += len(changes)
+                    if at == len(items):
+                        break
+                given += self._take_item(items[at], at, ticket, transaction, how)
+                at += 1
+        except DMError as error:
+            # The compiled loop does not say how far it came: then the tables of all that is left may be meant.
+            maps = [item.table_map for item in (items[at:] if maker is not None else items[at : at + 1])]
+            error.tables = error.tables or frozenset(TableName(each.schema, each.table) for each in maps)
+            raise
         self._taken += len(items)
         if safe:
             self._safe_mode.rows += given

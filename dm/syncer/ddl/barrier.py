@@ -17,10 +17,14 @@ from dm import faults
 from dm.errors import DMError
 from dm.errors.without_values import without_literals
 from dm.ident import TableName
+from dm.mysql.binlog.reader import Query
 from dm.mysql.schema.draft import OperationRefused, renamed
 from dm.mysql.schema.normal import index_form, same_column
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.schema.tracker import SchemaState, SchemaTracker, interpret
+from dm.mysql.sql.grammar import without_ignored_references
+from dm.mysql.sql.split import split
+from dm.mysql.sql.statement import kind_of
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint
 from dm.progress.intent import Intent
@@ -78,6 +82,20 @@ class DdlBarrier:
         """The plan of an event; raises DMError if that is unclear."""
         with pausing(event.query.readable):
             return plan(event, self._known)
+
+    def named(self, query: Query) -> frozenset[TableName]:
+        """The tables here that a statement names; none where it is not understood, or is about a schema."""
+        source = self._known.source
+        context = source.context_of(query)
+        try:
+            if kind_of(query.text, context) != "ddl":
+                return frozenset()
+            text = without_ignored_references(query.text, context)
+            pieces = split(text, context, singly=source.singly, replaces=source.replaces)
+        except DMError:
+            return frozenset()
+        found = frozenset(table for piece in pieces for table in piece.tables if self._known.rules.followed(table))
+        return found if all(table.table for table in found) else frozenset()
 
     def accept(self, planned: DdlPlan) -> None:
         """Store and remember what a plan contains beside its steps; they are run next."""

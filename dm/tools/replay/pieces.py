@@ -26,7 +26,7 @@ from dm.progress.checkpoint import Checkpoint
 from dm.progress.lane_rows import CONTROL, LaneClaim, read_ordered
 from dm.progress.operators import read_operators
 from dm.progress.replayed import RelayRange, StoredReplay, read_replay
-from dm.progress.table_joining import find_joining
+from dm.progress.table_joining import find_all
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover, has_undone
 from dm.rules.table_rules import TableRules
@@ -259,7 +259,7 @@ def find_beginning(subtask: SubtaskConfig, taken: Takeover, control: TargetConne
     why = {
         "a DDL statement is under way": taken.intent is not None,
         "an event has an operator (`dmctl binlog`)": bool(read_operators(control, key)),
-        "tables are loaded beside it (`reload-table`, `update-task`)": find_joining(control, key) is not None,
+        "tables are loaded beside it, or aside (`reload-table`, `update-task`, `table`)": bool(find_all(control, key)),
         "its last run has left changes undone; `resume-task` and `pause-task` settle that": (
             taken.bound() is not None and has_undone(control, key)
         ),

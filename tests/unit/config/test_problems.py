@@ -203,6 +203,9 @@ SECTION_CASES = [
     ("syncer: {conflicts: pause, atomic-transactions: true, missing-row: count}", "syncer.conflicts", 20913),
     ("syncer: {conflicts: pause, atomic-transactions: true, insert-mode: replace}", "syncer.conflicts", 20913),
     ("syncer: {ddl: skip}", "syncer.ddl", 20912),
+    ("syncer: {on-error: row}", "syncer.on-error", 20912),
+    ("syncer: {on-error: table, aside-tables: 0}", "syncer.aside-tables", 20912),
+    ("syncer: {on-error: table, atomic-transactions: true}", "syncer.on-error", 20913),
     ("syncer: {worker-cout: 4}", "syncer.worker-cout", 20003),
 ]
 
@@ -211,6 +214,20 @@ SECTION_CASES = [
 def test_a_bad_unit_section_is_named(section: str, path: str, code: int) -> None:
     text = TASK + f"    {section}\n"
     assert [(problem.path, problem.code) for problem in task_problems(text)] == [(f"mysql-instances[0].{path}", code)]
+
+
+@pytest.mark.parametrize(
+    "tie",
+    [
+        "    validator-config-name: v\nvalidators: {v: {mode: full}}\n",
+        "shard-mode: optimistic\n",
+        "merge-order: commit-time\n",
+    ],
+)
+def test_a_table_is_put_aside_alone_only_where_nothing_ties_it_to_others(tie: str) -> None:
+    found = task_problems(f"{TASK}    syncer: {{on-error: table}}\n{tie}")
+    assert {(problem.path, problem.code) for problem in found} == {("mysql-instances", 20913)}
+    assert task_problems(f"{TASK}    syncer: {{on-error: table}}\n") == ()
 
 
 def test_a_side_wins_only_with_an_opposite_and_without_what_leaves_rows_out() -> None:

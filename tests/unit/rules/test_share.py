@@ -26,7 +26,7 @@ def of(*schemas: str) -> SubtaskConfig:
 @pytest.mark.parametrize("share", SHARES.values(), ids=list(SHARES))
 def test_one_of_the_two_has_a_table(share: Share, table: TableName) -> None:
     config = of("shop", "new")
-    main, beside = BesideShare(config, share), TableRules(config.model_copy(update={"share": share}))
+    main, beside = BesideShare(config, [share]), TableRules(config.model_copy(update={"share": share}))
     assert main.followed(table) != beside.followed(table)
     assert main.owned(table) != beside.wanted(table)
     assert main.wanted(table), "its reader keeps rows of XA transactions"
@@ -34,7 +34,7 @@ def test_one_of_the_two_has_a_table(share: Share, table: TableName) -> None:
 
 def test_a_shares_ghosts_are_not_mains() -> None:
     config, share = of("shop"), SHARES["reload"]
-    main, beside = BesideShare(config, share), TableRules(config.model_copy(update={"share": share}))
+    main, beside = BesideShare(config, [share]), TableRules(config.model_copy(update={"share": share}))
     assert not main.followed(TableName("shop", "_orders_gho"))
     assert beside.followed(TableName("shop", "_orders_gho"))
     assert main.followed(TableName("shop", "_other_gho"))
@@ -42,7 +42,7 @@ def test_a_shares_ghosts_are_not_mains() -> None:
 
 def test_main_keeps_the_schemas_of_a_share() -> None:
     config = of("shop", "new")
-    main = BesideShare(config, SHARES["reload"])
+    main = BesideShare(config, [SHARES["reload"]])
     assert main.keeps_schema("shop")
     assert not main.keeps_schema("new")
     assert not TableRules(config).keeps_schema("shop")
