@@ -69,6 +69,7 @@ class Job:
     resumed_at: Mapping[str, str | int | bool] | None = None  # the last such place, until a run has passed it
     until: Until | None = None  # where a person wants it to end
     told: Callable[[Job], None] = lambda _: None  # whom each status is told
+    branch: str = ""  # the number of the branch that it brings back
     _number: int = 0  # the subtask's number of the run that is under way
 
     def __post_init__(self) -> None:

@@ -68,6 +68,10 @@ _FAMILIES: Final = (
         "dm_worker_pace_held_share", "gauge", _TASK,
         "share of the time since the limits of `pace` were set in which they held the task back", ours=True,
     ),
+    Family(
+        "dm_worker_tables_aside", "gauge", _TASK,
+        "tables that are not in the task's stream because of an error or a person, or on their way back", ours=True,
+    ),
     Family("dm_worker_info", "gauge", ("version",), "1 for the version of dm-worker that runs", ours=True),
     Family(
         "dm_cut_over_state", "gauge", ("task", "state"),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, UnknownMetricFamily
@@ -234,6 +234,12 @@ def add_subtask(samples: Samples, status: Mapping[str, JSON], source: str, ends:
             if key == "sync":
                 _add_sync(samples, part, labels)
                 _add_shards(samples, part, labels, now)
+    branches = status.get("branches")
+    if isinstance(branches, list):
+        out = [one for one in branches if isinstance(one, dict) and one["phase"] != "dropped"]
+        samples.add("dm_worker_tables_aside", sum(len(cast("list[JSON]", one["tables"])) for one in out), labels)
+    elif status.get("unit") == "Sync":
+        samples.add("dm_worker_tables_aside", 0, labels)
     validation = status.get("validation")
     if isinstance(validation, dict):
         _add_validation(samples, validation, labels)

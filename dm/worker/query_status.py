@@ -82,7 +82,7 @@ def subtask_status(supervisor: Supervisor, job: Job, request: int | None) -> dic
         numbers = _INT64 | _INT64_OF_LOAD if subtask.unit == "Load" else _INT64
         status["unresolvedDDLLockID"] = job.status.get("unresolvedDDLLockID", "")
         said = {**job.words.now(current=job.current(request)), **job.copy.report(subtask.unit, job.status)}
-        for above in ("unresolvedDDLLockID", "joining", "sourceAnswers", "targetAnswers"):
+        for above in ("unresolvedDDLLockID", "joining", "branches", "sourceAnswers", "targetAnswers"):
             said.pop(above, None)  # one level up, the first by DM's form
         if "listEntriesWithoutTables" in said:
             said["listEntriesWithoutTables"] = _missing_everywhere(supervisor, job, said)
@@ -93,7 +93,7 @@ def subtask_status(supervisor: Supervisor, job: Job, request: int | None) -> dic
         status["until"] = str(job.until)
     if validation is not None:
         status["validation"] = validation
-    return status
+    return {**status, **_beside(supervisor.joins.report(job))}
 
 
 def _missing_everywhere(supervisor: Supervisor, job: Job, said: Mapping[str, JSON]) -> list[JSON]:
@@ -128,20 +128,22 @@ def task_status(supervisor: Supervisor, name: str, sources: list[str], requests:
             "result": True,
             "msg": "",
             "sourceStatus": source_status(job.source, supervisor.sources[job.source], supervisor.worker),
-            "subTaskStatus": [
-                {
-                    **subtask_status(supervisor, job, requests.get(job.source)),
-                    **_joining(supervisor.joins.report(job)),
-                }
-            ],
+            "subTaskStatus": [subtask_status(supervisor, job, requests.get(job.source))],
         }
         for job in supervisor.jobs(name, sources)
     ]
     return {"result": True, "msg": "", "sources": answers}
 
 
-def _joining(report: dict[str, JSON]) -> dict[str, JSON]:
-    return {"joining": _plain(report, _INT64)} if report else {}
+def _beside(report: Mapping[str, JSON]) -> dict[str, JSON]:
+    """What is loaded beside the stream, and the branches."""
+    plain: dict[str, JSON] = {}
+    for name, said in report.items():
+        if isinstance(said, dict):
+            plain[name] = _plain(said, _INT64)
+        elif isinstance(said, list):
+            plain[name] = [_plain(each, _INT64) for each in said if isinstance(each, dict)]
+    return plain
 
 
 def all_tasks(supervisor: Supervisor, sources: Sequence[str]) -> dict[str, JSON]:
@@ -158,7 +160,7 @@ def all_tasks(supervisor: Supervisor, sources: Sequence[str]) -> dict[str, JSON]
 
 def _summary(supervisor: Supervisor, jobs: list[Job]) -> str:
     stages = {job.subtask.stage for job in jobs}
-    joins = [join for job in jobs if (join := supervisor.joins.of(job.task or "", job.source)) is not None]
+    joins = [join for job in jobs for join in supervisor.joins.of(job.task or "", job.source)]
     if any(job.subtask.stage == "Paused" and job.subtask.errors for job in (*jobs, *joins)):
         return "Error - Some error occurred in subtask. Please run `query-status` to get more details."
     for job in jobs:

@@ -4,9 +4,10 @@ A validator is a subtask of one unit, in a process of its own. It belongs to a t
 that rests lets it finish what there is. It begins when the task syncs, since before that nothing is applied that it
 could look at.
 
-Tables are loaded beside a task's stream (`dm.progress.table_joining`) by one run per subtask at most. Nothing of this
-is in the registry: the row at the target says what is to be done, the stream's status shows it, and so a daemon that is
-started anew, or another one, takes it up. What a person wants of the subtask holds for its run, too.
+Tables are loaded beside a task's stream (`dm.progress.table_joining`) by one run per subtask at most, and each branch
+that comes back (`dm.progress.branches`) has a run. Nothing of this is in the registry: the row at the target says what
+is to be done, the stream's status shows it, and so a daemon that is started anew, or another one, takes it up. What a
+person wants of the subtask holds for its runs, too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import structlog
 
@@ -31,66 +32,62 @@ from dm.worker.hosts import Hosts
 from dm.worker.job import Job
 from dm.worker.registry import Registry, ValidatorRecord
 
-"""Task and source."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Join:
-    number: str
-    job: Job
-
 
 class Joins:
-    """All of them; belongs to the loop's thread."""
+    """All of them, the share of a subtask and its branches; belongs to the loop's thread."""
 
-    def __init__(self, make: Callable[[str, str], Job]) -> None:
+    def __init__(self, make: Callable[[str, str, str], Job]) -> None:
         self._make = make
-        self._all: dict[Key, _Join] = {}
+        self._all: dict[tuple[str, str, str], Job] = {}  # by task, source and number
 
     def jobs(self) -> Iterator[Job]:
         """Those that there are."""
-        return (each.job for each in self._all.values())
+        return iter(self._all.values())
 
-    def of(self, task: str, source: str) -> Job | None:
-        """The one of a subtask."""
-        found = self._all.get((task, source))
-        return None if found is None else found.job
+    def of(self, task: str, source: str) -> list[Job]:
+        """Those of a subtask."""
+        return [job for key, job in self._all.items() if key[:2] == (task, source)]
 
     def tick(self, subtasks: Mapping[Key, Job]) -> None:
         """Start what the streams' status asks for, end what nobody wants, try again what rests on an error."""
-        for key, join in list(self._all.items()):
-            main = subtasks.get(key)
-            if join.job.subtask.stage == "Stopped":
+        for key, job in list(self._all.items()):
+            main = subtasks.get(key[:2])
+            if job.subtask.stage == "Stopped":
                 del self._all[key]
             elif main is None or _gives_up(main.subtask):
-                join.job.subtask.stop()
-            elif join.job.subtask.stage == "Finished" and _number(main) != join.number:
-                del self._all[key]
+                job.subtask.stop()
+            elif job.subtask.stage == "Finished" and (job.branch or key[2] not in _numbers(main)):
+                del self._all[key]  # a branch that has come to rest may be released again under its number
             else:
-                join.job.subtask.tick()
-        for key, main in subtasks.items():
-            if key not in self._all and main.subtask.stage == "Running" and (number := _number(main)):
-                self._all[key] = join = _Join(number, self._make(*key))
-                join.job.subtask.start()
+                job.subtask.tick()
+        for (task, source), main in subtasks.items():
+            if main.subtask.stage != "Running":
+                continue
+            for number, branch in _numbers(main).items():
+                if (task, source, number) not in self._all:
+                    self._all[task, source, number] = job = self._make(task, source, number if branch else "")
+                    job.subtask.start()
 
     def resume(self, task: str, source: str) -> bool:
         """Try again what rests on an error; whether there was something."""
-        job = self.of(task, source)
-        if job is None or job.subtask.stage != "Paused":
-            return False
-        job.resume()
-        return True
+        paused = [job for job in self.of(task, source) if job.subtask.stage == "Paused"]
+        for job in paused:
+            job.resume()
+        return bool(paused)
 
     def report(self, main: Job) -> dict[str, JSON]:
-        """What a subtask's status says of it; nothing where nothing is loaded."""
-        said = main.status.get("joining") if main.subtask.unit == "Sync" else None
-        if main.task is None or not isinstance(said, dict):
+        """What a subtask's status says of them; nothing where all tables are in its stream."""
+        if main.task is None or main.subtask.unit != "Sync":
             return {}
-        job = self.of(main.task, main.source)
-        report: dict[str, JSON] = {"kind": said["kind"], "phase": said["phase"], "tables": said["tables"]}
-        if job is not None:
-            report |= {"stage": job.subtask.stage, "result": job.subtask.result(), **_progress(job.status)}
-        return report
+        jobs = {job.branch: job for job in self.of(main.task, main.source)}
+        report: dict[str, JSON] = {}
+        said = main.status.get("joining")
+        if isinstance(said, dict):
+            report["joining"] = {**_without_number(said), **_of_job(jobs.get(""))}
+        branches: list[JSON] = [
+            {**_without_number(one), **_of_job(jobs.get(str(one["number"])))} for one in _branches(main)
+        ]
+        return {**report, "branches": branches} if branches else report
 
 
 def _gives_up(main: Subtask) -> bool:
@@ -98,9 +95,28 @@ def _gives_up(main: Subtask) -> bool:
     return main.intent == "paused" or main.stage in ("Stopping", "Stopped") or (main.stage == "Paused" and main.fenced)
 
 
-def _number(main: Job) -> str:
-    said = main.status.get("joining") if main.subtask.unit == "Sync" else None
-    return str(said["number"]) if isinstance(said, dict) else ""
+def _without_number(said: Mapping[str, JSON]) -> dict[str, JSON]:
+    return {name: value for name, value in said.items() if name != "number"}
+
+
+def _of_job(job: Job | None) -> dict[str, JSON]:
+    if job is None:
+        return {}
+    return {"stage": job.subtask.stage, "result": job.subtask.result(), **_progress(job.status)}
+
+
+def _branches(main: Job) -> list[Mapping[str, JSON]]:
+    said = main.status.get("branches")
+    return [one for one in said if isinstance(one, dict)] if isinstance(said, list) else []
+
+
+def _numbers(main: Job) -> dict[str, bool]:
+    """What is to have a run beside a stream, as its status says; of each whether it is a branch."""
+    if main.subtask.unit != "Sync":
+        return {}
+    said = main.status.get("joining")
+    share = {str(said["number"]): False} if isinstance(said, dict) else {}
+    return share | {str(one["number"]): True for one in _branches(main) if one["phase"] not in AT_REST}
 
 
 _SHOWN = ("unit", "waiting", "progress", "finishedRows", "estimateTotalRows", "etaSeconds", "syncerBinlog")
@@ -112,6 +128,8 @@ def _progress(status: Mapping[str, JSON]) -> dict[str, JSON]:
 
 Mode = Literal["full", "fast"]
 Key = tuple[str, str]  # task and source
+AT_REST: Final = ("asked", "aside", "dropped")
+"""Phases of a branch in which it has no run."""
 
 WAITS = "waits until the task syncs"
 

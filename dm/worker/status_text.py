@@ -40,6 +40,7 @@ def remarks_of(answer: Answer) -> list[str]:
             remarks += _ddl(subject, subtask)
             remarks += _groups(subject, subtask)
             remarks += _joining(subject, subtask)
+            remarks += _branches(subject, subtask)
             remarks += _replay(subject, subtask)
             remarks += _validation(subject, subtask)
             remarks += _catching_up(subject, subtask)
@@ -70,7 +71,11 @@ def relay_remarks(source: str, relay: Answer) -> list[str]:
 def in_error(answer: Answer) -> bool:
     """Whether a subtask of `query-status`, what joins it, or a relay that it reads, rests on an error."""
     for source in answer["sources"]:
-        joining = (subtask.get("joining") for subtask in source["subTaskStatus"])
+        joining = [subtask.get("joining") for subtask in source["subTaskStatus"]]
+        branches = [one for subtask in source["subTaskStatus"] for one in subtask.get("branches") or []]
+        if any(one["phase"] == "aside" and one["error"] for one in branches):
+            return True
+        joining += branches
         for one in (source["sourceStatus"]["relayStatus"], *source["subTaskStatus"], *joining):
             if one is not None and one.get("stage") == "Paused" and (one["result"] or {}).get("errors"):
                 return True
@@ -242,6 +247,25 @@ def _groups(subject: str, subtask: Answer) -> list[str]:
             f"{subject}: shards of {group['target']} wait since {group.get('since', '?')} for {who}: {what};"
             f" their rows from {group['firstLocation']} on come then"
         )
+    return lines
+
+
+def _branches(subject: str, subtask: Answer) -> list[str]:
+    """Which tables have left the task's stream, why, and what to do."""
+    lines = []
+    for branch in subtask.get("branches") or []:
+        tables, phase, name = ", ".join(branch["tables"]), branch["phase"], subtask["name"]
+        if phase == "dropped":
+            lines.append(f"{subject}: {tables}: migrated no longer")
+            continue
+        lines.append(f"{subject}: {tables}: {phase} since {branch['since']}; transactions with other tables are cut")
+        if phase == "aside":
+            if branch["error"]:
+                lines.append(f"  {branch['error']['ErrCode']}: {branch['error']['Message']}")
+            lines.append(
+                f"  `dmctl table list {name}` has more, `dmctl table release {name} DB.TABLE` lets it come back"
+            )
+        lines += _remarks(f"{subject}: {tables}", branch.get("result"), f"it goes on with `dmctl resume-task {name}`")
     return lines
 
 

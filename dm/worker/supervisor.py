@@ -369,6 +369,7 @@ class Supervisor(Inventory):
             work_directory=join_directory(work, job.source) if joins else work,
             hold_in=self.relay_directory(job.source) if joins or _syncs(job) else None,
             until=job.until,
+            branch=job.branch,
         ).to_wire()
 
     def _hold(self, job: Job) -> Hold:
@@ -387,8 +388,8 @@ class Supervisor(Inventory):
         job.subtask.changed = lambda: self._record(job)
         return job
 
-    def _join_job(self, task: str, source: str) -> Job:
-        job = Job(self, source, task, told=self._heard)
+    def _join_job(self, task: str, source: str, branch: str) -> Job:
+        job = Job(self, source, task, told=self._heard, branch=branch)
         label = f"tables that join task {task} on source {source}"
         job.subtask = self.new_subtask(job, label, JOIN_UNITS, self.sources[source].config)
         job.subtask.changed = lambda: self._seen(job)
@@ -453,7 +454,7 @@ def _host_name(job: Job, unit: UnitName) -> str:
     if unit == "Relay":
         return f"relay:{job.source}"
     if unit == "Join":
-        return f"join:{job.task}:{job.source}"
+        return f"join:{job.task}:{job.source}" + (f":{job.branch[:8]}" if job.branch else "")
     if unit == "Sync":
         return sync_host(job.task, job.source)
     assert job.task is not None

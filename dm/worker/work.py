@@ -18,6 +18,7 @@ from dm.position import TimePlace
 from dm.sourcelog.stream.until import Until
 from dm.syncer.operators import EventPlace, Request
 from dm.task.binlog_verbs import StructureRequest
+from dm.task.branch_requests import BranchRequests
 from dm.task.described import described
 from dm.task.forgotten import StoredProgress
 from dm.task.join_requests import JoinRequests
@@ -197,3 +198,4 @@ class Servers:
     conflicts: RecordedConflicts = field(default_factory=RecordedConflicts)
     objects: Callable[[Sequence[SubtaskConfig], Definers], TaskObjects] = TaskObjects  # opens sessions
     described: Callable[[SubtaskConfig, Callable[[], bool]], dict[str, JSON]] = described  # as long as there is time
+    branches: BranchRequests = field(default_factory=BranchRequests)

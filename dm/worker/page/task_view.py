@@ -151,6 +151,9 @@ def tables(subtask: Mapping[str, Any]) -> tuple[list[TableRow], int]:
     joining: Mapping[str, Any] = subtask.get("joining") or {"tables": []}
     for name in joining["tables"]:
         row(name).waits = f"joining, {joining['phase']}"
+    for branch in subtask.get("branches") or []:
+        for name in branch["tables"]:
+            row(name).waits = f"{branch['phase']} since {branch['since']}"
     return sorted(found.values(), key=lambda one: one.name), int(sync.get("tablesNotShown", 0))
 
 

@@ -366,6 +366,8 @@ class CutOverVerbs(VerbWork):
             if status.get("joining"):
                 says = "tables are loaded beside the stream"
                 found.append(Finding(where, says, f"dmctl query-status {task} --follow"))
+            if status.get("branches"):
+                found.append(Finding(where, "tables are aside", f"dmctl table list {task}"))
             validation = self._supervisor.validators.status(str(task), job.source)
             if validation is not None and validation.get("newErrors"):
                 says = f"the validator has {validation['newErrors']} errors"

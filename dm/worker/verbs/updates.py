@@ -108,7 +108,7 @@ class UpdateVerbs(VerbWork):
 
     def _update(self, file: ConfigFile) -> Update:
         config = self.parse_task(file)[0]
-        known, before = _known_task(self._loop, self._supervisor, config.name)
+        known, before = known_task(self._loop, self._supervisor, config.name)
         sources = tuple(source for source in config.source_ids if source not in before)
         if sources or file.text != known.file.text:  # else it is the same update once more
             _demand_following(self._loop, self._supervisor, config.name)
@@ -152,8 +152,7 @@ class UpdateVerbs(VerbWork):
     def _restart_jobs(self, name: str, sources: Iterable[str]) -> None:
         for job in self._supervisor.jobs(name, [*sources]):
             job.subtask.restart()
-            join = self._supervisor.joins.of(name, job.source)
-            if join is not None:  # it has the file of before
+            for join in self._supervisor.joins.of(name, job.source):  # they have the file of before
                 join.subtask.restart()
 
 
@@ -175,10 +174,12 @@ def _other_rows(known: Task, config: TaskConfig) -> bool:
 def follows_at_source(loop: Loop, supervisor: Supervisor, name: str) -> tuple[Task, Mapping[str, SubtaskConfig]]:
     """A task and its subtasks by source, all of which follow their source; raises DMError where one does not."""
     _demand_following(loop, supervisor, name)
-    return _known_task(loop, supervisor, name)
+    return known_task(loop, supervisor, name)
 
 
-def _known_task(loop: Loop, supervisor: Supervisor, name: str) -> tuple[Task, Mapping[str, SubtaskConfig]]:
+def known_task(loop: Loop, supervisor: Supervisor, name: str) -> tuple[Task, Mapping[str, SubtaskConfig]]:
+    """A task and its subtasks by source; raises DMError."""
+
     def read() -> tuple[Task, Mapping[str, SubtaskConfig]]:
         task = supervisor.task(name)
         if isinstance(task.config, DMError):
@@ -218,7 +219,7 @@ def resting(loop: Loop, supervisor: Supervisor, task: str, sources: Iterable[str
     """What is loaded beside a task rests meanwhile, and goes on with what the task's file says then."""
 
     def rest() -> list[Job]:
-        jobs = [job for source in sources if (job := supervisor.joins.of(task, source)) is not None]
+        jobs = [job for source in sources for job in supervisor.joins.of(task, source)]
         there = [job for job in jobs if job.subtask.stage in ("Running", "Paused")]
         for job in there:
             if not job.subtask.is_canceled:
@@ -257,7 +258,7 @@ class JoinVerbs(VerbWork):
             asked = self._servers.joins.reload(
                 configs, TableName(verb.database, verb.table), source, anew=verb.recreate
             )
-        self._begin_anew(task, [asked.source])
+        begin_anew(self._loop, self._supervisor, task, [asked.source])
         return {
             "task": task, "source": asked.source, "target": asked.target.sql,
             "tables": [each.sql for each in asked.tables],
@@ -269,15 +270,16 @@ class JoinVerbs(VerbWork):
             taken = self._servers.joins.cancel_reload(configs)
         if not taken:
             raise DMError("joining-not-there", task=task)
-        self._begin_anew(task, list(taken))
+        begin_anew(self._loop, self._supervisor, task, list(taken))
         tables: list[JSON] = [table.sql for each in taken.values() for table in each.names]
         return {"task": task, "tables": tables}
 
-    def _begin_anew(self, task: str, sources: list[str]) -> None:
-        """The streams look what is asked of them; one that rests does when it is resumed."""
 
-        def restart() -> None:
-            for job in self._supervisor.jobs(task, sources):
-                job.subtask.restart()
+def begin_anew(loop: Loop, supervisor: Supervisor, task: str, sources: list[str]) -> None:
+    """The streams look what is asked of them; one that rests does when it is resumed."""
 
-        self._loop.call(restart)
+    def restart() -> None:
+        for job in supervisor.jobs(task, sources):
+            job.subtask.restart()
+
+    loop.call(restart)

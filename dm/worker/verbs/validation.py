@@ -82,7 +82,10 @@ class ValidationVerbs(VerbWork):
     def _demand_joined(self, configs: Sequence[SubtaskConfig]) -> None:
         """Raise DMError while tables are loaded beside a task: their rows come later than a validator looks."""
         for config in configs:
-            if self._servers.joins.joining({config.source_id: config}):
+            one = {config.source_id: config}
+            if config.syncer.on_error == "table":
+                raise DMError("validator-with-quarantine", task=config.task)
+            if self._servers.joins.joining(one) or self._servers.branches.listed(one):
                 raise DMError("validator-while-joining", task=config.task, sources=config.source_id)
 
     @does(declared.StopValidation)

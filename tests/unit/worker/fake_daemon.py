@@ -10,7 +10,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,14 @@ from dm.config.subtask import Share
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position, TimePlace
+from dm.progress.branches import report_of
 from dm.progress.table_joining import Joining
 from dm.progress.validator_errors import Operation, RowError, StoredError, TableStatus
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until, UntilPosition, UntilTime
 from dm.syncer.operators import EventPlace, Request
 from dm.task.binlog_verbs import StructureRequest
+from dm.task.branch_requests import Aside, BranchRequests, Moved
 from dm.task.forgotten import Place, StoredProgress, StoredTask
 from dm.task.join_requests import Added, JoinRequests, Reload
 from dm.task.precheck.context import CheckResult
@@ -261,6 +264,29 @@ JOIN_REQUESTS = JoinRequests(
 )
 
 
+def asides(configs: Mapping[str, SubtaskConfig]) -> list[Aside]:
+    """One where the servers' file says so."""
+    if "aside" not in answers():
+        return []
+    error = DMError("row-missing", operation="UPDATE", table="a.t", key="(1)", task="t")
+    branch = Joining("n", "branch", "aside", Share(tables=(("a", "t"),)), (), error=report_of(error), since="then")
+    here = Position("u", "bin.000001", 100)
+    return [Aside(source, branch, here, replace(here, offset=250)) for source in configs]
+
+
+def moving(what: str) -> Callable[[Mapping[str, SubtaskConfig], TableName, str | None], Moved]:
+    """Tells what is asked of the target."""
+
+    def move(configs: Mapping[str, SubtaskConfig], table: TableName, source: str | None) -> Moved:
+        ask(f"{what} {table} {source}")
+        return Moved(source or next(iter(configs)), (table,))
+
+    return move
+
+
+BRANCH_REQUESTS = BranchRequests(asides, moving("hold"), moving("release"), moving("drop"))
+
+
 def as_declared(verb: type[Verb], do: Work) -> Work:
     """The work, whose answers are compared with their declaration: another one is an internal error."""
     model = model_of(verb.answer)
@@ -287,6 +313,7 @@ def main() -> None:
     servers = Servers(
         verify_source, check, forget_progress, place_of, begin_at, until_of, final_place, progress, demand_readable,
         hold_place, ShardLocks(locks, decide), VALIDATIONS, JOIN_REQUESTS, StoredProgress(stored, remove_stored),
+        branches=BRANCH_REQUESTS,
     )  # fmt: skip
     fork_hosts(fake_host.run)
     parts = DaemonParts(servers, first_unit, patience=2.0)

@@ -79,6 +79,17 @@ def of(status: Mapping[str, JSON], ends: Ends = NEVER) -> dict[str, float]:
     return shown(samples)
 
 
+def test_tables_that_are_aside_are_counted() -> None:
+    name = "dm_worker_tables_aside{source_id=one,task=t}"
+    assert of(subtask(sync=SYNC))[name] == 0
+    branches: list[JSON] = [
+        {"phase": "aside", "tables": ["`s`.`a`", "`s`.`b`"]},
+        {"phase": "dropped", "tables": ["`s`.`c`"]},
+        {"phase": "undo", "tables": ["`s`.`d`"]},
+    ]
+    assert of({**subtask(sync=SYNC), "branches": branches})[name] == 3
+
+
 def test_the_numbers_of_a_sync_are_there() -> None:
     found = of(subtask(sync=SYNC))
     assert found["dm_worker_task_state{source_id=one,task=t}"] == 2
