@@ -176,6 +176,7 @@ class Etcd:
         self._token = ""
         self._down = ""  # why no endpoint answers
         self._watched: http.client.HTTPConnection | None = None
+        self._closed = False
         self.requests = 0  # that were sent, those of the watch and the lease included
 
     @property
@@ -269,9 +270,10 @@ class Etcd:
                 sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Give the connections back."""
+        """Give the connections back, and keep none from now on."""
         self.interrupt()
         with self._lock:
+            self._closed = True
             for idle in self._idle.values():
                 for connection in idle:
                     connection.close()
@@ -376,7 +378,10 @@ class Etcd:
 
     def _give_back(self, endpoint: str, connection: http.client.HTTPConnection) -> None:
         with self._lock:
-            self._idle.setdefault(endpoint, []).append(connection)
+            if not self._closed:
+                self._idle.setdefault(endpoint, []).append(connection)
+                return
+        connection.close()
 
     def _connected(self, endpoint: str, seconds: float | None) -> http.client.HTTPConnection:
         parts = urlsplit(endpoint)

@@ -116,7 +116,7 @@ def serve(
             operations.config.change(settings)
         stack.callback(operations.end)
         operations.take_up()
-        metrics = Metrics(loop, supervisor, ports.shown, operations.cut_overs)
+        metrics = Metrics(loop, supervisor, ports.shown, operations.cut_overs, membership)
         token = "" if membership is None else membership.record.token
         with _listening(home, operations, metrics, ports, token):
             tell_service_manager("READY=1")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -103,11 +103,11 @@ class Holdings:
         running = self._loop.call(lambda: {name for name, one in self._supervisor.sources.items() if one.here})
         for source in sorted(running & sources.keys()):
             self._keep(source, owners.get(source))
-        for source in sorted(name for name, owner in owners.items() if owner == membership.name):
+        mine = sorted(name for name, owner in owners.items() if owner == membership.name)
+        for source in mine:
             if source not in sources:
                 membership.ownership.release(SOURCE, source)
-            elif source not in running and membership.ownership.claim(SOURCE, source):
-                self._take(source)
+        self._take([name for name in mine if name in sources and name not in running and self._claim(name)])
         return self._claim_orphans({name for name in sources if name not in owners and name not in running}, owners)
 
     def _keep(self, source: str, owner: str | None) -> None:
@@ -116,9 +116,13 @@ class Holdings:
             self._log.warning("another member has the source", source=source, member=owner)
             self._taking_up.let_go(source)
 
-    def _take(self, source: str) -> None:
-        self._log.info("the source is this member's", source=source)
-        self._taking_up.take_up([source])
+    def _claim(self, source: str) -> bool:
+        return self._membership.ownership.claim(SOURCE, source)
+
+    def _take(self, sources: Sequence[str]) -> None:
+        if sources:
+            self._log.info("sources are this member's", sources=[*sources])
+            self._taking_up.take_up(sources)
 
     def _claim_orphans(self, orphans: set[str], owners: Mapping[str, str]) -> float | None:
         now = self._clock.monotonic()
@@ -126,13 +130,15 @@ class Holdings:
         subtasks = Counter(source for _, source in self._supervisor.registry.subtasks())
         turns = placed({name: subtasks[name] for name in orphans}, self._candidates(owners, subtasks), self.wishes())
         waits: list[float] = []
+        claimed: list[str] = []
         for source in sorted(orphans):
             mine = turns[source].index(self._membership.name) if self._membership.name in turns[source] else 0
             left = self._orphans[source] + mine * TURN_SECONDS - now
             if left > 0:
                 waits.append(left)
-            elif self._membership.ownership.claim(SOURCE, source):
-                self._take(source)
+            elif self._claim(source):
+                claimed.append(source)
+        self._take(claimed)
         return min(waits, default=None)
 
     def _candidates(self, owners: Mapping[str, str], subtasks: Mapping[str, int]) -> list[Candidate]:

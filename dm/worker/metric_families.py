@@ -63,6 +63,14 @@ _FAMILIES: Final = (
         "dm_worker_certificate_expiry_timestamp_seconds", "gauge", (),
         "when the certificate of dm-worker's ports ends, in seconds since 1970; only with `--ssl-cert`", ours=True,
     ),
+    Family(
+        "dm_master_worker_state", "gauge", ("worker",),
+        "of several hosts, as this member knows them: 0 a member that is gone, 1 one without sources, 2 with sources",
+    ),
+    Family(
+        "dm_worker_etcd_answers", "gauge", ("worker",),
+        "0 while this member's lease can't be renewed, 1 while it is; only of several hosts", ours=True,
+    ),
     Family("dm_worker_pace_held", "gauge", _TASK, "1 while `pace` holds the task back", ours=True),
     Family(
         "dm_worker_pace_held_share", "gauge", _TASK,

@@ -21,6 +21,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
+from dm.cluster.membership import Membership
+from dm.cluster.ownership import SOURCE
 from dm.text import is_decimal
 from dm.unit import JSON
 from dm.worker.installed import installed_version
@@ -146,7 +148,9 @@ class Metrics(Collector):
         supervisor: Supervisor,
         certificate: Path | None = None,
         cut_overs: Callable[[], Mapping[str, Mapping[str, JSON]]] = dict,
+        membership: Membership | None = None,
     ) -> None:
+        self._membership = membership
         self._cut_overs = cut_overs
         self._loop = loop
         self._supervisor = supervisor
@@ -173,6 +177,8 @@ class Metrics(Collector):
         if self._certificate is not None:
             add_certificate(samples, self._certificate)
         add_cut_overs(samples, self._cut_overs())
+        if self._membership is not None:
+            add_members(samples, member_states(self._membership), answers=self._membership.lease.in_touch)
         now = self._supervisor.clock.time()
         for status, source, ends in seen.subtasks:
             add_subtask(samples, status, source, ends, now)
@@ -208,6 +214,20 @@ def add_certificate(samples: Samples, path: Path) -> None:
     except (OSError, ValueError):
         return  # it is being replaced; the port says so itself
     samples.add("dm_worker_certificate_expiry_timestamp_seconds", end, {})
+
+
+def member_states(membership: Membership) -> dict[str, int]:
+    """DM's number of each member's state: gone, without sources, with sources."""
+    living, owners = membership.members.living(), set(membership.ownership.owners(SOURCE).values())
+    known = sorted({*living, *membership.members.known()})
+    return {name: 0 if name not in living else 2 if name in owners else 1 for name in known}
+
+
+def add_members(samples: Samples, states: Mapping[str, int], *, answers: bool) -> None:
+    """The members as this one knows them, and whether etcd answers it."""
+    for name, state in states.items():
+        samples.add("dm_master_worker_state", state, {"worker": name})
+    samples.add("dm_worker_etcd_answers", answers, {})
 
 
 def add_cut_overs(samples: Samples, told: Mapping[str, Mapping[str, JSON]]) -> None:

@@ -37,14 +37,17 @@ class TakingUp:
     def take_up(self, wanted: Collection[str] | None = None) -> None:
         """Run these sources with their relays and subtasks; all that there are where none are named."""
         supervisor, registry = self._supervisor, self._supervisor.registry
-        sources = {name: self._source(record) for name, record in registry.sources().items()}
+        known = self._loop.call(lambda: {**supervisor.sources})
+        sources = {name: self._source(record, known.get(name)) for name, record in registry.sources().items()}
         here = frozenset(sources if wanted is None else sources.keys() & {*wanted})
         configs = {name: source.config for name, source in sources.items() if isinstance(source.config, SourceConfig)}
+        records = {key: seen for key, seen in registry.subtasks().items() if key[1] in here}
+        named = {task for task, _ in records}
         tasks = {
             name: Task(file, _or_error(lambda one: self._read.task(one, configs)[0], file))
             for name, file in registry.tasks().items()
+            if name in named
         }
-        records = {key: seen for key, seen in registry.subtasks().items() if key[1] in here}
         validated = frozenset(registry.validators())
         self._restore_holds({name: sources[name] for name in here}, tasks, records, validated)
 
@@ -81,8 +84,11 @@ class TakingUp:
         self._loop.call(lambda: supervisor.let_go(source))
         self._loop.wait_until(lambda: not supervisor.busy(source), PATIENCE_SECONDS)
 
-    def _source(self, record: SourceRecord) -> Source:
-        return Source(record.file, _or_error(self._read.source, record.file), record.relay_asked, record.relay_intent)
+    def _source(self, record: SourceRecord, known: Source | None = None) -> Source:
+        """As it is stored; a file that is known is not read again."""
+        same = known is not None and known.file == record.file
+        config = known.config if known is not None and same else _or_error(self._read.source, record.file)
+        return Source(record.file, config, record.relay_asked, record.relay_intent)
 
     def _restore_holds(
         self,

@@ -46,7 +46,7 @@ PARTS = (
             *(f"tests/live/cli/test_{name}.py" for name in ("diff_finds", "diff_resumed", "validate", "validators")),
         ),
     ),
-    Part("tasks", 40, ("tests/live/hold", "tests/live/worker")),
+    Part("tasks", 40, ("tests/live/hold", "tests/live/worker", "tests/live/cluster")),
     Part("concurrent-writer", 40, ("tests/spark/test_concurrent_writer.py",)),
     Part("spark", 50, ("tests/spark",)),
     Part(

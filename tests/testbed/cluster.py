@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from dm.demo.private_server import HOST, PrivateServer, ReservedPort
 from tests.testbed.daemon import Answer, Daemon, run_here
-from tests.testbed.etcd import EtcdServer
+from tests.testbed.etcd import PASSWORD, EtcdServer
 from tests.testbed.sync import wait_until
 
 
@@ -19,7 +19,12 @@ class Cluster:
     def __init__(self, directory: Path, etcd: EtcdServer, prefix: str = "/dm/") -> None:
         self.directory = directory
         self.etcd = etcd
-        self.options = ("--cluster", etcd.endpoint, "--cluster-prefix", prefix)
+        self.options: tuple[str, ...] = ("--cluster", etcd.endpoint, "--cluster-prefix", prefix)
+        if etcd.authority is not None:  # then it wants the password, too
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / "password").write_text(f"{PASSWORD}\n")
+            login = ("--cluster-user", "root", "--cluster-password-file", str(directory / "password"))
+            self.options += ("--cluster-ca", str(etcd.authority.file), *login)
         self.members: dict[str, Daemon] = {}
         self._ports: dict[str, ReservedPort] = {}
 
@@ -43,13 +48,21 @@ class Cluster:
         if name not in self._ports:
             self._ports[name] = ReservedPort()
         address = f"{HOST}:{self._ports[name].number}"
-        return (*self.options, "--name", name, "--listen", address, "--labels", f"zone=of-{name}")
+        tls: tuple[str, ...] = ()
+        if self.etcd.authority is not None:
+            certificate, key = self.etcd.authority.signed(name, addresses=(HOST,))
+            tls = ("--ssl-cert", str(certificate), "--ssl-key", str(key), "--ssl-ca", str(self.etcd.authority.file))
+        return (*self.options, "--name", name, "--listen", address, "--labels", f"zone=of-{name}", *tls)
 
     def start(self, *names: str, **environment: str) -> None:
         """Have members run."""
         for name in names:
             daemon = self.members.setdefault(name, Daemon(self.directory / name))
             daemon.start(*self.arguments(name), **environment)
+
+    def address(self, name: str) -> str:
+        """Of a member's port."""
+        return f"{HOST}:{self._ports[name].number}"
 
     def __getitem__(self, name: str) -> Daemon:
         return self.members[name]

@@ -124,15 +124,18 @@ class StagedDaemon:
         )
 
 
-def _file(directory: Path, name: str, text: str) -> ConfigFile:
+def config_file(directory: Path, name: str, text: str) -> ConfigFile:
+    """A file as `dmctl` would send it."""
     return ConfigFile(name, text, str(directory))
 
 
-def _source_text(name: str) -> str:
+def source_text(name: str) -> str:
+    """The file of a source that nobody asks."""
     return f"source-id: {name}\nfrom: {{host: 10.0.0.1, port: 3306, user: dm, password: canary-71d4}}\n"
 
 
-def _task_text(name: str, sources: Sequence[str]) -> str:
+def task_text(name: str, sources: Sequence[str]) -> str:
+    """The file of a task on these sources."""
     instances = "".join(f"  - source-id: {source}\n" for source in sources)
     target = "{host: 10.0.0.2, port: 4000, user: root, password: canary-9f20}"
     return f"name: {name}\ntask-mode: incremental\ntarget-database: {target}\nmysql-instances:\n{instances}"
@@ -152,9 +155,9 @@ def staged(
         registry = Registry(home.registry)
         stack.callback(registry.close)
         sources = dict.fromkeys(source for of in tasks.values() for source in of)
-        registry.put_sources({name: _file(directory, f"{name}.yaml", _source_text(name)) for name in sources})
+        registry.put_sources({name: config_file(directory, f"{name}.yaml", source_text(name)) for name in sources})
         for name, of in tasks.items():
-            registry.put_task(name, _file(directory, f"{name}.yaml", _task_text(name, of)), dict.fromkeys(of))
+            registry.put_task(name, config_file(directory, f"{name}.yaml", task_text(name, of)), dict.fromkeys(of))
             for source in of:
                 registry.record(name, source, SubtaskRecord("running", "Running", "Sync", None))
         clock = clock or SystemClock()
@@ -163,7 +166,7 @@ def staged(
         supervisor = Supervisor(home, registry, cast(Hosts, hosts), loop.post, clock, lambda _: "Sync")
         loop.start(supervisor.tick)
         stack.callback(loop.end)
-        operations = Operations(loop, supervisor, _no_servers(), lambda: None)
+        operations = Operations(loop, supervisor, no_servers(), lambda: None)
         stack.callback(operations.end)
         operations.take_up()
         one = StagedDaemon(home, loop, supervisor, operations, hosts, clock, certificate)
@@ -181,7 +184,9 @@ def staged(
         yield one
 
 
-def _no_servers() -> Servers:
+def no_servers() -> Servers:
+    """Whoever asks a server fails."""
+
     def refuse(*_: object, **__: object) -> Any:
         raise AssertionError("a server was asked")
 

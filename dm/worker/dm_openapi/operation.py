@@ -17,6 +17,7 @@ from fastapi import Depends, FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 
+from dm.cluster.ownership import SOURCE
 from dm.config import SourceConfig
 from dm.errors import DMError
 from dm.verbs.declaration import CHANGES, READS, ConfigFile, Permission, Verb
@@ -24,6 +25,7 @@ from dm.worker.access import demanding
 from dm.worker.audit import AuditLog
 from dm.worker.dm_openapi.source_shapes import ErrorWithMessage
 from dm.worker.refusal import PATHS_OF_DM, dm_error
+from dm.worker.registry import SubtaskRecord
 from dm.worker.work import Answer, Means, Work
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -74,6 +76,28 @@ class OpenAPIRequests:
     def _do(self, verb: Verb) -> Answer:
         """What the verb answers; raises DMError."""
         return self._work[type(verb)](verb)
+
+    def _worker(self, source: str) -> str:
+        """What DM calls the worker of a source: the host that has it."""
+        others = self._means.others
+        owner = None if others is None else others.membership.ownership.owner(SOURCE, source)
+        return owner or self._supervisor.worker
+
+    def _demand_worker(self, what: str, source: str, *workers: str) -> None:
+        """Raise DMError for another worker than the one that has the source."""
+        for name in workers:
+            if name == self._worker(source):
+                continue
+            if self._means.others is not None:
+                raise DMError("source-elsewhere", source=source, member=self._worker(source))
+            hint = "leave the worker out, or take the name that GET /api/v1/cluster/workers gives"
+            raise DMError("openapi-single-host", what=f"{what} {name}", worker=self._supervisor.worker, hint=hint)
+
+    def _stored(self, task: str) -> dict[str, SubtaskRecord]:
+        """What is stored of a task's subtasks, where other hosts may have some; by source."""
+        if self._supervisor.alone:
+            return {}
+        return {source: seen for (name, source), seen in self._registry.subtasks().items() if name == task}
 
     def _file(self, what: str, text: str) -> ConfigFile:
         """A file that a request brings; paths in it start in the daemon's home."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from typing import Any, cast
 
 from dm.config import SourceConfig
 from dm.config.secret import MASK
 from dm.errors import DMError
+from dm.verbs.cluster import TransferSource
 from dm.verbs.declaration import CHANGES, OPERATES, READS
 from dm.verbs.relays import PurgeRelay, StartRelay, StopRelay
 from dm.verbs.sources import CreateSources, ShowSources, StopSources, UpdateSources
@@ -32,19 +32,6 @@ from dm.worker.dm_openapi.source_shapes import (
 from dm.worker.dm_openapi.task_file import invalid
 
 
-def worker_name() -> str:
-    """What the one worker is called."""
-    return socket.gethostname()
-
-
-def demand_here(what: str, *workers: str) -> None:
-    """Raise DMError for another worker than this one."""
-    for name in workers:
-        if name != worker_name():
-            hint = "leave the worker out, or take the name that GET /api/v1/cluster/workers gives"
-            raise DMError("openapi-single-host", what=f"{what} {name}", worker=worker_name(), hint=hint)
-
-
 def error_texts(result: object) -> str | None:
     """The errors of a result of `query-status`, one a line."""
     errors = result.get("errors") if isinstance(result, Mapping) else None
@@ -64,9 +51,10 @@ class SourceRequests(OpenAPIRequests):
     @operation("POST sources", CHANGES, DMSource, status=201)
     def create_source(self, body: CreateSourceRequest) -> DMSource:
         """Make a source known."""
-        demand_here("a source on worker", *([body.worker_name] if body.worker_name else []))
-        asked = body.source
-        self._do(CreateSources(files=(self._file(f"source {asked.source_name}", source_file(asked)),)))
+        asked, wish = body.source, body.worker_name or ""
+        if wish and self._means.others is None:
+            self._demand_worker("a source on worker", asked.source_name, wish)
+        self._do(CreateSources(files=(self._file(f"source {asked.source_name}", source_file(asked)),), worker=wish))
         self._registry.set_enabled(asked.source_name, enabled=asked.enable)
         return self._told(asked.source_name)
 
@@ -82,6 +70,18 @@ class SourceRequests(OpenAPIRequests):
 
     def _relays_that_run(self) -> set[str]:
         return {name for name in self._supervisor.sources if self._supervisor.relay_runs(name)}
+
+    def _tasks_of(self, source: str) -> dict[str, str]:
+        """The tasks on a source, with their stages there."""
+
+        def look() -> dict[str, str]:
+            known = self._supervisor.tasks
+            return {task: known[task].jobs[source].subtask.stage for task in self._supervisor.tasks_of(source)}
+
+        here = self._loop.call(look)
+        if self._supervisor.alone:
+            return here
+        return {task: seen.stage for (task, of), seen in self._registry.subtasks().items() if of == source} | here
 
     @operation("GET sources/{source_name}", READS, DMSource, missing="source-unknown")
     def get_source(self, source_name: str, with_status: bool = False) -> DMSource:
@@ -124,7 +124,7 @@ class SourceRequests(OpenAPIRequests):
         if kept:
             raise DMError("source-in-use", source=source_name, tasks=", ".join(kept))
         if force:
-            for task in self._loop.call(lambda: self._supervisor.tasks_of(source_name)):
+            for task in self._tasks_of(source_name):
                 self._do(StopTask(task=task, sources=(source_name,), remove_meta=False))
         self._do(StopSources(names=(), sources=(source_name,)))
         for name in prepared:
@@ -154,25 +154,22 @@ class SourceRequests(OpenAPIRequests):
             self._do(PauseTask(task=task, sources=(source_name,)))
 
     def _resting(self, source: str, stage: str) -> list[str]:
-        def look() -> list[str]:
-            tasks = self._supervisor.tasks
-            return [
-                task for task in self._supervisor.tasks_of(source) if tasks[task].jobs[source].subtask.stage == stage
-            ]
-
-        return self._loop.call(look)
+        return [task for task, found in self._tasks_of(source).items() if found == stage]
 
     @operation("POST sources/{source_name}/transfer", CHANGES)
     def transfer_source(self, source_name: str, body: WorkerNameRequest) -> None:
-        """Move a source to another worker, of which there is none."""
+        """Move a source to another worker."""
         self._config_or_error(source_name)
-        demand_here(f"the transfer of source {source_name} to worker", body.worker_name)
+        if self._means.others is None:
+            self._demand_worker(f"the transfer of source {source_name} to worker", source_name, body.worker_name)
+        else:
+            self._do(TransferSource(source=source_name, member=body.worker_name))
 
     @operation("POST sources/{source_name}/relay/enable", OPERATES)
     def enable_relay(self, source_name: str, body: EnableRelayRequest | None = None) -> None:
         """Start the relay of a source; a place to begin or a directory becomes part of its file."""
         said = body or EnableRelayRequest()
-        demand_here("a relay on worker", *(said.worker_name_list or ()))
+        self._demand_worker("a relay on worker", source_name, *(said.worker_name_list or ()))
         if said.changes:
             source = told_source(self._config(source_name))
             known = source.relay_config or RelayConfig()
@@ -184,7 +181,7 @@ class SourceRequests(OpenAPIRequests):
     @operation("POST sources/{source_name}/relay/disable", OPERATES)
     def disable_relay(self, source_name: str, body: DisableRelayRequest | None = None) -> None:
         """Stop the relay of a source."""
-        demand_here("a relay on worker", *((body and body.worker_name_list) or ()))
+        self._demand_worker("a relay on worker", source_name, *((body and body.worker_name_list) or ()))
         self._do(StopRelay(source=source_name))
 
     @operation("POST sources/{source_name}/relay/purge", CHANGES)
@@ -224,7 +221,7 @@ class SourceRequests(OpenAPIRequests):
             "password": MASK, "security": None, "enable": name not in self._registry.disabled_sources(),
         }  # fmt: skip
         if with_status:
-            shown["task_name_list"] = self._loop.call(lambda: self._supervisor.tasks_of(name))
+            shown["task_name_list"] = [*self._tasks_of(name)]
             shown["status_list"] = [self._status(name)]
         return told.model_copy(update=shown)
 
@@ -233,10 +230,10 @@ class SourceRequests(OpenAPIRequests):
         relay, problem = lines[0]["relayStatus"], lines[0]["problem"]
         error = None if problem is None else str(problem["Message"])
         if relay is None:
-            return SourceStatus(source_name=name, worker_name=worker_name(), error_msg=error)
+            return SourceStatus(source_name=name, worker_name=self._worker(name), error_msg=error)
         return SourceStatus(
             source_name=name,
-            worker_name=worker_name(),
+            worker_name=self._worker(name),
             relay_status=RelayStatus(
                 master_binlog=relay["masterBinlog"], master_binlog_gtid=relay["masterBinlogGtid"],
                 relay_dir=relay["relaySubDir"], relay_binlog_gtid=relay["relayBinlogGtid"],

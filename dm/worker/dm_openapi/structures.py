@@ -93,6 +93,8 @@ class StructureRequests(OpenAPIRequests):
         prepared = self._registry.prepared_tasks().get(task)
         sources = self._sources()
         known = self._loop.call(lambda: self._supervisor.tasks.get(task))
+        if known is None and self._stored(task):
+            prepared = self._registry.tasks()[task]
         if known is None and prepared is None:
             raise DMError("task-unknown", task=task)
         config = known.config if known is not None else self._read.task(cast("Any", prepared), sources)[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from dm.worker.dm_openapi.sources import error_texts, worker_name
+from dm.worker.dm_openapi.sources import error_texts
 from dm.worker.dm_openapi.task_shapes import (
     DMSyncStatus,
     DumpStatus,
@@ -23,12 +23,12 @@ def not_started(task: str, source: str, worker: str) -> SubTaskStatus:
     return SubTaskStatus(name=task, source_name=source, worker_name=worker, stage="Stopped", unit="InvalidUnit")
 
 
-def status_of(task: str, source: str, said: Mapping[str, Any], *, stopped: bool) -> SubTaskStatus:
+def status_of(task: str, source: str, worker: str, said: Mapping[str, Any], *, stopped: bool) -> SubTaskStatus:
     """Of one that `query-status` tells of; `stopped`: a person has had it rest, which DM calls so."""
     return SubTaskStatus(
         name=task,
         source_name=source,
-        worker_name=worker_name(),
+        worker_name=worker,
         stage="Stopped" if stopped else said["stage"],
         unit=said["unit"],
         unresolved_ddl_lock_id=said["unresolvedDDLLockID"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, cast
 
 from fastapi import Query
@@ -20,7 +20,6 @@ from dm.verbs.updates import UpdateTask
 from dm.worker.configuration import sources_of
 from dm.worker.dm_openapi.operation import OpenAPIRequests, operation
 from dm.worker.dm_openapi.source_file import with_secrets
-from dm.worker.dm_openapi.sources import worker_name
 from dm.worker.dm_openapi.task_file import ToldTask, invalid, task_file, told_task
 from dm.worker.dm_openapi.task_shapes import (
     ConverterRequest,
@@ -235,13 +234,21 @@ class TaskRequests(OpenAPIRequests):
     def _pausable(self, task: str, source: str) -> bool:
         """Whether it runs, or would go on by itself after an error."""
 
-        def look() -> bool:
-            job = self._supervisor.task_job(task, source)
-            return job is not None and (
-                job.subtask.stage == "Running" or (job.subtask.stage == "Paused" and job.subtask.intent == "running")
-            )
+        stage, intent = self._wanted(task, source)
+        return stage == "Running" or (stage == "Paused" and intent == "running")
 
-        return self._loop.call(look)
+    def _wanted(self, task: str, source: str) -> tuple[str, str]:
+        """The stage, and what a person wants; empty where it was not started."""
+
+        def look() -> tuple[str, str] | None:
+            job = self._supervisor.task_job(task, source)
+            return None if job is None else (job.subtask.stage, job.subtask.intent)
+
+        here = self._loop.call(look)
+        if here is not None:
+            return here
+        seen = self._stored(task).get(source)
+        return ("", "") if seen is None else (seen.stage, seen.intent)
 
     @operation("POST tasks/converters", CHANGES, ConverterResponse, status=201)
     def convert_task(self, body: ConverterRequest) -> ConverterResponse:
@@ -257,7 +264,9 @@ class TaskRequests(OpenAPIRequests):
     # What is known of tasks.
 
     def _names(self) -> set[str]:
-        return {*self._loop.call(lambda: [*self._supervisor.tasks]), *self._registry.prepared_tasks()}
+        here = self._loop.call(lambda: [*self._supervisor.tasks])
+        elsewhere = [] if self._supervisor.alone else [task for task, _ in self._registry.subtasks()]
+        return {*here, *elsewhere, *self._registry.prepared_tasks()}
 
     def _known(self, name: str) -> KnownTask:
         """The task of this name; raises DMError."""
@@ -268,16 +277,17 @@ class TaskRequests(OpenAPIRequests):
                 return None
             return KnownTask(task.file, task.config, {one: job.subtask.stage for one, job in task.jobs.items()})
 
-        known = self._loop.call(look)
+        known, stored = self._loop.call(look), self._stored(name)
         if known is not None:
-            return known
-        file = self._registry.prepared_tasks().get(name)
+            return replace(known, stages={**{source: seen.stage for source, seen in stored.items()}, **known.stages})
+        file = (self._registry.tasks() if stored else self._registry.prepared_tasks()).get(name)
         if file is None:
             raise DMError("task-unknown", task=name)
+        stages = {source: seen.stage for source, seen in stored.items()}
         try:
-            return KnownTask(file, self._read.task(file, self._sources())[0], {})
+            return KnownTask(file, self._read.task(file, self._sources())[0], stages)
         except DMError as error:
-            return KnownTask(file, error, {})
+            return KnownTask(file, error, stages)
 
     def all_told(self) -> Iterator[tuple[str, DMTask | DMError]]:
         """All tasks that the shape can say whole; of the others why not."""
@@ -322,17 +332,13 @@ class TaskRequests(OpenAPIRequests):
             answer = self._do(QueryStatus(task=name, source=running))
             for line in cast("list[dict[str, Any]]", answer["sources"]):
                 source = line["sourceStatus"]["source"]
-                told[source] = status_of(name, source, line["subTaskStatus"][0], stopped=self._stopped(name, source))
-        return [told[each] if each in told else not_started(name, each, worker_name()) for each in wanted]
+                worker, stopped = line["sourceStatus"]["worker"], self._stopped(name, source)
+                told[source] = status_of(name, source, worker, line["subTaskStatus"][0], stopped=stopped)
+        return [told[each] if each in told else not_started(name, each, self._worker(each)) for each in wanted]
 
     def _stopped(self, task: str, source: str) -> bool:
         """Whether a person has had it rest."""
-
-        def look() -> bool:
-            job = self._supervisor.task_job(task, source)
-            return job is not None and job.subtask.stage == "Paused" and job.subtask.intent == "paused"
-
-        return self._loop.call(look)
+        return self._wanted(task, source) == ("Paused", "paused")
 
 
 def _demand_all(what: str, told: ToldTask, instead: str) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dm.cluster.members import ClusterRecord
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
+from dm.worker.exchange import over_socket
+from dm.worker.home import Home
 from tests.live.worker.test_way_back import end_of
+from tests.testbed.certificates import Authority
 from tests.testbed.cluster import Cluster, login
-from tests.testbed.etcd import EtcdServer
+from tests.testbed.daemon import Daemon
+from tests.testbed.etcd import PASSWORD, EtcdServer
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import wait_until
 
@@ -68,10 +74,49 @@ class Task:
         wait_until(lambda: self.counts() == [self.written] * 2, "both sources' rows are at the target", 120)
 
 
+def v1(daemon: Daemon, path: str) -> Any:
+    """What DM's OpenAPI answers."""
+    with Home(daemon.home).socket_path() as name:
+        status, text = over_socket(name, ("GET", f"/api/v1/{path}", None), 60)
+    assert status == 200, text
+    return json.loads(text)
+
+
 @pytest.fixture
 def cluster(tmp_path: Path, own_etcd: EtcdServer) -> Iterator[Cluster]:
     with Cluster(tmp_path / "cluster", own_etcd) as made:
         yield made
+
+
+def test_members_and_etcd_with_tls_and_passwords(tmp_path: Path, mysql: ThrowawayServer) -> None:
+    authority = Authority(tmp_path / "ca")
+    with EtcdServer(tmp_path / "etcd", authority) as etcd:
+        etcd.demand_password()
+        with Cluster(tmp_path / "cluster", etcd) as cluster:
+            cluster.start("a", "b")
+            a, b = cluster["a"], cluster["b"]
+            a.must("operate-source", "create", cluster.source_file("one", mysql), "-w", "zone=of-b")
+            cluster.until_owned("a", {"one": "b"})
+            b.must("start-relay", "-s", "one", "-w", "b")
+            refused = a.said("start-relay", "-s", "one", "-w", "a")
+            assert "source one is run by member b" in refused.err
+            (shown,) = a.said("operate-source", "show", "-o", "json").json()["sources"]
+            assert (shown["worker"], shown["relayStatus"]["stage"]) == ("b", "Running")
+            a.must("stop-relay", "-s", "one")
+
+            # Somebody with a token that is none is refused, by members as by anybody.
+            shown_ca = ("--ssl-ca", str(authority.file), "--addr", cluster.address("b"))
+            (tmp_path / "wrong").write_text("x" * 43)
+            stranger = a.said(*shown_ca, "--token-file", str(tmp_path / "wrong"), "list-member")
+            assert stranger.status != 0
+            token = str(b.home / "token")
+            assert a.said(*shown_ca, "--token-file", token, "list-member").status == 0
+            client = etcd.client("root", PASSWORD)
+            record = ClusterRecord.read(client.read("/dm/cluster").entries["/dm/cluster"].value)
+            client.close()
+            assert record.token not in "".join(
+                path.read_text(errors="replace") for path in cluster.directory.rglob("*.log*") if path.is_file()
+            )
 
 
 @pytest.mark.ci_flavor("mysql")
@@ -97,10 +142,20 @@ def test_a_task_survives_its_hosts(
         assert listed == {"taskName": "t", "taskStatus": "Running", "sources": ["one", "two"]}
         shown = each.said("operate-source", "show", "-o", "json").json()["sources"]
         assert {line["source"]: line["worker"] for line in shown} == cluster.owners("a")
-    assert b.must("pause-task", "t").status == 0
+        assert {line["name"] for line in v1(each, "cluster/masters")["data"]} == {"a", "b"}
+        workers = v1(each, "cluster/workers")["data"]
+        assert {line["bound_source_name"]: line["name"] for line in workers} == cluster.owners("a")
+        told = v1(each, "tasks?with_status=true")["data"]
+        assert {one["source_name"]: one["stage"] for one in told[0]["status_list"]} == dict.fromkeys(SOURCES, "Running")
+        (first, second) = v1(each, "sources?with_status=true")["data"]
+        assert (first["task_name_list"], second["task_name_list"]) == (["t"], ["t"])
+    b.must("pause-task", "t")
     assert {one["stage"] for one in a.status("t").values()} == {"Paused"}
+    assert {one["stage"] for one in v1(b, "tasks/t/status")["data"]} == {"Stopped"}
     a.must("resume-task", "t")
     task.arrives()
+    refused = a.said("diff", "t")
+    assert "task t runs on the members a, b" in refused.err
 
     # A host dies: the other one takes its source over.
     b.kill()

@@ -13,7 +13,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from dm.task.subtask import RELAY_UNITS
 from dm.unit import JSON
 from dm.worker.metric_families import FAMILIES
-from dm.worker.metrics import Ends, Samples, add_certificate, add_cut_overs, add_relay, add_space, add_subtask
+from dm.worker.metrics import (
+    Ends,
+    Samples,
+    add_certificate,
+    add_cut_overs,
+    add_members,
+    add_relay,
+    add_space,
+    add_subtask,
+)
 from tests.testbed.certificates import Authority
 from tests.unit.worker.home import home, until
 
@@ -190,6 +199,7 @@ def test_every_metric_of_the_page_is_shown_with_its_labels(tmp_path: Path) -> No
     add_relay(samples, RELAY, "one", Ends(RELAY_UNITS, {}))
     add_space(samples, tmp_path, "one")
     add_certificate(samples, Authority(tmp_path).file)
+    add_members(samples, {"a": 2, "b": 0}, answers=True)
     add_cut_overs(samples, {"t": {"state": "fenced", "why": "", "problem": ""}})
     found = {sample.name: tuple(sample.labels) for metric in samples.families() for sample in metric.samples}
     assert found == {name: family.labels for name, family in FAMILIES.items()}
