@@ -281,6 +281,24 @@ class GtidSet:
             grown = _merge([*intervals, (gtid.number, gtid.number)])
         return GtidSet("mysql", mysql={**self._mysql, gtid.source: grown})
 
+    def ends_before(self, gtid: Gtid) -> bool:
+        """Whether it has neither this member nor a later one of the same server, or domain."""
+        if gtid.flavor == "mariadb":
+            return gtid.number > self._mariadb.get(gtid.source, (0, 0))[1]
+        intervals = self._mysql.get(gtid.source)
+        return not intervals or gtid.number > intervals[-1][1]
+
+    def with_run(self, first: Gtid, last: int) -> GtidSet:
+        """This set, which `ends_before` the first, with all up to the number of the last."""
+        if first.flavor == "mariadb":
+            return GtidSet("mariadb", mariadb={**self._mariadb, first.source: (first.server_id, last)})
+        intervals = self._mysql.get(first.source, ())
+        if intervals and intervals[-1][1] + 1 == first.number:
+            grown: Intervals = (*intervals[:-1], (intervals[-1][0], last))
+        else:
+            grown = (*intervals, (first.number, last))
+        return GtidSet("mysql", mysql={**self._mysql, first.source: grown})
+
     def _same_flavor(self, other: GtidSet) -> None:
         if self.flavor != other.flavor:
             raise GtidFormatError(f"a {self.flavor} GTID set and a {other.flavor} GTID set have nothing in common")

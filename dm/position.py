@@ -60,6 +60,10 @@ class Position:
         """Sort key; only meaningful where `same_files`."""
         return (_number(self.file), self.offset)
 
+    def same_place(self, server_uuid: str, file: str) -> bool:
+        """Whether it is in this file of this server."""
+        return self.file == file and self.server_uuid == server_uuid
+
     def same_files(self, other: Position) -> bool:
         """Whether file and offset of the two have an order: one server, and one name before the number."""
         if self.server_uuid != other.server_uuid:

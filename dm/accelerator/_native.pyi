@@ -27,6 +27,18 @@ class ChangeMaker:
     def spread(
         self, holder: Any, changes: list[Any], at: int, free: int, limit: int, room: Any, /
     ) -> tuple[list[tuple[int, list[Any]]], int]: ...
+    def spread_run(
+        self,
+        holder: Any,
+        changes: list[Any],
+        at: int,
+        free: int,
+        limit: int,
+        room: Any,
+        tickets: Sequence[Any],
+        ends: list[int],
+        /,
+    ) -> tuple[list[tuple[int, list[Any], int]], int]: ...
 
 def adopt(name: str, made: type, fields: tuple[str, ...], members: tuple[Any, ...] | None, /) -> None: ...
 def declines() -> dict[str, int]: ...

@@ -7,7 +7,7 @@
 
 #include <structmember.h>
 
-static int place_of(PyTypeObject *type, const char *name, Py_ssize_t *place)
+int place_of(PyTypeObject *type, const char *name, Py_ssize_t *place)
 {
     PyObject *found = PyObject_GetAttrString((PyObject *)type, name);
     if (found == NULL)
@@ -20,7 +20,7 @@ static int place_of(PyTypeObject *type, const char *name, Py_ssize_t *place)
     }
     Py_DECREF(found);
     if (!usual)
-        PyErr_Format(PyExc_TypeError, "%s is no slot of a change", name);
+        PyErr_Format(PyExc_TypeError, "%s is no slot", name);
     return usual ? 0 : -1;
 }
 

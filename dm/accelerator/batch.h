@@ -43,6 +43,7 @@ typedef struct {
     int safe;
 } Change;
 
+int place_of(PyTypeObject *type, const char *name, Py_ssize_t *place); /* of a slot; -1: an exception is set */
 int places_of(Places *places, PyTypeObject *type); /* NULL: an exception is set */
 void plans_free(Plans *plans);
 

@@ -47,6 +47,21 @@ class ChangeMaker(Protocol):
         """The changes from a place on by worker, and the place of the first that was not given."""
         ...
 
+    def spread_run(
+        self,
+        holder: Any,
+        changes: list[Any],
+        at: int,
+        free: int,
+        limit: int,
+        room: Any,
+        tickets: Sequence[Any],
+        ends: list[int],
+        /,
+    ) -> tuple[list[tuple[int, list[Any], int]], int]:
+        """The same for changes of several transactions, as LaneJobs."""
+        ...
+
 
 class Native(Protocol):
     """The extension."""

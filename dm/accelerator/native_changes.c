@@ -226,6 +226,14 @@ done:
     return done;
 }
 
+static int append_number(PyObject *list, Py_ssize_t number)
+{
+    PyObject *made = PyLong_FromSsize_t(number);
+    int done = made != NULL && PyList_Append(list, made) == 0;
+    Py_XDECREF(made);
+    return done;
+}
+
 /* maker(items, at, tables, safe) -> MadeChanges, which end at the first item that is not taken */
 static PyObject *maker_call(PyObject *object, PyObject *args, PyObject *named)
 {
@@ -243,15 +251,21 @@ static PyObject *maker_call(PyObject *object, PyObject *args, PyObject *named)
         PyErr_SetString(PyExc_ValueError, "a place outside of the items");
         return NULL;
     }
-    PyObject *found = PyList_New(0);
-    if (found == NULL)
+    PyObject *found = PyList_New(0), *ends = PyList_New(0);
+    if (found == NULL || ends == NULL) {
+        Py_XDECREF(found);
+        Py_XDECREF(ends);
         return NULL;
+    }
     for (; at < PyList_GET_SIZE(items); at++) {
         PyObject *item = Py_NewRef(PyList_GET_ITEM(items, at));
         Outcome done = take_item(self, module, tables, item, safe, found, &cost);
         Py_DECREF(item);
+        if (done == TAKEN && !append_number(ends, PyList_GET_SIZE(found)))
+            done = FAILED;
         if (done == FAILED) {
             Py_DECREF(found);
+            Py_DECREF(ends);
             return NULL;
         }
         if (done == DECLINED) {
@@ -263,15 +277,24 @@ static PyObject *maker_call(PyObject *object, PyObject *args, PyObject *named)
         [MADE_CHANGES_changes] = found,
         [MADE_CHANGES_cost] = PyLong_FromSsize_t(cost),
         [MADE_CHANGES_end] = PyLong_FromSsize_t(at),
+        [MADE_CHANGES_ends] = ends,
     };
     return named_made(class_of(module, MADE_CHANGES), fields, MADE_CHANGES_SIZE);
 }
 
-/* A lane of `spread`: what it gets now, with what it had before. */
+/* A lane of `spread`: what it gets now, with what it had before. In a run it gets jobs, and the last of them grows. */
 typedef struct {
-    PyObject *part;
-    Py_ssize_t count, cost;
+    PyObject *part, *changes; /* `changes` is borrowed: the part, or those of its last job */
+    Py_ssize_t count, cost, given, transaction;
 } Lane;
+
+/* The transactions of a run: their tickets, how many changes end with each, and what a job of one is. */
+typedef struct {
+    PyObject *tickets, *ends;
+    PyTypeObject *job;
+    Py_ssize_t place[LANE_JOB_SIZE];
+    Py_ssize_t at, end; /* the transaction of the change in hand, and where it ends */
+} Shares;
 
 /* Who holds keys of a change, borrowed: `free` where nobody does, NULL where no one worker may have it. */
 static PyObject *holder_of(PyObject *holder, PyObject *keys, PyObject *free)
@@ -295,34 +318,106 @@ static Py_ssize_t number_at(PyObject *list, Py_ssize_t at)
     return PyLong_AsSsize_t(PyList_GET_ITEM(list, at));
 }
 
-/* The parts as [(lane, changes), ...], taken from the lanes. */
-static PyObject *parts_of(Lane *lanes, Py_ssize_t count)
+/* What a run is made of; 0 with an exception. */
+static int shares_of(PyObject *module, PyObject *tickets, PyObject *ends, Shares *shares)
+{
+#define AS_NAME(structure, field) #field,
+    static const char *const names[] = {LANE_JOB_FIELDS(AS_NAME)};
+    if (!PyList_Check(tickets) || !PyList_Check(ends)) {
+        PyErr_SetString(PyExc_TypeError, "the tickets of a run, and the ends of its transactions, are lists");
+        return 0;
+    }
+    *shares = (Shares){.tickets = tickets, .ends = ends, .job = class_of(module, LANE_JOB), .at = -1, .end = 0};
+    if (shares->job == NULL)
+        return 0;
+    for (size_t field = 0; field < LANE_JOB_SIZE; field++)
+        if (place_of(shares->job, names[field], &shares->place[field]) < 0)
+            return 0;
+    return 1;
+}
+
+/* Goes to the transaction of a change; 0 with an exception. */
+static int go_to(Shares *shares, Py_ssize_t at)
+{
+    while (at >= shares->end) {
+        shares->at++;
+        if (shares->at >= PyList_GET_SIZE(shares->ends) || shares->at >= PyList_GET_SIZE(shares->tickets)) {
+            PyErr_SetString(PyExc_ValueError, "a change of no transaction");
+            return 0;
+        }
+        shares->end = number_at(shares->ends, shares->at);
+        if (PyErr_Occurred())
+            return 0;
+    }
+    return 1;
+}
+
+static PyObject **field_of(const Shares *shares, PyObject *job, int field)
+{
+    return (PyObject **)((char *)job + shares->place[field]);
+}
+
+/* Begins a job of the transaction in hand; 0 with an exception. */
+static int begin_job(const Shares *shares, Lane *lane)
+{
+    if (shares->at >= PyList_GET_SIZE(shares->tickets)) { /* a key's comparison may have run anything */
+        PyErr_SetString(PyExc_ValueError, "a change of no transaction");
+        return 0;
+    }
+    PyObject *changes = PyList_New(0);
+    PyObject *job = changes == NULL ? NULL : shares->job->tp_alloc(shares->job, 0);
+    if (job == NULL) {
+        Py_XDECREF(changes);
+        return 0;
+    }
+    *field_of(shares, job, LANE_JOB_changes) = changes;
+    *field_of(shares, job, LANE_JOB_ticket) = Py_NewRef(PyList_GET_ITEM(shares->tickets, shares->at));
+    *field_of(shares, job, LANE_JOB_cost) = Py_NewRef(Py_None); /* as long as it grows */
+    *field_of(shares, job, LANE_JOB_stream) = Py_NewRef(Py_None);
+    int done = PyList_Append(lane->part, job) == 0;
+    Py_DECREF(job); /* the part has it */
+    lane->changes = changes;
+    lane->transaction = shares->at;
+    return done;
+}
+
+/* Says what the memory of each job is; 0 with an exception. */
+static int count_jobs(const Shares *shares, PyObject *jobs, Py_ssize_t cost)
+{
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(jobs); at++) {
+        PyObject **fields = field_of(shares, PyList_GET_ITEM(jobs, at), LANE_JOB_cost);
+        PyObject *changes = *field_of(shares, PyList_GET_ITEM(jobs, at), LANE_JOB_changes);
+        PyObject *memory = PyLong_FromSsize_t(cost * PyList_GET_SIZE(changes));
+        if (memory == NULL)
+            return 0;
+        Py_SETREF(*fields, memory);
+    }
+    return 1;
+}
+
+/* The parts as [(lane, changes), ...], those of a run as [(lane, jobs, their changes), ...]. */
+static PyObject *parts_of(const Lane *lanes, Py_ssize_t count, const Shares *shares, Py_ssize_t cost)
 {
     PyObject *parts = PyList_New(0);
     for (Py_ssize_t at = 0; parts != NULL && at < count; at++) {
-        if (lanes[at].part == NULL)
+        const Lane *lane = &lanes[at];
+        if (lane->part == NULL)
             continue;
-        PyObject *pair = Py_BuildValue("(nO)", at, lanes[at].part);
-        if (pair == NULL || PyList_Append(parts, pair) < 0)
+        PyObject *part = shares == NULL ? Py_BuildValue("(nO)", at, lane->part)
+            : count_jobs(shares, lane->part, cost) ? Py_BuildValue("(nOn)", at, lane->part, lane->given)
+                                                   : NULL;
+        if (part == NULL || PyList_Append(parts, part) < 0)
             Py_CLEAR(parts);
-        Py_XDECREF(pair);
+        Py_XDECREF(part);
     }
     return parts;
 }
 
-/* maker.spread(holder, changes, at, free, limit, room)
- * -> ([(lane, changes), ...], end): the changes from a place on, each to the lane of its keys' holder, as
- * `ConflictDetector.place` finds it for one whose keys are all known. It ends after the change that fills a lane's
- * batch (`Placement.add_all`), after `most` changes, and before one that needs `place`. */
-static PyObject *maker_spread(PyObject *object, PyObject *const *args, Py_ssize_t count)
+static PyObject *spread(PyObject *object, PyObject *const *args, Shares *shares)
 {
     const ChangeMaker *self = (ChangeMaker *)object;
     PyObject *counts, *costs;
     Py_ssize_t cost, batch, full, share, most;
-    if (count != 6 || !PyDict_Check(args[0]) || !PyList_Check(args[1]) || !PyLong_Check(args[3]) || !PyTuple_Check(args[5])) {
-        PyErr_SetString(PyExc_TypeError, "spread(holder, changes, at, free, limit, room)");
-        return NULL;
-    }
     if (PyTuple_GET_SIZE(args[5]) != ROOM_SIZE || !PyList_Check(PyTuple_GET_ITEM(args[5], ROOM_counts))
         || !PyList_Check(PyTuple_GET_ITEM(args[5], ROOM_costs))) {
         PyErr_SetString(PyExc_TypeError, "a Room of other things");
@@ -350,6 +445,8 @@ static PyObject *maker_spread(PyObject *object, PyObject *const *args, Py_ssize_
         return PyErr_NoMemory();
     PyObject *parts = NULL, *wanted = NULL, *change = NULL, *keys = NULL;
     for (; most > 0 && at < PyList_GET_SIZE(changes) && PyDict_GET_SIZE(holder) < limit; most--) {
+        if (shares != NULL && !go_to(shares, at))
+            goto end;
         change = Py_NewRef(PyList_GET_ITEM(changes, at));
         keys = Py_IS_TYPE(change, self->places.type) ? *(PyObject **)((char *)change + self->places.keys) : NULL;
         if (keys == NULL || !PyTuple_Check(keys)) {
@@ -377,10 +474,15 @@ static PyObject *maker_spread(PyObject *object, PyObject *const *args, Py_ssize_
             lane->cost = number_at(costs, number);
             if (PyErr_Occurred() || (lane->part = PyList_New(0)) == NULL)
                 goto end;
+            lane->changes = lane->part;
+            lane->transaction = -1;
         }
-        if (PyList_Append(lane->part, change) < 0)
+        if (shares != NULL && lane->transaction != shares->at && !begin_job(shares, lane))
+            goto end;
+        if (PyList_Append(lane->changes, change) < 0)
             goto end;
         at++;
+        lane->given++;
         lane->count++;
         lane->cost += cost;
         if (lane->count >= batch && (lane->count >= full || lane->cost >= share))
@@ -389,7 +491,7 @@ static PyObject *maker_spread(PyObject *object, PyObject *const *args, Py_ssize_
         Py_CLEAR(keys);
         Py_CLEAR(change);
     }
-    parts = parts_of(lanes, known);
+    parts = parts_of(lanes, known, shares, cost);
 end:
     Py_XDECREF(wanted);
     Py_XDECREF(keys);
@@ -398,6 +500,40 @@ end:
         Py_XDECREF(lanes[number].part);
     PyMem_Free(lanes);
     return parts == NULL ? NULL : Py_BuildValue("(Nn)", parts, at);
+}
+
+static int are_of_spread(PyObject *const *args)
+{
+    return PyDict_Check(args[0]) && PyList_Check(args[1]) && PyLong_Check(args[3]) && PyTuple_Check(args[5]);
+}
+
+/* maker.spread(holder, changes, at, free, limit, room)
+ * -> ([(lane, changes), ...], end): the changes from a place on, each to the lane of its keys' holder, as
+ * `ConflictDetector.place` finds it for one whose keys are all known. It ends after the change that fills a lane's
+ * batch (`Placement.add`), after `most` changes, and before one that needs `place`. */
+static PyObject *maker_spread(PyObject *object, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 6 || !are_of_spread(args)) {
+        PyErr_SetString(PyExc_TypeError, "spread(holder, changes, at, free, limit, room)");
+        return NULL;
+    }
+    return spread(object, args, NULL);
+}
+
+/* maker.spread_run(holder, changes, at, free, limit, room, tickets, ends)
+ * -> ([(lane, jobs, their changes), ...], end): the same for the changes of several transactions, each with a job of
+ * its own in a lane (`dm.syncer.apply.lane.LaneJob`), which is made here without its `__init__`. */
+static PyObject *maker_spread_run(PyObject *object, PyObject *const *args, Py_ssize_t count)
+{
+    if (count != 8 || !are_of_spread(args)) {
+        PyErr_SetString(PyExc_TypeError, "spread_run(holder, changes, at, free, limit, room, tickets, ends)");
+        return NULL;
+    }
+    PyObject *module = PyType_GetModule(Py_TYPE(object));
+    Shares shares;
+    if (module == NULL || !shares_of(module, args[6], args[7], &shares))
+        return NULL;
+    return spread(object, args, &shares);
 }
 
 /* ChangeMaker(memory for each byte, memory for each change) */
@@ -451,6 +587,7 @@ static void maker_dealloc(PyObject *object)
 
 static PyMethodDef maker_methods[] = {
     {"spread", (PyCFunction)(void (*)(void))maker_spread, METH_FASTCALL, "Changes to the lanes of their keys' holders."},
+    {"spread_run", (PyCFunction)(void (*)(void))maker_spread_run, METH_FASTCALL, "Those of several transactions, as jobs."},
     {NULL, NULL, 0, NULL},
 };
 

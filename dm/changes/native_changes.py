@@ -48,10 +48,15 @@ class MadeChanges(NamedTuple):
     changes: list[RowChange]
     cost: int  # the memory they take
     end: int  # the place of the first event that it declines
+    ends: list[int]  # for each event taken, how many of the changes end with it
 
 
 Part = tuple[int, list[RowChange]]
 """Changes for one worker, in order."""
+
+
+JobsPart = tuple[int, list[Any], int]
+"""Jobs for one worker (`dm.syncer.apply.lane.LaneJob`), in order, and how many changes they have."""
 
 
 @shared
@@ -87,6 +92,21 @@ class CompiledLoop(Protocol):
         /,
     ) -> tuple[list[Part], int]:
         """The changes from a place on, by worker, recorded as theirs, and the place of the first that was not given."""
+        ...
+
+    def spread_run(
+        self,
+        holder: dict[Key, int],
+        changes: list[RowChange],
+        at: int,
+        free: int,
+        limit: int,
+        room: Room,
+        tickets: Sequence[object],
+        ends: list[int],
+        /,
+    ) -> tuple[list[JobsPart], int]:
+        """The same for changes of several transactions, with a job for each; `ends`: how many changes end with each."""
         ...
 
 

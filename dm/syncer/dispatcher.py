@@ -32,7 +32,14 @@ from dm.mysql.sql.statement import kind_of
 from dm.position import Position
 from dm.progress.operators import Operator
 from dm.sourcelog.stream.reader import concerns_event
-from dm.sourcelog.stream.transaction import MemoryItems, PlainItems, RowsItem, SourceTransaction, StatementItem
+from dm.sourcelog.stream.transaction import (
+    MemoryItems,
+    PlainItems,
+    RowsItem,
+    SourceTransaction,
+    StatementItem,
+    TransactionRun,
+)
 from dm.syncer.apply.completion import CompletionTracker
 from dm.syncer.apply.lanes import Lanes, Stopped
 from dm.syncer.apply.row_placing import RowPlacing
@@ -85,6 +92,18 @@ class Dispatcher:
     def _named(self) -> frozenset[TableName]:
         """The tables of the current statement, if there is one."""
         return frozenset() if self._query is None else self._ddl.named(self._query)
+
+    def dispatch_run(self, run: TransactionRun) -> None:
+        """The same for a run: at once, or where that is not possible, one after the other."""
+        self._statement = self._injecting = self._query = None
+        self._ddl.settle()
+        made = self._rows.made_of(run)
+        if made is not None and self._operators.passes(run.end):
+            self._rows.place(made, self._completions.open_run(run, made.given))
+            run.release()
+            return
+        for transaction in run.apart():
+            self.dispatch(transaction)
 
     def source_rests(self) -> None:
         """There is no transaction for now."""

@@ -200,6 +200,14 @@ class Operators:
             there = (one for one in self._known if one.server_uuid == transaction.end.server_uuid)
             return [one for one in there if _within(one.file, one.offset, transaction)]
 
+    def passes(self, end: Position) -> bool:
+        """Whether there are none up to here, and no other meaning of an event; then new ones are too late for it."""
+        with self._lock:
+            if self._known or self._changed:
+                return False
+            self._passed = end
+            return True
+
     def changed_in(self, transaction: SourceTransaction) -> bool:
         """Whether the meaning of the transaction's events was changed during this run."""
         if not self._changed:  # a request from now on is too late for this transaction

@@ -34,6 +34,7 @@ from dm.progress.tables import create_tables
 from dm.progress.takeover import Fence, Takeover, lock_holders, take_over
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.origin import open_origin
+from dm.sourcelog.stream.transaction import TransactionRun
 from dm.sourcelog.stream.until import Until
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lanes import Stopped, undone_changes
@@ -320,10 +321,13 @@ def follow(parts: RunParts, failing: Callable[[], bool]) -> None:
             if turn is not None:
                 turn.rest()
 
-        while (transaction := queue.take(at_rest)) is not None:
-            if turn is not None and not turn.take(transaction):
+        while (taken := queue.take(at_rest)) is not None:
+            if isinstance(taken, TransactionRun):  # where no turn is kept: that needs the moment of each
+                dispatcher.dispatch_run(taken)
+                continue
+            if turn is not None and not turn.take(taken):
                 break
-            dispatcher.dispatch(transaction)
+            dispatcher.dispatch(taken)
         if (queue.finished or queue.broken_off) and not queue.closed:
             lanes.drain()  # without a limit: nobody has asked to stop
         reader.stop()

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.gtid import Gtid, GtidFormatError, GtidSet
+from dm.mysql.dialect import FLAVORS, Flavor
 
 UUIDS = ("3e11fa47-71ca-11e1-9e33-c80aa9429562", "3e11fa47-71ca-11e1-9e33-c80aa9429563")
 SOURCES = (UUIDS[0], UUIDS[1], f"{UUIDS[0]}:tag_a")
@@ -174,3 +175,30 @@ def test_what_has_no_gtid_makes_a_set_tell_nothing_until_the_next_gtid() -> None
     assert (read - GtidSet.parse(f"{UUIDS[0]}:1-5")) | read.named == read, "as a lane's row is put together again"
     assert str(read.with_gtid(Gtid("mysql", UUIDS[0], 6))) == f"{UUIDS[0]}:1-6"
     assert str(GtidSet.empty("mysql").then_anonymous()) == "", "a server without GTIDs has no sets"
+
+
+def mariadb_set(numbers: set[tuple[str, int]]) -> GtidSet:
+    built = GtidSet.empty("mariadb")
+    for source, number in sorted(numbers):
+        built = built.with_gtid(Gtid("mariadb", str(SOURCES.index(source)), number, 7))
+    return built
+
+
+@given(members, st.sampled_from(SOURCES), st.integers(1, 30), st.integers(0, 5), st.sampled_from(FLAVORS))
+def test_a_run_of_numbers_is_added_as_each_of_them_is(
+    found: set[tuple[str, int]], source: str, first: int, more: int, flavor: Flavor
+) -> None:
+    def gtid(number: int) -> Gtid:
+        return (
+            Gtid("mysql", source, number)
+            if flavor == "mysql"
+            else Gtid("mariadb", str(SOURCES.index(source)), number, 7)
+        )
+
+    gtids = gtid_set(found) if flavor == "mysql" else mariadb_set(found)
+    assert gtids.ends_before(gtid(first)) == (not any(gtid(number) in gtids for number in range(first, 30)))
+    if gtids.ends_before(gtid(first)):
+        expected = gtids
+        for number in range(first, first + more + 1):
+            expected = expected.with_gtid(gtid(number))
+        assert str(gtids.with_run(gtid(first), first + more)) == str(expected)

@@ -55,12 +55,11 @@ from dm.mysql.binlog.row_events import (
     ROWS_TYPES,
     TRANSACTIONS_OF,
     FoundRows,
-    PlainTransaction,
+    FoundTransaction,
     Rows,
     StreamState,
     no_rows,
     parse_rows,
-    plain_transaction,
 )
 from dm.mysql.binlog.table_map import TABLE_ID_SIZE, TableMap, TableMapEvent, parse_table_map
 from dm.mysql.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid
@@ -71,12 +70,12 @@ __all__ = [
     "Event",
     "EventParser",
     "FormatDescription",
+    "FoundTransaction",
     "GtidEvent",
     "GtidList",
     "Heartbeat",
     "Ignorable",
     "MariadbBinlogCheckpoint",
-    "PlainTransaction",
     "PreviousGtids",
     "Query",
     "Rotate",
@@ -254,7 +253,7 @@ class EventParser:
         maps: dict[int, TableMap | None],
         made: type[_RowsItem],
         largest: int,
-    ) -> tuple[list[PlainTransaction[_RowsItem]], int]:
+    ) -> tuple[list[FoundTransaction[_RowsItem]], int]:
         """The whole transactions at a place of a list that are nothing but rows of tables `maps` knows, and the place
         of the first event of what is something else, or has more than `largest` bytes of rows events.
 
@@ -262,8 +261,7 @@ class EventParser:
         """
         if self._checksum is None:
             return [], at
-        found, at = self._transactions_of(events, at, self._state(maps), largest, made)
-        return [plain_transaction(each) for each in found], at
+        return self._transactions_of(events, at, self._state(maps), largest, made)
 
     def _state(self, maps: dict[int, TableMap | None]) -> StreamState:
         known = self._known

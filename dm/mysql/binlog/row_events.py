@@ -28,7 +28,7 @@ import zlib
 from binascii import b2a_base64
 from collections.abc import Callable, Mapping, Sequence
 from struct import Struct
-from typing import Final, Generic, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, Literal, NamedTuple, Protocol, TypeVar
 
 from dm.accelerator.native import shared
 from dm.accelerator.switch import Twins
@@ -315,17 +315,6 @@ class FoundTransaction(NamedTuple, Generic[_RowsItem]):
     length: int  # bytes of all its events
 
 
-class PlainTransaction(NamedTuple, Generic[_RowsItem]):
-    """A transaction of rows alone."""
-
-    gtid: Gtid | None
-    timestamp: int  # of its end
-    items: list[_RowsItem]
-    rows_size: int  # bytes of the items' events
-    size: int  # bytes of the events after the GTID
-    length: int  # bytes of all its events
-
-
 class RowsOf(Protocol):
     """The loop over consecutive rows events."""
 
@@ -363,13 +352,11 @@ ROWS_OF: Final[Twins[RowsOf]] = Twins(no_rows, lambda native: native.rows_of)
 TRANSACTIONS_OF: Final[Twins[TransactionsOf]] = Twins(_no_transactions, lambda native: native.transactions_of)
 
 
-def plain_transaction(found: FoundTransaction[_RowsItem]) -> PlainTransaction[_RowsItem]:
-    """The transaction with its GTID."""
-    source, number, server_id, timestamp, items, rows_size, size, length = found
+def gtid_of(found: FoundTransaction[Any]) -> Gtid | None:
+    """The GTID of a transaction."""
+    source = found.source
     if source is None:
-        gtid = None
-    elif isinstance(source, bytes):
-        gtid = Gtid("mysql", uuid_texts[source], number)
-    else:
-        gtid = Gtid("mariadb", str(source), number, server_id)
-    return PlainTransaction(gtid, timestamp, items, rows_size, size, length)
+        return None
+    if isinstance(source, bytes):
+        return Gtid("mysql", uuid_texts[source], found.number)
+    return Gtid("mariadb", str(source), found.number, found.server_id)

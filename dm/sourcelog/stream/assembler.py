@@ -17,7 +17,7 @@ opposite task has written (`marks.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -30,10 +30,10 @@ from dm.mysql.binlog.reader import (
     Event,
     EventParser,
     FormatDescription,
+    FoundTransaction,
     GtidEvent,
     GtidList,
     MariadbBinlogCheckpoint,
-    PlainTransaction,
     PreviousGtids,
     Query,
     Rotate,
@@ -44,6 +44,7 @@ from dm.mysql.binlog.reader import (
     XaPrepare,
     Xid,
 )
+from dm.mysql.binlog.row_events import gtid_of
 from dm.mysql.dialect import dialect
 from dm.position import MAGIC_SIZE, Position
 from dm.sourcelog.stream.file_births import FileBirth, FileBirths
@@ -51,7 +52,7 @@ from dm.sourcelog.stream.marks import Marks, OpenMarks, Writer
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.prepared import PreparedItems, UndecidedXa
 from dm.sourcelog.stream.spool import OpenItems
-from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
+from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem, TransactionRun
 
 _BEGIN = (b"BEGIN", b"begin")
 QUOTA_BYTES = 64 << 20  # the default
@@ -153,11 +154,22 @@ class TransactionAssembler:
 
     def feed_run(self, run: SourceRun) -> Iterator[SourceTransaction]:
         """Take consecutive events; yields the transactions they complete, each as soon as it is complete."""
+        for completed in self.feed_together(run, most=0):
+            if isinstance(completed, SourceTransaction):
+                yield completed
+
+    def feed_together(self, run: SourceRun, *, most: int) -> Iterator[SourceTransaction | TransactionRun]:
+        """The same, with runs of transactions that take `most` bytes of memory."""
         events, uuid, file, offset, _ = run
         at = 0
         while at < len(events):
             if not self._open and self._gtids_ordered and not self.timed:
                 found, at = self._parser.transactions_of(events, at, self._maps, RowsItem, self._items.step)
+                together = self._together(found, uuid, file, offset, most) if most and len(found) > 1 else None
+                if together is not None:
+                    offset = together.end.offset
+                    found = []
+                    yield together
                 for plain in found:
                     offset += plain.length
                     transaction = self._whole(plain, uuid, file, offset)
@@ -431,15 +443,46 @@ class TransactionAssembler:
     def _end(self, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         return self._complete(self._end_at(at), self._gtid, timestamp)
 
-    def _whole(self, plain: PlainTransaction[RowsItem], uuid: str, file: str, offset: int) -> SourceTransaction | None:
+    def _together(
+        self, found: Sequence[FoundTransaction[RowsItem]], uuid: str, file: str, offset: int, most: int
+    ) -> TransactionRun | None:
+        """What `_whole` makes of each, in one; None where one of them may be known, or is not like the others."""
+        begin, first, last = self._position, found[0], found[-1]
+        gtid = gtid_of(first)
+        if self._opposite is not None or self._progress or not begin.same_place(uuid, file) or begin.offset > offset:
+            return None
+        if gtid is None:
+            alike = all(each.source is None for each in found)
+            gtids = begin.gtid_set.then_anonymous()
+        else:
+            numbers = range(first.number, first.number + len(found))
+            alike = [(each.source, each.number, each.server_id) for each in found] == [
+                (first.source, number, first.server_id) for number in numbers
+            ]
+            alike = alike and self._gtids_known and begin.gtid_set.ends_before(gtid)
+            gtids = begin.gtid_set.with_run(gtid, last.number) if alike else begin.gtid_set
+        end = Position(uuid, file, offset + sum([each.length for each in found]), gtids)
+        memory = self._items.run(found, end, most) if alike else None
+        if memory is None:
+            return None
+        self._announced_only, self._xid, self._gtid = False, "", None
+        self._size = self._moment = 0
+        self._left_out.clear()
+        if len(self._maps) > MAPS_KEPT:
+            self._maps.clear()
+        self._position = end
+        return TransactionRun(found, begin, end, offset, self._starts, memory)
+
+    def _whole(self, plain: FoundTransaction[RowsItem], uuid: str, file: str, offset: int) -> SourceTransaction | None:
         """What `feed` returns for the events of the transaction."""
         self._announced_only, self._xid = False, ""
         self._left_out.clear()
-        end = Position(uuid, file, offset, self._after(plain.gtid))
-        return self._complete(end, plain.gtid, plain.timestamp, plain)
+        gtid = gtid_of(plain)
+        end = Position(uuid, file, offset, self._after(gtid))
+        return self._complete(end, gtid, plain.timestamp, plain)
 
     def _complete(
-        self, end: Position, gtid: Gtid | None, timestamp: int, plain: PlainTransaction[RowsItem] | None = None
+        self, end: Position, gtid: Gtid | None, timestamp: int, plain: FoundTransaction[RowsItem] | None = None
     ) -> SourceTransaction | None:
         begin = self._position
         size, self._size = self._size if plain is None else plain.size, 0

@@ -28,7 +28,7 @@ from dm.position import Position
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.source_log import SourceLogReader
 from dm.sourcelog.stream.spool import QuotaClosed
-from dm.sourcelog.stream.transaction import SourceTransaction
+from dm.sourcelog.stream.transaction import SourceTransaction, TransactionRun
 from dm.unit import StopSignal
 
 # How often the run takes back its identity at the source.
@@ -152,8 +152,8 @@ class Reader:
             if self._awaited:
                 self._came.set()
             more = isinstance(found, SourceRun)
-            for transaction in log.completed(found):
-                if not self._queue.put(transaction, more=more):
+            for completed in log.completed_together(found):
+                if not self._queue.put(completed, more=more):
                     return
             if log.ended:
                 break
@@ -169,7 +169,8 @@ class TransactionQueue:
 
     def __init__(self, quota: MemoryQuota) -> None:
         self._quota = quota
-        self._waiting: deque[SourceTransaction] = deque()
+        self._waiting: deque[SourceTransaction | TransactionRun] = deque()
+        self._count = 0  # transactions in it
         self._changed = threading.Condition(threading.Lock())
         self._closed = False
         self._finished = False
@@ -179,8 +180,8 @@ class TransactionQueue:
         quota.before_waiting = self.wake
         self.empty_handed = False  # the dispatcher waits for a transaction
 
-    def put(self, transaction: SourceTransaction, *, more: bool = False) -> bool:
-        """Add one; False when nothing more is taken. With `more` at hand, nobody is woken for it: see `wake`.
+    def put(self, transaction: SourceTransaction | TransactionRun, *, more: bool = False) -> bool:
+        """Add one, or a run; False when nothing more is taken. With `more` at hand, nobody is woken for it: see `wake`.
 
         Waking a thread for each transaction costs more than the transaction.
         """
@@ -188,6 +189,7 @@ class TransactionQueue:
             if self._over:
                 return False
             self._waiting.append(transaction)
+            self._count += transaction.count
             if not more:
                 self._changed.notify_all()
             return True
@@ -198,10 +200,9 @@ class TransactionQueue:
             if self._waiting:
                 self._changed.notify_all()
 
-    def take(self, at_rest: Callable[[], None]) -> SourceTransaction | None:
-        """The next transaction, waiting for it; None when the queue is closed or broken off, or finished and empty.
-
-        Raises DMError: see `end`.
+    def take(self, at_rest: Callable[[], None]) -> SourceTransaction | TransactionRun | None:
+        """The next transaction, or run of them, waiting for it; None when the queue is closed or broken off, or empty
+        and finished. Raises DMError: see `end`.
 
         If there is none, `at_rest` is called, and again as long as `rest` requires it.
         """
@@ -211,7 +212,9 @@ class TransactionQueue:
                 if self._closed or self._broken_off:
                     return None
                 if self._waiting:
-                    return self._waiting.popleft()
+                    taken = self._waiting.popleft()
+                    self._count -= taken.count
+                    return taken
                 if self._error is not None:
                     raise self._error
                 if self._finished:
@@ -230,9 +233,10 @@ class TransactionQueue:
 
     @property
     def following(self) -> SourceTransaction | None:
-        """What `take` gives next, if it is there already; it stays in the queue."""
+        """The transaction that `take` gives next, if it is there already; it stays in the queue."""
         with self._changed:
-            return self._waiting[0] if self._waiting and not (self._closed or self._broken_off) else None
+            found = self._waiting[0] if self._waiting and not (self._closed or self._broken_off) else None
+        return found if isinstance(found, SourceTransaction) else None
 
     def end(self, error: DMError) -> None:
         """Only this error follows, after all transactions."""
@@ -281,7 +285,7 @@ class TransactionQueue:
         return self._closed
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._count
 
 
 class Rest:

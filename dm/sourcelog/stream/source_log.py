@@ -37,6 +37,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from dm.clock import Clock, SystemClock
 from dm.errors import DMError
@@ -49,7 +50,7 @@ from dm.sourcelog.stream.marks import Marks
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.prepared import UndecidedXa
 from dm.sourcelog.stream.spool import OpenItems, Spool
-from dm.sourcelog.stream.transaction import SourceTransaction
+from dm.sourcelog.stream.transaction import SourceTransaction, TransactionRun
 from dm.sourcelog.stream.until import Until
 
 
@@ -107,6 +108,9 @@ class SourceLog:
             spool.close()
 
 
+_RUNS: Final = 16  # as many have room at a time
+
+
 class SourceLogReader:
     """One reading of a log; belongs to one thread, others may look at its place and counts."""
 
@@ -119,6 +123,7 @@ class SourceLogReader:
         self._assembler.timed = log.timed
         self._assembler.brought_back = log.brought_back
         self._assembler.leave_out(log.marks)
+        self._together = items.room // _RUNS
         self.events = 0
         self.bytes = 0
         self.ended = log.until is not None and log.until.reached(start)
@@ -144,8 +149,7 @@ class SourceLogReader:
     def completed(self, found: SourceEvent | SourceRun) -> Iterable[SourceTransaction]:
         """The transactions that the events complete, each as soon as it is; those after `until` are left out."""
         if isinstance(found, SourceRun):
-            self.events += len(found.events)
-            self.bytes += found.end_offset - found.offset
+            self._count(found)
             completed: Iterable[SourceTransaction] = self._assembler.feed_run(found)
         else:
             if not found.raw.header.heartbeat:  # these come while nothing is read
@@ -156,6 +160,17 @@ class SourceLogReader:
                 return ()
             completed = (transaction,)
         return completed if self._until is None else self._admitted(completed, self._until)
+
+    def completed_together(self, found: SourceEvent | SourceRun) -> Iterable[SourceTransaction | TransactionRun]:
+        """The same, with runs of transactions where those are plain."""
+        if self._until is not None or not isinstance(found, SourceRun):
+            return self.completed(found)
+        self._count(found)
+        return self._assembler.feed_together(found, most=self._together)
+
+    def _count(self, run: SourceRun) -> None:
+        self.events += len(run.events)
+        self.bytes += run.end_offset - run.offset
 
     def _admitted(self, completed: Iterable[SourceTransaction], until: Until) -> Iterator[SourceTransaction]:
         for transaction in completed:

@@ -28,6 +28,7 @@ from typing import Final
 from dm.clock import Clock
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.mysql.binlog.row_events import FoundTransaction
 from dm.mysql.binlog.table_map import TableMap
 from dm.position import Position
 from dm.sourcelog.stream.memory_quota import ITEM_COST, SOURCE_COST, TRANSACTION_COST, MemoryQuota
@@ -38,6 +39,7 @@ from dm.sourcelog.stream.transaction import (
     PlainItems,
     Readers,
     RowsItem,
+    RunMemory,
     StatementItem,
     TransactionItems,
 )
@@ -259,6 +261,16 @@ class OpenItems:
         cost = size + ITEM_COST * len(items) + TRANSACTION_COST + SOURCE_COST * end.gtid_set.sources
         self._last_of_all(cost)
         return PlainItems(items, cost, self._quota)
+
+    def run(self, found: Sequence[FoundTransaction[RowsItem]], end: Position, most: int) -> RunMemory | None:
+        """The memory of several transactions, as `whole` asks for it of each; None if it is more than `most`."""
+        each = TRANSACTION_COST + SOURCE_COST * end.gtid_set.sources
+        costs = [one.rows_size + ITEM_COST * len(one.items) + each for one in found]
+        cost = sum(costs)
+        if cost > most:
+            return None
+        self._last_of_all(cost)
+        return RunMemory(self._quota, costs)
 
     def _add(self, item: Item, cost: int) -> None:
         if self._part is not None:

@@ -6,11 +6,13 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 from dm.accelerator.native import shared
-from dm.gtid import Gtid
+from dm.gtid import Gtid, GtidSet
 from dm.mysql.binlog.reader import Query, Rows, TableMap
+from dm.mysql.binlog.row_events import FoundTransaction, gtid_of
 from dm.position import Position
 from dm.sourcelog.stream.marks import Writer
 from dm.sourcelog.stream.memory_quota import MemoryQuota
@@ -122,6 +124,83 @@ class PlainItems(MemoryItems):
         self._items, self.rows = (), []
 
 
+class TransactionRun:
+    """Plain transactions that follow each other in one file, and by their GTIDs: one thing on the way to the lanes.
+
+    A source of small transactions has so many that an object for each, and a step of each queue, costs more than their
+    rows. What is asked of one of them is worked out when it is asked for: a place, or the transaction by itself.
+    """
+
+    __slots__ = ("_begin_offset", "_costs", "_found", "_quota", "begin", "end", "ends", "items", "starts")
+
+    def __init__(
+        self,
+        found: Sequence[FoundTransaction[RowsItem]],
+        begin: Position,
+        end: Position,
+        offset: int,
+        starts: int,
+        memory: RunMemory,
+    ) -> None:
+        self.begin = begin
+        """Where the position was before; its file is the one of `end`."""
+        self.end = end
+        self.starts = starts
+        self.items = [item for each in found for item in each.items]
+        """The rows of all of them."""
+        self.ends = list(accumulate([len(each.items) for each in found]))
+        """For each transaction, how many of the items end with it."""
+        self._found = found
+        self._begin_offset = offset  # of the first one
+        self._quota, self._costs = memory
+
+    @property
+    def count(self) -> int:
+        """How many transactions."""
+        return len(self._found)
+
+    def place(self, number: int) -> Position:
+        """The end of the transaction with this number, from 0."""
+        if number == len(self._found) - 1:
+            return self.end
+        offset = self._begin_offset + sum([each.length for each in self._found[: number + 1]])
+        return Position(self.end.server_uuid, self.end.file, offset, self._gtids(number))
+
+    def begin_of(self, number: int) -> Position:
+        """Where the transaction with this number begins, from 0."""
+        return self.place(number - 1) if number else self.begin
+
+    def _gtids(self, number: int) -> GtidSet:
+        first, last = gtid_of(self._found[0]), self._found[number].number
+        gtids = self.begin.gtid_set
+        return gtids.then_anonymous() if first is None else gtids.with_run(first, last)
+
+    def timestamp(self, number: int) -> int:
+        """When the transaction with this number ended, by the source's clock, in seconds."""
+        return self._found[number].timestamp
+
+    def apart(self) -> Iterator[SourceTransaction]:
+        """The transactions, each by itself; the memory of all goes over to them."""
+        begin = self.begin
+        for number, each in enumerate(self._found):
+            end = self.place(number)
+            items = PlainItems(each.items, self._costs[number], self._quota)
+            yield SourceTransaction(begin, end, gtid_of(each), each.timestamp, items, each.size, self.starts)
+            begin = end
+
+    def release(self) -> None:
+        """Nothing reads the items any more."""
+        self.items = []
+        self._quota.release(sum(self._costs))
+
+
+class RunMemory(NamedTuple):
+    """The memory of a run's transactions, by transaction."""
+
+    quota: MemoryQuota
+    costs: list[int]
+
+
 @dataclass(slots=True)
 class SourceTransaction:
     """What the source committed at once, or a mere move of the position (no items)."""
@@ -137,6 +216,11 @@ class SourceTransaction:
     moves: bool = False  # it is no transaction: a file begins or ends here
     writer: Writer = "others"  # who has executed its statement
     brought: Position | None = None  # up to where the source had the target's writes
+
+    @property
+    def count(self) -> int:
+        """It is one."""
+        return 1
 
     @property
     def empty(self) -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dm.position import Position
+from dm.sourcelog.stream.transaction import TransactionRun
 
 
 @dataclass(slots=True)
@@ -29,6 +30,37 @@ class Ticket:
     begun: bool = False  # a part of it may be committed
     brought: Position | None = None  # up to where the source had the target's writes
     divided: bool = False  # changes of one row may have gone to the lanes at different times
+
+
+class RunTicket(Ticket):
+    """A transaction of a run: its places are worked out where they are asked for, and what it gives is known before."""
+
+    __slots__ = ("_at", "_run")
+
+    moment = 0
+    closed = True
+    brought = None
+
+    def __init__(self, run: TransactionRun, at: int, number: int, given: int) -> None:
+        self._run, self._at = run, at
+        self.number = number
+        self.open = given
+        self.begun = self.divided = False
+
+    @property
+    def begin(self) -> Position:  # type: ignore[override]  # nobody sets it
+        """Where it begins."""
+        return self._run.begin_of(self._at)
+
+    @property
+    def end(self) -> Position:  # type: ignore[override]  # nobody sets it
+        """Where it ends."""
+        return self._run.place(self._at)
+
+    @property
+    def timestamp(self) -> int:  # type: ignore[override]  # nobody sets it
+        """When it ended, by the source's clock."""
+        return self._run.timestamp(self._at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +89,17 @@ class CompletionTracker:
             ticket = Ticket(end, timestamp, begin, moment, self._opened)
             self._under_way.append(ticket)
         return ticket
+
+    def open_run(self, run: TransactionRun, given: Sequence[int]) -> list[RunTicket]:
+        """Begin the transactions of a run; `given` to the lanes are so many changes of each, whenever that happens."""
+        with self._lock:
+            first = self._opened + 1
+            tickets = [RunTicket(run, at, first + at, count) for at, count in enumerate(given)]
+            self._opened += len(tickets)
+            self._under_way += tickets
+            if not tickets[0].open:
+                self._advance()
+        return tickets
 
     def close(self, ticket: Ticket, given: int) -> None:
         """All changes of the transaction, `given` in number, are in the lanes."""

@@ -36,20 +36,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from dm.changes.native_changes import Room
+from dm.accelerator.native import shared
+from dm.changes.native_changes import JobsPart, Room
 from dm.changes.row_change import RowChange
 from dm.position import Position
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.ordered_lane import ChangeStream
 
 
+@shared
 @dataclass(slots=True)
 class LaneJob:
-    """Changes of one transaction for one lane; `end` is the end of that transaction."""
+    """Changes of one transaction for one lane."""
 
     changes: list[RowChange]
     ticket: Ticket
-    end: Position
     cost: int = 0  # memory, returned when they are committed
     stream: ChangeStream | None = None  # instead of changes, if those are too many to hold
 
@@ -57,6 +58,11 @@ class LaneJob:
     def count(self) -> int:
         """The number of changes it counts as."""
         return len(self.changes) or 1
+
+    @property
+    def end(self) -> Position:
+        """The end of its transaction."""
+        return self.ticket.end
 
 
 class ChangeQueue:
@@ -250,7 +256,7 @@ class Placement:
         most = max(1, -(-(self._most - self.cost) // max(cost, 1)))
         return Room(self._counts, self._costs, cost, self._batch, self._full, self._share, most)
 
-    def add(self, lane: int, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> bool:
+    def add(self, lane: int, changes: list[RowChange], cost: int, ticket: Ticket) -> bool:
         """Add changes, with their memory, to the lane's job of their transaction; whether a lane is `ready`."""
         jobs = self._jobs[lane]
         if jobs and jobs[-1].ticket is ticket:
@@ -258,11 +264,28 @@ class Placement:
             job.changes += changes
             job.cost += cost
         else:
-            jobs.append(LaneJob(changes, ticket, end, cost))
+            jobs.append(LaneJob(changes, ticket, cost))
             ticket.divided = ticket.divided or self._left[lane] is ticket
-        self._counts[lane] = count = self._counts[lane] + len(changes)
+        return self._added(lane, len(changes), cost)
+
+    def add_jobs(self, part: JobsPart, cost: int) -> bool:
+        """Add jobs of consecutive transactions, whose changes take so much memory each; whether a lane is `ready`."""
+        lane, added, count = part
+        jobs, first = self._jobs[lane], added[0]
+        if jobs and jobs[-1].ticket is first.ticket:
+            last = jobs[-1]
+            last.changes += first.changes
+            last.cost += first.cost
+            del added[0]
+        else:
+            first.ticket.divided = first.ticket.divided or self._left[lane] is first.ticket
+        jobs += added
+        return self._added(lane, count, cost * count)
+
+    def _added(self, lane: int, changes: int, cost: int) -> bool:
+        self._counts[lane] = count = self._counts[lane] + changes
         self._costs[lane] = lane_cost = self._costs[lane] + cost
-        self.held += len(changes)
+        self.held += changes
         self.cost += cost
         return (count >= self._batch and (count >= self._full or lane_cost >= self._share)) or self.cost >= self._most
 

@@ -7,13 +7,13 @@ hold their keys, everything is drained first. Changes of tables without a usable
 from __future__ import annotations
 
 import time
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dm.changes.keys import keys_of
 from dm.changes.row_change import RowChange
 from dm.errors import DMError
-from dm.position import Position
 from dm.progress.takeover import TransactionKey, UndoneKeys, digests, transaction_key
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.reader import Rest
@@ -84,24 +84,24 @@ class Lanes:
         for lane in (*self._workers, self._ordered):
             lane.start()
 
-    def place(self, change: RowChange, cost: int, ticket: Ticket, end: Position) -> None:
+    def place(self, change: RowChange, cost: int, ticket: Ticket) -> None:
         """Give one change of a keyed table to the lane that its keys require; `cost` is its memory."""
         self._reserve(cost)
-        self._place(change, cost, ticket, end)
+        self._place(change, cost, ticket)
 
-    def _place(self, change: RowChange, cost: int, ticket: Ticket, end: Position) -> None:
+    def _place(self, change: RowChange, cost: int, ticket: Ticket) -> None:
         keys = keys_of(change)
         worker = self._detector.place(keys)
         if worker == CONFLICT:
             self.conflicts += 1
             self._drain_workers(ticket)
             worker = self._detector.place(keys)
-        if self._placement.add(worker, [change], cost, ticket, end):
+        if self._placement.add(worker, [change], cost, ticket):
             for lane in self._placement.ready:
                 self._hand_over(lane)
             self._forget_keys(ticket)
 
-    def place_all(self, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> None:
+    def place_all(self, changes: list[RowChange], cost: int, ticket: Ticket) -> None:
         """Give changes of the compiled loop to the lanes that their keys require; `cost` is the memory of each.
 
         After each hand-over the lanes are computed again: all keys may have been cleared.
@@ -112,17 +112,37 @@ class Lanes:
         while at < count:
             parts, following = self._detector.place_all(changes, at, placement.room(cost))
             if following == at:
-                self._place(changes[at], cost, ticket, end)
+                self._place(changes[at], cost, ticket)
                 at += 1
                 continue
             at = following
             full = False
             for lane, part in parts:
-                full |= placement.add(lane, part, cost * len(part), ticket, end)
+                full |= placement.add(lane, part, cost * len(part), ticket)
             if full:
                 for lane in placement.ready:
                     self._hand_over(lane)
                 self._forget_keys(ticket)
+
+    def place_run(self, changes: list[RowChange], cost: int, tickets: Sequence[Ticket], ends: list[int]) -> None:
+        """The same for the changes of consecutive transactions; `ends`: for each, how many changes end with it."""
+        at, count = 0, len(changes)
+        self._reserve(cost * count)
+        placement = self._placement
+        while at < count:
+            parts, following = self._detector.place_run(changes, at, placement.room(cost), tickets, ends)
+            if following == at:
+                self._place(changes[at], cost, tickets[bisect_right(ends, at)])
+                at += 1
+                continue
+            at = following
+            full = False
+            for part in parts:
+                full |= placement.add_jobs(part, cost)
+            if full:
+                for lane in placement.ready:
+                    self._hand_over(lane)
+                self._forget_keys(tickets[bisect_right(ends, at - 1)])
 
     def source_rests(self) -> None:
         """Hand over held-back changes, unless enough lanes are busy: see `Rest`."""
@@ -168,15 +188,15 @@ class Lanes:
                 raise Stopped
             self.memory.force_acquire(cost, unfinished=unfinished)
 
-    def place_ordered(self, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> None:
+    def place_ordered(self, changes: list[RowChange], cost: int, ticket: Ticket) -> None:
         """Give all ordered changes of one transaction to the ordered lane, as one target transaction."""
         self._acquire(cost)
-        if not self._ordered.queue.put(LaneJob(changes, ticket, end, cost)):
+        if not self._ordered.queue.put(LaneJob(changes, ticket, cost)):
             raise Stopped
 
-    def stream_ordered(self, stream: ChangeStream, ticket: Ticket, end: Position) -> None:
+    def stream_ordered(self, stream: ChangeStream, ticket: Ticket) -> None:
         """Have the ordered lane decode and apply one transaction's ordered changes, as one target transaction."""
-        if not self._ordered.queue.put(LaneJob([], ticket, end, stream=stream)):
+        if not self._ordered.queue.put(LaneJob([], ticket, stream=stream)):
             raise Stopped
 
     def _drain_workers(self, under_way: Ticket | None = None) -> None:

@@ -13,8 +13,8 @@ from dm.ident import TableName
 from dm.mysql.binlog.decode import RowPair
 from dm.position import Position
 from dm.sourcelog.stream.memory_quota import CHANGE_COST, DECODED_FACTOR
-from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction
-from dm.syncer.apply.completion import Ticket
+from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, TransactionRun
+from dm.syncer.apply.completion import RunTicket, Ticket
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.learned_tables import LearnedTables
 from dm.syncer.apply.ordered_lane import ChangeStream, OrderedRows, OrderedTables
@@ -29,6 +29,20 @@ class DoneInOrder:
 
     ordered: Position | None  # for tables changed in order
     atomic: Position | None  # for all tables, if a run kept transactions whole
+
+
+@dataclass(frozen=True, slots=True)
+class RunChanges:
+    """The changes of a run's transactions, one after the other."""
+
+    changes: list[RowChange]
+    cost: int  # the memory of each
+    ends: list[int]  # for each transaction, how many of them end with it
+
+    @property
+    def given(self) -> list[int]:
+        """How many each transaction has."""
+        return [end - begin for begin, end in zip([0, *self.ends], self.ends, strict=False)]
 
 
 class RowPlacing:
@@ -77,9 +91,9 @@ class RowPlacing:
         try:
             while at < len(items):
                 if maker is not None:
-                    changes, cost, at = maker(items, at, self._direct, safe)
+                    changes, cost, at, _ = maker(items, at, self._direct, safe)
                     if changes:
-                        self._lanes.place_all(changes, cost // len(changes), ticket, end)
+                        self._lanes.place_all(changes, cost // len(changes), ticket)
                         given += len(changes)
                     if at == len(items):
                         break
@@ -94,6 +108,27 @@ class RowPlacing:
         if safe:
             self._safe_mode.rows += given
         return given
+
+    def made_of(self, run: TransactionRun) -> RunChanges | None:
+        """The changes of a run; None where one of them needs to be looked at by itself, or can't be read."""
+        maker = self._maker
+        if maker is None or self._atomic_done is not None or not self._replay.is_first_time(run.begin):
+            return None
+        items, known = run.items, self._direct.keys()
+        if not known >= {id(item.table_map) for item in items}:
+            return None
+        try:
+            changes, cost, end, made = maker(items, 0, self._direct, False)
+        except DMError:
+            return None  # the transaction by itself says where
+        if end < len(items):
+            return None
+        ends = [made[at - 1] if at else 0 for at in run.ends]
+        return RunChanges(changes, cost // (len(changes) or 1), ends)
+
+    def place(self, made: RunChanges, tickets: list[RunTicket]) -> None:
+        """Place the changes of a run on worker lanes."""
+        self._lanes.place_run(made.changes, made.cost, tickets, made.ends)
 
     def _take_item(
         self, item: RowsItem, at: int, ticket: Ticket, transaction: SourceTransaction, how: Repetition
@@ -122,7 +157,7 @@ class RowPlacing:
             )
             if strict is not None and strict.hold(keys_of(change)):
                 change.safe = False
-            self._lanes.place(change, cost, ticket, transaction.end)
+            self._lanes.place(change, cost, ticket)
         return len(pairs)
 
     def _take_scattered(
@@ -208,10 +243,10 @@ class RowPlacing:
         if collected.too_many:
             safe = self._safe_mode.covers_change(transaction.begin)
             stream = ChangeStream(transaction, (first, last), collected, self._lanes.memory, safe=safe)
-            self._lanes.stream_ordered(stream, ticket, transaction.end)
+            self._lanes.stream_ordered(stream, ticket)
             return 1
         if collected.changes:
-            self._lanes.place_ordered(collected.changes, collected.cost, ticket, transaction.end)
+            self._lanes.place_ordered(collected.changes, collected.cost, ticket)
         return len(collected.changes)
 
 

@@ -87,6 +87,10 @@ class WindowReplay:
         self._undone = undone
         self._known = bool(undone.transactions)  # the record of earlier runs does not grow
 
+    def is_first_time(self, begin: Position) -> bool:
+        """Whether everything after here is applied for the first time."""
+        return not self._known and not self.safe_mode.covers_change(begin)
+
     def of(self, transaction: SourceTransaction) -> Repetition:
         """How the transaction's changes are applied; from now on it counts as reached."""
         safe_mode = self.safe_mode

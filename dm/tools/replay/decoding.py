@@ -182,7 +182,7 @@ class _Reading:
         tables, maker, at = self._tables, self._maker, 0
         while at < len(items):
             if maker is not None:
-                made, _, at = maker(items, at, tables.direct, False)
+                made, _, at, _ = maker(items, at, tables.direct, False)
                 self._add(made)
                 if at == len(items):
                     return

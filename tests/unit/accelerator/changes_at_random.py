@@ -114,15 +114,18 @@ def compare(native: ModuleType, seed: int, *, damage: bool) -> int:
         direct = direct_table(found.table_map, layouts, plan, kinds, judged=judged)  # type: ignore[arg-type]  # kinds of rows events
         assert direct is not None
         known = {id(found.table_map): direct}
-        changes, cost, at = maker(items, 0, known, safe)
+        changes, cost, at, ends = maker(items, 0, known, safe)
         compiled = len(changes)
+        assert len(ends) == at
+        for number, end in enumerate(ends):
+            assert maker(items[: number + 1], 0, known, safe).changes == changes[:end]
         while at < len(items):  # what it declines, Python takes; then it goes on
             more, memory_of_more, failed = python_changes(tables[native], items[at : at + 1], safe=safe)
             changes, cost = changes + more, cost + memory_of_more
             if failed:
                 assert failed == error
                 break
-            more, memory_of_more, at = maker(items, at + 1, known, safe)
+            more, memory_of_more, at, _ = maker(items, at + 1, known, safe)
             compiled += len(more)
             changes, cost = changes + more, cost + memory_of_more
         else:

@@ -162,6 +162,7 @@ def main() -> None:
         compare(native, seed + number, damage=True)
         fuzz_batches(native, chance)
         placing_at_random.agree(native, chance)
+        placing_at_random.agree_on_runs(native, chance)
         placing_at_random.give_nonsense(native, chance)
         fuzz_json(native, chance)
         fuzz_packets(native, chance)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from bisect import bisect_right
 from types import ModuleType
 from typing import cast
 
@@ -106,3 +107,59 @@ def give_nonsense(native: ModuleType, chance: random.Random) -> None:
     holder = {("t", chance.randrange(40)): odd() for _ in range(chance.randrange(3))}
     with contextlib.suppress(TypeError, ValueError, OverflowError):
         maker.spread(holder, changes, odd(), odd(), odd(), room)
+    tickets, ends = [object() for _ in range(chance.randrange(9))], [odd() for _ in range(chance.randrange(9))]
+    with contextlib.suppress(TypeError, ValueError, OverflowError):
+        maker.spread_run(holder, changes, odd() & 7, odd() & 3, odd(), room, tickets, chance.choice((ends, [None], ())))
+
+
+def in_jobs(
+    detector: ConflictDetector, changes: list[RowChange], ends: list[int], chance: random.Random | None
+) -> list[list[tuple[object, list[RowChange]]]]:
+    """What each worker got of which transaction; with `chance`, by `place_run` where it can."""
+    held: list[list[tuple[object, list[RowChange]]]] = [[] for _ in range(4)]
+    tickets: list[object] = [object() for _ in ends]
+    numbers = {id(ticket): number for number, ticket in enumerate(tickets)}
+
+    def add(worker: int, transaction: int, more: list[RowChange]) -> None:
+        if held[worker] and held[worker][-1][0] == transaction:
+            held[worker][-1][1].extend(more)
+        else:
+            held[worker].append((transaction, more))
+
+    at = 0
+    while at < len(changes):
+        if chance is not None:
+            most = chance.randrange(1, 30)
+            given = [[change for _, some in jobs for change in some] for jobs in held]
+            parts, end = detector.place_run(changes, at, room(given, most), tickets, ends)
+            for worker, jobs, count in parts:
+                assert count == sum(len(job.changes) for job in jobs)
+                for job in jobs:
+                    assert (job.cost, job.stream) == (COST * len(job.changes), None)
+                    add(worker, numbers[id(job.ticket)], job.changes)
+            assert end - at == sum(count for _, _, count in parts) <= most
+            at = end
+        if at == len(changes):
+            break
+        keys = changes[at].keys
+        assert keys is not None
+        if (worker := detector.place(keys)) == CONFLICT:
+            detector.clear()
+            worker = detector.place(keys)
+        add(worker, bisect_right(ends, at), [changes[at]])
+        at += 1
+    return held
+
+
+def agree_on_runs(native: ModuleType, chance: random.Random) -> None:
+    """The changes of several transactions at once, some of them without any."""
+    limit, free = chance.choice([3, 20, 1000]), chance.randrange(4)
+    changes = some_changes(chance)
+    cuts = sorted(chance.choices(range(len(changes) + 1), k=chance.randrange(6)))
+    ends = [*cuts, len(changes)]
+    found = []
+    for extension in (native, None):
+        with running(extension):
+            detector = ConflictDetector(4, limit=limit, choose=lambda: free)
+        found.append(in_jobs(detector, changes, ends, None if extension is None else chance))
+    assert found[0] == found[1]

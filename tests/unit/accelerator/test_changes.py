@@ -6,7 +6,7 @@ import random
 from types import ModuleType
 
 from tests.unit.accelerator.changes_at_random import compare
-from tests.unit.accelerator.placing_at_random import agree
+from tests.unit.accelerator.placing_at_random import agree, agree_on_runs
 
 
 def test_changes_of_any_table(native: ModuleType) -> None:
@@ -29,3 +29,11 @@ def test_changes_go_to_the_workers_that_each_would_go_to_alone(native: ModuleTyp
     chance = random.Random(seed)
     for _ in range(500):
         agree(native, chance)
+
+
+def test_changes_of_a_run_go_where_those_of_its_transactions_would_go(native: ModuleType) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    for _ in range(500):
+        agree_on_runs(native, chance)

@@ -15,6 +15,7 @@ from dm.errors import DMError
 from dm.progress.lane_rows import CONTROL
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.progress.takeover import Fence, UndoneKeys, digests, store_undone, take_over, take_undone
+from tests.live.relay.relaying import end_of
 from tests.testbed.fake_clock import FakeClock
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for
@@ -80,6 +81,28 @@ def test_what_the_source_did_before_is_there_when_a_row_is_refused(
     for _ in range(2):
         assert failure(subtask).name == "duplicate-key"
         assert target.query(f"SELECT v FROM `{name}`.t") == ((1,),)
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_among_many_small_transactions_it_is_the_refused_one_that_is_named(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, workers: int
+) -> None:
+    """They come to the lanes together, and a person decides about one of them."""
+    name = schema(upstream, target)
+    before = [f"INSERT INTO `{name}`.t1 VALUES ({n}, 1)" for n in range(10, FIRST)]
+    subtask = merged(upstream, target, name, *before, workers=workers)
+    place = end_of(upstream)
+    upstream.execute(
+        f"INSERT INTO `{name}`.t2 VALUES (11, 2)",
+        *(f"INSERT INTO `{name}`.t1 VALUES ({n}, 2)" for n in range(1000, 1020)),
+    )
+    for _ in range(2):
+        error = failure(subtask)
+        assert (error.name, error.position) == ("duplicate-key", "({}, {})".format(*place))
+        assert target.query(f"SELECT COUNT(*) FROM `{name}`.t WHERE v = 1") == ((len(before),),)
+    table = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source.source_id).checkpoint
+    stored = target.query(f"SELECT binlog_name, binlog_pos FROM {table.sql} WHERE is_global")
+    assert stored == (place,), "nothing before it is done again"
 
 
 def test_safe_mode_of_the_task_file_lets_the_later_row_win(

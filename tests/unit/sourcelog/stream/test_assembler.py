@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 import zlib
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ from dm.mysql.binlog.header import parse_header
 from dm.position import Position
 from dm.sourcelog.stream.assembler import TransactionAssembler
 from dm.sourcelog.stream.prepared import PreparedTransactions
-from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
+from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem, TransactionRun
 
 pytestmark = pytest.mark.usefixtures("twin")
 
@@ -281,3 +282,60 @@ def test_for_an_order_of_sources_a_transaction_has_the_time_of_its_first_commit(
         assembler.timed = timed
         found = list(assembler.feed_run(run_of(events)) if at_once else assembled(assembler, events))
         assert [(each.moment, each.moves) for each in found] == [(moment if timed else 0, False), (0, True)]
+
+
+def told(transaction: SourceTransaction) -> tuple[object, ...]:
+    items = [(item.table_map.table, item.rows.data) for item in transaction.items if isinstance(item, RowsItem)]
+    rest = (transaction.timestamp, transaction.size, transaction.items.size, transaction.starts, transaction.moves)
+    return transaction.begin, transaction.end, transaction.gtid, items, *rest
+
+
+def a_group(stream: Stream, number: int, chance: random.Random) -> list[SourceEvent]:
+    """A transaction, or what stands between two, such as it keeps or breaks a run."""
+    kind = chance.choice(("insert",) * 8 + ("anonymous", "unwanted", "ddl", "empty"))
+    if kind == "anonymous":
+        return stream.anonymous()
+    if kind == "ddl":
+        return [stream.gtid(number), stream.query("CREATE TABLE x (a INT)")]
+    if kind == "empty":
+        return [stream.gtid(number), stream.query("BEGIN"), stream.xid()]
+    return stream.insert(number, "unwanted" if kind == "unwanted" else "t")
+
+
+def test_what_is_taken_together_is_what_each_is_apart(twin: str) -> None:
+    """Runs begin and end anywhere, numbers jump, some are known from the start, some have none."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    runs = 0
+    for _ in range(150):
+        stream, number, groups = Stream(), 1, list[list[SourceEvent]]()
+        for _ in range(chance.randrange(2, 12)):
+            groups.append(a_group(stream, number, chance))
+            number += chance.choice((1, 1, 1, 1, 1, 1, 3))
+        known = start(chance.choice(("", f"{UUID}:1-{chance.randrange(1, 8)}", f"{UUID}:5-6")))
+        readers = [
+            TransactionAssembler(known, lambda table: table.table != "unwanted", NO_XA) for _ in range(2)
+        ]  # fmt: skip
+        one, other = list[SourceTransaction](), list[SourceTransaction]()
+        for reader in readers:
+            reader.feed(stream.format)
+        while groups:
+            some = [event for _ in range(min(chance.randrange(1, 9), len(groups))) for event in groups.pop(0)]
+            one += readers[0].feed_run(run_of(some))
+            for found in readers[1].feed_together(run_of(some), most=chance.choice((1 << 20, 9000))):
+                if isinstance(found, TransactionRun):
+                    runs += 1
+                    apart = list(found.apart())
+                    places = [(found.begin_of(at), found.place(at), found.timestamp(at)) for at in range(found.count)]
+                    assert places == [(each.begin, each.end, each.timestamp) for each in apart]
+                    assert found.ends[-1] == len(found.items) == sum(len(each.items) for each in apart)
+                    other += apart
+                else:
+                    other.append(found)
+            assert readers[0].position == readers[1].position
+        assert list(map(told, one)) == list(map(told, other)), seed
+        for transaction in other:
+            transaction.items.release()
+        assert readers[1]._items._quota.used == 0
+    assert (runs > 50) == (twin == "compiled")

@@ -15,6 +15,7 @@ from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.reader import TAKINGS, Reader, TransactionQueue
 from dm.sourcelog.stream.source_log import SourceLog, SourceLogReader
 from dm.sourcelog.stream.spool import OpenItems
+from dm.sourcelog.stream.transaction import SourceTransaction
 from dm.unit import JSON
 from tests.unit.sourcelog.stream.test_assembler import FILE, NO_XA, UUID, Stream
 
@@ -100,7 +101,7 @@ def read(source: TakenSource, still_ours: Callable[[], None]) -> tuple[list[str]
     taken = []
     while len(queue):
         transaction = queue.take(lambda: None)
-        assert transaction is not None
+        assert isinstance(transaction, SourceTransaction)
         assert len(transaction.items) == 1
         taken.append(str(transaction.gtid))
     return taken, failures
@@ -153,7 +154,7 @@ def test_what_a_person_has_to_mend_is_told_behind_what_was_read_before_it(error:
     reader._thread.join()
     assert failures == ([] if in_its_place else [error])
     taken = [queue.take(lambda: None) for _ in range(len(queue))]
-    assert [str(one.gtid) for one in taken if one is not None] == [f"{UUID}:1", f"{UUID}:2"]
+    assert [str(one.gtid) for one in taken if isinstance(one, SourceTransaction)] == [f"{UUID}:1", f"{UUID}:2"]
     if in_its_place:
         with pytest.raises(DMError, match="can't be read") as told:
             queue.take(lambda: None)

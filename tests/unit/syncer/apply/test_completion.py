@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.position import Position
-from dm.syncer.apply.completion import CommittedPoint, CompletionTracker
+from dm.sourcelog.stream.transaction import TransactionRun
+from dm.syncer.apply.completion import CommittedPoint, CompletionTracker, Ticket
 
 
 def end(number: int) -> Position:
@@ -54,3 +57,48 @@ def test_the_mark_has_the_moment_of_the_last_transaction_that_has_one() -> None:
     for number, moment in ((1, 50), (2, 0), (3, 60)):
         tracker.close(tracker.open(end(number), 7, None, moment), 0 if number < 3 else 1)
     assert tracker.mark == CommittedPoint(end(2), 7, 50)
+
+
+class Run:
+    """A run of transactions, as far as tickets ask for it."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+
+    def place(self, number: int) -> Position:
+        return end(self.first + number + 1)
+
+    def begin_of(self, number: int) -> Position:
+        return end(self.first + number)
+
+    def timestamp(self, number: int) -> int:
+        return self.first + number + 1
+
+
+@given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=4), min_size=1, max_size=4), st.data())
+def test_a_run_is_as_its_transactions_are(runs: list[list[int]], data: st.DataObject) -> None:
+    """Whatever is committed first, before or after the next run begins."""
+    one, all_of_them = CompletionTracker(end(0)), CompletionTracker(end(0))
+    waiting: list[tuple[Ticket, Ticket]] = []
+    count = 0
+
+    def commit() -> None:
+        single, of_run = waiting.pop(data.draw(st.integers(0, len(waiting) - 1)))
+        one.committed([(single, 1)])
+        all_of_them.committed([(of_run, 1)])
+        assert one.mark == all_of_them.mark
+
+    for given_each in runs:
+        tickets = all_of_them.open_run(cast(TransactionRun, Run(count)), given_each)
+        for given_of_one, ticket in zip(given_each, tickets, strict=True):
+            single = one.open(end(count + 1), count + 1, end(count))
+            one.close(single, given_of_one)
+            count += 1
+            assert (ticket.number, ticket.begin, ticket.end) == (single.number, single.begin, single.end)
+            waiting += [(single, ticket)] * given_of_one
+        assert one.mark == all_of_them.mark
+        for _ in range(data.draw(st.integers(0, len(waiting)))):
+            commit()
+    while waiting:
+        commit()
+    assert (all_of_them.under_way, all_of_them.transactions) == (0, count)

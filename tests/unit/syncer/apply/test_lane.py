@@ -14,7 +14,7 @@ END = Position("a", "bin.000001", 4)
 
 
 def job(changes: int, number: int = 0) -> LaneJob:
-    return LaneJob([_CHANGE] * changes, Ticket(END, 0, number=number), END)
+    return LaneJob([_CHANGE] * changes, Ticket(END, 0, number=number))
 
 
 _CHANGE: RowChange = RowChange.__new__(RowChange)
@@ -38,7 +38,7 @@ def test_the_ordered_lane_takes_one_source_transaction_at_a_time() -> None:
 def test_a_stream_comes_alone() -> None:
     queue = ChangeQueue(capacity=100)
     stream: ChangeStream = ChangeStream.__new__(ChangeStream)
-    for one in (job(2), LaneJob([], Ticket(END, 0), END, stream=stream), job(1), job(1)):
+    for one in (job(2), LaneJob([], Ticket(END, 0), stream=stream), job(1), job(1)):
         queue.put(one)
     assert [len(queue.take(100, whole_jobs=False)) for _ in range(3)] == [1, 1, 2]
 

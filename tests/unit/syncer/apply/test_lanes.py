@@ -91,7 +91,7 @@ class Bench:
         return self.rest._starving
 
     def place(self, value: int, ticket: int) -> None:
-        self.lanes.place(insert(TABLE, value), 10, Ticket(END, 0, number=ticket), END)
+        self.lanes.place(insert(TABLE, value), 10, Ticket(END, 0, number=ticket))
 
     @property
     def loads(self) -> list[int]:
@@ -128,7 +128,7 @@ def test_a_transaction_that_waits_for_all_lanes_in_its_middle_is_divided() -> No
     two_keys = plan([number("a"), number("b")], [key("PRIMARY", "a"), key("b", "b")])
     tickets = [Ticket(END, 0, number=number) for number in (1, 2, 3)]
     for ticket, values in zip(tickets, [(1, 1), (2, 2), (1, 2)], strict=True):
-        bench.lanes.place(insert(two_keys, *values), 10, ticket, END)
+        bench.lanes.place(insert(two_keys, *values), 10, ticket)
     assert bench.lanes.conflicts == 1
     assert [ticket.divided for ticket in tickets] == [False, False, True]
 
@@ -200,7 +200,7 @@ def test_the_keys_of_single_transactions_are_forgotten_in_time() -> None:
 def test_what_is_held_back_is_counted_and_leaves_when_nobody_else_could_make_room() -> None:
     bench = Bench(2, batch=1000, largest=1000)
     for value in range(3):
-        bench.lanes.place(insert(TABLE, value), 400 << 10, Ticket(END, 0, number=value), END)
+        bench.lanes.place(insert(TABLE, value), 400 << 10, Ticket(END, 0, number=value))
         assert bench.memory.used <= bench.memory.total
         if value == 1:
             assert bench.memory.used == 800 << 10, "nothing was handed over yet"

@@ -27,7 +27,7 @@ def placed(
 
 
 def place(placement: Placement, lane: int, ticket: Ticket, cost: int = 1) -> bool:
-    return placement.add(lane, [CHANGE], cost, ticket, END)
+    return placement.add(lane, [CHANGE], cost, ticket)
 
 
 def test_one_lane_is_filled_after_the_other() -> None:

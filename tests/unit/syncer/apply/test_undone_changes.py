@@ -26,7 +26,7 @@ def change(value: int, *, safe: bool = False) -> RowChange:
 
 
 def job(ticket: Ticket, *changes: RowChange) -> LaneJob:
-    return LaneJob(list(changes), ticket, ticket.end)
+    return LaneJob(list(changes), ticket)
 
 
 def test_a_transaction_of_which_nothing_is_committed_was_not_done() -> None:
@@ -62,12 +62,12 @@ def test_a_lane_that_gets_a_transaction_twice_has_divided_it() -> None:
     placement = Placement(2, 10, largest=10, share=1 << 20, most=1 << 20, idle=lambda _: True)
     one, other = Ticket(END, 0, number=1), Ticket(END, 0, number=2)
     for ticket in (one, one, other):
-        placement.add(0, [change(1)], 1, ticket, END)
+        placement.add(0, [change(1)], 1, ticket)
     placement.take(0)
     assert not one.divided
-    placement.add(1, [change(2)], 1, other, END)
+    placement.add(1, [change(2)], 1, other)
     assert not other.divided
-    placement.add(0, [change(3)], 1, other, END)
+    placement.add(0, [change(3)], 1, other)
     assert other.divided
 
 
