@@ -33,6 +33,5 @@ int read_proof(PyObject *given, Proof *proof);
 int fixed_proven(const Step *step, const Proof *proof, const uint8_t *bytes);
 /* The same of those after a length, but for JSON documents. */
 int sized_proven(const Proof *proof, const uint8_t *bytes, size_t size);
-int utf8_proven(const uint8_t *bytes, size_t size, int longest, uint64_t most);
 
 #endif

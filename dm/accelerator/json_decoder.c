@@ -1,7 +1,8 @@
 /* JSON as MySQL stores it to its text: `dm.mysql.binlog.json_decoder`, with its bounds.
  *
  * Declined are documents whose text does not say everything (opaque values, numbers of a sign their text would lose),
- * numbers that Python writes differently from the server, and whatever is no document.
+ * numbers that Python writes differently from the server, and whatever is no document. Where a document is only looked
+ * at, nothing is written: most of the time goes into the digits of numbers.
  */
 #include "native.h"
 
@@ -18,11 +19,14 @@ typedef struct {
     size_t size;
     size_t elements; /* what is left: in a true document nothing is shared */
     size_t text;
-    Text *to;
+    Text *to; /* NULL: it is only looked at */
+    int garbled; /* then: a text in it is no UTF-8 */
 } Reading;
 
 static int put(Text *to, const char *bytes, size_t length)
 {
+    if (to == NULL)
+        return 1;
     if (!text_reserve(to, length))
         return 0;
     memcpy(to->bytes + to->length, bytes, length);
@@ -30,9 +34,14 @@ static int put(Text *to, const char *bytes, size_t length)
     return 1;
 }
 
-static int put_quoted(Text *to, const uint8_t *bytes, size_t length)
+static int put_quoted(Reading *reading, const uint8_t *bytes, size_t length)
 {
     static const char hexadecimal[] = "0123456789abcdef";
+    Text *to = reading->to;
+    if (to == NULL) {
+        reading->garbled |= !utf8_proven(bytes, length, 4, UINT64_MAX);
+        return 1;
+    }
     if (length > (SIZE_MAX - 2) / 6) {
         PyErr_NoMemory();
         return 0;
@@ -69,6 +78,8 @@ static int put_quoted(Text *to, const uint8_t *bytes, size_t length)
 
 static Outcome put_integer(Text *to, int64_t number)
 {
+    if (to == NULL)
+        return TAKEN;
     if (!text_reserve(to, 21))
         return FAILED;
     char *at = to->bytes + to->length;
@@ -90,6 +101,8 @@ static Outcome put_double(Reading *reading, size_t at)
     double positive = number < 0 ? -number : number;
     if (!(number == 0.0 || (positive >= 1e-4 && positive < 1e15)))
         return DECLINED; /* only in this range Python writes what the server writes */
+    if (reading->to == NULL)
+        return TAKEN;
     char *text = PyOS_double_to_string(number, 'r', 0, Py_DTSF_ADD_DOT_0, NULL);
     if (text == NULL)
         return FAILED;
@@ -121,7 +134,7 @@ static Outcome put_string(Reading *reading, size_t at)
     if (length > reading->text || length > reading->size - at)
         return DECLINED;
     reading->text -= length;
-    return put_quoted(reading->to, reading->doc + at, length) ? TAKEN : FAILED;
+    return put_quoted(reading, reading->doc + at, length) ? TAKEN : FAILED;
 }
 
 static Outcome put_value(Reading *reading, int code, size_t at, int depth);
@@ -171,7 +184,7 @@ static Outcome put_container(Reading *reading, int code, size_t base, int depth)
             if (length > reading->text || (length && (start > left || length > left - start)))
                 return DECLINED;
             reading->text -= length;
-            if (!put_quoted(reading->to, length ? here + start : here, length) || !put(reading->to, ": ", 2))
+            if (!put_quoted(reading, length ? here + start : here, length) || !put(reading->to, ": ", 2))
                 return FAILED;
         }
         const uint8_t *entry = here + entries + index * (width + 1);
@@ -201,8 +214,10 @@ static Outcome put_value(Reading *reading, int code, size_t at, int depth)
         number = (int64_t)little(reading->doc + at, 8);
         return number > READ_AS_SIGNED ? DECLINED : put_integer(reading->to, number);
     case UINT64:
-        if (left < 8 || !text_reserve(reading->to, 20))
-            return left < 8 ? DECLINED : FAILED;
+        if (left < 8 || reading->to == NULL)
+            return left < 8 ? DECLINED : TAKEN;
+        if (!text_reserve(reading->to, 20))
+            return FAILED;
         reading->to->length = (size_t)(digits_of(reading->to->bytes + reading->to->length,
                                                  little(reading->doc + at, 8)) - reading->to->bytes);
         return TAKEN;
@@ -222,4 +237,12 @@ Outcome json_text(const uint8_t *doc, size_t size, Text *text)
     if (!size)
         return put_literal(text, 0);
     return put_value(&reading, doc[0], 1, 1);
+}
+
+Outcome json_looked_at(const uint8_t *doc, size_t size, int *utf8)
+{
+    Reading reading = {.doc = doc, .size = size, .elements = size, .text = size, .to = NULL};
+    Outcome outcome = size ? put_value(&reading, doc[0], 1, 1) : TAKEN;
+    *utf8 = !reading.garbled;
+    return outcome;
 }

@@ -65,6 +65,12 @@ void base64_prepare(void);
 /* A stored JSON document as the text that `dm.mysql.binlog.json_decoder` makes of it; declines where the text does not say all. */
 Outcome json_text(const uint8_t *doc, size_t size, Text *text);
 
+/* What it says of a document, without its text; and whether that would be UTF-8. */
+Outcome json_looked_at(const uint8_t *doc, size_t size, int *utf8);
+
+/* Whether it is UTF-8 of characters of up to `longest` bytes, `most` of them at most. */
+int utf8_proven(const uint8_t *bytes, size_t size, int longest, uint64_t most);
+
 /* Decimal digits of a number; gives the end. */
 char *digits_of(char *to, uint64_t number);
 char *digits_padded(char *to, uint64_t number, int width);

@@ -65,10 +65,11 @@ static PyObject *sized_value(Cursor *cursor, const Step *step, const uint8_t *by
 }
 
 /* Whether a document can be read; nothing of it is kept. */
-static int json_proven(Cursor *cursor, const Step *step, const uint8_t *bytes, size_t size)
+static int json_proven(const Step *step, const uint8_t *bytes, size_t size)
 {
-    if (json_text(bytes, size, &cursor->text) == TAKEN)
-        return utf8_proven((const uint8_t *)cursor->text.bytes, cursor->text.length, 4, UINT64_MAX);
+    int utf8;
+    if (json_looked_at(bytes, size, &utf8) == TAKEN)
+        return utf8;
     PyObject *value = PyErr_Occurred() ? NULL : called(step->call, bytes, size);
     Py_XDECREF(value);
     return value != NULL;
@@ -96,7 +97,7 @@ static PyObject *value_of(Cursor *cursor, const Step *step, const Proof *proof, 
     if (proof != NULL) {
         if (step->kind == CALL_SIZED || !sized_proven(proof, bytes + width, size))
             return NULL;
-        if (step->kind == JSON && !json_proven(cursor, step, bytes + width, size))
+        if (step->kind == JSON && !json_proven(step, bytes + width, size))
             return NULL;
         if (proof->unread)
             return Py_NewRef(unread);

@@ -17,9 +17,8 @@ opposite task has written (`marks.py`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
@@ -52,24 +51,12 @@ from dm.sourcelog.stream.marks import Marks, OpenMarks, Writer
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.prepared import PreparedItems, UndecidedXa
 from dm.sourcelog.stream.spool import OpenItems
-from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem, TransactionRun
+from dm.sourcelog.stream.transaction import BroughtBackCheck, RowsItem, SourceTransaction, StatementItem, TransactionRun
 
 _BEGIN = (b"BEGIN", b"begin")
 QUOTA_BYTES = 64 << 20  # the default
 # A table gets another id each time the source opens it, so ids are endless. Between transactions none is needed.
 MAPS_KEPT = 16384
-
-
-class BroughtBackCheck(Protocol):
-    """Judges whether a transaction came from the target of the task that reads it."""
-
-    def is_progress(self, table: TableName) -> bool:
-        """Whether tasks write rows of the table together with those that they apply."""
-        ...
-
-    def demand_none(self, progress: TableName, tables: Iterable[TableName], position: Position) -> None:
-        """Raise DMError where a transaction with this progress and rows of these tables came from the target."""
-        ...
 
 
 class TransactionAssembler:
@@ -154,9 +141,7 @@ class TransactionAssembler:
 
     def feed_run(self, run: SourceRun) -> Iterator[SourceTransaction]:
         """Take consecutive events; yields the transactions they complete, each as soon as it is complete."""
-        for completed in self.feed_together(run, most=0):
-            if isinstance(completed, SourceTransaction):
-                yield completed
+        return (found for found in self.feed_together(run, most=0) if isinstance(found, SourceTransaction))
 
     def feed_together(self, run: SourceRun, *, most: int) -> Iterator[SourceTransaction | TransactionRun]:
         """The same, with runs of transactions that take `most` bytes of memory."""
@@ -167,8 +152,7 @@ class TransactionAssembler:
                 found, at = self._parser.transactions_of(events, at, self._maps, RowsItem, self._items.step)
                 together = self._together(found, uuid, file, offset, most) if most and len(found) > 1 else None
                 if together is not None:
-                    offset = together.end.offset
-                    found = []
+                    offset, found = together.end.offset, []
                     yield together
                 for plain in found:
                     offset += plain.length
@@ -447,29 +431,16 @@ class TransactionAssembler:
         self, found: Sequence[FoundTransaction[RowsItem]], uuid: str, file: str, offset: int, most: int
     ) -> TransactionRun | None:
         """What `_whole` makes of each, in one; None where one of them may be known, or is not like the others."""
-        begin, first, last = self._position, found[0], found[-1]
-        gtid = gtid_of(first)
+        begin = self._position
         if self._opposite is not None or self._progress or not begin.same_place(uuid, file) or begin.offset > offset:
             return None
-        if gtid is None:
-            alike = all(each.source is None for each in found)
-            gtids = begin.gtid_set.then_anonymous()
-        else:
-            numbers = range(first.number, first.number + len(found))
-            alike = [(each.source, each.number, each.server_id) for each in found] == [
-                (first.source, number, first.server_id) for number in numbers
-            ]
-            alike = alike and self._gtids_known and begin.gtid_set.ends_before(gtid)
-            gtids = begin.gtid_set.with_run(gtid, last.number) if alike else begin.gtid_set
-        end = Position(uuid, file, offset + sum([each.length for each in found]), gtids)
-        memory = self._items.run(found, end, most) if alike else None
-        if memory is None:
+        gtids = TransactionRun.gtids_after(found, begin.gtid_set, known=self._gtids_known)
+        end = Position(uuid, file, offset + sum([each.length for each in found]), gtids or begin.gtid_set)
+        if gtids is None or (memory := self._items.run(found, end, most)) is None:
             return None
         self._announced_only, self._xid, self._gtid = False, "", None
         self._size = self._moment = 0
         self._left_out.clear()
-        if len(self._maps) > MAPS_KEPT:
-            self._maps.clear()
         self._position = end
         return TransactionRun(found, begin, end, offset, self._starts, memory)
 

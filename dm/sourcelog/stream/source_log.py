@@ -44,13 +44,13 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.event import EventSource, SourceEvent, SourceRun
 from dm.position import Position
-from dm.sourcelog.stream.assembler import BroughtBackCheck, TransactionAssembler
+from dm.sourcelog.stream.assembler import TransactionAssembler
 from dm.sourcelog.stream.file_births import FileBirths
 from dm.sourcelog.stream.marks import Marks
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.prepared import UndecidedXa
 from dm.sourcelog.stream.spool import OpenItems, Spool
-from dm.sourcelog.stream.transaction import SourceTransaction, TransactionRun
+from dm.sourcelog.stream.transaction import BroughtBackCheck, SourceTransaction, TransactionRun
 from dm.sourcelog.stream.until import Until
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 from dm.accelerator.native import shared
 from dm.gtid import Gtid, GtidSet
+from dm.ident import TableName
 from dm.mysql.binlog.reader import Query, Rows, TableMap
 from dm.mysql.binlog.row_events import FoundTransaction, gtid_of
 from dm.position import Position
@@ -131,7 +132,9 @@ class TransactionRun:
     rows. What is asked of one of them is worked out when it is asked for: a place, or the transaction by itself.
     """
 
-    __slots__ = ("_begin_offset", "_costs", "_found", "_quota", "begin", "end", "ends", "items", "starts")
+    __slots__ = (
+        "_costs", "_first", "_found", "_offsets", "_quota", "_timestamps", "begin", "end", "ends", "items", "starts",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -150,34 +153,50 @@ class TransactionRun:
         """The rows of all of them."""
         self.ends = list(accumulate([len(each.items) for each in found]))
         """For each transaction, how many of the items end with it."""
+        # Tickets keep the run, so it keeps no rows beyond `release`.
         self._found = found
-        self._begin_offset = offset  # of the first one
+        self._first = gtid_of(found[0])
+        self._offsets = list(accumulate([each.length for each in found], initial=offset))
+        self._timestamps = [each.timestamp for each in found]
         self._quota, self._costs = memory
 
     @property
     def count(self) -> int:
         """How many transactions."""
-        return len(self._found)
+        return len(self._timestamps)
 
     def place(self, number: int) -> Position:
         """The end of the transaction with this number, from 0."""
-        if number == len(self._found) - 1:
+        if number == self.count - 1:
             return self.end
-        offset = self._begin_offset + sum([each.length for each in self._found[: number + 1]])
-        return Position(self.end.server_uuid, self.end.file, offset, self._gtids(number))
+        return Position(self.end.server_uuid, self.end.file, self._offsets[number + 1], self._gtids(number))
 
     def begin_of(self, number: int) -> Position:
         """Where the transaction with this number begins, from 0."""
         return self.place(number - 1) if number else self.begin
 
     def _gtids(self, number: int) -> GtidSet:
-        first, last = gtid_of(self._found[0]), self._found[number].number
-        gtids = self.begin.gtid_set
-        return gtids.then_anonymous() if first is None else gtids.with_run(first, last)
+        first, gtids = self._first, self.begin.gtid_set
+        return gtids.then_anonymous() if first is None else gtids.with_run(first, first.number + number)
+
+    @staticmethod
+    def gtids_after(found: Sequence[FoundTransaction[RowsItem]], gtids: GtidSet, *, known: bool) -> GtidSet | None:
+        """The set after transactions of one server that it does not have, with numbers that follow each other, or none.
+
+        None: they are others, or all that `known` says is that the set lacks some.
+        """
+        first = found[0]
+        gtid = gtid_of(first)
+        if gtid is None:
+            return gtids.then_anonymous() if all(each.source is None for each in found) else None
+        alike = [(first.source, number, first.server_id) for number in range(first.number, first.number + len(found))]
+        if not known or not gtids.ends_before(gtid) or [(each[0], each[1], each[2]) for each in found] != alike:
+            return None
+        return gtids.with_run(gtid, found[-1].number)
 
     def timestamp(self, number: int) -> int:
         """When the transaction with this number ended, by the source's clock, in seconds."""
-        return self._found[number].timestamp
+        return self._timestamps[number]
 
     def apart(self) -> Iterator[SourceTransaction]:
         """The transactions, each by itself; the memory of all goes over to them."""
@@ -190,7 +209,7 @@ class TransactionRun:
 
     def release(self) -> None:
         """Nothing reads the items any more."""
-        self.items = []
+        self.items, self._found = [], ()
         self._quota.release(sum(self._costs))
 
 
@@ -226,3 +245,15 @@ class SourceTransaction:
     def empty(self) -> bool:
         """Whether only the position moves."""
         return not len(self.items)
+
+
+class BroughtBackCheck(Protocol):
+    """Judges whether a transaction came from the target of the task that reads it."""
+
+    def is_progress(self, table: TableName) -> bool:
+        """Whether tasks write rows of the table together with those that they apply."""
+        ...
+
+    def demand_none(self, progress: TableName, tables: Iterable[TableName], position: Position) -> None:
+        """Raise DMError where a transaction with this progress and rows of these tables came from the target."""
+        ...

@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
+from itertools import chain, takewhile
+from operator import attrgetter
+from typing import Final
 
 from dm import faults
 from dm.changes.row_change import RowChange
@@ -25,7 +27,7 @@ from dm.progress.lane_rows import LaneClaim
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.syncer.apply.completion import CompletionTracker, Ticket
 from dm.syncer.apply.conflict_detector import KeyWriters
-from dm.syncer.apply.lane import ChangeQueue, LaneJob, SharedLock
+from dm.syncer.apply.lane import ChangeQueue, LaneJob, SharedLock, changes_of, counts_of
 from dm.syncer.apply.ordered_lane import ChangeStream
 from dm.syncer.apply.resolution import Around, Batch, Resolution
 from dm.syncer.apply.table_counters import TableCounters
@@ -39,6 +41,10 @@ from dm.unit import JSON
 RETRY_FOR_SECONDS = 120.0
 RETRY_SECONDS = 0.02
 LONGEST_RETRY_SECONDS = 1.0
+
+
+_TICKET: Final[Callable[[LaneJob], Ticket]] = attrgetter("ticket")
+_COST: Final[Callable[[LaneJob], int]] = attrgetter("cost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +212,8 @@ class ApplyLane:
                     error.place = EventPlace(begin.server_uuid, begin.file, begin.offset).to_json()
                     error.position = error.position or str(begin)
             raise
-        self._completions.committed([(job.ticket, len(job.changes) or 1) for job in jobs])
-        self._memory.release(sum([job.cost for job in jobs]))
+        self._completions.committed(zip(map(_TICKET, jobs), counts_of(jobs), strict=True))
+        self._memory.release(sum(map(_COST, jobs)))
         self._taken = self._taken[len(jobs) :]
 
     def _culprit(self, jobs: list[LaneJob]) -> LaneJob:
@@ -226,7 +232,7 @@ class ApplyLane:
         self._failed_change = change
 
     def _commit(self, jobs: list[LaneJob]) -> None:
-        changes = [change for job in jobs for change in job.changes]
+        changes = list(chain.from_iterable(map(changes_of, jobs)))
         stream = jobs[0].stream  # it is a batch of its own
         first = _LaneRow(self._claim, self._connection, self._position_of(jobs[-1].end))
 

@@ -117,14 +117,16 @@ class CompletionTracker:
             self._advance()
 
     def _advance(self) -> None:
-        under_way, finished, timestamp, moment = self._under_way, None, self._mark.timestamp, self._mark.moment
+        under_way, found = self._under_way, list[Ticket]()
         while under_way and under_way[0].open == 0 and under_way[0].closed:
-            finished = under_way.popleft()
-            timestamp = finished.timestamp or timestamp
-            moment = finished.moment or moment
-            self.transactions += 1
-        if finished is not None:
-            self._mark = CommittedPoint(finished.end, timestamp, moment)
+            found.append(under_way.popleft())
+        if not found:
+            return
+        self.transactions += len(found)
+        # Those of the last one that has them; nearly each has.
+        timestamp = next((stamp for ticket in reversed(found) if (stamp := ticket.timestamp)), self._mark.timestamp)
+        moment = next((moment for ticket in reversed(found) if (moment := ticket.moment)), self._mark.moment)
+        self._mark = CommittedPoint(found[-1].end, timestamp, moment)
 
     @property
     def mark(self) -> CommittedPoint:

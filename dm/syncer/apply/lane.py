@@ -31,9 +31,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from dm.accelerator.native import shared
@@ -63,6 +64,15 @@ class LaneJob:
     def end(self) -> Position:
         """The end of its transaction."""
         return self.ticket.end
+
+
+changes_of: Final[Callable[[LaneJob], list[RowChange]]] = attrgetter("changes")
+
+
+def counts_of(jobs: Iterable[LaneJob]) -> list[int]:
+    """How many changes each job counts as, without a step of Python for each."""
+    counts = list(map(len, map(changes_of, jobs)))
+    return counts if all(counts) else [count or 1 for count in counts]
 
 
 class ChangeQueue:
@@ -105,7 +115,7 @@ class ChangeQueue:
             taken = [job for job in jobs if job.ticket.number < self._last] if self._closed else jobs
             self._jobs += taken
             self._refused += [job for job in jobs if job.ticket.number >= self._last] if self._closed else ()
-            self._waiting += sum([len(job.changes) or 1 for job in taken])  # `count`, without a call for each
+            self._waiting += sum(counts_of(taken))
             self._changed.notify_all()
             return len(taken) == len(jobs)
 
@@ -120,22 +130,28 @@ class ChangeQueue:
                 self._changed.wait()
             if not self._gives():
                 return []
-            jobs = self._jobs
-            taken = [jobs.popleft()]
-            count = taken[0].count
-            if not whole_jobs and taken[0].stream is None:
-                for job in jobs:
-                    more = count + (len(job.changes) or 1)
-                    if more > limit or job.stream is not None or (self._closed and job.ticket.number >= self._last):
-                        break
-                    count = more
-                    taken.append(job)
-                for _ in range(len(taken) - 1):
-                    jobs.popleft()
+            taken, count = self._first(limit, 1 if whole_jobs else len(self._jobs))
             self._waiting -= count
             self._running = count
             self._changed.notify_all()  # there is room
             return taken
+
+    def _first(self, limit: int, most: int) -> tuple[list[LaneJob], int]:
+        """Take the first jobs, `most` of them, up to so many changes; at least one."""
+        jobs = self._jobs
+        if most == len(jobs) and self._waiting <= limit and not self._closed and not any(map(_STREAM, jobs)):
+            taken, self._jobs = list(jobs), deque()  # nearly always: a batch was handed over as such
+            return taken, self._waiting
+        taken = [jobs.popleft()]
+        count = taken[0].count
+        while jobs and len(taken) < most and taken[0].stream is None:
+            job = jobs[0]
+            more = count + job.count
+            if more > limit or job.stream is not None or (self._closed and job.ticket.number >= self._last):
+                break
+            count = more
+            taken.append(jobs.popleft())
+        return taken, count
 
     def _gives(self) -> bool:
         return bool(self._jobs) and (not self._closed or self._jobs[0].ticket.number < self._last)
@@ -223,6 +239,7 @@ class SharedLock:
                 self._changed.notify_all()
 
 
+_STREAM: Final[Callable[[LaneJob], object]] = attrgetter("stream")
 _PARTS: Final = 8
 
 

@@ -191,7 +191,7 @@ class RowPlacing:
             change = row.change(item, safe=safe)
             if strict is not None and strict.hold(keys_of(change)):
                 change.safe = False
-            self._lanes.place(change, cost, ticket, transaction.end)
+            self._lanes.place(change, cost, ticket)
             given += 1
         return given
 

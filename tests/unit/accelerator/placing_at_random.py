@@ -13,6 +13,7 @@ from dm.changes.native_changes import Room
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.syncer.apply.conflict_detector import CONFLICT, ConflictDetector
+from dm.syncer.apply.lane import LaneJob
 from tests.testbed.decoders import running
 
 
@@ -135,6 +136,7 @@ def in_jobs(
             for worker, jobs, count in parts:
                 assert count == sum(len(job.changes) for job in jobs)
                 for job in jobs:
+                    assert isinstance(job, LaneJob)
                     assert (job.cost, job.stream) == (COST * len(job.changes), None)
                     add(worker, numbers[id(job.ticket)], job.changes)
             assert end - at == sum(count for _, _, count in parts) <= most

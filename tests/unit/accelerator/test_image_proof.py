@@ -112,6 +112,8 @@ REFUSED: list[tuple[WireType, WireColumn, bytes]] = [
     (WireType(WireCode.VARCHAR, 5), Column("c", "varchar", 5, charset="ascii"), b"\x01\x80"),
     (WireType(WireCode.VARCHAR, 5), Column("c", "varbinary", 5), b"\x06abcdef"),
     (WireType(WireCode.JSON, 4), Column("c", "json"), b"\x02\0\0\0\xff\xff"),
+    (WireType(WireCode.JSON, 4), Column("c", "json"), b"\x03\0\0\0\x0c\x01\xff"),
+    (WireType(WireCode.JSON, 4), Column("c", "json"), b"\x04\0\0\0\x0c\x02\xc3\x22"),
     (WireType(WireCode.BLOB, 4), Column("c", "json"), b"\x01\0\0\0\xff"),
 ]
 

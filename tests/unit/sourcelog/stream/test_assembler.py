@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -339,3 +340,20 @@ def test_what_is_taken_together_is_what_each_is_apart(twin: str) -> None:
             transaction.items.release()
         assert readers[1]._items._quota.used == 0
     assert (runs > 50) == (twin == "compiled")
+
+
+def test_a_run_keeps_no_rows_once_they_are_in_the_lanes(twin: str) -> None:
+    """The tickets of its transactions keep it, as long as a lane has changes of one."""
+    stream, assembler = Stream(), TransactionAssembler(start(), everything, NO_XA)
+    assembler.feed(stream.format)
+    first, both = run_of(stream.insert(1)), run_of([*stream.insert(2), *stream.insert(3)])
+    assert len(list(assembler.feed_run(first))) == 1
+    found = list(assembler.feed_together(both, most=1 << 20))
+    assert (len(found) == 1) == (twin == "compiled")
+    if isinstance(found[0], TransactionRun):
+        data = found[0].items[0].rows.data
+        kept = sys.getrefcount(data)
+        found[0].release()
+        assert sys.getrefcount(data) == kept - 1, "its rows event is gone"
+        middle = both.offset + sum(len(event.data) for event in both.events[:5])
+        assert [found[0].place(at).offset for at in (0, 1)] == [middle, both.end_offset]
