@@ -32,7 +32,14 @@ Waive = Annotated[
     tuple[str, ...],
     option(
         "--waive",
-        "an object that the target may lack, or a trigger or event that may act on what comes back; may be repeated",
+        "an object that the target may lack, as the finding names it; may be repeated",
+    ),
+]
+ActsTwice = Annotated[
+    tuple[str, ...],
+    option(
+        "--acts-twice",
+        "a trigger or event that may act on what comes back, too, as the finding names it; may be repeated",
     ),
 ]
 Definer = Annotated[
@@ -54,6 +61,7 @@ class CutOverTask(Verb, name="cut-over", permission=CHANGES):
     hook: Hook = ""
     no_way_back: Annotated[bool, option("--no-way-back", "make no task that brings changes back to the source")] = False
     waive: Waive = ()
+    acts_twice: ActsTwice = ()
     definers: Definer = ()
     yes: Annotated[bool, option("--yes -y", "do it without asking")] = False
     status: Annotated[bool, option("--status", "tell how far it is")] = False
@@ -90,6 +98,7 @@ class CheckCutOver(Verb, route="POST tasks/{task}/cut-over/check", permission=OP
     way_back: bool = True
     back: bool = False
     waive: tuple[str, ...] = ()
+    acts_twice: tuple[str, ...] = ()
     definers: tuple[str, ...] = ()
 
 
@@ -104,6 +113,7 @@ class BeginCutOver(Verb, route="POST tasks/{task}/cut-over", permission=CHANGES,
     way_back: bool = True
     back: bool = False
     waive: tuple[str, ...] = ()
+    acts_twice: tuple[str, ...] = ()
     definers: tuple[str, ...] = ()
 
 

@@ -47,8 +47,9 @@ def _lacking(task: str, objects: TaskObjects, waived: Collection[str]) -> list[F
     known: list[ComparedObject | ComparedAccount] = [*objects.compared, *objects.accounts]
     for each in known:
         name, why = title(each), "; ".join(each.why)
-        if each.state == "missing" and kind_of(each) not in ACTING:
+        if each.state == "missing":
             named.add(name)
+        if each.state == "missing" and kind_of(each) not in ACTING:
             says = f"the target lacks {name}" + (f": {why}" if why else "")
             mend = f'dmctl objects {task} --apply; or --waive "{name}"'
             found.append(Finding(_WHERE, says, mend, stops=name not in waived))
@@ -59,11 +60,9 @@ def _lacking(task: str, objects: TaskObjects, waived: Collection[str]) -> list[F
         elif each.state == "different":
             found.append(Finding(_WHERE, f"{name} is different at the target: {why}", "", stops=False))
     found += [Finding(_WHERE, remark, "", stops=False) for remark in objects.remarks]
-    # Findings of the way back name triggers and events, too, as the source calls them.
-    unknown = sorted(each for each in set(waived) - named if each.partition(" ")[0] not in ACTING)
     return found + [
         Finding(_WHERE, f'--waive "{each}" names nothing that the target lacks', f"dmctl objects {task}", stops=False)
-        for each in unknown
+        for each in sorted(set(waived) - named)
     ]
 
 

@@ -62,7 +62,7 @@ class WayBack:
         (source,) = self._means.loop.call(lambda: [*self._means.supervisor.task(way_back.task).jobs])
         return sync_host(way_back.task, source)
 
-    def findings(self, waived: Collection[str] = ()) -> tuple[list[Finding], WayBackFiles | None]:
+    def findings(self, acts_twice: Collection[str] = ()) -> tuple[list[Finding], WayBackFiles | None]:
         """What is in the way of it, and its files where nothing keeps them from being made. Changes nothing."""
         file, config, subtask = self._known()
         ends = TaskEnds.of(subtask)
@@ -79,11 +79,11 @@ class WayBack:
         for result in self._means.servers.check(back, [made.source_id]):
             if result.state == "failure" and result.item != "opposite":  # this task does not name it yet
                 found.append(Finding(f"way back, {result.subject}", result.message, result.instruction))
-        found += at_source.findings_of_way_back(subtask, ends.at_source, waived)
+        found += at_source.findings_of_way_back(subtask, ends.at_source, acts_twice)
         found += at_source.findings_of_return(back.subtask(made.source_id))
         return found, made
 
-    def findings_of(self, kept: WayBackTask, waived: Collection[str] = ()) -> list[Finding]:
+    def findings_of(self, kept: WayBackTask, acts_twice: Collection[str] = ()) -> list[Finding]:
         """The same of a task that is there and rests. A return is not held up by tables that have come since."""
         subtask = self._known()[2]
         try:
@@ -93,7 +93,7 @@ class WayBack:
             return [Finding("way back", error.message, error.workaround)]
         ends = TaskEnds.of(subtask)
         found = findings_of_kept(subtask, ends, back, stops=bool(kept.source))
-        return found + at_source.findings_of_way_back(subtask, ends.at_source, waived)
+        return found + at_source.findings_of_way_back(subtask, ends.at_source, acts_twice)
 
     def _there(self, made: WayBackFiles) -> list[Finding]:
         """What has these names already."""
@@ -119,7 +119,7 @@ class WayBack:
         back = found.way_back.task
         if not self._ready:  # applications wait: what is done is not done again with each look
             if found.way_back.kept:
-                self._demand_nothing_acts(found.waived)
+                self._demand_nothing_acts(found.acts_twice)
                 self._let_dm_write(found, demand_owned)
                 self._jobs(back).go_on()
             else:
@@ -135,10 +135,10 @@ class WayBack:
             return 0
         return strangers(self._subtask_of(back), Position.from_json(found.since), statements=False)[0]
 
-    def _demand_nothing_acts(self, waived: Collection[str]) -> None:
+    def _demand_nothing_acts(self, acts_twice: Collection[str]) -> None:
         """Raise DMError where triggers or events have come to the source since they were looked for."""
         subtask = self._known()[2]
-        found = at_source.findings_of_way_back(subtask, at_source.wanted_tables(subtask), waived)
+        found = at_source.findings_of_way_back(subtask, at_source.wanted_tables(subtask), acts_twice)
         stops = [each for each in found if each.stops]
         if stops:
             why = "; ".join(f"{each.says} ({each.mend})" for each in stops)
@@ -146,7 +146,7 @@ class WayBack:
 
     def _make(self, found: CutOverState, demand_owned: Callable[[], None]) -> None:
         file, config, subtask = self._known()
-        self._demand_nothing_acts(found.waived)
+        self._demand_nothing_acts(found.acts_twice)
         made = files(config, subtask, file, TaskEnds.of(subtask), Position.from_json(found.start))
         self._name_opposite(made.task_name)
         self._let_dm_write(found, demand_owned)

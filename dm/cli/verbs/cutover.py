@@ -60,6 +60,7 @@ def cut_over(asked: CutOverTask, caller: Caller) -> int:
                 max_lag=asked.max_lag,
                 hook=hook,
                 waive=asked.waive,
+                acts_twice=asked.acts_twice,
                 definers=asked.definers,
                 **ways,
             )
@@ -80,6 +81,7 @@ def cut_over(asked: CutOverTask, caller: Caller) -> int:
             timeout=asked.timeout,
             hook=hook,
             waive=asked.waive,
+            acts_twice=asked.acts_twice,
             definers=asked.definers,
             **ways,
         )

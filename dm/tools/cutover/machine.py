@@ -97,7 +97,8 @@ class CutOverState:
     start: JSON = None  # R as a place, where the way back begins
     others: int = 0  # transactions of others at the target between the two
     acts: bool = False  # triggers or events come with the switch
-    waived: Sequence[str] = ()  # objects that the target may lack, triggers and events that may act twice
+    waived: Sequence[str] = ()  # objects that the target may lack
+    acts_twice: Sequence[str] = ()  # triggers and events that may act on what comes back, too
     definers: Sequence[str] = ()  # what becomes of their DEFINER
     paused: Sequence[str] = ()  # sources on which the cut-over lets the task rest: these run again after an abort
     patience: float = 0.0  # seconds from the fence to the deadline, where the fence is yet to come
@@ -106,10 +107,13 @@ class CutOverState:
         """What follows where it is given up."""
         return replace(self, state="aborted" if self.state == "comparing" else "aborting", why=why)
 
-    def again(self, *, hook: str, waive: Sequence[str], definers: Sequence[str]) -> CutOverState:
+    def again(
+        self, *, hook: str, waive: Sequence[str] = (), acts_twice: Sequence[str] = (), definers: Sequence[str] = ()
+    ) -> CutOverState:
         """Where a person has it go on: what is given takes the place of what was, but waived objects are added."""
         return replace(
             self, failed="", hook=hook or self.hook, waived=(*self.waived, *waive), definers=definers or self.definers,
+            acts_twice=(*self.acts_twice, *acts_twice),
             moved=self.moved and bool(self.hook),  # without one nothing was called: one that is given now has to be
         )  # fmt: skip
 
@@ -127,6 +131,7 @@ class CutOverState:
         """From what is stored; raises ValueError, TypeError."""
         stored = json.loads(text)
         way_back = stored.pop("way_back", None)
+        stored.setdefault("acts_twice", stored.get("waived", ()))  # one word meant both in what 0.1.0 has stored
         found = cls(**stored, way_back=None if way_back is None else WayBackTask(**way_back))
         if found.state not in STATES:
             raise ValueError(f"{found.state!r} is no state")

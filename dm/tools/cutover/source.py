@@ -286,23 +286,23 @@ def _may_fence(connection: Connection, facts: ServerFacts, where: str) -> list[F
 
 
 def findings_of_way_back(
-    config: SubtaskConfig, tables: Collection[TableName], waived: Collection[str] = ()
+    config: SubtaskConfig, tables: Collection[TableName], acts_twice: Collection[str] = ()
 ) -> list[Finding]:
     """What acts on a source beside the way back: triggers, events, and accounts whom the fence binds only until then.
 
-    `tables` are those of the task there. `waived` are triggers and events that may act, each named as in its finding.
+    `tables` are those of the task there. `acts_twice` are triggers and events that may, each named as in its finding.
     """
     where = f"source {config.source_id}"
     with closing(connect(config.source.endpoint)) as connection:
-        found = _acting(connection, frozenset(tables), where, waived)
+        found = _acting(connection, frozenset(tables), where, acts_twice)
         return found + (_privileged(connection, where) if "super_read_only" in _modes(connection) else [])
 
 
 def _acting(
-    connection: Connection, tables: Collection[TableName], where: str, waived: Collection[str]
+    connection: Connection, tables: Collection[TableName], where: str, acts_twice: Collection[str]
 ) -> list[Finding]:
     schemas, grants = {table.schema for table in tables}, read_grants(connection, read_facts(connection))
-    account, found = grantee(connection).account, list[Finding]()
+    account, found, named = grantee(connection).account, list[Finding](), set[str]()
     hidden = {"TRIGGER": [table for table in tables if not grants.on_table("TRIGGER", table)]}
     hidden["EVENT"] = [TableName(each, "") for each in schemas if not grants.on_schema("EVENT", each)]
     for privilege, names in hidden.items():
@@ -311,11 +311,11 @@ def _acting(
             found.append(Finding(where, says, f"GRANT {privilege} ON *.* TO {account} {_at(connection)}"))
     for kind, name, statement, does in (*_triggers(connection, tables), *_events(connection, schemas)):
         title = f"{kind} {name}"
-        mend = (
-            f'once its applications have stopped, and the target has it: {statement}; or --waive "{title}" if it may'
-            " act twice"
-        )
-        found.append(Finding(where, f"{title} {does}", mend, stops=title not in waived))
+        named.add(title)
+        mend = f'once its applications have stopped, and the target has it: {statement}; or --acts-twice "{title}"'
+        found.append(Finding(where, f"{title} {does}", mend, stops=title not in acts_twice))
+    for title in sorted({*acts_twice} - named):
+        found.append(Finding(where, f'--acts-twice "{title}" names nothing that acts', "", stops=False))
     return found
 
 

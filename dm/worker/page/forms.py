@@ -129,7 +129,10 @@ _TIMEOUT: Final = FormField("timeout", "Seconds without writes, then it is undon
 _LEAST: Final = {"max_lag": 0.0, "timeout": 1.0}
 _HOOK: Final = FormField("hook", "Program that moves the applications, its path on dm-worker's host", "")
 _WAY_BACK: Final = FormField("way_back", "Make a task for the way back", "yes", ("yes", "no"))
-_WAIVE: Final = FormField("waive", "Waived objects, each as the findings name it, separated by commas", "")
+# Names that may be given more than once, each as the findings have it.
+_NAMED: Final = ("waive", "acts_twice")
+_WAIVE: Final = FormField("waive", "Objects that the target may lack, separated by commas", "")
+_ACTS_TWICE: Final = FormField("acts_twice", "Triggers and events that may act twice, separated by commas", "")
 
 
 def _cut_over(label: str, verb: type[Verb], effect: str, fields: Sequence[FormField], *flags: str) -> Form:
@@ -142,8 +145,7 @@ def _cut_over(label: str, verb: type[Verb], effect: str, fields: Sequence[FormFi
         given |= {name: _seconds(name, values[name], least) for name, least in _LEAST.items() if name in names}
         if "hook" in names:
             given["hook"] = _absolute(values["hook"])
-        if "waive" in names:
-            given["waive"] = _waived(values)
+        given |= {name: _listed(values[name]) for name in names.intersection(_NAMED)}
         if "way_back" in names:
             given["way_back"] = values["way_back"] == "yes"
         return verb(task=values["task"], **fixed, **given)
@@ -154,13 +156,16 @@ def _cut_over(label: str, verb: type[Verb], effect: str, fields: Sequence[FormFi
             if name in names and values[name]:
                 found += [f"--{name.replace('_', '-')}", values[name]]
         found += ["--no-way-back"] if "way_back" in names and values["way_back"] != "yes" else []
-        return found + [word for each in (_waived(values) if "waive" in names else ()) for word in ("--waive", each)]
+        for name in _NAMED:
+            listed = _listed(values[name]) if name in names else ()
+            found += [word for each in listed for word in (f"--{name.replace('_', '-')}", each)]
+        return found
 
     return Form(label, verb, make, words, effect, fields, composed=CutOverTask)
 
 
-def _waived(values: Values) -> tuple[str, ...]:
-    return tuple(filter(None, (each.strip() for each in values["waive"].split(","))))
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (each.strip() for each in text.split(","))))
 
 
 def _seconds(name: str, text: str, least: float) -> float:
@@ -256,7 +261,7 @@ TASK_FORMS: Final[Mapping[str, Form]] = {
         "Check a cut-over",
         CheckCutOver,
         "It tells what is in the way of moving the applications to the target. Nothing is changed.",
-        (_PROVE, _MAX_LAG, _HOOK, _WAY_BACK, _WAIVE),
+        (_PROVE, _MAX_LAG, _HOOK, _WAY_BACK, _WAIVE, _ACTS_TWICE),
         "--dry-run",
     ),
     "cut-over": _cut_over(
@@ -264,7 +269,7 @@ TASK_FORMS: Final[Mapping[str, Form]] = {
         BeginCutOver,
         "The writes at the sources are stopped, and applications belong to the target. If anything is in the way, it"
         " begins nothing and says what.",
-        (_PROVE, _MAX_LAG, _TIMEOUT, _HOOK, _WAY_BACK, _WAIVE),
+        (_PROVE, _MAX_LAG, _TIMEOUT, _HOOK, _WAY_BACK, _WAIVE, _ACTS_TWICE),
     ),
     "abort-cut-over": _cut_over(
         "Undo the cut-over",
@@ -277,7 +282,7 @@ TASK_FORMS: Final[Mapping[str, Form]] = {
         "Return to the source",
         BeginCutOver,
         "The writes at the target are stopped, and applications belong to the source again.",
-        (_PROVE, _MAX_LAG, _TIMEOUT, _HOOK, _WAIVE),
+        (_PROVE, _MAX_LAG, _TIMEOUT, _HOOK, _WAIVE, _ACTS_TWICE),
         "--back",
     ),
     "complete-cut-over": _cut_over(

@@ -85,7 +85,8 @@ class CutOverVerbs(VerbWork):
         with self._exclusion.tasks(asked.task):
             task, known = self._current(asked.task)
             if known is not None and known.state == "switching" and known.failed:
-                self._go_on(task, known, hook=asked.hook, waive=asked.waive, definers=asked.definers)
+                given = {"waive": asked.waive, "acts_twice": asked.acts_twice, "definers": asked.definers}
+                self._go_on(task, known.again(hook=asked.hook, **given))
             else:
                 task = self._begin(asked)
             self._all.drive(self.driver(task))
@@ -108,7 +109,7 @@ class CutOverVerbs(VerbWork):
         state = CutOverState(
             "comparing", asked.prove, asked.hook, now + asked.timeout, before, times={"comparing": now},
             number=first.number, way_back=first.way_back, opens=first.opens, patience=asked.timeout,
-            acts=acts, waived=asked.waive, definers=asked.definers,
+            acts=acts, waived=asked.waive, acts_twice=asked.acts_twice, definers=asked.definers,
         )  # fmt: skip
         noted = first.task in self._all.noted()
         self._all.note(first.task)
@@ -176,7 +177,7 @@ class CutOverVerbs(VerbWork):
             task, known = self._current(asked.task, aborted=True)
             self._demand(task, known, "only undoes", "not at its switch yet", {*UNDOABLE, "aborting"})
             if known is not None and known.failed:
-                self._go_on(task, known, hook=asked.hook)
+                self._go_on(task, known.again(hook=asked.hook))
             driver = self._all.driver(task)
             if driver is None:
                 self._all.note(task)
@@ -239,14 +240,12 @@ class CutOverVerbs(VerbWork):
             left.append(f"the progress of {way_back.task} stays at the source")
         return left
 
-    def _go_on(
-        self, task: str, known: CutOverState, *, hook: str, waive: Sequence[str] = (), definers: Sequence[str] = ()
-    ) -> None:
+    def _go_on(self, task: str, again: CutOverState) -> None:
         """It rested, and a person has mended what was in the way."""
         row = self._row(task)
         epoch = row.take_over()
         assert epoch is not None
-        row.write(epoch, known.again(hook=hook, waive=waive, definers=definers))
+        row.write(epoch, again)
 
     def driver(self, task: str) -> Driver:
         """Who goes on with the cut-over of a task."""
@@ -309,9 +308,9 @@ class CutOverVerbs(VerbWork):
             return _Foreseen(found, [], acts)
         try:
             if first.way_back.kept:
-                more = self._way_back(task).findings_of(first.way_back, asked.waive)
+                more = self._way_back(task).findings_of(first.way_back, asked.acts_twice)
                 return _Foreseen(found + more, [], acts)
-            more, made = self._way_back(task).findings(asked.waive)
+            more, made = self._way_back(task).findings(asked.acts_twice)
         except DMError as error:
             return _Foreseen([*found, Finding("way back", error.message, error.workaround)], [], acts)
         return _Foreseen(found + more, [] if made is None else made.to_json(), acts)

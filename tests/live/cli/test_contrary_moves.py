@@ -60,7 +60,7 @@ OBJECTS = (
     "GRANT EXECUTE ON PROCEDURE shop.p TO shop_app",
 )
 LEFT_OUT = ("account shop_app@%", "grant shop_app@%", "account dm@%", "grant dm@%")  # of accounts, TiDB gets none
-WAIVED = ("--waive", "trigger shop.stamp", "--waive", "event shop.nightly")
+TWICE = ("--acts-twice", "trigger shop.stamp", "--acts-twice", "event shop.nightly")
 
 
 def changes(number: int) -> Iterator[str]:
@@ -109,13 +109,13 @@ def there_and_back(daemon: Recorded, source: ThrowawayServer, target: ThrowawayS
     write(source, *changes(1))
     synced("move")
     must("diff", "move", "--recent")
-    must("cut-over", "move", "--dry-run", *WAIVED)
-    must("cut-over", "move", "--yes", "--prove", "recent", *WAIVED)
+    must("cut-over", "move", "--dry-run", *TWICE)
+    must("cut-over", "move", "--yes", "--prove", "recent", *TWICE)
     assert set(states(daemon).values()) == {"equal"}
     assert spoken(target) == ('"\\',), "the procedure reads as the source's, called by its account"
     write(target, *changes(2), 'ALTER TABLE shop.still ADD COLUMN "of the target" VARCHAR(9) DEFAULT \'\\n "\'')
     synced("move-back")
-    must("cut-over", "move", "--back", "--yes", *WAIVED)
+    must("cut-over", "move", "--back", "--yes", *TWICE)
     write(source, *changes(3))
     synced("move")
     write(target, 'UPDATE shop.still SET "v" = 99 WHERE "k" = \'\\\'')

@@ -132,7 +132,7 @@ def test_a_driver_that_was_frozen_changes_a_source_no_more(server: ServerFactory
 
 
 @pytest.mark.ci_flavor("mariadb")
-def test_what_would_act_on_rows_that_come_back_stops_a_cut_over_and_is_waived_by_name(
+def test_what_would_act_on_rows_that_come_back_stops_a_cut_over_and_may_act_twice_by_name(
     server: ServerFactory, flavor: Flavor
 ) -> None:
     source = server(flavor)
@@ -140,9 +140,9 @@ def test_what_would_act_on_rows_that_come_back_stops_a_cut_over_and_is_waived_by
     source.create_user("plain", "p", "ALL ON d.*")
     task = task_at(source).model_copy(update={"block_allow_list": None})
 
-    def stops(*waived: str) -> list[str]:
+    def stops(*twice: str) -> list[str]:
         return [each.says.partition(" acts")[0].partition(" runs")[0]
-                for each in findings_of_way_back(task, wanted_tables(task), waived) if each.stops]  # fmt: skip
+                for each in findings_of_way_back(task, wanted_tables(task), twice) if each.stops]  # fmt: skip
 
     assert stops() == []
     ((host,),) = source.query("SELECT host FROM mysql.user WHERE user = 'plain'")
@@ -157,6 +157,8 @@ def test_what_would_act_on_rows_that_come_back_stops_a_cut_over_and_is_waived_by
     )
     assert stops() == ["trigger d.stamp", "event d.mine"]
     assert stops("trigger d.stamp", "event d.mine") == []
+    *_, unknown = findings_of_way_back(task, wanted_tables(task), ["trigger d.none"])
+    assert '--acts-twice "trigger d.none" names nothing' in unknown.says
     mends = [each.mend for each in findings_of_way_back(task, wanted_tables(task)) if each.stops]
     assert "DROP TRIGGER `d`.`stamp`" in mends[0]
     assert "ALTER EVENT `d`.`mine` DISABLE" in mends[1]

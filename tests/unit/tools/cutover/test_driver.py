@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -272,12 +273,24 @@ def test_what_a_hook_has_done_is_kept_until_it_is_stored(defect: Exception) -> N
 
 def test_what_a_person_gives_takes_the_place_of_what_was() -> None:
     rested = CutOverState(
-        "switching", "full", "hook", 0.0, BEFORE, failed="no", moved=True, waived=("view s.v",), definers=("keep",)
+        "switching",
+        "full",
+        "hook",
+        0.0,
+        BEFORE,
+        failed="no",
+        moved=True,
+        waived=("view s.v",),
+        definers=("keep",),
+        acts_twice=("trigger s.t",),
     )
     same = rested.again(hook="", waive=(), definers=())
     assert same == replace(rested, failed="")
-    other = rested.again(hook="new", waive=("event s.e",), definers=("a@%=b@%",))
+    other = rested.again(hook="new", waive=("event s.e",), definers=("a@%=b@%",), acts_twice=("event s.e",))
     assert (other.hook, other.waived, other.definers) == ("new", ("view s.v", "event s.e"), ("a@%=b@%",))
+    assert other.acts_twice == ("trigger s.t", "event s.e")
+    older = {name: value for name, value in json.loads(rested.to_json()).items() if name != "acts_twice"}
+    assert [*CutOverState.from_json(json.dumps(older)).acts_twice] == ["view s.v"], "one word meant both"
     assert other.moved, "the applications are at the target"
     assert not replace(rested, hook="").again(hook="new", waive=(), definers=()).moved, "nothing was called"
 
