@@ -125,10 +125,10 @@ class Scene:
         }  # fmt: skip
 
 
-def measure(size: Size) -> Iterator[dict[str, Any]]:
+def measure(size: Size, proofs: Sequence[str]) -> Iterator[dict[str, Any]]:
     """What each kind of proof takes, beginning from a comparison of all rows."""
     options = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 0}
-    for prove in ("recent", "full"):
+    for prove in proofs:
         with (
             tempfile.TemporaryDirectory(prefix="dm-bench-") as name,
             ThrowawayServer("mysql", Path(name) / "source", server_id=71, options=options) as source,
@@ -167,8 +167,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--backlog", type=int, default=_HOUR // 10)
     parser.add_argument("--rate", type=float, default=50.0)
     parser.add_argument("--no-way-back", dest="way_back", action="store_false")
+    parser.add_argument("--prove", choices=("recent", "full"), nargs="+", default=("recent", "full"))
     asked = parser.parse_args(arguments)
-    for found in measure(Size(asked.tables, asked.rows, asked.backlog, asked.rate, asked.way_back)):
+    for found in measure(Size(asked.tables, asked.rows, asked.backlog, asked.rate, asked.way_back), asked.prove):
         print(json.dumps({**vars(asked), "cores": os.cpu_count(), **found}))
 
 

@@ -355,6 +355,12 @@ def _nothing(_: int) -> None:
     """What a worker does to be there."""
 
 
+def warm_up(context: SparkContext) -> None:
+    """Have the Python workers started, as many as work at once."""
+    workers = context.defaultParallelism
+    context.parallelize(range(workers), workers).foreach(_nothing)
+
+
 class HeadStart:
     """Starts the session; `taken` is set when another unit of the process has it."""
 
@@ -383,9 +389,7 @@ class HeadStart:
 
     def _start(self) -> None:
         try:
-            context = self._spark.context()
-            workers = context.defaultParallelism
-            context.parallelize(range(workers), workers).foreach(_nothing)
+            warm_up(self._spark.context())
             self._over.wait(self._unused_seconds)
         except BaseException as error:  # carried to the unit's thread
             structlog.get_logger().info("no head start of Spark", error=error)

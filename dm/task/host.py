@@ -66,7 +66,7 @@ from dm.task.message import (
     decode_command,
     encode,
 )
-from dm.unit import JSON, Factory, StopSignal, Unit, UnitName
+from dm.unit import JSON, Factory, StopSignal, Unit
 
 STOP_SECONDS = 10.0  # what the Unit protocol promises
 REFRESH_SECONDS = 4.0  # DM gives a source-level question 5 s
@@ -79,6 +79,14 @@ class Answering(Protocol):
 
     def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
         """Do it and say what came of it; raises DMError."""
+        ...
+
+
+class GettingReady(Protocol):
+    """A unit that can do a part of its work before its run."""
+
+    def get_ready(self) -> None:
+        """Do it; raises DMError."""
         ...
 
 
@@ -129,8 +137,8 @@ class Host:
                 with self._lock:
                     self._runs[command.run] = _UnitRun(command.run, thread)
                 thread.start()
-            case PrepareUnit(unit):
-                threading.Thread(target=self._prepare, args=(unit,), name="prepare", daemon=True).start()
+            case PrepareUnit() as wanted:
+                threading.Thread(target=self._prepare, args=(wanted,), name="prepare", daemon=True).start()
             case StopUnit(number):
                 with self._lock:
                     run = self._runs.get(number)
@@ -145,9 +153,16 @@ class Host:
             case KeepLog(path, level, max_size, max_backups):
                 keep(Path(path), LogSettings(level, max_size, max_backups))
 
-    def _prepare(self, unit: UnitName) -> None:
-        import_module(LOADED_AHEAD[unit])
-        self._emit(UnitPrepared(unit))
+    def _prepare(self, wanted: PrepareUnit) -> None:
+        import_module(LOADED_AHEAD[wanted.unit])
+        if wanted.payload is not None:
+            try:
+                cast("GettingReady", self._factories[wanted.unit](wanted.payload)).get_ready()
+            except DMError as error:  # the run itself meets it again, and tells it
+                self._log.info("unit is not ready ahead", unit=wanted.unit, error=error)
+            except Exception:
+                self._log.exception("unit can't get ready", unit=wanted.unit)
+        self._emit(UnitPrepared(wanted.unit))
 
     def _run(self, command: StartUnit) -> None:
         with self._lock:

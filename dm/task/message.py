@@ -37,9 +37,10 @@ class StartUnit:
 
 @dataclass(frozen=True, slots=True)
 class PrepareUnit:
-    """Load what a unit needs, for a run that is yet to be started."""
+    """Load what a unit needs, for a run that is yet to be started; with its payload, do what it can do before."""
 
     unit: UnitName
+    payload: Mapping[str, JSON] | None = None
 
 
 @dataclass(frozen=True, slots=True)

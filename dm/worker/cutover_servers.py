@@ -28,6 +28,7 @@ from dm.worker.work import Means
 _MOMENT: Final = 0.3  # between two looks at the end of a binlog
 _LOOK: Final = 0.05
 _READY_SECONDS: Final = 20.0
+_SPARK_SECONDS: Final = 60.0  # that Spark's start may take
 _PASSES: Final = 3  # of the comparison while applications write
 _LONG_SECONDS: Final = 10.0  # of one
 _SAMPLE_SECONDS: Final = 120.0  # that a person waits for the answer
@@ -76,18 +77,21 @@ class TaskServers:
         return call(found.hook, word, told)
 
     def get_ready(self, found: CutOverState) -> None:
-        """Processes for the comparison and for the way back: to load what they need takes a second or more."""
+        """Processes for the comparison and for the way back: to load what they need takes a second or more.
+
+        Where all rows are compared, and they are many, Spark begins now, too.
+        """
         means, hosts = self._means, self._means.supervisor.hosts
         host = "" if found.way_back is None else self._way_back.host_of(found.way_back)
         try:
             if found.prove != "none":
-                means.errands.prepare(self._task, "Diff")
+                means.errands.prepare(self._task, "Diff", self._all_rows() if found.prove == "full" else None)
             if host:
                 means.loop.call(lambda: hosts.prepare(host, "Sync"))
         except OSError as error:  # no room for a log, or for a process: it is started when it is needed, or fails then
             structlog.get_logger().info("no process ahead", task=self._task, error=error)
             return
-        for _ in range(round(_READY_SECONDS / _LOOK)):
+        for _ in range(round((_SPARK_SECONDS if found.prove == "full" else _READY_SECONDS) / _LOOK)):
             compares = found.prove == "none" or means.errands.prepared(self._task, "Diff")
             if compares and (not host or means.loop.call(lambda: hosts.prepared(host))):
                 return
@@ -198,13 +202,19 @@ class TaskServers:
         options = DiffRequest(follows=follows, recent=recent)
         return self._errand(options, relays, lambda: self.driver.interrupted, lambda: self.driver.wait(_LOOK))
 
+    def _all_rows(self) -> Mapping[str, JSON]:
+        return self._payload(self._means.errands.number(), DiffRequest(), {})
+
+    def _payload(self, number: int, options: DiffRequest, relays: Mapping[str, Path]) -> Mapping[str, JSON]:
+        work = self._means.supervisor.home.work / self._task
+        return DiffPayload(tuple(self.subtasks()), options, work / f".diff-{number}", work / ".diff", relays).to_wire()
+
     def _errand(
         self, options: DiffRequest, relays: Mapping[str, Path], over: Callable[[], bool], wait: Callable[[], object]
     ) -> Mapping[str, JSON]:
         means = self._means
-        number, work = means.errands.number(), means.supervisor.home.work / self._task
-        payload = DiffPayload(tuple(self.subtasks()), options, work / f".diff-{number}", work / ".diff", relays)
-        means.errands.begin(number, self._task, "Diff", payload.to_wire())
+        number = means.errands.number()
+        means.errands.begin(number, self._task, "Diff", self._payload(number, options, relays))
         while not (status := means.errands.status(number)).get("ended"):
             if status.get("result") is False:
                 raise DMError("cut-over-unequal", task=self._task, what=status.get("msg", ""))

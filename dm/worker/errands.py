@@ -112,15 +112,18 @@ class Errands:
         assert errand.process is not None
         errand.process.send(StartUnit(_RUN, unit, payload))
 
-    def prepare(self, task: str, unit: UnitName) -> None:
-        """Have a process for the next run of a unit for a task, which has loaded what it needs; raises OSError."""
+    def prepare(self, task: str, unit: UnitName, payload: Mapping[str, JSON] | None = None) -> None:
+        """Have a process for the next run of a unit for a task, which has loaded what it needs; raises OSError.
+
+        With the payload of such a run, it has also done what can be done before.
+        """
         with self._lock:
             if (task, unit) in self._ahead:
                 return
             errand = self._ahead[task, unit] = self._made(task, unit)
         self._start(errand, 0)
         assert errand.process is not None
-        errand.process.send(PrepareUnit(unit))
+        errand.process.send(PrepareUnit(unit, payload))
 
     def prepared(self, task: str, unit: UnitName) -> bool:
         """Whether it has, or has ended."""

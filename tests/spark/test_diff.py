@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import SecretStr
@@ -375,6 +375,36 @@ def test_an_interrupted_comparison_is_gone_on_with(
     assert 0 < table.differing <= 900 - 9 * len(lines)
     assert not list((tmp_path / "diff").iterdir())
     assert compared(spark, [load.subtask()])[1]["one"].differing == 900
+
+
+class Asked:
+    """A provider that counts who asks it for the session."""
+
+    def __init__(self, spark: SparkProvider) -> None:
+        self.spark, self.times = spark, 0
+
+    def context(self) -> Any:
+        self.times += 1
+        return self.spark.context()
+
+
+def test_spark_begins_before_many_rows_are_compared_and_not_before_few(
+    full_load: LoadFactory, spark: SparkProvider, upstream: ThrowawayServer, target: ThrowawayServer
+) -> None:
+    load = full_load(upstream, target, *TABLES[:2])
+    load.dump()
+    load.load()
+    asked = Asked(spark)
+    many, few = (
+        DiffUnit([load.subtask()], DiffRequest(spark_from=rows, rows=100), cast(SparkProvider, asked))
+        for rows in (0, 10**9)
+    )
+    few.get_ready()
+    assert asked.times == 0
+    many.get_ready()
+    assert (asked.times, many.report.tables) == (1, []), "nothing is compared yet"
+    many.run(threading.Event())
+    assert many.report.verdict == "equal"
 
 
 def test_few_rows_are_compared_without_spark_and_a_sample_of_many_tells_their_time(

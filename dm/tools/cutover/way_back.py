@@ -196,7 +196,9 @@ def findings_of_kept(subtask: SubtaskConfig, ends: TaskEnds, back: SubtaskConfig
             continue
         comes = f"comes from {', '.join(map(str, sources))}" if sources else "comes from no table of the task"
         would = f"task {back.task} would take it to {', '.join(map(str, sorted(goal)))}"
-        goes = would if goal else f"task {back.task} does not take it"
+        goes = f"task {back.task} does not take it"
+        if goal:
+            goes = f"{would}, by other values of its columns" if goal.keys() == sources.keys() else would
         mend = f"dmctl cut-over {subtask.task} --complete: the next cut-over makes the way back anew"
         if not stops:
             mend = f"`dmctl update-task` with other lists or routes, and `dmctl reload-table`, once {back.task} runs"

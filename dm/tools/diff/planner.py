@@ -187,27 +187,12 @@ class DiffPlanner:
             left_out = scattering.columns
             kept = tuple(column for column in found.columns if column.name.lower() not in left_out)
             told = [column for column in found.columns if column.name.lower() in left_out]
-            only = self._rows_for(scattering, told, target)
+            only = _rows_for(table, scattering, told, target)
             return DiffSource(server.place, table, replace(found, columns=kept), server.flavor, {}, shape, only)
         constants = {
             each.column.lower(): f"_utf8mb4 {quoted(each.value.encode()).decode()}" for each in rules.extracted(table)
         }
         return DiffSource(server.place, table, found, server.flavor, constants, shape)
-
-    def _rows_for(self, scattering: Scattering, columns: Sequence[ColumnFacts], target: TableName) -> str:
-        """The condition of the rows that go to a table, by the bytes of their values as the syncer compares them."""
-        found = next(values for values, name in scattering.tables.items() if str(name).lower() == str(target).lower())
-        parts = []
-        for name, value in zip(scattering.columns, found, strict=True):
-            of = next(column for column in columns if column.name.lower() == name)
-            bytes_of, text = Ident(of.name).sql, f"_utf8mb4 {quoted(value.encode()).decode()}"
-            if of.charset:
-                bytes_of = f"CONVERT({bytes_of} USING utf8mb4)"
-                # What an index may find comes first; the collation may take more for the same.
-                parts.append(f"{Ident(of.name).sql} = {text}")
-                value = value.rstrip(" ") if of.type.lower().startswith("char") else value
-            parts.append(f"HEX({bytes_of}) = '{value.encode().hex().upper()}'")
-        return " AND ".join(parts)
 
     @reads_answers
     def _unplaced(self, server: _Server, table: TableName, target: TableName) -> list[str]:
@@ -216,11 +201,11 @@ class DiffPlanner:
         scattering = rules.scattered(table)
         assert scattering is not None
         names = [*scattering.tables.values()]
-        if str(names[0]).lower() != str(target).lower():
+        if _values_of(scattering, target) != next(iter(scattering.tables)):
             return []
         columns = structure.read(server.session, server.flavor, table, lambda parent: parent).columns
         told = [column for column in columns if column.name.lower() in scattering.columns]
-        placed = " OR ".join(f"({self._rows_for(scattering, told, name)})" for name in names)
+        placed = " OR ".join(f"({_rows_for(table, scattering, told, name)})" for name in names)
         found = fetch(server.session, f"SELECT 1 FROM {table.sql} WHERE NOT COALESCE({placed}, FALSE) LIMIT 1")
         return [f"{table} has rows that name none of the tables they go to"] if found else []
 
@@ -327,6 +312,32 @@ class DiffPlanner:
     def _schema(self, server: _Server, table: TableName) -> TableSchema:
         context = SourceContext(server.flavor, server.version, table.schema)
         return parse_create_table(read_structure(server.session, table), context)
+
+
+def _rows_for(table: TableName, scattering: Scattering, columns: Sequence[ColumnFacts], target: TableName) -> str:
+    """The condition of the rows that go to a table, by the bytes of their values as the syncer compares them."""
+    parts = []
+    for name, value in zip(scattering.columns, _values_of(scattering, target), strict=True):
+        of = next((column for column in columns if column.name.lower() == name), None)
+        if of is None:
+            raise DMError("scatter-column-unfit", table=table, column=name, why="there is no such column")
+        column, hexadecimal = Ident(of.name).sql, value.encode().hex().upper()
+        if not of.charset:
+            parts.append(f"HEX({column}) = '{hexadecimal}'")
+            continue
+        if of.type.lower().startswith("char"):
+            hexadecimal = value.rstrip(" ").encode().hex().upper()
+        # What an index may find comes first; the collation may take more for the same.
+        parts.append(f"{column} = _utf8mb4 {quoted(value.encode()).decode()}")
+        parts.append(f"HEX(CONVERT({column} USING utf8mb4)) = '{hexadecimal}'")
+    return " AND ".join(parts)
+
+
+def _values_of(scattering: Scattering, target: TableName) -> tuple[str, ...]:
+    """What the rows hold that go to a table, whose name is as the target lists it."""
+    tables = scattering.tables
+    exact = next((values for values, name in tables.items() if name == target), None)
+    return exact or next(values for values, name in tables.items() if str(name).lower() == str(target).lower())
 
 
 def why_not_compared(rules: TableRules, table: TableName) -> str:

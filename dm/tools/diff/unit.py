@@ -32,7 +32,7 @@ from dm.pace.handle import BulkPace, paced
 from dm.progress.compared import RECENT, ComparedRecord, store_compared
 from dm.progress.tables import SubtaskKey
 from dm.spark.job import MOST_WEIGHT, grouped, run_tasks
-from dm.spark.session import SparkProvider
+from dm.spark.session import SparkProvider, warm_up
 from dm.tools.diff.chunk import WORDED, Chunk, ChunkComparer, ChunkOutcome
 from dm.tools.diff.done_chunks import Beginning, DoneChunks, EqualChunk, chunk_name
 from dm.tools.diff.fix import FixFiles
@@ -119,6 +119,12 @@ class DiffUnit:
     def status(self) -> Mapping[str, JSON]:
         """How far it is; at the end also what was found."""
         return {**self.report.status(), **({} if self._pace is None else self._pace.status())}
+
+    def get_ready(self) -> None:
+        """Start Spark's session and its workers if so many rows will be compared that it takes part. Raises DMError."""
+        planned = DiffPlanner(self._subtasks, self._options, threading.Event()).plan()
+        if not self._needs_no_spark([each for each in planned if each.compared is not None]):
+            warm_up(self._spark.context())
 
     def run(self, stop: threading.Event) -> None:
         """Compare everything, or until stopped."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Mapping
+from typing import cast
 
 import pytest
 
@@ -12,6 +14,9 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.spark.session import SparkProvider
+from dm.tools.diff.unit import DiffUnit
+from dm.tools.errands import DiffRequest
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for
 
@@ -159,3 +164,29 @@ def test_a_row_that_names_no_table_pauses_until_the_route_has_one(
         sync.wait_synced()
     demand_scattered(upstream, target, name)
     assert target.query(f"SELECT id, v FROM {name}.rt_late") == ((2, "x"),)
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_a_comparison_takes_for_each_table_the_rows_that_name_it(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    create(upstream, target, name)
+    subtask = scattering(upstream, target, name)
+
+    def differing() -> dict[str, int]:
+        unit = DiffUnit([subtask], DiffRequest(), cast(SparkProvider, None))  # so few rows need no Spark
+        unit.run(threading.Event())
+        return {table.name.table: table.differing + len(table.structure) for table in unit.report.tables
+                if table.differing or table.structure}  # fmt: skip
+
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        changes(upstream, random.Random(7), name, 60)
+        upstream.execute(f"REPLACE INTO {name}.`rows` (id, shard, origin) VALUES (1, 'a', 'old'), (1, 'A', 'old')")
+        sync.wait_synced()
+    assert differing() == {}
+    target.execute(f"UPDATE {name}.rt_a SET v = 'other' WHERE id = 1")
+    assert differing() == {"rt_a": 1}
+    upstream.execute(f"INSERT INTO {name}.log (id, shard, origin) VALUES (1, 'late', 'old')")
+    assert differing() == {"rt_a": 1, "lt_1": 1}, "told with the first of its tables"

@@ -11,9 +11,11 @@ from typing import cast
 import pytest
 
 from dm.clock import SystemClock
+from dm.errors import DMError
 from dm.task.host import REPEAT_SECONDS, REST_SECONDS, Host
-from dm.task.message import StartUnit, StatusInterval, UnitStatus, decode_event, encode
+from dm.task.message import PrepareUnit, StartUnit, StatusInterval, UnitPrepared, UnitStatus, decode_event, encode
 from dm.unit import JSON, UnitName
+from tests.testbed.sync import wait_until
 
 INTERVAL = 0.25
 
@@ -99,3 +101,45 @@ def test_what_is_known_is_told_again_only_now_and_then() -> None:
     serving.join(10)
     assert not serving.is_alive()
     clock._steps.release()
+
+
+class Getting(Counting):
+    """A unit that can do something before its run."""
+
+    def __init__(self, error: Exception | None) -> None:
+        super().__init__()
+        self.ready = 0
+        self.error = error
+
+    def get_ready(self) -> None:
+        self.ready += 1
+        if self.error is not None:
+            raise self.error
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("error", [None, DMError("unit-not-there", question="x"), ValueError("a defect")])
+def test_what_can_be_done_before_a_run_is_done_where_it_is_told_and_may_fail(error: Exception | None) -> None:
+    unit, lines, events = Getting(error), Lines(), io.BytesIO()
+    made = list[Mapping[str, JSON]]()
+
+    def factory(payload: Mapping[str, JSON]) -> Getting:
+        made.append(payload)
+        return unit
+
+    host = Host(cast("io.BytesIO", lines), events, {"Diff": factory})
+    serving = threading.Thread(target=host.serve)
+    serving.start()
+
+    def prepared() -> int:
+        return sum(isinstance(decode_event(line), UnitPrepared) for line in events.getvalue().splitlines(keepends=True))
+
+    lines.put(encode(PrepareUnit("Diff")))
+    wait_until(lambda: prepared() == 1, "the module is there")
+    assert (unit.ready, made) == (0, [])
+    lines.put(encode(PrepareUnit("Diff", {"rows": 5})))
+    wait_until(lambda: prepared() == 2, "it is ready, or will tell in its run why not")
+    assert (unit.ready, made) == (1, [{"rows": 5}])
+    lines.put(b"")
+    serving.join(10)
+    assert not serving.is_alive()
