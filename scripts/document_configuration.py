@@ -475,8 +475,8 @@ CHAPTERS: Final = (
             " `atomic-transactions`, `shard-mode`, `merge-order`, a validator or checked foreign keys",
             "aside-tables": "ours: with `on-error: table`, how many tables errors may put aside; an error of a further"
             " one pauses the task",
-            "conflict-rows": "ours: whether the record of conflicts that one side has won has the rows of both sides:"
-            " `keep` or `omit`",
+            "conflict-rows": "ours: whether the record of conflicts that one side has won has the rows of both sides"
+            " (`keep`), or the values of the key alone (`omit`)",
             "ddl": "ours: what becomes of a statement that the target would get: `apply` it, or `pause` (36979), for"
             " tasks in both directions of which one brings the statements",
         },

@@ -1,8 +1,8 @@
 """`--follow`: what a task does, as it does it, until nobody needs to watch any more.
 
 That is when each subtask is finished, has caught up with its source, or will not go on by itself: it rests, or the
-relay that it reads does. Who asks with `query-status --follow` watches a task that has caught up as well. Nothing here
-holds the task: who ends the following with Ctrl-C ends just that.
+relay that it reads does. `query-status --follow` goes on after a task has caught up. Ctrl-C ends the display; the task
+goes on.
 """
 
 from __future__ import annotations
@@ -19,9 +19,15 @@ from dm.worker.status_text import Answer, errors_of, progress_lines, relay_error
 _SECONDS = 0.5
 
 
-def _subtasks(answer: Answer) -> Iterator[Any]:
+def subtasks(answer: Answer) -> Iterator[Any]:
+    """The status of each subtask."""
     for source in answer["sources"]:
         yield from source["subTaskStatus"]
+
+
+def synced(subtask: Answer) -> bool:
+    """Whether the subtask has caught up with its source."""
+    return (subtask.get("sync") or {}).get("synced") is True
 
 
 def rests(subtask: Answer) -> bool:
@@ -56,17 +62,14 @@ def _resting(answer: Answer) -> list[bool]:
 
 def ended(answer: Answer) -> bool:
     """Whether nothing is going on any more."""
-    each = zip(_subtasks(answer), _resting(answer), strict=True)
+    each = zip(subtasks(answer), _resting(answer), strict=True)
     return all(resting or subtask["stage"] == "Finished" for subtask, resting in each)
 
 
 def settled(answer: Answer) -> bool:
     """Whether there is nothing left to wait for."""
-    each = zip(_subtasks(answer), _resting(answer), strict=True)
-    return all(
-        resting or subtask["stage"] == "Finished" or (subtask.get("sync") or {}).get("synced") is True
-        for subtask, resting in each
-    )
+    each = zip(subtasks(answer), _resting(answer), strict=True)
+    return all(resting or subtask["stage"] == "Finished" or synced(subtask) for subtask, resting in each)
 
 
 def follow(
@@ -131,9 +134,9 @@ def _line_printer(clock: Callable[[], str]) -> Callable[[Answer], None]:
             if said.get(subject) != without_times:
                 said[subject] = without_times
                 print_line(f"{clock()} {line}")
-        for error in _held_up(answer):
-            if error not in told:
-                told.add(error)
-                print_line(f"{clock()} {error}")
+        for remark in _held_up(answer):
+            if remark not in told:
+                told.add(remark)
+                print_line(f"{clock()} {remark}")
 
     return show

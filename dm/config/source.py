@@ -136,7 +136,7 @@ class SourceConfig(Section, Transferred):
                         second.key_marks[key] = first.mark_of(key)
 
     def check(self) -> Iterator[Issue]:
-        """A start of the relay must be of the kind that the relay uses; a standby needs GTIDs."""
+        """A standby needs GTIDs and another address; a warning tells of a start that `enable-gtid` makes void."""
         if self.standby is not None and not self.enable_gtid:
             yield Issue("config-standby-without-gtid", "standby")
         elif self.standby is not None and self.standby.address == self.endpoint.address:
@@ -145,10 +145,10 @@ class SourceConfig(Section, Transferred):
             )
         if self.enable_gtid and self.relay_binlog_name:
             why = "with `enable-gtid: true` the relay starts from `relay-binlog-gtid`"
-            yield Issue("config-no-effect", "relay-binlog-name", warning=True, details=_no("relay-binlog-name", why))
+            yield Issue("config-no-effect", "relay-binlog-name", warning=True, details=_void("relay-binlog-name", why))
         if not self.enable_gtid and self.relay_binlog_gtid:
             why = "without `enable-gtid: true` the relay starts from `relay-binlog-name`"
-            yield Issue("config-no-effect", "relay-binlog-gtid", warning=True, details=_no("relay-binlog-gtid", why))
+            yield Issue("config-no-effect", "relay-binlog-gtid", warning=True, details=_void("relay-binlog-gtid", why))
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
@@ -156,5 +156,5 @@ class SourceConfig(Section, Transferred):
         return self._warnings
 
 
-def _no(key: str, why: str) -> dict[str, object]:
+def _void(key: str, why: str) -> dict[str, object]:
     return {"key": key, "why": why}

@@ -109,7 +109,7 @@ class LockFreeDump:
         Rows that the target refuses may be those of a table that has changed. Then the round is over.
         """
         try:
-            plan = self.planner.admitted(plan)
+            plan = self.planner.with_declined_in_files(plan)
             return plan if self._read(plan) else None
         except DMError as error:
             if self.run.stream is None or error.retryable:

@@ -1,7 +1,7 @@
 """The tables of one dump: each one's entry in the plan, the chunks that are missing, and what is known of them.
 
 A dump's plan is stored (`dm.dumpfiles.dump_files`), so a run that begins again finds the tables with their structures
-and bounds, and reads the chunks alone that have no finished file. Bounds are found at the source once, before the first
+and bounds, and reads the chunks alone that are not finished. Bounds are found at the source once, before the first
 chunk is read; `dm.dumpfiles.chunk_plan` says how a table is cut. While chunks are read, their writers report rows and
 bytes through files beside the chunk files; the progress is made of these reports.
 """
@@ -139,8 +139,8 @@ class TablePlanner:
         context, waits = run.spark.context(), run.progress.waits
         return run_tasks(context, walker, groups, run.stop, walked, description, waits=waits, at_once=threads)
 
-    def admitted(self, plan: DumpPlan) -> DumpPlan:
-        """The plan with those tables in files that can't go without."""
+    def with_declined_in_files(self, plan: DumpPlan) -> DumpPlan:
+        """The plan, with dump files for those streamed tables that the target declined."""
         run = self.run
         streamed = [table for table in plan.tables if table.form == STREAMED]
         if run.stream is None or not streamed:
@@ -154,7 +154,7 @@ class TablePlanner:
         return plan
 
     def missing(self, plan: DumpPlan) -> list[ChunkTask]:
-        """Every chunk that has no file."""
+        """Every chunk that is not finished: it has no file, or the stream has not loaded it."""
         streamed = [table for table in plan.tables if table.form == STREAMED]
         destinations: Mapping[TableName, Destination] = {}
         if streamed and self.run.stream is not None:

@@ -49,15 +49,6 @@ def _columns_of(schema: TableSchema, index: Index) -> tuple[Column, ...] | None:
     return columns
 
 
-def has_key(schema: TableSchema) -> bool:
-    """Whether each row of the source has an identity that its row events carry."""
-    for index in schema.unique_indexes:
-        columns = _columns_of(schema, index)
-        if columns is not None and all(column.generated is None for column in columns):
-            return True
-    return False
-
-
 @dataclass(frozen=True, slots=True)
 class WalkedKey:
     """The unique index that cuts a table."""

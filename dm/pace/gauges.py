@@ -1,4 +1,4 @@
-"""What limits by servers and hours are measured with.
+"""The gauges: what is measured for limits that depend on servers or hours.
 
 A replica of the target tells `Seconds_Behind`, but too late: it counts from the event that the replica executes now,
 and what waits after that event will be later still. With a replica that needs three times as long as `dm`, a task that
@@ -197,7 +197,8 @@ class ReplicaDelay:
         late = max(float(seconds), self._foreseen(files, file, offset))
         if late <= self._limit * _SHARE:
             return ""
-        return f"the target's replica {self._name} is {late:.1f} s late, limit {self._limit:g} s"
+        limit = f"limit {self._limit:g} s, of which the task uses {_SHARE:.0%}"
+        return f"the target's replica {self._name} is {late:.1f} s late, {limit}"
 
     def _foreseen(self, files: Sequence[tuple[str, int]], file: str, offset: int) -> float:
         """Seconds that it needs for what it has yet to execute; 0 where it executes another server's binlog."""

@@ -19,7 +19,7 @@ from dm.pace.shared import SharedPace
 from dm.unit import JSON
 
 _MEASURE_SECONDS: Final = 0.25
-_LEADS_SECONDS: Final = 3.0  # a process that was killed or frozen is replaced after so long
+_LEADS_SECONDS: Final = 15.0  # a process that is frozen is replaced after so long; a login and a question take less
 _REST_SECONDS: Final = 10.0  # without a question; then nothing is measured
 
 
@@ -47,7 +47,8 @@ class Governor:
         self._clock = clock
         self._over = threading.Event()
         self._mutex = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._thread: threading.Thread | None = None  # that measures
+        self._ending: list[threading.Thread] = []  # it, and those that close their sessions
         self._asked = 0.0  # when somebody asked last
         self._working = 0  # units whose work is done by other processes
 
@@ -99,8 +100,8 @@ class Governor:
         """Measure no more, and give the file back."""
         self._over.set()
         with self._mutex:
-            thread = self._thread
-        if thread is not None:
+            threads, self._ending = self._ending, []
+        for thread in threads:
             thread.join()
         with self._mutex:
             self._shared.close()
@@ -110,6 +111,7 @@ class Governor:
             if self._gauges is None or self._over.is_set() or (self._thread is not None and self._thread.is_alive()):
                 return
             self._thread = threading.Thread(target=self._run, name="pace", daemon=True)
+            self._ending = [*filter(threading.Thread.is_alive, self._ending), self._thread]
             self._thread.start()
 
     def _run(self) -> None:

@@ -19,6 +19,8 @@ from multiprocessing.connection import Client, Connection, Listener, answer_chal
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import structlog
+
 from dm.clock import SystemClock
 from dm.errors import DMError
 from dm.pace.governor import Governor
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 _ASK: Final = struct.Struct("<QQ")
 _ANSWER: Final = struct.Struct("<dI")
 _MOST_CONNECTIONS: Final = 4096
+_AGAIN_SECONDS: Final = 0.5  # after a connection that could not be taken
 _PER_SECOND: Final = 5  # pieces of work per second, where a piece can be small
 
 
@@ -72,12 +75,10 @@ def _taken(handle: PaceHandle, rows: int, size: int) -> tuple[float, int]:
 
 def taken_of(files: Iterable[SharedPace], rows: int, size: int) -> tuple[float, int]:
     """The same of these files; the task's is the last, and nothing is taken of it while a source is to be spared."""
-    most = 0
-    for shared in files:
-        if not shared.limited:
-            continue
-        limit = shared.config.rows_per_second
-        most = 0 if limit is None else max(1, limit // _PER_SECOND)
+    limited = [shared for shared in files if shared.limited]
+    limits = [limit for shared in limited if (limit := shared.config.rows_per_second) is not None]
+    most = max(1, min(limits) // _PER_SECOND) if limits else 0
+    for shared in limited:
         if seconds := shared.take(rows, size):
             return seconds, most
     return 0.0, most
@@ -127,7 +128,12 @@ class PaceServer:
 
     def _accept(self) -> None:
         while not self._over.is_set():
-            connection = self._listener.accept()
+            try:
+                connection = self._listener.accept()
+            except OSError as error:  # too many open files, or a caller that has gone
+                structlog.get_logger().warning("an executor could not ask for the pace; it tries again", error=error)
+                self._over.wait(_AGAIN_SECONDS)
+                continue
             if len(self._connections) >= _MOST_CONNECTIONS:
                 connection.close()
                 continue

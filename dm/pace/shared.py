@@ -106,9 +106,13 @@ class SharedPace:
     def begun(cls, path: Path, config: PaceConfig, clock: Clock) -> Self:
         """The file, with the limits of the task file unless a person has set others since."""
         made = cls(path, clock)
-        with made._locked():
-            if not made._page[_LIMITED_AT + 2] and made.config != config:
-                made._write(config, run_time=False)
+        try:
+            with made._locked():
+                if not made._page[_LIMITED_AT + 2] and made.config != config:
+                    made._write(config, run_time=False)
+        except DMError:
+            made.close()
+            raise
         return made
 
     def close(self) -> None:
@@ -152,6 +156,8 @@ class SharedPace:
         with self._locked():
             config, used, now = self.config, self._used(), self._clock.monotonic()
             self._refill(used, config, now)
+            if config.measured and not _leads(used, now):
+                used.words = UNMEASURED
             wait = LONGEST_WAIT if used.words else _debt(used, config)
             if wait:
                 if now - used.noted < _STILL_WAITING:
@@ -167,18 +173,24 @@ class SharedPace:
         """Whether this process is to measure, for so long; another one does meanwhile where it was first."""
         with self._locked():
             used, now, me = self._used(), self._clock.monotonic(), os.getpid()
-            if used.leader not in (0, me) and now < used.measured_until <= now + 10 * seconds:
+            if used.leader != me and _leads(used, now) and used.measured_until <= now + 10 * seconds:
                 return False
+            if used.leader != me or not _leads(used, now):
+                used.words = UNMEASURED  # what was measured before is too old to go by
             used.leader, used.measured_until = me, now + seconds
             self._put(used)
             return True
 
     def hold(self, words: str) -> None:
-        """Let everybody wait, for a reason in words; the empty ones let all go on."""
+        """Let everybody wait, for a reason in words; the empty ones let all go on.
+
+        Nothing is done where another process leads by now: this one's measurement took too long.
+        """
         with self._locked():
             used = self._used()
-            used.words = words
-            self._put(used)
+            if used.leader == os.getpid():
+                used.words = words
+                self._put(used)
 
     def retire(self) -> None:
         """This process measures no more: until another one has, everybody waits."""
@@ -257,6 +269,13 @@ class SharedPace:
 
 def _refilled(tokens: float, limit: int | None, seconds: float) -> float:
     return 0.0 if limit is None else min(tokens + limit * seconds, limit * _SAVED_SECONDS)
+
+
+def _leads(used: _Tokens, now: float) -> bool:
+    """Whether a process that measures has done so lately, and is still there."""
+    if not used.leader or now >= used.measured_until:
+        return False
+    return used.leader == os.getpid() or Path(f"/proc/{used.leader}").exists()
 
 
 def _debt(used: _Tokens, config: PaceConfig) -> float:

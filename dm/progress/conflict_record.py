@@ -2,8 +2,8 @@
 
 A task with `conflicts: target-wins` records each write of its source that it leaves out: that is every conflict of the
 pair. One with `source-wins` records each row of the target that it sets although it is not what the source had. The
-images are the user's data, as literals; `conflict-rows: omit` leaves them out. Long values are cut. Rows stay until a
-person removes them (`dmctl clear-conflicts`).
+images are the user's data, as literals; `conflict-rows: omit` keeps the values of the key alone. Long values are cut.
+Rows stay until a person removes them (`dmctl clear-conflicts`).
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class Puller:
         if not facts.log_bin:
             raise DMError("binlog-disabled", address=self._endpoint.address)
         self._directory.mend()
-        Refetch(self._directory, connection, facts, self._open, self._clock).everything()
+        Refetch(self._directory, connection, facts, self._open, self._clock).fetch_reported()
         plan = PullPlanner(self._directory, connection, facts, self._settings.start, self._located).plan()
         self.stored, self.recovery_bytes = plan.stored, plan.bytes_read
         return plan

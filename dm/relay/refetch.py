@@ -22,7 +22,6 @@ from dm.clock import Clock
 from dm.errors import DMError
 from dm.mysql.binlog.frame import with_end
 from dm.mysql.binlog.header import EventType
-from dm.mysql.dialect import Flavor
 from dm.position import MAGIC_SIZE
 from dm.sourcelog.relaylog import checked_file
 from dm.sourcelog.relaylog.checked_file import Damage
@@ -64,7 +63,7 @@ class Refetch:
         self._open_stream = open_stream
         self._clock = clock
 
-    def everything(self) -> None:
+    def fetch_reported(self) -> None:
         """Fetch each reported file; raises DMError when it should be tried again later."""
         for sub in self._directory.sub_directories():
             for found in checked_file.reported(sub, self._facts.server_uuid):
@@ -85,14 +84,10 @@ class Refetch:
         index = read_index(sub.idx(name), ANY_SIZE)
         if index is not None and not index.checksum:
             return False  # this would read its blocks; the source has the file in most cases
-        found = scan(sub.file(name), None, self._flavor(sub))
+        found = scan(sub.file(name), None, sub.flavor)
         if found is None or found.what or (index is not None and index.complete > found.index.complete):
             return False
         return end_is_proven(self._directory, sub, name, found)
-
-    @staticmethod
-    def _flavor(sub: SubDirectory) -> Flavor:
-        return "mariadb" if sub.is_mariadb else "mysql"
 
     def _fetch(self, sub: SubDirectory, found: Damage) -> None:
         name = found.file
@@ -182,8 +177,3 @@ def _write(batches: Iterable[list[bytes]], writer: RelayWriter, name: str, size:
                 if place.file != name:
                     return
                 writer.announce(place.file, place.offset)
-
-
-def following_name(sub: SubDirectory, name: str) -> str:
-    """The file after this one in the same sub-directory; empty for the newest."""
-    return next((later for later in sub.files() if file_number(later) > file_number(name)), "")

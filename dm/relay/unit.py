@@ -38,11 +38,10 @@ from dm.position import Position
 from dm.relay.plan import begin_anew
 from dm.relay.puller import Puller, PullSettings, sole_writer
 from dm.relay.purge import FreeSpace, free_bytes
-from dm.relay.refetch import following_name
 from dm.relay.storage import RelayStorage
 from dm.sourcelog.relaylog import checked_file
 from dm.sourcelog.relaylog.index import read_seal, write_index
-from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory
+from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, file_number
 from dm.sourcelog.relaylog.recovery import end_is_proven
 from dm.sourcelog.relaylog.scan import scan
 from dm.sourcelog.upstream.connection import Connection, ReplicaIdentity, identity_for
@@ -326,14 +325,14 @@ def _inspect(directory: RelayDirectory, sub: SubDirectory, name: str) -> bool:
     if seal is not None and seal.final:
         checked_file.report(sub, name, min(size, seal.size), f"it has {size} bytes of {seal.size}")
         return False
-    found = scan(sub.file(name), None, "mariadb" if sub.is_mariadb else "mysql", trust=True)
+    found = scan(sub.file(name), None, sub.flavor, trust=True)
     if found is None or found.what or found.stopped != found.index.complete:
         stopped, what = (0, "") if found is None else (found.stopped, found.what)
         checked_file.report(sub, name, stopped, what or "no whole event stands there")
     elif not end_is_proven(directory, sub, name, found):
         checked_file.report(sub, name, found.stopped, "its end can't be proven")
     elif not _is_newest(directory, sub, name):
-        found.index.next_file = following_name(sub, name)
+        found.index.next_file = _following_name(sub, name)
         found.index.final = bool(found.index.next_file)
         write_index(sub.idx(name), found.index)
     return True
@@ -341,3 +340,8 @@ def _inspect(directory: RelayDirectory, sub: SubDirectory, name: str) -> bool:
 
 def _is_newest(directory: RelayDirectory, sub: SubDirectory, name: str) -> bool:
     return directory.last() == sub and sub.files()[-1:] == [name]
+
+
+def _following_name(sub: SubDirectory, name: str) -> str:
+    """The file after this one in the same sub-directory; empty for the newest."""
+    return next((later for later in sub.files() if file_number(later) > file_number(name)), "")

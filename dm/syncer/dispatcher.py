@@ -26,7 +26,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.mysql.binlog.reader import Query
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.grammar import without_ignored_references
+from dm.mysql.sql.inline_references import without_ignored_references
 from dm.mysql.sql.split import split
 from dm.mysql.sql.statement import kind_of
 from dm.position import Position

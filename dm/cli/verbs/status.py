@@ -1,18 +1,17 @@
-"""The text of `query-status`, `wait` and `logs`."""
+"""Runs `query-status`, `wait` and `logs`; the texts are in `dm.worker.status_text`."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from dm.cli import follow as following
 from dm.cli import output as printer
 from dm.cli.caller import Answer, Caller, runs
-from dm.cli.follow import relay_rests, rests
+from dm.cli.follow import relay_rests, rests, subtasks, synced
 from dm.cli.invocation import FAILED, OK
 from dm.cli.log_files import Showing, show
 from dm.verbs.status import ListTasks, Logs, QueryStatus, Wait
@@ -66,9 +65,7 @@ def logs(asked: Logs, caller: Caller) -> None:
     show(readers, asked.lines, showing, time.sleep if asked.follow else None)
 
 
-# `wait`: return when a task is synced, or finished; for scripts that go on then.
-
-NEVER, TIMED_OUT = 1, 4  # exit statuses besides those of every verb
+NEVER, TIMED_OUT = FAILED, 4  # `wait` has the second one besides those of every verb
 
 _SECONDS = 0.5
 
@@ -81,12 +78,12 @@ def wait_for(
     now: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> tuple[int, Answer]:
-    """The exit status, and the last answer."""
+    """Ask until a task is synced, or finished; gives the exit status and the last answer."""
     deadline = None if timeout is None else now() + timeout
     while True:
         answer = ask()
-        if all(_has_come(subtask, finished=finished) for subtask in _subtasks(answer)):
-            return 0, answer
+        if all(_has_come(subtask, finished=finished) for subtask in subtasks(answer)):
+            return OK, answer
         if why_never(answer, finished=finished):
             return NEVER, answer
         left = _SECONDS if deadline is None else min(_SECONDS, deadline - now())
@@ -120,9 +117,4 @@ def _why_never(source: Answer, subtask: Answer, *, finished: bool) -> str:
 def _has_come(subtask: Answer, *, finished: bool) -> bool:
     if finished:
         return bool(subtask["stage"] == "Finished")
-    return subtask["stage"] == "Running" and (subtask.get("sync") or {}).get("synced") is True
-
-
-def _subtasks(answer: Answer) -> Iterator[Any]:
-    for source in answer["sources"]:
-        yield from source["subTaskStatus"]
+    return subtask["stage"] == "Running" and synced(subtask)

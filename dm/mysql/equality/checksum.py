@@ -5,8 +5,8 @@ it has (`python -m benchmarks.row_sums`). What costs is to add the hashes up, so
 
 - A `SequenceSum` goes from row to row: the session keeps the texts of a few rows in a variable, and puts their hash in
   their place when they are long. It is cheap, and depends on the order. A server that reads a range of a key gives the
-  rows in the order of the key, though nothing promises it. So two that are equal say that the rows are; two that are
-  not say that the other way has to be gone.
+  rows in the order of the key, though nothing promises it. Equal sums prove equal rows;
+  unequal sums call for the other way.
 - A `Checksum` does not depend on the order: 64 bits of each hash go into a sum and 64 others into an exclusive or. The
   exclusive or alone would not see two equal rows come or go together; the sum and the number of rows do. Sums of parts
   of a table add up to the sum of the table, so the shards of a merged table are compared with it without ordering
@@ -87,14 +87,15 @@ class SequenceSum:
         """What a server has said to the last two of `sequence_queries`; None where not all rows are in it."""
         rows, hashed = map(int, counts)
         text = digest.decode() if isinstance(digest, bytes) else digest
-        # A server does not look at what it counts where that can't be NULL. The variable can, for all that are known.
+        # A server may skip a counted expression that it knows is never NULL, and the variable then stays empty. No
+        # known server does so here.
         if text is None or rows != hashed or (rows and text == cls.of([]).digest):
             return None
         return cls(rows, text)
 
 
-def sequence_queries(row: Sequence[ComparedValue], rows: str) -> tuple[str, str, str]:
-    """The statements for the sum of `rows` (what follows FROM) in their order; the servers can compute their text.
+def sequence_queries(row: Sequence[ComparedValue], from_clause: str) -> tuple[str, str, str]:
+    """The statements for the sum of the rows of `from_clause` (what follows FROM); the servers can compute their text.
 
     The second one answers with counts, the third one with the digest.
     """
@@ -102,20 +103,20 @@ def sequence_queries(row: Sequence[ComparedValue], rows: str) -> tuple[str, str,
     assert text is not None
     return (
         f"SET {_SEQUENCE} = CAST('' AS BINARY)",
-        f"SELECT COUNT(*), COUNT({_SEQUENCE} := {text}) FROM {rows}",
+        f"SELECT COUNT(*), COUNT({_SEQUENCE} := {text}) FROM {from_clause}",
         f"SELECT {_hash(_SEQUENCE)}",
     )
 
 
-def checksum_query(text: str, rows: str) -> str:
-    """The query for the checksum of `rows` (what follows FROM), whose texts are `text`."""
-    return f"SELECT {_SUMS} FROM (SELECT {_hash(text)} AS h FROM {rows} LIMIT {_ALL}) AS hashes"
+def checksum_query(text: str, from_clause: str) -> str:
+    """The query for the checksum of `from_clause` (what follows FROM), whose texts are `text`."""
+    return f"SELECT {_SUMS} FROM (SELECT {_hash(text)} AS h FROM {from_clause} LIMIT {_ALL}) AS hashes"
 
 
-def buckets_query(bucket: str, text: str, rows: str) -> str:
+def buckets_query(bucket: str, text: str, from_clause: str) -> str:
     """The query for the numbers of the buckets of `rows`, each with its checksum after it."""
     return (
-        f"SELECT b, {_SUMS} FROM (SELECT {bucket} AS b, {_hash(text)} AS h FROM {rows} LIMIT {_ALL}) AS hashes"
+        f"SELECT b, {_SUMS} FROM (SELECT {bucket} AS b, {_hash(text)} AS h FROM {from_clause} LIMIT {_ALL}) AS hashes"
         " GROUP BY b"
     )
 
@@ -126,7 +127,7 @@ def bucket_of(key: str, digits: int = BUCKET_DIGITS) -> str:
 
 
 def bucket_number(key: bytes, digits: int) -> int:
-    """The same of the text of a key that was read."""
+    """The same, computed here from the text of a key."""
     return int(hashlib.sha256(key).hexdigest()[:digits], 16)
 
 

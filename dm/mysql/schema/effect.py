@@ -22,7 +22,6 @@ from dm.mysql.schema.partition import Partitions, after_operation
 from dm.mysql.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.mysql.schema.tracker import Changes, SchemaState, interpret
 from dm.mysql.sql.cursor import Clause, Cursor
-from dm.mysql.sql.grammar import honours_inline_references
 from dm.mysql.sql.operation import (
     AddCheck,
     AddColumn,
@@ -196,7 +195,7 @@ def _shown_attached(
     if definition.checks and context.dialect.checks_belong_to_columns and not new:
         return False  # they belong to the column there and are not tracked; a MODIFY replaces them by the same ones
     checks = 0 if context.dialect.checks_belong_to_columns else len(definition.checks)
-    references = definition.parent is not None and honours_inline_references(context)
+    references = definition.parent is not None and context.dialect.honours_inline_references
     return (
         all(_one_more_index(schema, index_form(one.named(()), schema), source) for one in definition.indexes())
         and (not references or _one_more_key(schema, definition.foreign_key()[0], source))

@@ -12,7 +12,7 @@ from typing import Final
 from dm.errors import DMError
 from dm.mysql.binlog.charset import max_bytes
 from dm.mysql.schema.table import Column, ForeignKey, Index, TableSchema
-from dm.mysql.schema.written_timestamps import NAMES, digits_of
+from dm.mysql.schema.written_timestamps import CURRENT_TIMESTAMP, digits_of
 from dm.mysql.sql.context import SourceContext
 from dm.mysql.sql.token import Token, tokenize
 from dm.mysql.types.temporal import INSTANT
@@ -24,7 +24,7 @@ _EXPRESSION: Final = "(expression)"
 _ODBC: Final = ("D", "T", "TS")
 _OF_THE_MOMENT: Final = frozenset(
     {
-        *NAMES, "SYSDATE", "CURDATE", "CURRENT_DATE", "CURTIME", "CURRENT_TIME", "UTC_DATE", "UTC_TIME",
+        *CURRENT_TIMESTAMP, "SYSDATE", "CURDATE", "CURRENT_DATE", "CURTIME", "CURRENT_TIME", "UTC_DATE", "UTC_TIME",
         "UTC_TIMESTAMP", "UNIX_TIMESTAMP",
     }
 )  # fmt: skip

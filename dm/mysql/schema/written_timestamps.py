@@ -118,12 +118,12 @@ def _unsaid(column: Column, definition: Clause) -> str:
     return unsaid
 
 
-NAMES: Final = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
+CURRENT_TIMESTAMP: Final = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 
 
 def digits_of(tokens: Sequence[Token]) -> int | None:
     """The digits in these tokens; None if they are not this function."""
-    if not tokens or tokens[0].upper not in NAMES:
+    if not tokens or tokens[0].upper not in CURRENT_TIMESTAMP:
         return None
     kinds = [token.upper if token.kind == "symbol" else token.kind for token in tokens[1:]]
     if kinds in ([], ["(", ")"]):

@@ -29,6 +29,7 @@ from pathlib import Path
 from dm import faults
 from dm.atomic_file import write_atomically
 from dm.errors import DMError
+from dm.mysql.dialect import Flavor
 
 INDEX_NAME = "server-uuid.index"
 META_NAME = "relay.meta"
@@ -74,6 +75,11 @@ class SubDirectory:
     def is_mariadb(self) -> bool:
         """Whether its server is a MariaDB one, which is named by domain and id instead of a uuid."""
         return bool(_MARIADB_UUID.fullmatch(self.server_uuid))
+
+    @property
+    def flavor(self) -> Flavor:
+        """Whose binlog the files are."""
+        return "mariadb" if self.is_mariadb else "mysql"
 
     def files(self) -> list[str]:
         """Names of the binlog files, in order."""

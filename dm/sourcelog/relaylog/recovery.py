@@ -157,7 +157,7 @@ def continues(sub: SubDirectory, file: str, next_sub: SubDirectory, next_file: s
     before = gtids_before_file(next_sub, next_file)
     if before is None:
         return False
-    found = scan(sub.file(file), sub.idx(file), "mariadb" if sub.is_mariadb else "mysql", trust=True)
+    found = scan(sub.file(file), sub.idx(file), sub.flavor, trust=True)
     if found is not None and follows(sub, file, found, next_sub, next_file, before):
         return True
     if found is not None and sub == next_sub and next_file == _successor(file):
@@ -185,7 +185,7 @@ def proven(sub: SubDirectory, file: str, next_sub: SubDirectory, next_file: str)
     before = gtids_before_file(next_sub, next_file)
     if before is None:
         return None
-    found = scan(sub.file(file), sub.idx(file), "mariadb" if sub.is_mariadb else "mysql", trust=True)
+    found = scan(sub.file(file), sub.idx(file), sub.flavor, trust=True)
     return found is not None and follows(sub, file, found, next_sub, next_file, before)
 
 

@@ -15,7 +15,7 @@ from dm.ident import TableName
 from dm.mysql.binlog.query import QuerySession
 from dm.mysql.binlog.reader import Query
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.grammar import without_ignored_references
+from dm.mysql.sql.inline_references import without_ignored_references
 from dm.mysql.sql.operation import (
     AddColumn,
     AlterDefault,

@@ -2,8 +2,8 @@
 
 A hook moves applications, and the next daemon calls it anew. So it must not go on when its daemon has died, nor for
 longer than its time when its daemon is frozen. This process watches both: its stdin ends with the daemon, and it has a
-clock of its own. It then kills the hook with all that the hook has started and left in its session. If this process is
-killed, the kernel kills the hook.
+clock of its own. It then kills the hook's process group: the hook and what it has started, but for programs that left
+the group. If this process is killed, the kernel kills the hook.
 
 stdin begins with one line of JSON: `command`, `environment`, `seconds`. stdout is one as well: `status`, or in `how`
 why there is none. What the hook says goes to stderr.

@@ -1,7 +1,7 @@
 """The states of a cut-over, and the one step that leads on from each.
 
 The state is a row at the target (`record.py`). Whoever drives the cut-over reads the row, does one step, stores the
-next state, and begins again. It may be killed anywhere, so each step can be done again. Three rules make that safe:
+next state, and begins again. It may be killed anywhere, so each step can be done again. Four rules make that safe:
 
 - What a fence replaces is stored before the fence: an abort gives each source back what it had.
 - The row decides between the two ends before either has any effect outside. `switching` is stored before the first
@@ -80,7 +80,7 @@ class CutOverState:
     hook: str  # a program; empty for none
     deadline: float  # seconds since the epoch: without `switching` by then it is aborted
     before: Mapping[str, Mapping[str, str]]  # by source, the read-only variables as they were
-    ends: Mapping[str, JSON] = field(default_factory=dict)  # E by source: the end of its binlog behind the fence
+    ends: Mapping[str, JSON] = field(default_factory=dict)  # E by source: the end of its binlog after the fence
     asked: bool = False  # the hook was told to stop the writes, and has answered
     by_hook: bool = False  # it has stopped them, so no read-only mode is to be seen
     proof: Mapping[str, JSON] = field(default_factory=dict)
@@ -238,14 +238,14 @@ def advance(found: CutOverState, on: CutOverServers) -> CutOverState:
             raise NotYet("the binlog of a source still moves")
         return replace(found, state="fenced", ends=ends, since=on.target_place())
     if found.state == "fenced":
-        _behind_fence(found, on, on.demand_applied)
+        _after_fence(found, on, on.demand_applied)
         return replace(found, state="drained")
     if found.state == "drained":
         proof = {} if found.prove == "none" else on.prove(found.prove)
         demand_fence(found, on)
         return replace(found, state="proved", proof=proof, paused=on.working())
     if found.state == "proved":
-        _behind_fence(found, on, on.rest)
+        _after_fence(found, on, on.rest)
         end, start = on.target_end(), on.target_place()
         demand_fence(found, on)
         following: State = "switching" if found.way_back is None else "way-back"
@@ -282,7 +282,7 @@ def _switched(found: CutOverState, on: CutOverServers) -> CutOverState:
     return replace(found, state="switched")
 
 
-def _behind_fence(found: CutOverState, on: CutOverServers, wait: Callable[[], None]) -> None:
+def _after_fence(found: CutOverState, on: CutOverServers, wait: Callable[[], None]) -> None:
     """Look at the fence also while there is something to wait for: what came over it may never be applied."""
     try:
         wait()
@@ -296,4 +296,4 @@ def demand_fence(found: CutOverState, on: CutOverServers) -> None:
         raise DMError("cut-over-fence-lost", how="a source is not in read-only mode any more")
     written = on.written(found.ends)
     if written:
-        raise DMError("cut-over-fence-lost", how=f"a source's binlog goes on behind the fence: {'; '.join(written)}")
+        raise DMError("cut-over-fence-lost", how=f"a source's binlog goes on after the fence: {'; '.join(written)}")

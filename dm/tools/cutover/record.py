@@ -85,7 +85,8 @@ class CutOverRow:
             if epoch and known.state not in OVER:  # epoch 0: the row was made just now, and nobody drives it
                 raise DMError("cut-over-under-way", task=self.config.task, state=known.state)
             connection.execute(
-                f"UPDATE {table.sql} SET epoch = %s, state = %s WHERE id = ''", (epoch + 1, first.to_json())
+                f"UPDATE {table.sql} SET version = %s, epoch = %s, state = %s WHERE id = ''",
+                (CUT_OVER.number, epoch + 1, first.to_json()),
             )
             connection.commit()
             return epoch + 1
@@ -117,5 +118,8 @@ class CutOverRow:
             (held,) = connection.query(f"SELECT epoch FROM {self._key.cut_over.sql} WHERE id = '' FOR UPDATE") or [(0,)]
             if int(held[0]) != epoch:
                 raise DMError("cut-over-taken", task=self.config.task)
-            connection.execute(f"UPDATE {self._key.cut_over.sql} SET state = %s WHERE id = ''", (state.to_json(),))
+            connection.execute(
+                f"UPDATE {self._key.cut_over.sql} SET version = %s, state = %s WHERE id = ''",
+                (CUT_OVER.number, state.to_json()),
+            )
             connection.commit()

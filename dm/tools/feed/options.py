@@ -51,7 +51,7 @@ class FeedOptions:
         subs = RelayDirectory(relay).sub_directories()
         if not subs:
             raise DMError("feed-without-relay", directory=relay)
-        flavor: Flavor = "mariadb" if subs[-1].is_mariadb else "mysql"
+        flavor = subs[-1].flavor
         name, point = _needed(options, "table"), None
         if "dump" in options:
             schema, point = lake.structure(options["dump"], name)

@@ -17,11 +17,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final, NoReturn
 
 from dm.errors import DMError
-from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.mysql.binlog.decode import RowDecoder
 from dm.mysql.binlog.row_events import Rows
@@ -37,11 +35,10 @@ from dm.mysql.sql.operation import CreateTable
 from dm.mysql.sql.piece import Piece
 from dm.mysql.sql.rows_before import Effect, effect_of
 from dm.mysql.types.addresses import address_text
-from dm.position import MAGIC_SIZE, Position
-from dm.sourcelog.relaylog.layout import RelayDirectory
-from dm.sourcelog.relaylog.relay_source import RelayEventSource
-from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem, TransactionItems
+from dm.position import Position
+from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, StatementItem
 from dm.tools.feed.options import FeedOptions
+from dm.tools.feed.prepared import EmptyPrepared, SeenPrepared
 
 Image = dict[str, bytes | None] | None
 Change = tuple[str, str, int, int, str, datetime, str, str, str, Image, Image]
@@ -83,8 +80,8 @@ class FeedReading:
 
     def __init__(self, options: FeedOptions) -> None:
         self._options = options
-        self._known: dict[int, _FeedTable] = {}
-        self._table = KnownTable(options)
+        self._tables: dict[int, _FeedTable] = {}
+        self._existence = TableExistence(options)
 
     def _transactions(self, start: Position) -> Iterator[SourceTransaction]:
         try:
@@ -121,9 +118,9 @@ class FeedReading:
         """Raise DMError where the feed can't deliver the transaction."""
         for item in transaction.items:
             if isinstance(item, RowsItem):
-                self._table.has_rows()
+                self._existence.note_rows()
                 self._table_of(item, transaction.end).refuse_partial(item.rows)
-            elif not self._table.stays(item, transaction.end):
+            elif not self._existence.stays(item, transaction.end):
                 self._refuse(transaction, item)
 
     @staticmethod
@@ -163,7 +160,7 @@ class FeedReading:
                 yield (*place, name.schema, name.table, kind, before, after)
 
     def _table_of(self, item: RowsItem, end: Position) -> _FeedTable:
-        return self._known.get(id(item.table_map)) or self._learn(item.table_map, end)
+        return self._tables.get(id(item.table_map)) or self._learn(item.table_map, end)
 
     def _learn(self, table_map: TableMap, end: Position) -> _FeedTable:
         schema = self._options.structures[TableName(table_map.schema, table_map.table)]
@@ -171,12 +168,12 @@ class FeedReading:
         why = mismatch(table_map, wire)
         if why is not None:
             raise DMError("structure-mismatch", table=str(schema.name), why=why, position=end)
-        self._known[id(table_map)] = table = _FeedTable(table_map, schema, wire)
+        self._tables[id(table_map)] = table = _FeedTable(table_map, schema, wire)
         return table
 
 
 def _sorts_after(place: Position, before: Position) -> bool:
-    """Whether whoever orders changes by file and offset, with names as texts, has the two in their order."""
+    """Whether sorting by the file's name, a text, and the offset keeps `place` after `before`."""
     return place.server_uuid == before.server_uuid and place.file >= before.file
 
 
@@ -219,7 +216,7 @@ def merged(before: Row | None, after: Row | None) -> tuple[Row | None, Row | Non
 _EARLIEST: Final = ("", "earliest")
 
 
-class KnownTable:
+class TableExistence:
     """Knows whether the table is there already: if so, CREATE TABLE IF NOT EXISTS does nothing."""
 
     def __init__(self, options: FeedOptions) -> None:
@@ -227,7 +224,7 @@ class KnownTable:
         # Where a person names a place, or a dump does, the structure is that of the table there.
         self._there = options.point is not None or options.start not in _EARLIEST
 
-    def has_rows(self) -> None:
+    def note_rows(self) -> None:
         """Rows of it were met."""
         self._there = True
 
@@ -241,11 +238,11 @@ class KnownTable:
         if effect.stands_before(self._options.structures):
             # CREATE OR REPLACE takes the rows of the table that was there, and the binlog does not name them.
             stays = self._makes_it(text, context) and not (_replaces(text, context) and self._is_there(end))
-        elif self._there or not self._names(effect) or _creation(text, context) is None:
+        elif self._there or not self._concerns_table(effect) or _creation(text, context) is None:
             stays = True
         else:
             stays = self._makes_it(text, context) or self._is_there(end)
-        if stays and self._names(effect):
+        if stays and self._concerns_table(effect):
             self._there = True
         return stays
 
@@ -256,7 +253,7 @@ class KnownTable:
     def _effect(self, item: StatementItem) -> Effect:
         return effect_of(item.query.readable, self._context(item), lambda table: table in self._options.structures)
 
-    def _names(self, effect: Effect) -> bool:
+    def _concerns_table(self, effect: Effect) -> bool:
         return any(table in self._options.structures for table in effect.named)
 
     def _makes_it(self, text: str, context: SourceContext) -> bool:
@@ -283,7 +280,7 @@ class KnownTable:
             if transaction.end.covers(end):
                 return False
             for item in transaction.items:
-                if isinstance(item, RowsItem) or self._names(self._effect(item)):
+                if isinstance(item, RowsItem) or self._concerns_table(self._effect(item)):
                     return True
         return False
 
@@ -313,90 +310,3 @@ def _of_images(column: Column) -> Column:
         column, collation=None, nullable=True, default=None, on_update=None, auto_increment=False, expression=None,
         invisible=False,
     )  # fmt: skip
-
-
-class SeenPrepared:
-    """Remembers of each xid whether it is undecided at the end of what was read, without rows of the table."""
-
-    def __init__(self) -> None:
-        self.empty: dict[str, bool] = {}
-
-    def hold(self, xid: str, items: TransactionItems, **_: object) -> None:
-        """A PREPARE."""
-        self.empty[xid] = not len(items)
-
-    def commit(self, xid: str, **_: object) -> None:
-        """An XA COMMIT: its rows, if it has any, are another's to find."""
-        self.empty[xid] = False
-
-    def rollback(self, xid: str, **_: object) -> None:
-        """An XA ROLLBACK."""
-        self.empty[xid] = False
-
-
-class EmptyPrepared:
-    """Refuses rows whose verdict comes later, and a verdict on what is not known to be without rows.
-
-    The place of a decision does not tell what was prepared. Where the PREPARE lies before the part that is read, the
-    relay is asked for it, from there backwards, a file at a time: mostly it is in the same file.
-    """
-
-    def __init__(self, options: FeedOptions, start: Position) -> None:
-        self._seen = SeenPrepared()
-        self._earlier = _earlier(options, start)
-
-    def hold(self, xid: str, items: TransactionItems, *, end: Position, **_: object) -> None:
-        """A PREPARE; raises DMError where it has rows."""
-        if len(items):
-            raise DMError("feed-xa", xid=xid, place=end)
-        self._seen.hold(xid, items)
-
-    def commit(self, xid: str, *, end: Position, **_: object) -> None:
-        """An XA COMMIT; raises DMError where it may have rows."""
-        if not self._was_empty(xid):
-            raise DMError("feed-xa", xid=xid, place=end)
-        self._seen.commit(xid)
-
-    def rollback(self, xid: str, **_: object) -> None:
-        """An XA ROLLBACK."""
-        self._seen.rollback(xid)
-
-    def _was_empty(self, xid: str) -> bool:
-        seen = self._seen
-        while xid not in seen.empty:
-            found = next(self._earlier, None)
-            if found is None:
-                return False
-            seen.empty = found | seen.empty  # the later word counts
-        return seen.empty[xid]
-
-
-def _earlier(options: FeedOptions, start: Position) -> Iterator[dict[str, bool]]:
-    """What each file of the relay says up to `start`, the latest first."""
-    source = RelayEventSource(options.relay, options.flavor)
-    for server_uuid, file in _files_up_to(options.relay, start):
-        begin = source.complete(Position(server_uuid, file, MAGIC_SIZE, GtidSet.empty(options.flavor)))
-        seen = SeenPrepared()
-        try:
-            if not begin.reaches(start):
-                for transaction in options.transactions(begin, seen):
-                    end = transaction.end
-                    if (end.server_uuid, end.file) != (server_uuid, file) or end.reaches(start):
-                        break
-        except DMError as error:
-            if error.name != "source-switched":  # else the file is the last one of its server
-                raise
-        yield seen.empty
-
-
-def _files_up_to(relay: Path, start: Position) -> Iterator[tuple[str, str]]:
-    met = False
-    for sub in reversed(RelayDirectory(relay).sub_directories()):
-        files = sub.files()
-        if not met:
-            if sub.server_uuid != start.server_uuid or start.file not in files:
-                continue
-            met = True
-            files = files[: files.index(start.file) + 1]
-        for file in reversed(files):
-            yield sub.server_uuid, file

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, cast
 
 from dm.config import SourceConfig
@@ -111,15 +112,19 @@ class SourceRequests(OpenAPIRequests):
         text = source_file(with_secrets(source, known))
         self._do(UpdateSources(files=(self._file(f"source {source.source_name}", text),)))
 
+    def _prepared(self) -> dict[str, Sequence[str]]:
+        """The sources of each task that was not started yet; a file that is no longer understood names none."""
+        found: dict[str, Sequence[str]] = {}
+        for name, file in self._registry.prepared_tasks().items():
+            with suppress(DMError):
+                found[name] = self._read.task(file, None)[0].source_ids
+        return found
+
     @operation("DELETE sources/{source_name}", CHANGES, status=204)
     def delete_source(self, source_name: str, force: bool = False) -> None:
         """Forget a source; with `force` its tasks too."""
         self._config_or_error(source_name)
-        prepared = {
-            name: config.source_ids
-            for name, file in self._registry.prepared_tasks().items()
-            if source_name in (config := self._read.task(file, None)[0]).source_ids
-        }
+        prepared = {name: ids for name, ids in self._prepared().items() if source_name in ids}
         kept = [name for name, sources in prepared.items() if not force or len(sources) > 1]
         if kept:
             raise DMError("source-in-use", source=source_name, tasks=", ".join(kept))

@@ -95,6 +95,7 @@ class Curves:
         """From now on the file has at most this size."""
         with self._lock:
             self._most = most_bytes // CURVE_BYTES
+            self._drop_idle()
 
     def feed(self, values: Mapping[Name, tuple[float | None, float | None]]) -> None:
         """Lag and rate of each subtask now; the file is written."""
@@ -141,6 +142,11 @@ class Curves:
                 curve.values[slot % SLOTS] = curve.values[SLOTS + slot % SLOTS] = _NOTHING
         self._newest = max(self._newest, now)
 
+    def _drop_idle(self) -> None:
+        """Keep as many curves as may be, those that were fed last."""
+        for name in sorted(self._curves, key=lambda each: -self._curves[each].fed)[self._most :]:
+            del self._curves[name]
+
     def _room_for(self, name: Name) -> Curve | None:
         while len(self._curves) >= self._most:
             idle = min(self._curves, key=lambda each: self._curves[each].fed, default=None)
@@ -176,6 +182,7 @@ class Curves:
             return
         self._newest, self._curves = newest, curves
         self._advance()
+        self._drop_idle()
 
     def _encoded(self) -> bytes:
         names = json.dumps([[*name, curve.fed] for name, curve in self._curves.items()]).encode()
@@ -191,7 +198,8 @@ def _decoded(data: bytes) -> tuple[int, dict[Name, Curve]]:
         raise UnreadableHistory("it does not begin as a file of curves")
     number, seconds, newest, length = _HEAD.unpack_from(body, len(_MAGIC))
     if (number, seconds) != (FORMAT, SLOT_SECONDS):
-        raise UnreadableHistory(f"it has the format {number}, and this version writes {FORMAT}")
+        ours = f"{FORMAT} with {SLOT_SECONDS} s between points"
+        raise UnreadableHistory(f"it has the format {number} with {seconds} s, and this version writes {ours}")
     if zlib.crc32(body) != checksum:
         raise UnreadableHistory("its checksum is wrong")
     place = len(_MAGIC) + _HEAD.size

@@ -11,6 +11,7 @@ A full disk stops nothing: what can't be written is missing, and the log says so
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -97,9 +98,16 @@ class Timeline:
         with self._lock, self._failing():
             if self._size + len(line) > self._most:
                 self._write_newest(self._most // 2)
-            with open(self._path, "ab", opener=_private) as file:
-                file.write(line)
-            self._size += len(line)
+            self._append(line)
+
+    def _append(self, line: bytes) -> None:
+        """Write the whole line or, on a full disk, nothing: half a line would damage the next."""
+        with open(self._path, "ab", buffering=0, opener=_private) as file:
+            written = file.write(line)
+            if written != len(line):
+                os.ftruncate(file.fileno(), self._size)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._size += len(line)
 
     def newest(self, most: int, wanted: Callable[[Happening], bool] = lambda _: True) -> list[Happening]:
         """Those of the last week that are wanted, the newest first."""

@@ -113,7 +113,8 @@ class ValidationVerbs(VerbWork):
 
         jobs = self._loop.call(stop)
         if not self._loop.wait_until(lambda: all(job.subtask.stage == "Stopped" for job in jobs), REST_SECONDS):
-            raise DMError("task-busy", task=task, stage="Stopped", seconds=REST_SECONDS)
+            late = sorted({str(job.task) for job in jobs if job.subtask.stage != "Stopped"})
+            raise DMError("task-busy", task=", ".join(late), stage="Stopped", seconds=REST_SECONDS)
         return {"msg": "success"}
 
     @does(declared.ValidationStatus)

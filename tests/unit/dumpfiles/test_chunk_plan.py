@@ -15,7 +15,6 @@ from dm.dumpfiles.chunk_plan import (
     bound_literal,
     conditions,
     even_bounds,
-    has_key,
     make_bound,
     rows_per_chunk,
     step_query,
@@ -130,19 +129,16 @@ def test_the_primary_key_is_walked_first() -> None:
 def test_a_nullable_unique_key_is_no_key() -> None:
     schema = table([column("a", nullable=True)], unique("a"))
     assert walked_key(schema) is None
-    assert not has_key(schema)
 
 
-def test_a_prefix_key_identifies_rows_but_is_not_walked() -> None:
+def test_a_prefix_key_is_not_walked() -> None:
     schema = table([column("a", "varchar", charset="utf8mb4")], unique("a", prefix=3))
     assert walked_key(schema) is None
-    assert has_key(schema)
 
 
-def test_a_key_that_no_statement_may_name_identifies_rows_but_is_not_walked() -> None:
+def test_a_key_that_no_statement_may_name_is_not_walked() -> None:
     hidden = replace(unique("a"), invisible=True)
     assert walked_key(table([column("a"), column("b")], hidden)) is None
-    assert has_key(table([column("a"), column("b")], hidden))
     key = walked_key(table([column("a"), column("b")], hidden, unique("b", name="v")))
     assert key is not None
     assert key.index == "v"
@@ -151,12 +147,6 @@ def test_a_key_that_no_statement_may_name_identifies_rows_but_is_not_walked() ->
 def test_an_enum_sorts_by_number_and_compares_by_text_so_it_is_not_walked() -> None:
     schema = table([column("a", "enum", charset="utf8mb4", members=("x", "b"))], unique("a", kind="primary"))
     assert walked_key(schema) is None
-    assert has_key(schema)
-
-
-def test_a_key_of_generated_columns_is_no_identity_of_the_source_row() -> None:
-    schema = table([column("a"), column("g", generated="stored")], unique("g"))
-    assert not has_key(schema)
 
 
 def test_wide_rows_make_chunks_of_fewer_rows() -> None:

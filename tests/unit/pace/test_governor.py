@@ -15,8 +15,8 @@ from dm.config.pace import PaceConfig
 from dm.errors import DMError
 from dm.pace.gauges import Hours, ReplicaDelay
 from dm.pace.governor import Gauge, Governor
-from dm.pace.handle import BulkPace, PaceHandle, PaceServer
-from dm.pace.shared import SharedPace
+from dm.pace.handle import BulkPace, PaceHandle, PaceServer, taken_of
+from dm.pace.shared import LONGEST_WAIT, SharedPace
 from tests.testbed.fake_clock import FakeClock
 
 
@@ -78,6 +78,14 @@ def test_workers_are_measured_for_by_the_unit_that_has_them(tmp_path: Path) -> N
     with pace.at_work():
         PaceHandle(str(tmp_path / "task"), (str(tmp_path / "source"),)).ask(10, 10)
     pace.close()
+
+
+def test_a_piece_is_small_also_while_a_source_is_to_be_spared(tmp_path: Path) -> None:
+    source = SharedPace.begun(tmp_path / "source", PaceConfig(source_threads_running=1), SystemClock())
+    task = SharedPace.begun(tmp_path / "task", PaceConfig(rows_per_second=50), SystemClock())
+    assert taken_of([source, task], 0, 0) == (LONGEST_WAIT, 10)
+    for each in (source, task):
+        each.close()
 
 
 def test_an_executor_elsewhere_asks_the_driver_and_needs_its_secret(tmp_path: Path) -> None:

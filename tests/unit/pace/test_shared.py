@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import multiprocessing
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dm.clock import SystemClock
 from dm.config.pace import PaceConfig
 from dm.errors import DMError
 from dm.pace.shared import LONGEST_WAIT, UNMEASURED, SharedPace
@@ -100,12 +102,54 @@ def test_one_process_measures_and_another_one_follows_a_frozen_one(
     shared = SharedPace.begun(path, MEASURED, clock)
     other = SharedPace.begun(path, MEASURED, clock)
     assert shared.lead(3.0)
-    monkeypatch.setattr(os, "getpid", lambda: 4711)
+    shared.hold("")
+    first = os.getpid()
+    monkeypatch.setattr(os, "getpid", lambda: first + 1)
     assert not other.lead(3.0)
     other.retire()  # does not take the first one's place away
     assert not other.lead(3.0)
+    assert other.take(1, 1) == 0
     clock.now += 3.1
+    assert other.take(1, 1) == LONGEST_WAIT, "what was measured is too old"
     assert other.lead(3.0)
+    other.hold("12 threads run at the target, limit 10")
+    monkeypatch.setattr(os, "getpid", lambda: first)
+    shared.hold("")  # it was thawed in its measurement
+    assert shared.state().holding == "12 threads run at the target, limit 10"
+
+
+def test_what_a_killed_process_has_measured_lets_nobody_pass(tmp_path: Path) -> None:
+    path = tmp_path / "task"
+    ended = multiprocessing.get_context("fork").Process(target=_measure_and_end, args=(path,))
+    ended.start()
+    ended.join()
+    assert ended.exitcode == 0
+    shared = SharedPace.begun(path, MEASURED, SystemClock())
+    assert shared.take(1, 1) == LONGEST_WAIT
+    assert shared.lead(600.0)
+    assert shared.take(1, 1) == LONGEST_WAIT
+    shared.hold("")
+    assert shared.take(1, 1) == 0
+
+
+def _measure_and_end(path: Path) -> None:
+    shared = SharedPace.begun(path, MEASURED, SystemClock())
+    if not shared.lead(600.0):
+        os._exit(1)
+    shared.hold("")
+    os._exit(0 if shared.take(1, 1) == 0 else 1)
+
+
+def test_limits_that_are_too_long_leave_no_file_open(tmp_path: Path) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(DMError) as refused:
+        SharedPace.begun(
+            tmp_path / "task",
+            PaceConfig(replica_lag=1, replicas=tuple(f"replica-{number}" for number in range(400))),
+            FakeClock(),
+        )
+    assert refused.value.name == "pace-too-long"
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_the_share_of_held_time_counts_each_moment_once(tmp_path: Path) -> None:

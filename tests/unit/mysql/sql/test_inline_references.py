@@ -6,7 +6,7 @@ import pytest
 
 from dm.mysql.dialect import Flavor
 from dm.mysql.sql.context import SourceContext
-from dm.mysql.sql.grammar import without_ignored_references
+from dm.mysql.sql.inline_references import without_ignored_references
 from dm.mysql.sql.split import split
 
 OLD = SourceContext("mysql", 80042, "d")

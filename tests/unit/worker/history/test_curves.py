@@ -66,6 +66,18 @@ def changed(data: bytes) -> bytes:
     return data[:200] + bytes([data[200] ^ 1]) + data[201:]
 
 
+def test_a_lower_bound_drops_the_curves_that_were_fed_first(tmp_path: Path) -> None:
+    clock = FakeClock()
+    curves = Curves(tmp_path / "curves", clock, 4 * CURVE_BYTES)
+    for number in range(4):
+        curves.feed({(f"task-{number}", "one"): (1.0, 1.0)})
+        clock.now += SLOT_SECONDS
+    curves.bound(2 * CURVE_BYTES)
+    assert [bool(curves.of(f"task-{number}", "one")) for number in range(4)] == [False, False, True, True]
+    again = Curves(tmp_path / "curves", clock, CURVE_BYTES)
+    assert [bool(again.of(f"task-{number}", "one")) for number in range(4)] == [False, False, False, True]
+
+
 @pytest.mark.parametrize(
     "damage",
     [changed, lambda data: data[:-5], lambda _: b"", lambda _: b"dm curves", lambda _: b"\0" * 9000],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,22 @@ def test_a_disk_without_room_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "timeline.jsonl").unlink()
     one.add("start", "written")
     assert "written" in (tmp_path / "timeline.jsonl").read_text()
+
+
+def test_a_line_for_which_there_is_half_the_room_damages_nothing(tmp_path: Path) -> None:
+    clock = FakeClock()
+    one = timeline(tmp_path, clock)
+    for _ in range(2000):  # what pytest captures stays below the limit
+        one.add("verb", "before")
+    size = (tmp_path / "timeline.jsonl").stat().st_size
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 10, most))
+    try:
+        one.add("verb", "lost")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    one.add("verb", "after")
+    assert texts(timeline(tmp_path, clock), 2) == ["before", "after"]
 
 
 def test_a_long_text_is_cut(tmp_path: Path) -> None:
