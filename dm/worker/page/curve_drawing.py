@@ -78,6 +78,13 @@ def clock_time(at: float) -> str:
     return f"{datetime.fromtimestamp(at, UTC):%H:%M}"
 
 
+def near_time(at: float, now: float) -> str:
+    """The same, with the date where it is another day's."""
+    day = datetime.fromtimestamp(at, UTC).date()
+    other = day != datetime.fromtimestamp(now, UTC).date()
+    return f"{day} {clock_time(at)}" if other else clock_time(at)
+
+
 def values_of(points: Sequence[Point], of: Callable[[Point], float | None]) -> list[tuple[float, float | None]]:
     """One of the two curves."""
     return [(point.at, of(point)) for point in points]

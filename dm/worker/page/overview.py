@@ -15,7 +15,7 @@ from dm.tools.cutover.machine import HOLDS_TASK
 from dm.unit import JSON
 from dm.worker.history.history import History
 from dm.worker.job import Job
-from dm.worker.page.curve_drawing import catches_up_at, clock_time
+from dm.worker.page.curve_drawing import catches_up_at, near_time
 from dm.worker.query_status import source_status, subtask_status, task_status
 from dm.worker.status_text import load_lines, progress_cells
 from dm.worker.supervisor import Supervisor
@@ -147,12 +147,12 @@ class Sentences:
         if sync is None:
             return ""
         before = self._history.caught_up(subtask["name"], source)
-        told = "" if before is None else f"caught up at {clock_time(before)} UTC"
+        told = "" if before is None else f"caught up at {near_time(before, self._now)} UTC"
         lag = sync.get("lagSeconds")
         if subtask["stage"] == "Running" and lag and not sync.get("synced"):
             again = catches_up_at(self._history.curves.of(subtask["name"], source), float(lag), self._now)
             if again is not None:
-                told = f"{told}{', ' if told else ''}at this rate again at {clock_time(again)} UTC"
+                told = f"{told}{', ' if told else ''}at this rate again at {near_time(again, self._now)} UTC"
         return told
 
 

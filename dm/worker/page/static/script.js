@@ -22,9 +22,9 @@ function takeOver(fresh) {
   }
 }
 
-function silent() {
+function silent(how) {
   silentSince ??= new Date();
-  connection.textContent = `dm-worker does not answer since ${silentSince.toLocaleTimeString()}. `
+  connection.textContent = `dm-worker ${how} since ${silentSince.toLocaleTimeString()}. `
     + "What you see is from before. It is asked again every 5 seconds.";
   connection.hidden = false;
 }
@@ -36,13 +36,15 @@ async function look() {
       location.assign(answer.url); // the session is over
       return;
     }
-    if (answer.ok) {
-      takeOver(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    if (!answer.ok) {
+      silent(`answers with status ${answer.status}`);
+      return;
     }
+    takeOver(new DOMParser().parseFromString(await answer.text(), "text/html"));
     silentSince = null;
     connection.hidden = true;
   } catch {
-    silent();
+    silent("does not answer");
   }
 }
 

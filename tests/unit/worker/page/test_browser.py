@@ -153,6 +153,15 @@ def test_a_page_of_another_origin_reads_and_changes_nothing(many: StagedDaemon, 
     assert many.operations.look(lambda one: one.tasks["task-009"].jobs["one"].subtask.stage) == "Running"
 
 
+def test_a_page_that_is_refused_is_not_shown_as_fresh(many: StagedDaemon, opened: Open) -> None:
+    visit = opened()
+    visit.page.clock.install()
+    visit.log_in(many.url, many.token)
+    visit.page.route("**/page/**", lambda route: route.fulfill(status=500, body="no"))
+    visit.page.clock.run_for(6_000)
+    visit.page.wait_for_selector("#connection:has-text('dm-worker answers with status 500 since')")
+
+
 def test_the_daemon_goes_and_comes_back(tmp_path: Path, opened: Open) -> None:
     with home(tmp_path / "home") as one:
         one.start("--listen", "127.0.0.1:0")

@@ -8,6 +8,7 @@ import pytest
 
 from dm.errors import DMError
 from dm.unit import JSON
+from dm.worker.page.curve_drawing import clock_time, near_time
 from tests.testbed.staged_daemon import StagedDaemon, syncing
 from tests.unit.worker.page.conftest import HOSTILE, Visitor
 
@@ -108,3 +109,9 @@ def test_a_relay_that_rests_is_what_the_task_waits_for(many: StagedDaemon, chang
     broken = changer.send("/page/sources/three/do/stop")
     assert (broken.status_code, "Traceback" in broken.text) == (500, False), "the stage has no server to ask"
     assert "ended with AssertionError" in broken.text
+
+
+def test_a_time_of_another_day_has_its_date() -> None:
+    noon = 1_800_014_400.0
+    assert near_time(noon - 3600, noon) == clock_time(noon - 3600)
+    assert near_time(noon - 86_400, noon) == f"2027-01-14 {clock_time(noon)}"
