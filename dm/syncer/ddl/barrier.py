@@ -22,7 +22,7 @@ from dm.mysql.schema.draft import OperationRefused, renamed
 from dm.mysql.schema.normal import index_form, same_column
 from dm.mysql.schema.table import TableSchema
 from dm.mysql.schema.tracker import SchemaState, SchemaTracker, interpret
-from dm.mysql.sql.grammar import without_ignored_references
+from dm.mysql.sql.inline_references import without_ignored_references
 from dm.mysql.sql.split import split
 from dm.mysql.sql.statement import kind_of
 from dm.position import Position
