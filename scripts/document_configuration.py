@@ -475,12 +475,20 @@ CHAPTERS: Final = (
             " `atomic-transactions`, `shard-mode`, `merge-order`, a validator or checked foreign keys",
             "aside-tables": "ours: with `on-error: table`, how many tables errors may put aside; an error of a further"
             " one pauses the task",
+            "ddl-beside-rows": "ours: of a table with more rows at the target, a statement that may take long"
+            " leaves the stream with its table, which executes it and comes back, while the others go on"
+            " ([operations.md](operations.md#a-ddl-takes-long)). What the target can do INSTANT stays. Not with what"
+            " `on-error: table` refuses",
             "conflict-rows": "ours: whether the record of conflicts that one side has won has the rows of both sides"
             " (`keep`), or the values of the key alone (`omit`)",
             "ddl": "ours: what becomes of a statement that the target would get: `apply` it, or `pause` (36979), for"
             " tasks in both directions of which one brings the statements",
         },
-        {"multiple-rows": "`true`, but `false` with `foreign_key_checks: 1`", "safe-mode-duration": "none"},
+        {
+            "multiple-rows": "`true`, but `false` with `foreign_key_checks: 1`",
+            "safe-mode-duration": "none",
+            "ddl-beside-rows": "none",
+        },
     ),
     Chapter(
         "validators",

@@ -301,7 +301,8 @@ class TaskConfig(Section, Transferred):
 
     def _check_quarantine(self, instance: Instance) -> Iterator[Issue]:
         """A table can be put aside alone only where nothing ties it to the others."""
-        if self.syncer_of(instance).on_error != "table":
+        setting = self.syncer_of(instance).parts_with_tables
+        if not setting:
             return
         ties = {
             "no `shard-mode`": not self.merges,
@@ -312,8 +313,9 @@ class TaskConfig(Section, Transferred):
         }
         for expected, there in ties.items():
             if not there:
-                hint = "tables that are tied to others can't stay behind alone: leave `on-error` out"
-                value = {"value": "`on-error: table`"}
+                key = setting.partition(":")[0]
+                hint = f"tables that are tied to others can't stay behind alone: leave `{key}` out"
+                value = {"value": f"`{setting}`"}
                 yield Issue("config-refused-value", "mysql-instances", f"{expected} beside it", hint, details=value)
 
     def _check_sharding(self) -> Iterator[Issue]:

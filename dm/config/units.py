@@ -263,6 +263,15 @@ class SyncerConfig(Section):
     memory_quota: Annotated[int, size(low=1 << 20)] = 128 << 20  # bytes
     on_error: Annotated[OnError, one_of(OnError)] = "task"  # what an error of one table stops
     aside_tables: Annotated[int, whole(1, 1000)] = 10  # with `on-error: table`, before the task pauses
+    # Of a table with more rows, statements that take long are executed beside the stream; None: of no table.
+    ddl_beside_rows: Annotated[int, whole(0, 1_000_000_000_000)] | None = None
+
+    @property
+    def parts_with_tables(self) -> str:
+        """The setting by which tables may leave the stream; empty if none may."""
+        if self.on_error == "table":
+            return "on-error: table"
+        return "" if self.ddl_beside_rows is None else "ddl-beside-rows"
 
     @property
     def reading_quota(self) -> int:
@@ -283,10 +292,12 @@ class SyncerConfig(Section):
         """Safe mode can't be on and last 0 s; what lets changes pass over other rows looks for no conflicts."""
         if self.safe_mode and self.safe_mode_duration == 0:
             yield Issue("config-safe-mode-duration", "safe-mode-duration", suggestion="leave one of the two out")
-        if self.on_error == "table" and self.atomic_transactions:
+        if self.parts_with_tables and self.atomic_transactions:
             hint = "a table that is put aside has transactions of its own, so those of the source are cut"
             alone = "no `atomic-transactions: true` beside it"
-            yield Issue("config-refused-value", "on-error", alone, hint, details={"value": "`on-error: table`"})
+            setting = self.parts_with_tables
+            details = {"value": f"`{setting}`"}
+            yield Issue("config-refused-value", setting.partition(":")[0], alone, hint, details=details)
         if self.conflicts == "ignore":
             return
         wanted = {

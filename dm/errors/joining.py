@@ -83,6 +83,15 @@ KINDS: tuple[ErrorKind, ...] = (
         "`dmctl validation stop {task}` until the tables have joined",
     ),
     ErrorKind(
+        "ddl-beside",
+        46943,
+        "sync-unit",
+        "internal",
+        "low",
+        "this statement may take long, and leaves the stream with its table (`ddl-beside-rows`): {statement}",
+        "nothing is to be done: the table comes back by itself",
+    ),
+    ErrorKind(
         "branch-not-there",
         46940,
         "scheduler",

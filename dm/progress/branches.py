@@ -173,12 +173,16 @@ def rest(connection: TargetConnection, key: SubtaskKey, branch: Joining, error: 
     with transaction(connection):
         rests = move(connection, key, branch, _COMING, "aside")
         if rests:
-            connection.execute(
-                f"UPDATE {key.branches.sql} SET error = %s WHERE id = %s AND number = %s",
-                (report_of(error), key.source_id, branch.number),
-            )
+            _note_error(connection, key, branch, report_of(error))
     faults.hit("branch.rests")
     return rests
+
+
+def _note_error(connection: TargetConnection, key: SubtaskKey, branch: Joining, report: str) -> None:
+    connection.execute(
+        f"UPDATE {key.branches.sql} SET error = %s WHERE id = %s AND number = %s",
+        (report, key.source_id, branch.number),
+    )
 
 
 def report_of(error: DMError) -> str:
@@ -215,6 +219,7 @@ def release(connection: TargetConnection, key: SubtaskKey, branch: Joining) -> b
             if passed and not any(operator.same_event(each) for each in done):
                 put_operator(connection, own, operator)
         move(connection, key, branch, ["aside"], "undo")
+        _note_error(connection, key, branch, "")
     faults.hit("branch.released")
     return True
 

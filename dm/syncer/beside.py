@@ -35,6 +35,7 @@ class Beside:
     def __init__(self, subtask: SubtaskConfig) -> None:
         self.key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)  # the progress that the run has
         self.rules = TableRules(subtask)  # of the run, once it has begun
+        self.rows_beside: int | None = None  # of a larger table, long statements leave the run with it
 
     @property
     def main_key(self) -> SubtaskKey | None:

@@ -25,29 +25,23 @@ from typing import Final
 
 import structlog
 
-from dm import faults
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.errors.joining import OF_TABLES
 from dm.ident import TableName
-from dm.mysql.sql.piece import Piece
 from dm.position import Position
 from dm.progress.branches import Leaving, leave, place_of, report_of
-from dm.progress.checkpoint import Checkpoint, read_position_of
+from dm.progress.checkpoint import Checkpoint
 from dm.progress.lane_rows import CONTROL, LaneClaim, read_ordered
 from dm.progress.prepared_places import read_prepared
 from dm.progress.shards.holds import earliest
 from dm.progress.table_joining import (
     Joining,
-    Phase,
-    be_near,
-    be_ready,
     call,
     give_up,
     let_go,
-    note_piece,
     read_again,
     read_all,
     same_place,
@@ -60,12 +54,12 @@ from dm.sourcelog.stream.prepared import PreparedTransactions
 from dm.sourcelog.stream.until import Until, UntilPosition
 from dm.syncer.apply.target_sessions import TargetSessions
 from dm.syncer.beside import Beside, caught_up, run_until
-from dm.syncer.ddl.execution import Structures
 from dm.syncer.resources import RunParts
 from dm.syncer.state_found import StateFound
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON, UnitName
 
+_BESIDE: Final = "ddl-beside"  # no error: a statement that leaves with its table
 _FIRST_WAIT: Final = 4.0  # how long main, with its other tables, waits for the share
 _LONGEST_WAIT: Final = 30.0
 _LOOK_SECONDS: Final = 0.05
@@ -130,6 +124,8 @@ class JoinedSync:
     def _reading(self, until: Until | None, failed: DMError | None = None) -> tuple[SyncUnit, MainRun]:
         unit = self._make(until or self._asked)
         run = MainRun(self._subtask, bounded=until is not None, call_at=self._patience.call_at, failed=failed)
+        if self._asked is None:
+            run.rows_beside = self._subtask.syncer.ddl_beside_rows
         unit.attend(run)
         return unit, run
 
@@ -154,7 +150,7 @@ class JoinedSync:
                 self._unit.run(stop)
             except DMError as error:
                 # A task that ends at a place would leave the tables behind.
-                if stop.is_set() or self._asked is not None or not (self._run.puts_aside and may_leave(error)):
+                if stop.is_set() or self._asked is not None or not self._run.lets_leave(error):
                     raise
                 self._unit, self._run = self._reading(None, error)
                 continue
@@ -209,10 +205,11 @@ class MainRun(Beside):
         """What is to come, or to leave."""
         return tuple(one for one in self.others if not one.rests)
 
-    @property
-    def puts_aside(self) -> bool:
+    def lets_leave(self, error: DMError) -> bool:
         """Whether the tables of an error of this run are to leave: they could, as far as is known."""
-        return self._subtask.syncer.on_error == "table" and not self._in_vain
+        if self._in_vain:
+            return False
+        return error.name == _BESIDE or (self._subtask.syncer.on_error == "table" and may_leave(error))
 
     def attend(self, prepared: PreparedTransactions) -> None:
         """Keep the unit's XA transactions."""
@@ -227,9 +224,10 @@ class MainRun(Beside):
         self._read(control)
         if taken.checkpoint is not None:
             if self._failed is not None:
-                self._put_aside(control, taken, taken.checkpoint, self._failed)
-                self.again = True
-                return False
+                if self._put_aside(control, taken, taken.checkpoint, self._failed):
+                    self.again = True
+                    return False
+                self.rows_beside = None  # the statement stays, and those that follow in this run
             for one in self.moving:
                 if self._hands_over(control, taken, one, taken.checkpoint):
                     self.again = True
@@ -249,23 +247,32 @@ class MainRun(Beside):
         self.others = tuple(found)
         return found
 
-    def _put_aside(self, control: TargetConnection, taken: Takeover, checkpoint: Checkpoint, error: DMError) -> None:
-        """Have an error's tables leave; raises the error, with the reason, if they can't."""
+    def _put_aside(self, control: TargetConnection, taken: Takeover, checkpoint: Checkpoint, error: DMError) -> bool:
+        """Have an error's tables leave; raises the error, with the reason, if they can't.
+
+        False: a statement that was to leave with its table stays.
+        """
         out = [TableName(*each) for one in self.others for each in one.share.tables if one.phase != "asked"]
         tables = self._together([TableName(*each) for each in error.tables], checkpoint)
         aside = sum(1 for one in self.others if one.kind == "branch" and one.error and one.phase == "aside")
         most = self._subtask.syncer.aside_tables
         why = ""
-        if aside >= most:
+        if aside >= most and error.name != _BESIDE:
             why = f"{aside} are aside already (`aside-tables: {most}`), so the cause may be no single table"
         elif tables.intersection(out) or any(one.kind == "add" for one in self.others):
             why = "some of them are loaded beside the task, or aside"
         elif self._has_undecided(control, taken):
             why = "XA transactions are prepared and not decided, and their rows are kept for one stream"
+        if why and error.name == _BESIDE:
+            self._log.warning("a statement stays in the stream", tables=_names(tables), why=why)
+            return False
         if why:
             self._in_vain = True
             raise error.restated(cause="; ".join(filter(None, (error.cause, f"{_names(tables)} can't leave: {why}"))))
-        self._leave(control, taken, Leaving(tables, error=report_of(error)))
+        beside = error.name == _BESIDE
+        return self._leave(
+            control, taken, Leaving(tables, "undo") if beside else Leaving(tables, error=report_of(error))
+        )
 
     def _has_undecided(self, control: TargetConnection, taken: Takeover) -> bool:
         """Whether XA transactions are undecided at L: their rows are kept for one stream."""
@@ -413,77 +420,3 @@ def _ahead(place: Position, stored: Position) -> bool:
 
 def _words(joining: Joining) -> str:
     return ", ".join(map(str, joining.names)) or "those that the list has got"
-
-
-_SHARE_LOOK_SECONDS: Final = 0.1  # main may wait
-_FOLLOWING: Final[tuple[Phase, ...]] = ("loading", "undo", "near", "until")
-
-
-class ShareRun(Beside):
-    """One run of the share; `main` will get its tables."""
-
-    def __init__(self, subtask: SubtaskConfig, main: SubtaskKey, joining: Joining) -> None:
-        super().__init__(subtask)
-        self.key = joining.progress(main)
-        self._main = main
-        self._joining = joining
-
-    def begin(self, control: TargetConnection, taken: Takeover) -> bool:
-        """Whether the share still has to follow: an older run may have become ready before it ended."""
-        found = self._found(control)
-        return found is not None and found.phase in _FOLLOWING
-
-    def follow(
-        self,
-        parts: RunParts,
-        state: StateFound,
-        sessions: TargetSessions,
-        failed: Callable[[BaseException], None],
-        clock: Clock,
-        run: Callable[[], None],
-    ) -> None:
-        """Run, and report that the share is ready; raises DMError."""
-        there = False
-        parts.ddl.execution.tell(lambda piece, now: self._note(parts, piece, now))
-
-        def look(connection: TargetConnection) -> bool:
-            nonlocal there
-            there = self._look(connection, parts, state)
-            return there
-
-        run_until(look, parts, sessions, failed, clock, run, _SHARE_LOOK_SECONDS)
-        stored = parts.progress.stored
-        if there and parts.completions.under_way == 0 and self._done(state, stored):
-            be_ready(state.writer.connection, state.claims[CONTROL], self._main, self._joining, stored)
-
-    def _note(self, parts: RunParts, piece: Piece, now: Structures) -> None:
-        """Before a piece is executed, store the tables that a cancellation would have to drop."""
-        if self._joining.kind == "add" and (piece.made or piece.renames):
-            parts.progress.beside(lambda control: note_piece(control, self._main, piece, now))
-            faults.hit("join.noted")
-
-    def _look(self, connection: TargetConnection, parts: RunParts, state: StateFound) -> bool:
-        """Whether the run has to end: main waits here, or it can't come there, or is not wanted. Reports being near."""
-        found, mark = self._found(connection), parts.completions.mark.position
-        if found is None or found.phase not in _FOLLOWING:
-            return True
-        if not self._done(state, mark):
-            return False
-        if found.phase == "until":
-            place = found.place
-            return place is None or mark.reaches(place) or not mark.same_files(place)
-        if found.phase in ("loading", "undo"):
-            main = read_position_of(connection, self._main)
-            if main is not None and mark.reaches(main):
-                parts.progress.beside(lambda control: be_near(control, self._main, found))
-                faults.hit("join.near")
-        return False
-
-    def _found(self, connection: TargetConnection) -> Joining | None:
-        """The row, unless it belongs to another join."""
-        return read_again(connection, self._main, self._joining)
-
-    @staticmethod
-    def _done(state: StateFound, position: Position) -> bool:
-        """Whether the position is past the load's window and everything that earlier runs did."""
-        return caught_up(state, position) and not replace(state.checkpoint, position=position).points_ahead()

@@ -64,6 +64,7 @@ from dm.syncer.beside import Beside
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
 from dm.syncer.ddl.execution import DdlExecution
 from dm.syncer.ddl.gate import GateSides
+from dm.syncer.ddl.long_statements import LongStatements
 from dm.syncer.ddl.plan import DdlSource, DdlTarget, DumpWindow, PlanningState, SourceAnswers
 from dm.syncer.ddl.planner import SourceViews
 from dm.syncer.ddl.session import DdlSession
@@ -399,8 +400,14 @@ class Wiring:
             state.intent,
             execution,
             StructureTracking(state.tracker, self._rules, self._schemas),
-            AroundSteps(lanes, self._progress, views, self._schemas.invalidate_all, rows.forget, gate),
+            AroundSteps(lanes, self._progress, views, self._schemas.invalidate_all, rows.forget, gate, self._long()),
         )
+
+    def _long(self) -> LongStatements | None:
+        rows = self._beside.rows_beside
+        if rows is None:
+            return None
+        return LongStatements(rows, self._resources.sessions.open, self._rules.route, self._subtask.meta_schema)
 
     # -- From the source
 

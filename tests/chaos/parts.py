@@ -36,6 +36,7 @@ PARTS = (
     Part("shards", 50, ("tests/live/syncer/shards",)),
     Part("shard-seeds", 60, _syncer("shards/shard_seeds")),
     Part("syncer", 40, ("tests/live/syncer",)),
+    Part("branches", 50, ("tests/live/syncer/branches",)),
     Part("relay", 40, ("tests/live/relay",)),
     Part("upstream", 40, ("tests/live/upstream",)),
     Part(

@@ -34,6 +34,7 @@ from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.progress_writer import ProgressWriter, StatementEnd
 from dm.syncer.ddl.execution import REFUSED_DDL, DdlExecution
 from dm.syncer.ddl.gate import Act, DdlGate, GateVerdict
+from dm.syncer.ddl.long_statements import LongStatements
 from dm.syncer.ddl.plan import CutOver, DdlPlan, Execute, PlanningState, StatementEvent, pausing
 from dm.syncer.ddl.planner import SourceViews, plan, plan_injection
 from dm.syncer.ddl.tracking import StructureTracking
@@ -53,6 +54,7 @@ class AroundSteps:
     invalidate: Callable[[], None]  # forgets the target's structures
     forget: Callable[[], None]  # forgets everything derived from structures
     gate: DdlGate
+    long: LongStatements | None = None
 
 
 class DdlBarrier:
@@ -79,9 +81,15 @@ class DdlBarrier:
         self._log = structlog.get_logger()
 
     def plan(self, event: StatementEvent) -> DdlPlan:
-        """The plan of an event; raises DMError if that is unclear."""
+        """The plan of an event; raises DMError if that is unclear, `ddl-beside` if it leaves with its table."""
         with pausing(event.query.readable):
-            return plan(event, self._known)
+            planned = plan(event, self._known)
+        long = self._around.long
+        if long is not None and planned.steps and event.operator is None and (leaving := long.leaving(planned)):
+            error = DMError("ddl-beside", statement=event.query.readable, position=event.transaction.end)
+            error.tables = leaving
+            raise error
+        return planned
 
     def named(self, query: Query) -> frozenset[TableName]:
         """The tables here that a statement names; none where it is not understood, or is about a schema."""
