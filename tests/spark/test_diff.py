@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 from pydantic import SecretStr
 
+from dm.clock import SystemClock
 from dm.config.rules import TableExtraction
 from dm.config.subtask import SubtaskConfig
 from dm.demo.private_server import PrivateServer
@@ -377,13 +378,23 @@ def test_an_interrupted_comparison_is_gone_on_with(
     assert compared(spark, [load.subtask()])[1]["one"].differing == 900
 
 
-class Asked:
-    """A provider that counts who asks it for the session."""
+class LateClock(SystemClock):
+    """Is as late as it is told."""
 
-    def __init__(self, spark: SparkProvider) -> None:
-        self.spark, self.times = spark, 0
+    late = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.late
+
+
+class Asked:
+    """A provider that counts who asks it for the session, which takes its time at first."""
+
+    def __init__(self, spark: SparkProvider, clock: LateClock) -> None:
+        self.spark, self.times, self.clock = spark, 0, clock
 
     def context(self) -> Any:
+        self.clock.late += 0 if self.times else 10_000
         self.times += 1
         return self.spark.context()
 
@@ -394,7 +405,8 @@ def test_spark_begins_before_many_rows_are_compared_and_not_before_few(
     load = full_load(upstream, target, *TABLES[:2])
     load.dump()
     load.load()
-    asked = Asked(spark)
+    clock = LateClock()
+    asked = Asked(spark, clock)
     many, few = (
         DiffUnit([load.subtask()], DiffRequest(spark_from=rows, rows=100), cast(SparkProvider, asked))
         for rows in (0, 10**9)
@@ -405,6 +417,14 @@ def test_spark_begins_before_many_rows_are_compared_and_not_before_few(
     assert (asked.times, many.report.tables) == (1, []), "nothing is compared yet"
     many.run(threading.Event())
     assert many.report.verdict == "equal"
+    late = Asked(spark, clock)
+    sample = DiffUnit(
+        [load.subtask()], DiffRequest(spark_from=0, rows=100, sample=True), cast(SparkProvider, late), clock=clock
+    )
+    sample.run(threading.Event())
+    assert late.times, "it took its time"
+    assert sample.report.seconds_of_all is not None
+    assert sample.report.seconds_of_all < 10_000, "its start is not a part of what all rows take"
 
 
 def test_few_rows_are_compared_without_spark_and_a_sample_of_many_tells_their_time(

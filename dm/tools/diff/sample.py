@@ -1,9 +1,10 @@
 """How long a comparison of all rows takes, told by comparing some of them.
 
 While a cut-over compares all rows nobody writes, so a person wants to know that time before. A part of it is the same
-for any number of rows: the plan, Spark's start. The sample needs all of that, too. The rest grows with the rows. So the
-sample compares chunks that are spread evenly over all tables, by as many threads as there will be. The first of them
-also pay for new sessions and worker processes; the time of the others is what the rest is reckoned from, by bytes.
+for any number of rows: the plan, new sessions. The sample needs all of that, too. (Spark begins before the fence, so
+its start does not count.) The rest grows with the rows. So the sample compares chunks that are spread evenly over all
+tables, by as many threads as there will be. The first of them also pay for new sessions and worker processes; the time
+of the others is what the rest is reckoned from, by bytes.
 
 Few chunks are compared all of them: then the time is what it took.
 """

@@ -168,10 +168,14 @@ class DiffUnit:
         self.report.phase = "finished"
 
     def _time_sample(self, planner: DiffPlanner, planned: Sequence[PlannedTable], stop: threading.Event) -> None:
-        """How long all rows take; what differs is of no interest."""
+        """How long all rows take once Spark has begun (`get_ready`); what differs is of no interest."""
         self.report.phase = "comparing some rows"
         with_rows = [each for each in planned if each.compared is not None]
         self._here = self._needs_no_spark(with_rows)
+        if not self._here:  # it has begun by the time that all rows are compared
+            before = self._clock.monotonic()
+            warm_up(self._spark.context())
+            self._began += self._clock.monotonic() - before
         chunks = [chunk for number, each in enumerate(with_rows) for chunk in sized(number, each)]
         sample, comparer = Sample.of(chunks, self._options.threads), self._comparer(planner, with_rows)
         self._look(comparer, sample.first, with_rows, stop)
