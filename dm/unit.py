@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, Literal, Protocol
 
-UnitName = Literal["Dump", "Load", "Sync", "Relay", "Validator", "Diff", "Flashback", "Replay", "Spark", "Join"]
+UnitName = Literal["Dump", "Load", "Sync", "Relay", "Validator", "Diff", "Flashback", "Replay", "Heal", "Spark", "Join"]
 JSON = None | bool | int | float | str | list["JSON"] | dict[str, "JSON"]
 
 

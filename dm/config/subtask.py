@@ -110,6 +110,26 @@ class SubtaskConfig(Transferred):
         return self.dumper.of_one_moment(self.mode, self.loader.on_duplicate_logical)
 
     @property
+    def one_stream(self) -> str:
+        """Why no table of it can have a stream of its own; empty where one can."""
+        reasons = (
+            (
+                bool(self.shard_mode),
+                f"the task has `shard-mode: {self.shard_mode}`, so its shards alter a table together",
+            ),
+            (
+                self.syncer.atomic_transactions,
+                "the task has `atomic-transactions`, and a table that is loaded beside it has transactions of its own",
+            ),
+            (self.order is not None, "the task has `merge-order`, and its sources take turns with all of their tables"),
+            (
+                self.foreign_key_checks,
+                "the target checks foreign keys, and a table that is loaded beside its parent has other moments",
+            ),
+        )
+        return next((why for refused, why in reasons if refused), "")
+
+    @property
     def copies(self) -> bool:
         """Whether rows may go from source to target without files."""
         files = self.spark.dump_files

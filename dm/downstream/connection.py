@@ -218,6 +218,20 @@ class TargetConnection:
                 return
             self._attempt(connection.next_result, sent[at + 1])
 
+    def run_scripts(self, scripts: Sequence[bytes]) -> None:
+        """Run scripts of one or several statements each, in as few round trips as the session allows."""
+        part, size = list[bytes](), 0
+        for script in (*scripts, b""):
+            if part and (not script or size + len(script) > self.statement_bytes):
+                text = b";".join(part)
+                self._have_time_go(text)
+                self._send(text, part[0])
+                while self._connection._result.has_next:
+                    self._attempt(self._connection.next_result, text)
+                part, size = [], 0
+            part.append(script)
+            size += len(script) + 1
+
     def _ahead_of(self, statements: Sequence[bytes]) -> list[bytes]:
         """What goes before them in their packet."""
         if not self._stopped or statements[0].startswith(ROW_EVENTS):

@@ -41,8 +41,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "target {target} was replaced by an older copy of itself: the copy knows run {epoch} of task {task}, this "
         "is run {ours}",
-        "the task continues by itself from what the copy has; if the copy is the wrong server, stop the task and "
-        "correct the address",
+        "the task continues by itself from what the copy has; where its rows are not of the same moment as that, "
+        "`dmctl pause-task {task}` and `dmctl heal {task}`; if the copy is the wrong server, stop the task and correct "
+        "the address",
         retryable=True,
     ),
     ErrorKind(

@@ -10,8 +10,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source no longer has the binlog from {wanted} on; it has {available}; missing: {missing}",
-        "restore the purged binlog files at the source, or start again with a new full load; keep binlogs longer "
-        "at the source (binlog_expire_logs_seconds)",
+        "have only the rows written that differ (`dmctl heal <task>`), restore the purged binlog files at the source, "
+        "or start again with a new full load; keep binlogs longer at the source (binlog_expire_logs_seconds)",
     ),
     ErrorKind(
         "replica-id-taken",
@@ -138,7 +138,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "nothing proves that relay file {next} continues where {file} ended: events in between are missing",
-        "start the task again with a new full load, or restore the missing files from a backup of the source's binlog",
+        "have only the rows written that differ (`dmctl heal <task>`), start the task again with a new full load, or "
+        "restore the missing files from a backup of the source's binlog",
     ),
     ErrorKind(
         "relay-start-misplaced",

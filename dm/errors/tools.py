@@ -226,6 +226,38 @@ KINDS: tuple[ErrorKind, ...] = (
         "call `dmctl replay` again: it begins anew",
     ),
     ErrorKind(
+        "heal-not-paused", 44061, "dmctl", "internal", "medium",
+        "task {task} is {stage} on source {source}: a heal takes the place of its syncer",
+        "`dmctl pause-task {task}`, and give the command again",
+    ),
+    ErrorKind(
+        "heal-running", 44062, "dmctl", "internal", "medium",
+        "a heal of task {task} is under way",
+        "wait until it has ended; Ctrl-C where it was started ends it",
+    ),
+    ErrorKind(
+        "heal-unsuited", 44063, "dmctl", "internal", "medium",
+        "task {task} can't be healed: {why}",
+        "{way}",
+    ),
+    ErrorKind(
+        "heal-structures", 44064, "dmctl", "internal", "medium",
+        "tables of task {task} are not made like the source's, so their rows can't be compared: {tables}",
+        "make the target's tables like the source's (`dmctl diff {task}` tells all that differs), or give `--recreate`:"
+        " they are dropped, made again, and loaded whole beside the stream",
+    ),
+    ErrorKind(
+        "heal-place-lost", 44065, "dmctl", "upstream", "high",
+        "the heal of task {task} began at {place}, and the source does not have that file any more",
+        "keep binlogs longer at the source (binlog_expire_logs_seconds), and give the command again",
+    ),
+    ErrorKind(
+        "heal-unfinished", 44066, "sync-unit", "downstream", "high",
+        "a heal of task {task} on source {source} was begun and has not ended: the target's rows are of many moments",
+        "`dmctl heal {task}` again, which may be cut short as often as you like; or load the task anew: "
+        "`dmctl stop-task {task}`, `dmctl start-task --remove-meta`",
+    ),
+    ErrorKind(
         "validator-fenced", 43900, "validator", "internal", "high",
         "another validator of task {task} on source {source} has begun, and this one ends: {owner}",
         "let one daemon run the task",

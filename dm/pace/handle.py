@@ -183,6 +183,10 @@ class BulkPace:
                 self._handle = PaceHandle(str(self._task.path), sources, driver, secret)
             return self._handle
 
+    def ask(self, rows: int, size: int, stop: threading.Event) -> bool:
+        """Wait until this process itself may do so much; False when the stop came first."""
+        return self._task.ask(rows, size, stop)
+
     @contextmanager
     def at_work(self) -> Iterator[None]:
         """Meanwhile workers ask."""

@@ -186,12 +186,17 @@ def write_new(
             (key.source_id,),
         )
         if not rows:
-            write_global(connection, key, checkpoint.position, checkpoint.bound, checkpoint.birth)
-            for table, point in checkpoint.tables.items():
-                write_table(connection, key, table, point)
-            if validated:
-                write_validator_beginning(connection, key, checkpoint)
+            write_whole(connection, key, checkpoint, validated=validated)
     return not rows
+
+
+def write_whole(connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpoint, *, validated: bool) -> None:
+    """Store a checkpoint, of which nothing is stored yet, inside the open transaction; a validator's beginning, too."""
+    write_global(connection, key, checkpoint.position, checkpoint.bound, checkpoint.birth)
+    for table, point in checkpoint.tables.items():
+        write_table(connection, key, table, point)
+    if validated:
+        write_validator_beginning(connection, key, checkpoint)
 
 
 def write_validator_beginning(connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpoint) -> None:
@@ -285,17 +290,20 @@ class Handover:
     vanished: Mapping[TableName, Position] = field(default_factory=dict)
     birth: FileBirth | None = None  # of P0's file: the syncer must find P0 in the same file
 
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """What the syncer begins with."""
+        tables = {table: TablePoint(schema, point or self.p0) for table, (schema, point) in self.tables.items()}
+        tables |= {table: TablePoint(None, point) for table, point in self.vanished.items()}
+        return Checkpoint(self.p0, None if self.p0.order == self.p1.order else self.p1, tables, self.birth)
+
 
 def write_handover(
     connection: TargetConnection, key: SubtaskKey, handover: Handover, *, validated: bool = False
 ) -> bool:
     """Store the handover in one transaction; False if a checkpoint exists already (a repeated last step)."""
     create_tables(connection, key)
-    tables = {table: TablePoint(schema, point or handover.p0) for table, (schema, point) in handover.tables.items()}
-    for table, point in handover.vanished.items():
-        tables[table] = TablePoint(None, point)
-    bound = None if handover.p0.order == handover.p1.order else handover.p1
-    return write_new(connection, key, Checkpoint(handover.p0, bound, tables, handover.birth), validated=validated)
+    return write_new(connection, key, handover.checkpoint, validated=validated)
 
 
 _LOCK_SECONDS = 3  # a run that has just ended gets time to leave

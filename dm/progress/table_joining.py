@@ -366,6 +366,14 @@ def begin_emptying(
     return moved
 
 
+def leave_at_once(connection: TargetConnection, key: SubtaskKey, joining: Joining) -> bool:
+    """Inside an open transaction under main's claim, as main's checkpoint is made anew: it never has these tables."""
+    if not move(connection, key, joining, ["asked"], "emptying"):
+        return False
+    _remove_share(connection, key.share)
+    return True
+
+
 def begin_loading(connection: TargetConnection, key: SubtaskKey, joining: Joining) -> bool:
     """The target tables are ready for the load; False if a person has decided otherwise. Raises DMError."""
     with transaction(connection):

@@ -25,6 +25,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.pace.governor import Governor
 from dm.position import Position
+from dm.progress.healed import demand_healed
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
 from dm.progress.opposite import declare, opposite_of
 from dm.progress.opposite_sources import note_source
@@ -291,6 +292,7 @@ class SyncUnit:
         self._status.target_session = connections[ATOMIC if ATOMIC in connections else KEYLESS].settings()
         taken = take_over(connections, Fence(key, self._resources.clock, stop, self._status.waiting, subtask.run_by))
         self._claim = taken.claims[CONTROL]
+        demand_healed(key, taken.rows)
         return connections, taken
 
     def _lane_names(self) -> Sequence[str]:

@@ -16,7 +16,7 @@ from dm.progress.branches import ask_aside, branch_moves, drop, place_of, releas
 from dm.progress.checkpoint import read_position_of
 from dm.progress.table_joining import Joining, find_all, read_again
 from dm.progress.tables import SubtaskKey
-from dm.task.join_requests import ListedTables, why_one_stream
+from dm.task.join_requests import ListedTables
 from dm.task.progress import key_of
 from dm.unit import JSON
 
@@ -78,7 +78,7 @@ def hold(configs: Mapping[str, SubtaskConfig], table: TableName, source: str | N
     some = next(iter(configs.values()))
     scattered = any(route.scatter for route in some.routes)
     ties = [
-        *why_one_stream(some),
+        *filter(None, [some.one_stream]),
         *(["a route with `scatter` sends its rows to tables of others"] if scattered else []),
     ]
     if ties:

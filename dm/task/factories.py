@@ -14,7 +14,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dm.config import SubtaskConfig
-from dm.task.payload import DiffPayload, FlashbackPayload, RelayPayload, ReplayPayload, UnitPayload, ValidatorPayload
+from dm.task.payload import (
+    DiffPayload,
+    FlashbackPayload,
+    HealPayload,
+    RelayPayload,
+    ReplayPayload,
+    UnitPayload,
+    ValidatorPayload,
+)
 from dm.unit import JSON, Factory, StopSignal, Unit, UnitName
 
 if TYPE_CHECKING:
@@ -40,7 +48,7 @@ class Factories:
         """The factories by the unit's name, and what is to be done when all units rest."""
         return {
             "Relay": self.relay, "Dump": self.dump, "Load": self.load, "Sync": self.sync, "Diff": self.diff,
-            "Flashback": self.flashback, "Replay": self.replay, "Spark": self.head_start,
+            "Flashback": self.flashback, "Replay": self.replay, "Heal": self.heal, "Spark": self.head_start,
             "Validator": self.validator, "Join": self.join,
         }, self.close  # fmt: skip
 
@@ -153,6 +161,16 @@ class Factories:
         spark = self._provider(payload.request.subtask, payload.scratch)
         unit = ReplayUnit(payload.request, place_of_text, spark)
         return unit.keep_pace(bulk_pace([payload.request.subtask], payload.scratch.parent, reads=False))
+
+    def heal(self, wire: Mapping[str, JSON]) -> Unit:
+        """The comparison that brings a subtask's rows, and its place, to its source."""
+        from dm.task.pace import bulk_pace
+        from dm.tools.heal.unit import HealUnit
+
+        payload = HealPayload.from_wire(wire)
+        subtask = payload.request.subtask
+        unit = HealUnit(payload.request, self._provider(subtask, payload.scratch, _COMPARING))
+        return unit.keep_pace(bulk_pace([subtask], payload.scratch.parent, reads=True))
 
     def close(self) -> None:
         """End Spark, if it ever began."""

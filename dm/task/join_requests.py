@@ -199,31 +199,9 @@ def cancel_add(config: SubtaskConfig) -> bool:
 
 def _demand_able(config: SubtaskConfig, table: TableName) -> None:
     """Raise DMError where the task can't have a second stream at all."""
-    for why in why_one_stream(config):
+    if config.one_stream:
         looks = config.syncer.conflicts != "ignore"
-        _refuse(config, table, why, _BOTH_WAYS if looks else _ANEW.format(task=config.task))
-
-
-def why_one_stream(config: SubtaskConfig) -> Iterator[str]:
-    """Why a task can't have a second stream; nothing if it can."""
-    reasons = (
-        (
-            bool(config.shard_mode),
-            f"the task has `shard-mode: {config.shard_mode}`, so its shards alter a table together",
-        ),
-        (
-            config.syncer.atomic_transactions,
-            "the task has `atomic-transactions`, and a table that is loaded beside it has transactions of its own",
-        ),
-        (config.order is not None, "the task has `merge-order`, and its sources take turns with all of their tables"),
-        (
-            config.foreign_key_checks,
-            "the target checks foreign keys, and a table that is loaded beside its parent has other moments",
-        ),
-    )
-    for refused, why in reasons:
-        if refused:
-            yield why
+        _refuse(config, table, config.one_stream, _BOTH_WAYS if looks else _ANEW.format(task=config.task))
 
 
 def _demand_no_copy(connection: TargetConnection, config: SubtaskConfig, tables: Sequence[TableName]) -> None:

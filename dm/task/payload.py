@@ -18,7 +18,7 @@ from dm.dumpfiles.storage import DumpStorage, LocalStorage
 from dm.position import Position
 from dm.sourcelog.relaylog.hold import Hold
 from dm.sourcelog.stream.until import Until, until_from_json, until_to_json
-from dm.tools.errands import DiffRequest, FlashbackRequest, RelayedSubtask, ReplayRequest
+from dm.tools.errands import DiffRequest, FlashbackRequest, HealRequest, RelayedSubtask, ReplayRequest
 from dm.unit import JSON
 
 SCRATCH = ".spark"
@@ -195,4 +195,12 @@ class ReplayPayload(Payload):
     """What a replay of a subtask's backlog needs."""
 
     request: ReplayRequest
+    scratch: Path  # where its Spark session writes
+
+
+@dataclass(frozen=True, slots=True)
+class HealPayload(Payload):
+    """What a heal of a subtask needs."""
+
+    request: HealRequest
     scratch: Path  # where its Spark session writes

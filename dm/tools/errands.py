@@ -1,4 +1,4 @@
-"""What a person asks of a comparison, a flashback or a replay, and what came of it."""
+"""What a person asks of a comparison, a flashback, a replay or a heal, and what came of it."""
 
 from __future__ import annotations
 
@@ -126,6 +126,49 @@ class ReplayReport:
             "seconds": {phase: round(seconds, 2) for phase, seconds in self.seconds.items()},
             "tables": [str(target) for target in sorted(set(self.replayed.values()))],
             "left": {str(table): why for table, why in sorted(self.left.items())},
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class HealRequest:
+    """A subtask, the task's others, its places on disk, and the options of `dmctl heal`."""
+
+    subtask: SubtaskConfig
+    others: tuple[SubtaskConfig, ...]  # of the same task
+    relay: Path | None  # where its source's relay is
+    sync_directory: Path  # the syncer's: rows of undecided XA transactions are there
+    dry_run: bool = False  # tell what would be done
+    recreate: bool = False  # tables that are not made like the source's are made again, and loaded whole
+    rows: int = 100_000  # of a chunk
+    threads: int = 4
+
+
+@dataclass
+class HealReport:
+    """For `query-status` and `dmctl heal`."""
+
+    source: str
+    dry_run: bool
+    phase: str = "connecting"
+    over: bool = False
+    begin: Position | None = None  # P0
+    end: Position | None = None  # P1
+    chunks: int = 0  # a table without a key is one
+    differing_chunks: int = 0
+    rows: Counter[str] = field(default_factory=Counter)  # written, or to be written, by table of the target
+    whole: dict[str, str] = field(default_factory=dict)  # tables of the target that are loaded again, and why
+    gone: list[str] = field(default_factory=list)  # tables that the source has no more
+    seconds: dict[str, float] = field(default_factory=dict)  # by phase
+
+    def to_json(self) -> dict[str, JSON]:
+        """The fields."""
+        return {
+            "source": self.source, "dryRun": self.dry_run, "phase": self.phase, "over": self.over,
+            "from": place_of(self.begin), "to": place_of(self.end), "chunks": self.chunks,
+            "differingChunks": self.differing_chunks,
+            "writtenRows": self.rows.total(), "tables": dict(sorted(self.rows.items())),
+            "whole": dict(sorted(self.whole.items())), "gone": [*self.gone],
+            "seconds": {phase: round(seconds, 2) for phase, seconds in self.seconds.items()},
         }  # fmt: skip
 
 

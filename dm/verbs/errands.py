@@ -1,4 +1,4 @@
-"""Verbs whose work takes a process of its own, while `dmctl` waits: diff, flashback, replay."""
+"""Verbs whose work takes a process of its own, while `dmctl` waits: diff, flashback, replay, heal."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dm.verbs.declaration import DIRECTORY, OPERATES, READS, ConfigFile, Sources
 
 BEGUN: Final = shape("RunBegun", number=int, task=str)
 DIFF_BEGUN: Final = shape("DiffBegun", number=int, task=str, behind=dict[str, str])
+HEAL_BEGUN: Final = shape("HealBegun", number=int, task=str, source=str, relayRests=bool)
 RUN: Final = shape("RunTold", may={"task": str, "ended": bool}, more=True)
 
 Tables = Annotated[tuple[str, ...], option("--tables", "only this table of the target, schema.table; may be repeated")]
@@ -100,3 +101,19 @@ class Replay(Verb, name="replay", route="POST tasks/{task}/replays", permission=
         if self.until and self.cancel:
             hint = "dmctl replay <task> --cancel"
             raise DMError("usage", problem="--cancel replays nothing, so --until means nothing", hint=hint)
+
+
+class Heal(Verb, name="heal", route="POST tasks/{task}/heals", permission=OPERATES, answer=HEAL_BEGUN):
+    """Mend a paused task's rows and its place, by comparison."""
+
+    # Tables of the target may be dropped.
+    changing = ("recreate",)
+
+    task: Task
+    source: Annotated[str, option("--source -s", "the source, where the task has several")] = ""
+    dry_run: Annotated[bool, option("--dry-run", "compare, and tell what would be done; nothing is written")] = False
+    recreate: Annotated[
+        bool, option("--recreate", "drop tables that are not made like the source's, and load them whole")
+    ] = False
+    rows: Annotated[int, option("--rows", "rows of a chunk", least=1)] = 100_000
+    threads: Annotated[int, option("--threads", "chunks that are compared at a time", least=1)] = 4

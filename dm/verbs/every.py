@@ -15,7 +15,7 @@ SUBJECTS: Final = tuple(sorted(path.stem for path in Path(__file__).parent.glob(
 
 # As `dmctl --help` shows them; what is not among them comes after these.
 _LISTED: Final = (
-    "encrypt", "cut-over", "diff", "flashback", "reload-table", "replay", "update-task", "table", "objects",
+    "encrypt", "cut-over", "diff", "flashback", "heal", "reload-table", "replay", "update-task", "table", "objects",
     "show-conflicts", "clear-conflicts", "start-relay",
     "stop-relay", "pause-relay", "resume-relay", "purge-relay", "check-task", "start-task", "stop-task", "pause-task",
     "resume-task", "query-status", "timeline", "wait", "shutdown", "demo", "logs", "support-bundle", "completion",

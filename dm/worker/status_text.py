@@ -42,6 +42,7 @@ def remarks_of(answer: Answer) -> list[str]:
             remarks += _joining(subject, subtask)
             remarks += _branches(subject, subtask)
             remarks += _replay(subject, subtask)
+            remarks += _heal(subject, subtask)
             remarks += _validation(subject, subtask)
             remarks += _catching_up(subject, subtask)
             if subtask.get("until") and subtask["stage"] != "Finished":
@@ -311,6 +312,16 @@ def _replay(subject: str, subtask: Answer) -> list[str]:
     return [f"{subject}: replay: {replay_progress(replay)}"]
 
 
+def _heal(subject: str, subtask: Answer) -> list[str]:
+    """How far a heal is, and what ended one."""
+    heal = subtask.get("heal")
+    if heal is None or heal.get("dryRun"):
+        return []
+    if heal["error"] is not None:
+        return error_lines(f"{subject}: heal", heal["error"])
+    return [] if heal["ended"] else [f"{subject}: heal: {heal_progress(heal)}"]
+
+
 def _shortened(statement: str) -> str:
     line = " ".join(statement.split())
     return line if len(line) <= _LONGEST_STATEMENT else line[: _LONGEST_STATEMENT - 2] + ".."
@@ -427,3 +438,12 @@ def replay_progress(answer: dict[str, Any]) -> str:
     if phase in ("removing", "writing"):
         return f"{phase}: {answer['doneBuckets']} of {answer['buckets']} parts, {counted(answer['applied'], 'change')}"
     return phase
+
+
+def heal_progress(answer: dict[str, Any]) -> str:
+    """One line."""
+    phase = str(answer.get("phase", "starting"))
+    if phase != "comparing rows" or not answer.get("totalChunks"):
+        return phase
+    left, words = answer.get("secondsLeft"), f"{phase}: {answer['doneChunks']} of {answer['totalChunks']} chunks"
+    return words if left is None else f"{words}, {left:.0f} s left"

@@ -34,7 +34,17 @@ FOLLOWING: Final = frozenset(
     | {f"validation {what}-error" for what in ("ignore", "resolve", "clear")}
     | {f"binlog {what}" for what in ("skip", "replace", "inject", "revert", "list")}
     | {f"binlog-schema {what}" for what in ("list", "update", "delete")}
-    | {"diff", "flashback", "replay", "reload-table", "forgotten list", "forgotten remove", "pace", "support-bundle"}
+    | {
+        "diff",
+        "flashback",
+        "replay",
+        "heal",
+        "reload-table",
+        "forgotten list",
+        "forgotten remove",
+        "pace",
+        "support-bundle",
+    }
     | {"shard-ddl-lock list", "shard-ddl-lock unlock"}
     | {f"table {what}" for what in ("list", "hold", "release", "drop")}
 )

@@ -1,4 +1,4 @@
-"""The text of `diff`, `flashback` and `replay`: a process of the daemon works, and this one waits for it."""
+"""The text of `diff`, `flashback`, `replay` and `heal`: a process of the daemon works, and this one waits for it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dm.cli.caller import Answer, Caller, runs
 from dm.cli.client import read_config_file
 from dm.cli.invocation import is_file
 from dm.text import counted
-from dm.verbs.errands import Diff, Flashback, Replay, RunStatus, StopRun
-from dm.worker.status_text import replay_progress
+from dm.verbs.errands import Diff, Flashback, Heal, Replay, RunStatus, StopRun
+from dm.worker.status_text import heal_progress, replay_progress
 
 STATUSES: Final = {"equal": 0, "different": 1, "not compared": 2}
 _SECONDS: Final = 0.5
@@ -210,3 +210,36 @@ def replay_lines(answer: Answer, task: str) -> list[str]:
     if answer["endsBefore"]:
         found.append(f"  it ends before: {answer['endsBefore']}")
     return [*found, f"  go on with `dmctl resume-task {task}`"]
+
+
+@runs(Heal)
+def heal(asked: Heal, caller: Caller) -> None:
+    """What was mended, and how the task goes on."""
+    asked = caller.read(asked)
+    begun = caller.ask(asked)
+    answer = _result(begun, "heal", heal_progress, caller)
+    if caller.json:
+        printer.print_json(answer)
+    else:
+        _print(heal_lines(answer, asked.task, relay_rests=bool(begun["relayRests"])))
+
+
+def heal_lines(answer: Answer, task: str, *, relay_rests: bool) -> list[str]:
+    """The result for people."""
+    source, dry = answer["source"], answer["dryRun"]
+    if not answer.get("over"):
+        if dry:
+            return ["the comparison was ended; nothing was written"]
+        return [f"the heal was ended; `dmctl heal {task}` begins it again"]
+    seconds, would = sum(answer["seconds"].values()), "would be " if dry else ""
+    chunks, rows = counted(int(answer["chunks"]), "chunk"), counted(int(answer["writtenRows"]), "row")
+    found = [f"{source}: {answer['differingChunks']} of {chunks} differed: {rows} {would}written, in {seconds:.1f} s"]
+    found += [f"  {table}: {counted(number, 'row')}" for table, number in answer["tables"].items()]
+    found += [f"  {would}loaded again whole: {table}: {why}" for table, why in answer["whole"].items()]
+    found += [f"  no longer at the source, its table at the target stays: {table}" for table in answer["gone"]]
+    if dry:
+        found.append(f"  nothing was written; `dmctl heal {task}` takes about {seconds:.0f} s, and what it writes")
+        return found
+    if relay_rests:
+        found.append(f"  let its relay go on: `dmctl resume-relay -s {source}`")
+    return [*found, f"  go on from {answer['from']} with `dmctl resume-task {task}`"]

@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import Any, Final
 
@@ -92,6 +92,10 @@ class _ChunkSessions:
         for place in places:
             self._say(place, self.readings.get(place, SnapshotStatements()).each_time)
 
+    def lend_back(self, places: Iterable[int]) -> None:
+        for place in places:
+            self._open.pop(place, None)
+
     def _say(self, place: int, statement: str) -> None:
         if statement:
             fetch(self.at(place), statement, role=role_at(place))
@@ -144,6 +148,19 @@ class ChunkComparer:
                 if kept >= self.kept_bytes / _LEFT_AT:
                     break
         return tuple(found)
+
+    def at_one_moment(self, table: int, sources: Mapping[int, Connection]) -> Iterator[ChunkOutcome]:
+        """A whole table, read at the sources over these sessions; a part of it after the other where much differs."""
+        sessions = _ChunkSessions(self.endpoints, self.readings, dict(sources))
+        left = [Chunk(table, 0, "1")]
+        try:
+            while left:
+                outcome = _Comparison(self.tables[table], left.pop(), sessions, self).outcome()
+                left += [replace(outcome.chunk, slice=some) for some in outcome.slices]
+                yield outcome
+        finally:
+            sessions.lend_back(sources)
+            sessions.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,8 +92,8 @@ class DiffPlanner:
         self.snapshots = Snapshots.of(options.snapshots, places)
         self.readings: dict[int, SnapshotStatements] = {}
 
-    def plan(self, only: frozenset[TableName] | None = None) -> list[PlannedTable]:
-        """Every table that the rules lead to; only these where they are given."""
+    def plan(self, only: frozenset[TableName] | None = None, *, cut: bool = True) -> list[PlannedTable]:
+        """Every table that the rules lead to; only these where they are given. Not `cut`: it has no chunks yet."""
         with ExitStack() as stack:
             servers = {place: self._open(stack, place) for place in self.endpoints}
             present = PresentNames(list_tables(servers[TARGET].session), servers[TARGET].folding)
@@ -115,7 +115,7 @@ class DiffPlanner:
             for name in chosen:
                 if self._stop.is_set():
                     break
-                planned.append(self._table(servers, name, origins[name], present))
+                planned.append(self._table(servers, name, origins[name], present, cut=cut))
             return planned
 
     def moments(self) -> dict[int, SnapshotStatements]:
@@ -142,6 +142,8 @@ class DiffPlanner:
         name: TableName,
         origins: list[tuple[int, TableName]],
         present: PresentNames,
+        *,
+        cut: bool,
     ) -> PlannedTable:
         planned = PlannedTable(name, places=frozenset(place for place, _ in origins))
         if name not in present:
@@ -174,7 +176,8 @@ class DiffPlanner:
             planned.skipped, planned.compared = "no column is on all sides", None
             return planned
         planned.basis = self._basis(planned.compared, [found, *(each.structure for each in read)])
-        self._cut(servers, planned, origins)
+        if cut:
+            self._cut(servers, planned, origins)
         return planned
 
     def _origin(self, server: _Server, table: TableName, target: TableName) -> DiffSource:

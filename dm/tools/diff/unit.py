@@ -17,11 +17,11 @@ import tempfile
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
@@ -35,7 +35,7 @@ from dm.spark.job import MOST_WEIGHT, grouped, run_tasks
 from dm.spark.session import SparkProvider, warm_up
 from dm.tools.diff.chunk import WORDED, Chunk, ChunkComparer, ChunkOutcome
 from dm.tools.diff.done_chunks import Beginning, DoneChunks, EqualChunk, chunk_name
-from dm.tools.diff.fix import FixFiles
+from dm.tools.diff.fix import Fix, FixFiles
 from dm.tools.diff.planner import DiffPlanner, PlannedTable
 from dm.tools.diff.recent import Recent
 from dm.tools.diff.report import DiffReport, Found, Suspects, TableReport
@@ -79,6 +79,22 @@ class _Open:
         self.keys.update((each.identity, each.key) for each in rows if each.key)
 
 
+class Fixes(Protocol):
+    """Where the statements go that make the target equal."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """Around the comparison."""
+        ...
+
+    def begin(self, tables: Collection[TableName], /) -> None:
+        """These are compared from their beginning, perhaps again."""
+        ...
+
+    def write(self, table: TableName, fixes: Sequence[Fix], /) -> str:
+        """Take the statements of some rows; gives the file where they are, if they are in one."""
+        ...
+
+
 class DiffUnit:
     """One run of `dmctl diff`."""
 
@@ -106,7 +122,8 @@ class DiffUnit:
         self._here = False  # so little is compared that it needs no Spark
         self._done = DoneChunks(None, options.asked, Beginning(), resume=False)
         self._digests: dict[TableName, dict[int, str]] = {}  # of chunks that are equal, by their number
-        self._fixes = FixFiles(Path(options.fix_sql)) if options.fix_sql else None
+        self._fixes: Fixes | None = FixFiles(Path(options.fix_sql)) if options.fix_sql else None
+        self._mends = False
         self.most_kept = (0, 0)  # rows that a task kept at a time, and bytes of differences that were kept here
 
     def keep_pace(self, pace: BulkPace) -> Self:
@@ -115,6 +132,14 @@ class DiffUnit:
         if most is not None and most < self._options.rows:
             self._options = replace(self._options, rows=most)
         return self
+
+    def mend(self, fixes: Fixes, pace: BulkPace | None) -> Self:
+        """Have differences mended as they are found, where structures are the same; nothing is recorded.
+
+        The pace is that of another unit, which this one is a part of.
+        """
+        self._fixes, self._mends = fixes, True
+        return self if pace is None else self.keep_pace(pace)
 
     def status(self) -> Mapping[str, JSON]:
         """How far it is; at the end also what was found."""
@@ -129,7 +154,7 @@ class DiffUnit:
     def run(self, stop: threading.Event) -> None:
         """Compare everything, or until stopped."""
         self._began = self._clock.monotonic()
-        with paced(self._pace), nullcontext() if self._fixes is None else self._fixes.held():
+        with paced(None if self._mends else self._pace), nullcontext() if self._fixes is None else self._fixes.held():
             beginning = Beginning(round(self._clock.time()), {each.source_id: end_of(each) for each in self._subtasks})
             self._done = DoneChunks(self._directory, self._options.asked, beginning, resume=self._options.resume)
             try:
@@ -161,7 +186,7 @@ class DiffUnit:
             gone = changed.keys() - left  # from the sources, by now
             self.report.tables = [each for each in self.report.tables if each.name not in gone]
         self.report.seconds = self._clock.monotonic() - self._began
-        if not stop.is_set() and not planner.snapshots.past:
+        if not stop.is_set() and not planner.snapshots.past and not self._mends:
             self.report.phase = "storing what was found"
             self._record(tables)
         self.report.over = not stop.is_set()
@@ -476,5 +501,5 @@ class DiffUnit:
                 report.shown.append(each)
             if each.fix.impossible and each.fix.impossible not in report.not_fixed:
                 report.not_fixed.append(each.fix.impossible)
-        if self._fixes is not None:
+        if self._fixes is not None and not (self._mends and report.structure):
             report.fix_file = self._fixes.write(report.name, [each.fix for each in unique.values()])

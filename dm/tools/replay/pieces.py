@@ -23,6 +23,7 @@ from dm.ident import TableName
 from dm.mysql.dialect import Flavor
 from dm.position import MAGIC_SIZE, Position
 from dm.progress.checkpoint import Checkpoint
+from dm.progress.healed import demand_healed
 from dm.progress.lane_rows import CONTROL, LaneClaim, read_ordered
 from dm.progress.operators import read_operators
 from dm.progress.replayed import RelayRange, StoredReplay, read_replay
@@ -254,6 +255,7 @@ def find_beginning(subtask: SubtaskConfig, taken: Takeover, control: TargetConne
     """Read what is stored; raises DMError."""
     claim = taken.claims[CONTROL]
     key, checkpoint = claim.key, taken.checkpoint
+    demand_healed(key, taken.rows)
     if checkpoint is None:
         raise DMError("replay-without-checkpoint", task=subtask.task, source=subtask.source_id)
     why = {

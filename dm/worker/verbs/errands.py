@@ -1,4 +1,4 @@
-"""`diff`, `flashback` and `replay`: what is to be run, from what the daemon knows of a task.
+"""`diff`, `flashback`, `replay` and `heal`: what is to be run, from what the daemon knows of a task.
 
 They answer with a number, by which a person asks how far it is.
 """
@@ -11,15 +11,19 @@ from typing import Final
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
-from dm.task.payload import DiffPayload, FlashbackPayload, ReplayPayload, replay_directory, sync_directory
+from dm.task.payload import DiffPayload, FlashbackPayload, HealPayload, ReplayPayload, replay_directory, sync_directory
 from dm.task.start_and_end import is_time
-from dm.tools.errands import DiffRequest, FlashbackRequest, RelayedSubtask, ReplayRequest
-from dm.unit import JSON
-from dm.verbs.errands import Diff, Flashback, Replay, RunStatus, StopRun
+from dm.tools.errands import DiffRequest, FlashbackRequest, HealRequest, RelayedSubtask, ReplayRequest
+from dm.unit import JSON, UnitName
+from dm.verbs.errands import Diff, Flashback, Heal, Replay, RunStatus, StopRun
 from dm.worker.configuration import sources_of, syncs
+from dm.worker.errands import Errands
+from dm.worker.job import Job
+from dm.worker.verbs.updates import demand_unvalidated
 from dm.worker.work import Answer, VerbWork, does
 
 _AT_REST: Final = ("Paused", "Stopped")
+_TOLD: Final[Mapping[str, UnitName]] = {"replay": "Replay", "heal": "Heal"}
 
 
 class ErrandVerbs(VerbWork):
@@ -138,30 +142,87 @@ class ReplayVerbs(VerbWork):
         if len(task.jobs) != 1:
             raise DMError("replay-unsuited", task=name, why="it has several sources, whose changes have an order")
         ((source, job),) = task.jobs.items()
-        if job.subtask.unit != "Sync" or job.subtask.stage not in _AT_REST or job.host_run is not None:
-            stage = f"{job.subtask.stage}, unit {job.subtask.unit or 'none'},"
+        if stage := _at_work(job):
             raise DMError("replay-not-paused", task=name, source=source, stage=stage)
         if job.until is not None:
             raise DMError("replay-unsuited", task=name, why=f"it is to end at {job.until}")
         return task.config.subtask(source, supervisor.source_configs()), supervisor.relay_directory(source)
 
-    def told(self, task: str, answer: Answer) -> Answer:
-        """A task's status, with how far its last replay is."""
-        report = self._errands.last(task, "Replay")
-        sources = answer.get("sources")
+
+def _at_work(job: Job) -> str:
+    """What a subtask does in place of resting behind its load; empty where it rests."""
+    if job.subtask.unit == "Sync" and job.subtask.stage in _AT_REST and job.host_run is None:
+        return ""
+    return f"{job.subtask.stage}, unit {job.subtask.unit or 'none'},"
+
+
+class HealVerbs(VerbWork):
+    """Heals of all tasks."""
+
+    @does(Heal)
+    def heal(self, asked: Heal) -> Answer:
+        """A paused subtask's rows go to a unit host of their own; raises DMError."""
+        with self._exclusion.tasks(asked.task):
+            return self._heal(asked)
+
+    def _heal(self, asked: Heal) -> Answer:
+        task = asked.task
+        self._means.cut_overs.demand_not_held(task)
+        number, work = self._errands.number(), self._supervisor.home.work / task
+        request, rests = self._loop.call(lambda: self._request(asked, work))
+        for other in (name for name in ("Heal", "Replay") if self._errands.running(task, name)):
+            raise DMError("heal-running" if other == "Heal" else "replay-running", task=task)
+        source = request.subtask.source_id
+        demand_unvalidated(self._loop, self._supervisor, task, [source])
+        # A source can't be called like this directory.
+        self._errands.begin(number, task, "Heal", HealPayload(request, work / f".heal-{number}").to_wire())
+        return {"number": number, "task": task, "source": source, "relayRests": rests}
+
+    def _request(self, asked: Heal, work: Path) -> tuple[HealRequest, bool]:
+        """What is to be done, and whether the source's relay rests."""
+        supervisor, name = self._supervisor, asked.task
+        task = supervisor.task(name)
+        if isinstance(task.config, DMError):
+            raise task.config
+        if asked.source and asked.source not in task.jobs:
+            raise DMError("task-not-on-source", task=name, source=asked.source, sources=", ".join(task.jobs))
+        if not asked.source and len(task.jobs) != 1:
+            several = f"task {name} has several sources: {', '.join(task.jobs)}"
+            raise DMError("usage", problem=several, hint=f"dmctl heal {name} --source <one of them>")
+        source = asked.source or next(iter(task.jobs))
+        job, known = task.jobs[source], supervisor.source_configs()
+        if stage := _at_work(job):
+            raise DMError("heal-not-paused", task=name, source=source, stage=stage)
+        if job.until is not None:
+            way = "start it without an end"
+            raise DMError("heal-unsuited", task=name, why=f"it is to end at {job.until}", way=way)
+        others = tuple(task.config.subtask(other, known) for other in task.config.source_ids if other != source)
+        relay = supervisor.sources[source].relay
+        request = HealRequest(
+            task.config.subtask(source, known), others, None if relay is None else supervisor.relay_directory(source),
+            sync_directory(work, source), asked.dry_run, asked.recreate, asked.rows, asked.threads,
+        )  # fmt: skip
+        return request, relay is not None and relay.subtask.stage == "Paused"
+
+
+def with_errands(errands: Errands, task: str, answer: Answer) -> Answer:
+    """A task's status, with how far its last replay and its last heal are."""
+    sources = answer.get("sources")
+    for key, unit in _TOLD.items():
+        report = errands.last(task, unit)
         if report is None or not isinstance(sources, list):
-            return answer
+            continue
         for one in sources:
             if isinstance(one, dict):
-                _add(one, report)
-        return answer
+                _add(one, key, report)
+    return answer
 
 
-def _add(source: Mapping[str, JSON], report: Mapping[str, JSON]) -> None:
+def _add(source: Mapping[str, JSON], key: str, report: Mapping[str, JSON]) -> None:
     status, subtasks = source.get("sourceStatus"), source.get("subTaskStatus")
     if not isinstance(status, dict) or not isinstance(subtasks, Sequence) or isinstance(subtasks, str):
         return
     if report.get("source", status.get("source")) == status.get("source"):
         for subtask in subtasks:
             if isinstance(subtask, dict):
-                subtask["replay"] = dict(report)
+                subtask[key] = dict(report)

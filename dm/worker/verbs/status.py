@@ -10,7 +10,7 @@ from dm.unit import JSON
 from dm.verbs import status as declared
 from dm.worker.job import Job
 from dm.worker.query_status import all_tasks, task_status
-from dm.worker.verbs.errands import ReplayVerbs
+from dm.worker.verbs.errands import with_errands
 from dm.worker.work import Answer, VerbWork, does
 
 FRESH_SECONDS = 5.0  # as long as DM waits for a source
@@ -32,8 +32,8 @@ class StatusVerbs(VerbWork):
         # In time or not: a source that does not answer must not keep the status of everything else from being shown.
         self._loop.wait_until(lambda: all(job.fresh(request) for job, request in runs), FRESH_SECONDS)
         requests = {job.source: request for job, request in runs if job.task is not None}
-        answer = ReplayVerbs(self._means).told(
-            name, self._loop.call(lambda: task_status(self._supervisor, name, list(sources), requests))
+        answer = with_errands(
+            self._errands, name, self._loop.call(lambda: task_status(self._supervisor, name, list(sources), requests))
         )
         cut_over = self._means.cut_overs.told(name)
         return {**answer, "cutOver": dict(cut_over)} if cut_over else answer
