@@ -44,6 +44,7 @@ from dm.sourcelog.relaylog.index import read_seal, write_index
 from dm.sourcelog.relaylog.layout import RelayDirectory, SubDirectory, file_number
 from dm.sourcelog.relaylog.recovery import end_is_proven
 from dm.sourcelog.relaylog.scan import scan
+from dm.sourcelog.stream.source_monitor import RetentionWatch
 from dm.sourcelog.upstream.connection import Connection, ReplicaIdentity, identity_for
 from dm.sourcelog.upstream.dump_stream import HEARTBEAT_SECONDS
 from dm.sourcelog.upstream.facts import binlog_end, read_facts
@@ -72,6 +73,7 @@ class SourceWatch:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="relay-source-watch", daemon=True)
         self.end: Position | None = None
+        self.retention = RetentionWatch(clock)
 
     def __enter__(self) -> SourceWatch:
         self._thread.start()
@@ -93,7 +95,9 @@ class SourceWatch:
                 if opened is None:
                     opened = (addresses.current, addresses.open()[0])
                 stored = self._stored()  # read before the source's end, so nothing stored can be after that end
-                self.end = binlog_end(opened[1], read_facts(opened[1]), exact=False)
+                facts = read_facts(opened[1])
+                self.end = binlog_end(opened[1], facts, exact=False)
+                self.retention.look(opened[1])
                 if stored is not None and not _belongs(stored, self.end):
                     self._interrupt()
             except DMError:
@@ -268,6 +272,7 @@ class RelayUnit:
             "relayCatchUpMaster": caught_up,
             "sourceAddress": self._addresses.current.address,
             "standbyInUse": self._addresses.on_standby,
+            **self._source_watch.retention.report(0.0 if caught_up else None, "" if stored is None else stored.file),
             "recoveryReadBytes": 0 if self._puller is None else self._puller.recovery_bytes,
             "accelerator": switch.state(),
             "storage": self._storage.status(),

@@ -441,7 +441,7 @@ class Wiring:
             reader.look(source_time, lambda: binlog_end(connection, facts))
             lists.look(connection, facts, source_time)
             if not self._origin.relayed:  # a relay keeps what its tasks need
-                retention.look(connection, facts, source_time)
+                retention.look(connection)
 
         return SourceMonitor(
             self._origin.addresses,

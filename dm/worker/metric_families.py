@@ -129,7 +129,8 @@ _FAMILIES: Final = (
     ),
     Family(
         "dm_syncer_binlog_kept_seconds", "gauge", _TASK,
-        "after how long the source purges its binlog by itself; only where it does, and where no relay keeps it",
+        "after how long the source purges its binlog by itself, by age or by size; only where it does, and no relay"
+        " keeps it",
         ours=True,
     ),
     Family(
@@ -209,6 +210,16 @@ _FAMILIES: Final = (
     Family(
         "dm_relay_source_answers", "gauge", ("source_id",),
         "0 while the relay can't reach the source, 1 while it receives", ours=True,
+    ),
+    Family(
+        "dm_relay_binlog_kept_seconds", "gauge", ("source_id",),
+        "after how long the source purges its binlog by itself, by age or by size; only where it does", ours=True,
+    ),
+    Family(
+        "dm_relay_binlog_purge_timestamp_seconds", "gauge", ("source_id",),
+        "when the source may purge what the relay reads next, in seconds since 1970, where that is known; it stays"
+        " while the relay rests",
+        ours=True,
     ),
     Family("dm_relay_waits_for_space", "gauge", ("source_id",), "1 while the relay waits for free space", ours=True),
     Family(

@@ -193,7 +193,7 @@ class Metrics(Collector):
     def _look(self, asked: Sequence[tuple[Job, int]]) -> _Seen:
         relays: dict[str, tuple[Mapping[str, JSON], Ends, Path]] = {}
         for name, source in self._supervisor.sources.items():
-            status = source_status(name, source, self._supervisor.worker)["relayStatus"]
+            status = source_status(self._supervisor, name)["relayStatus"]
             if source.relay is not None and isinstance(status, dict):
                 directory = self._supervisor.relay_directory(name)
                 relays[name] = (status, Ends.of(source.relay), directory)
@@ -328,6 +328,8 @@ def add_relay(samples: Samples, relay: Mapping[str, JSON], source: str, ends: En
     uuid, _, number = str(relay.get("relaySubDir", "")).rpartition(".")
     if is_decimal(number):
         samples.add("dm_relay_sub_dir_index", int(number), {**labels, "node": "relay", "uuid": uuid})
+    samples.add("dm_relay_binlog_kept_seconds", relay.get("binlogKeptSeconds") or None, labels)
+    samples.add("dm_relay_binlog_purge_timestamp_seconds", relay.get("binlogPurgedAt"), labels)
     storage = relay.get("storage")
     if isinstance(storage, dict):
         samples.add("dm_relay_waits_for_space", storage.get("waitsForSpace"), labels)

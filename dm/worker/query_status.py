@@ -23,7 +23,6 @@ from typing import Final, Literal, cast
 from dm.config import SourceConfig
 from dm.errors import CATALOGUE, DMError
 from dm.unit import JSON
-from dm.worker.inventory import Source
 from dm.worker.job import Job
 from dm.worker.supervisor import Supervisor
 
@@ -39,18 +38,19 @@ _INT64_OF_LOAD = frozenset({"finishedBytes", "totalBytes"})  # of dump they are 
 _KEY_OF_UNIT = {"Dump": "dump", "Load": "load", "Sync": "sync"}
 
 
-def source_status(name: str, source: Source, worker: str) -> dict[str, JSON]:
-    """DM's sourceStatus; `worker` is the host."""
+def source_status(supervisor: Supervisor, name: str) -> dict[str, JSON]:
+    """DM's sourceStatus."""
+    relay = supervisor.sources[name].relay
     return {
         "source": name,
-        "worker": worker,
+        "worker": supervisor.worker,
         "result": None,
-        "relayStatus": None if source.relay is None else _relay_status(source.relay),
+        "relayStatus": None if relay is None else _relay_status(relay, supervisor.clock.time()),
     }
 
 
-def _relay_status(relay: Job) -> dict[str, JSON]:
-    status = _plain(relay.status, _INT64)
+def _relay_status(relay: Job, now: float) -> dict[str, JSON]:
+    status = {**_plain(relay.status, _INT64), **_left(relay.status, now)}
     for key in ("masterBinlog", "masterBinlogGtid", "relaySubDir", "relayBinlog", "relayBinlogGtid"):
         status.setdefault(key, "")
     status.setdefault("relayCatchUpMaster", False)
@@ -58,6 +58,12 @@ def _relay_status(relay: Job) -> dict[str, JSON]:
     # A relay waits for its source by itself and says in its own result what for.
     own = status["result"] if relay.subtask.stage == "Running" and _has_errors(status.get("result")) else None
     return {**status, "stage": relay.subtask.stage, "result": relay.subtask.result() or own}
+
+
+def _left(status: Mapping[str, JSON], now: float) -> dict[str, JSON]:
+    """How long the source surely keeps what is read next: the moment is told by a run that may be over."""
+    at = status.get("binlogPurgedAt")
+    return {"binlogLeftSeconds": round(max(0.0, at - now))} if isinstance(at, int | float) else {}
 
 
 def _has_errors(result: JSON) -> bool:
@@ -88,7 +94,7 @@ def subtask_status(supervisor: Supervisor, job: Job, request: int | None) -> dic
             said["listEntriesWithoutTables"] = _missing_everywhere(supervisor, job, said)
         if status["sourceAnswers"] is False and "secondsBehindMaster" in said:
             said["secondsBehindMaster"] = None  # also of a run that has ended by it: nobody knows how far it is behind
-        status[_KEY_OF_UNIT[subtask.unit]] = _plain(said, numbers)
+        status[_KEY_OF_UNIT[subtask.unit]] = {**_plain(said, numbers), **_left(said, supervisor.clock.time())}
     if job.until is not None:
         status["until"] = str(job.until)
     if validation is not None:
@@ -127,7 +133,7 @@ def task_status(supervisor: Supervisor, name: str, sources: list[str], requests:
         {
             "result": True,
             "msg": "",
-            "sourceStatus": source_status(job.source, supervisor.sources[job.source], supervisor.worker),
+            "sourceStatus": source_status(supervisor, job.source),
             "subTaskStatus": [subtask_status(supervisor, job, requests.get(job.source))],
         }
         for job in supervisor.jobs(name, sources)
@@ -193,7 +199,7 @@ def source_line(supervisor: Supervisor, name: str) -> dict[str, JSON]:
         "from": address,
         "problem": problem,
         "tasks": [*supervisor.tasks_of(name)],
-        "relayStatus": None if source.relay is None else _relay_status(source.relay),
+        "relayStatus": None if source.relay is None else _relay_status(source.relay, supervisor.clock.time()),
     }
 
 

@@ -44,6 +44,7 @@ def remarks_of(answer: Answer) -> list[str]:
             remarks += _replay(subject, subtask)
             remarks += _heal(subject, subtask)
             remarks += _validation(subject, subtask)
+            remarks += _purge(subject, subtask.get("sync") or {})
             remarks += _catching_up(subject, subtask)
             if subtask.get("until") and subtask["stage"] != "Finished":
                 remarks.append(f"{subject}: ends at {subtask['until']}")
@@ -64,6 +65,12 @@ def relay_remarks(source: str, relay: Answer) -> list[str]:
     resume = f"dmctl resume-relay -s {source}"
     remarks = _remarks(f"relay of {source}", relay["result"], f"paused by the user; go on with `{resume}`")
     remarks += _reads_standby(f"relay of {source}", relay)
+    remarks += _purge(f"relay of {source}", relay)
+    oldest = relay.get("binlogOldest")
+    if oldest and not relay["relayCatchUpMaster"] and relay["relayBinlog"].startswith(f"({oldest},"):
+        remarks.append(
+            f"relay of {source}: it reads {oldest}, the oldest file that the source has: a purge may overtake it"
+        )
     if relay["stage"] == "Paused" and (relay["result"] or {}).get("errors"):
         remarks.append(f"relay of {source}: paused by the error; go on with `{resume}`")
     return remarks
@@ -310,6 +317,21 @@ def _replay(subject: str, subtask: Answer) -> list[str]:
     if replay["error"] is not None:
         return error_lines(f"{subject}: replay", replay["error"])
     return [f"{subject}: replay: {replay_progress(replay)}"]
+
+
+_NEAR: Final = 0.25  # of the time for which a source keeps its binlog
+
+
+def _purge(subject: str, status: Answer) -> list[str]:
+    """That the source is about to purge what is read next, as the alert has it."""
+    left, kept = status.get("binlogLeftSeconds"), status.get("binlogKeptSeconds")
+    if left is None or not kept or left >= _NEAR * kept:
+        return []
+    keeps = f"it keeps its binlog for {kept / 3600:.1f} h"
+    rate = status.get("binlogBytesPerHour")
+    if rate is not None:
+        keeps += f", and writes {rate / (1 << 20):.0f} MB per hour"
+    return [f"{subject}: in {left / 3600:.1f} h the source may purge what is read next ({keeps})"]
 
 
 def _heal(subject: str, subtask: Answer) -> list[str]:

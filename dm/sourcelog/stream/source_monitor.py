@@ -20,6 +20,7 @@ as committed at the frontier, which is between its own time and the time when it
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -32,8 +33,16 @@ from dm.position import Position
 from dm.rules.block_allow import ListEntry
 from dm.session.answers import reads_answers, understood
 from dm.sourcelog.upstream.connection import Connection, fetch
-from dm.sourcelog.upstream.facts import ServerFacts, binlog_end, binlog_kept_seconds, list_tables
+from dm.sourcelog.upstream.facts import (
+    ServerFacts,
+    binlog_end,
+    binlog_files,
+    binlog_kept_bytes,
+    binlog_kept_seconds,
+    list_tables,
+)
 from dm.sourcelog.upstream.lineage import Opened, SourceAddresses
+from dm.unit import JSON
 
 INTERVAL_SECONDS = 2.0
 FRESH_SECONDS = 3 * INTERVAL_SECONDS  # an older end proves nothing about now
@@ -200,6 +209,7 @@ class SourceMonitor:
 
 
 ASK_SECONDS: Final = 60.0
+LOOKS_OF_GROWTH: Final = 61  # an hour
 
 
 class ListWatch:
@@ -245,25 +255,81 @@ class RetentionWatch:
     """How long the source keeps its binlog: a task that is further behind loses its place.
 
     A server purges a file some time after its last change, and a file's last change is not before any event in it. So
-    what was written `seconds` ago may be gone. Purging by hand or by size is not foreseen here.
+    what was written `age` ago may be gone. A MariaDB may also have a limit for the size of all files together. How fast
+    they grow tells when that is reached; it is known after the second look. Purging by hand is not foreseen here.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._asked_at: float | None = None
-        self.seconds: int | None = None
-        """None until it is known, 0 where the server purges nothing by age."""
+        self._files: tuple[tuple[str, int], ...] = ()
+        self._written = deque[tuple[float, int]](maxlen=LOOKS_OF_GROWTH)  # when, and bytes since the first look
+        self.age: int | None = None
+        """Seconds; None until it is known, 0 where the server purges nothing by age."""
+        self.most = 0
+        """Bytes of all files; 0 where they may be any size."""
 
-    def look(self, connection: Connection, facts: ServerFacts, source_time: float) -> None:
+    def look(self, connection: Connection) -> None:
         """Ask now and then, since it may be set while the server runs; raises DMError."""
         now = self._clock.monotonic()
         if self._asked_at is None or now - self._asked_at >= ASK_SECONDS:
-            self.seconds = binlog_kept_seconds(connection)
+            self.age, self.most = binlog_kept_seconds(connection), binlog_kept_bytes(connection)
+            self.seen(binlog_files(connection))
             self._asked_at = now
 
-    def purged_at(self, lag: float | None) -> float | None:
-        """When the binlog may go that is `lag` seconds old, by our clock; None where that is not known."""
-        return None if lag is None or not self.seconds else self._clock.time() + self.seconds - lag
+    def seen(self, files: tuple[tuple[str, int], ...]) -> None:
+        """The source has these files with these sizes, the oldest first."""
+        names, before = [name for name, _ in files], self._files
+        if not before or before[-1][0] not in names:  # the first look, or another history
+            self._written.clear()
+            self._written.append((self._clock.monotonic(), 0))
+        else:
+            last, size = before[-1]
+            grown = sum(each for _, each in files[names.index(last) :]) - size
+            self._written.append((self._clock.monotonic(), self._written[-1][1] + grown))
+        self._files = files
+
+    @property
+    def oldest(self) -> str:
+        """The oldest file that the source has; empty until it is known."""
+        return self._files[0][0] if self._files else ""
+
+    @property
+    def rate(self) -> float | None:
+        """Bytes per second that the source writes, over the last hour at most; None until it is known."""
+        if len(self._written) < 2:
+            return None
+        (first, before), (last, after) = self._written[0], self._written[-1]
+        return (after - before) / (last - first)
+
+    @property
+    def seconds(self) -> int | None:
+        """After how long something may go, whatever purges it; None until it is known, 0 where nothing does."""
+        if self.age is None:
+            return None
+        by_size = round(self.most / self.rate) if self.most and self.rate else 0
+        return min(filter(None, (self.age, by_size)), default=0)
+
+    def purged_at(self, lag: float | None, file: str = "") -> float | None:
+        """When the binlog may go that is `lag` seconds old and in this file, by our clock; None where nobody knows."""
+        now = self._clock.time()
+        found = [now + self.age - lag] if self.age and lag is not None else []
+        names = [name for name, _ in self._files]
+        if self.most and self.rate and file in names:
+            needed = sum(size for _, size in self._files[names.index(file) :])
+            found.append(now + max(0.0, self.most - needed) / self.rate)
+        return min(found, default=None)
+
+    def report(self, lag: float | None, file: str) -> dict[str, JSON]:
+        """Fields of a status."""
+        rate = self.rate
+        return {
+            "binlogKeptSeconds": self.seconds,
+            "binlogPurgedAt": self.purged_at(lag, file),
+            "binlogOldest": self.oldest,
+            "binlogBytesPerHour": None if rate is None else round(rate * 3600),
+            "binlogKeptBytes": self.most or None,
+        }
 
 
 WATERMARK_SECONDS: Final = 0.5  # between two looks at the source

@@ -211,6 +211,15 @@ def binlog_kept_seconds(connection: Connection) -> int:
 
 
 @reads_answers
+def binlog_kept_bytes(connection: Connection) -> int:
+    """How large all binlog files together may get before the server purges the oldest; 0 where they may be any size.
+
+    Only a MariaDB has such a limit, since 11.4 (Replication and Binary Log System Variables).
+    """
+    return int(_variables(connection, ("max_binlog_total_size",)).get("max_binlog_total_size", "0"))
+
+
+@reads_answers
 def read_structure(connection: Connection, table: TableName) -> str:
     """The server's own CREATE TABLE text, as SQL."""
     text = str(fetch(connection, f"SHOW CREATE TABLE {table.sql}")[0][1])

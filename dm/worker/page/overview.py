@@ -55,7 +55,7 @@ def look(supervisor: Supervisor) -> list[tuple[dict[str, JSON], dict[str, JSON]]
     """Each source's and subtask's status; on the loop's thread."""
     return [
         (
-            source_status(job.source, supervisor.sources[job.source], supervisor.worker),
+            source_status(supervisor, job.source),
             subtask_status(supervisor, job, as_heard(job)),
         )
         for _, task in sorted(supervisor.tasks.items())

@@ -54,6 +54,7 @@ LOAD: dict[str, JSON] = {
     "finishedRows": "5", "finishedBytes": "100", "totalBytes": "200", "progress": "50.00 %", "etaSeconds": None,
 }  # fmt: skip
 RELAY: dict[str, JSON] = {
+    "binlogKeptSeconds": 3600, "binlogPurgedAt": 1795960000.5,
     "stage": "Running", "masterBinlog": "(mysql-bin.000012, 700)", "relayBinlog": "(mysql-bin.000012, 600)",
     "sourceAnswers": False, "relaySubDir": "4f1c-aa.000002", "storage": {"freeBytes": "1", "waitsForSpace": True},
 }  # fmt: skip
@@ -218,6 +219,8 @@ def test_the_relay_says_where_it_is() -> None:
     assert found["dm_relay_binlog_pos{node=relay,source_id=one}"] == 600
     assert found["dm_relay_sub_dir_index{node=relay,source_id=one,uuid=4f1c-aa}"] == 2
     assert found["dm_relay_waits_for_space{source_id=one}"] == 1
+    assert found["dm_relay_binlog_kept_seconds{source_id=one}"] == 3600
+    assert found["dm_relay_binlog_purge_timestamp_seconds{source_id=one}"] == 1795960000.5
     assert found["dm_relay_source_answers{source_id=one}"] == 0
     assert found["dm_relay_exit_with_error_count{resumable_err=true,source_id=one}"] == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, cast
 
 import pytest
@@ -119,8 +120,31 @@ def test_what_is_read_next_may_be_purged_when_it_is_as_old_as_the_source_keeps_i
     clock = FakeClock()
     watch = RetentionWatch(clock)
     assert watch.purged_at(5.0) is None, "the source was not asked yet"
-    watch.seconds = 0
+    watch.age = 0
     assert watch.purged_at(5.0) is None, "it purges nothing by age"
-    watch.seconds = 3600
+    watch.age = 3600
     assert watch.purged_at(None) is None, "nobody knows how far behind the task is"
     assert watch.purged_at(600.0) == clock.time() + 3000
+
+
+def test_what_is_read_next_may_be_purged_when_the_files_have_their_size() -> None:
+    clock = FakeClock()
+    watch = RetentionWatch(clock)
+    watch.age, watch.most = 0, 10_000
+    watch.seen((("binlog.000001", 1000), ("binlog.000002", 500)))
+    assert watch.purged_at(5.0, "binlog.000001") is None, "nobody knows how fast they grow"
+    clock.wait(threading.Event(), 60)
+    watch.seen((("binlog.000001", 1000), ("binlog.000002", 1000), ("binlog.000003", 100)))
+    assert watch.rate == 10.0
+    assert watch.seconds == 1000
+    now = clock.time()
+    assert watch.purged_at(None, "binlog.000001") == now + 790  # the file and those after it have 2100 bytes
+    assert watch.purged_at(None, "binlog.000003") == now + 990
+    watch.age = 1500
+    assert watch.purged_at(1300.0, "binlog.000001") == now + 200, "its age comes first"
+    assert watch.purged_at(None, "binlog.000099") is None, "it is no file of this server"
+    assert watch.report(None, "binlog.000002")["binlogBytesPerHour"] == 36_000
+    clock.wait(threading.Event(), 60)
+    watch.seen((("other.000001", 4),))
+    assert watch.report(None, "")["binlogBytesPerHour"] is None
+    assert watch.oldest == "other.000001"
