@@ -22,7 +22,7 @@ from pymysql.cursors import DictCursor
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.daemon import Daemon
 
-_PASSWORD: Final = "pace"
+PASSWORD: Final = "pace"
 _SETTLES: Final = 5.0  # seconds, until lanes and workers wait for tokens
 _TABLE: Final = "(id INT PRIMARY KEY, k INT, c CHAR(60))"
 
@@ -52,7 +52,7 @@ class Scene:
 
     def __init__(self, source: ThrowawayServer, target: ThrowawayServer, daemon: Daemon, limit: int) -> None:
         self.source, self.target, self.daemon, self.limit = source, target, daemon, limit
-        self.head = f"host: 127.0.0.1, user: dm, password: {_PASSWORD}"
+        self.head = f"host: 127.0.0.1, user: dm, password: {PASSWORD}"
         (daemon.directory / "s.yaml").write_text(f"source-id: one\nfrom: {{{self.head}, port: {source.port}}}\n")
         daemon.must("operate-source", "create", "s.yaml")
 
@@ -89,7 +89,7 @@ def rates(scene: Scene, seconds: float) -> Iterator[dict[str, Any]]:
     for server in (scene.source, scene.target):
         server.execute("CREATE DATABASE sync", f"CREATE TABLE sync.t {_TABLE}")
     scene.start("sync", "incremental", "sync", pace)
-    with closing(scene.source.connect(user="dm", password=_PASSWORD, autocommit=True)) as session:
+    with closing(scene.source.connect(user="dm", password=PASSWORD, autocommit=True)) as session:
         for first in range(1, rows, 1000):
             values = ", ".join(f"({id}, {id}, 'row {id}')" for id in range(first, first + 1000))
             session.query(f"INSERT INTO sync.t VALUES {values}")
@@ -117,7 +117,7 @@ def replica_of(target: ThrowawayServer, directory: Path, row_ms: float) -> Itera
     """A replica that sleeps for each row of schema `slow`."""
     options: dict[str, str | int | bool | None] = {"slave_run_triggers_for_rbr": "YES", "read_only": 0}
     with ThrowawayServer("mariadb", directory, server_id=93, options=options) as replica:
-        replica.create_user("dm", _PASSWORD, "ALL ON *.*")
+        replica.create_user("dm", PASSWORD, "ALL ON *.*")
         replica.execute(
             "CREATE DATABASE slow", f"CREATE TABLE slow.t {_TABLE}",
             f"CREATE TRIGGER slow.wait BEFORE INSERT ON slow.t FOR EACH ROW DO SLEEP({row_ms / 1000})",
@@ -125,7 +125,7 @@ def replica_of(target: ThrowawayServer, directory: Path, row_ms: float) -> Itera
         file, offset = target.query("SHOW MASTER STATUS")[0][:2]
         replica.execute(
             f"CHANGE MASTER TO MASTER_HOST = '127.0.0.1', MASTER_PORT = {target.port}, MASTER_USER = 'dm',"
-            f" MASTER_PASSWORD = '{_PASSWORD}', MASTER_LOG_FILE = '{file}', MASTER_LOG_POS = {offset}",
+            f" MASTERPASSWORD = '{PASSWORD}', MASTER_LOG_FILE = '{file}', MASTER_LOG_POS = {offset}",
             "START SLAVE",
         )
         yield replica
@@ -138,7 +138,7 @@ def lag(scene: Scene, directory: Path, limit: int, seconds: float) -> dict[str, 
     with replica_of(scene.target, directory, row_ms=2.0) as replica:
         pace = f"replica-lag: {limit}s, replicas: ['127.0.0.1:{replica.port}']"
         scene.start("slow", "incremental", "slow", pace)
-        with closing(scene.source.connect(user="dm", password=_PASSWORD, autocommit=True)) as session:
+        with closing(scene.source.connect(user="dm", password=PASSWORD, autocommit=True)) as session:
             for first in range(1, int(seconds * 450), 10):  # nearly what the replica could take in this time
                 values = ", ".join(f"({id}, {id}, 'row {id}')" for id in range(first, first + 10))
                 session.query(f"INSERT INTO slow.t VALUES {values}")
@@ -168,7 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         Daemon(Path(name), fresh=True) as daemon,
     ):
         for server in (source, target):
-            server.create_user("dm", _PASSWORD, "ALL ON *.*")
+            server.create_user("dm", PASSWORD, "ALL ON *.*")
         scene = Scene(source, target, daemon, asked.limit)
         for found in rates(scene, asked.seconds):
             print(json.dumps({"cores": os.cpu_count(), "limit": asked.limit, **found}), flush=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow
 from pyarrow import parquet
@@ -182,36 +182,31 @@ class PartWriter:
         destination = self.destination
         replace = destination.unique and self.on_duplicate == "replace"
         statement = load_statement(destination.target, destination.columns, destination.same, replace=replace)
-        sent = 0
-
-        def pieces(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[bytes]:
-            nonlocal sent
-            for batch in self._paced(batches):
-                sent += batch.num_rows
-                yield from packets(batch, destination.columns, self.connection.data_bytes)
-
         for batches in _together(rows([column.name for column in destination.columns]), most):
-            before = sent
-            try:
-                outcome = self.connection.send_data(statement, pieces(batches))
-            except DMError as error:
-                if error.server_errno in _LOCAL_REFUSED and not tally.rows:
-                    return False
-                raise
-            tally.sent(outcome, sent - before)
+            pieces = self._pieces(batches)
+            held = next(pieces, None)
+            while held is not None:
+                if self.pace is not None:
+                    self.pace.ask(held.rows.num_rows, held.size)
+                data = _PacedData(self, held, pieces)
+                try:
+                    outcome = self.connection.send_data(statement, data)
+                except DMError as error:
+                    if error.server_errno in _LOCAL_REFUSED and not tally.rows:
+                        return False
+                    raise
+                tally.sent(outcome, data.sent)
+                held = data.held
         return True
 
-    def _paced(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[pyarrow.RecordBatch]:
-        """The batches, each when it may be sent; in small pieces where rows are limited."""
-        if self.pace is None:
-            yield from batches
-            return
-        most = self.pace.rows_at_once()
+    def _pieces(self, batches: Iterable[pyarrow.RecordBatch]) -> Iterator[_Piece]:
+        """The batches, in small pieces where rows are limited."""
+        most = None if self.pace is None else self.pace.rows_at_once()
         for batch in batches:
+            size = batch.get_total_buffer_size()
             for at in range(0, batch.num_rows, most or max(1, batch.num_rows)):
-                piece = batch.slice(at, most)
-                self.pace.ask(piece.num_rows, piece.get_total_buffer_size() * piece.num_rows // max(1, batch.num_rows))
-                yield piece
+                rows = batch.slice(at, most)
+                yield _Piece(rows, size * rows.num_rows // batch.num_rows)
 
     @reads_answers
     def _insert(self, rows: Rows, documents: TypedDocuments | None, tally: Tally, most: int | None) -> None:
@@ -247,6 +242,37 @@ class PartWriter:
 
     def _types_columns(self) -> list[str]:
         return [types_column(column.name) for column in self.destination.columns if column.type.is_document]
+
+
+class _Piece(NamedTuple):
+    """Rows that are asked for together, and their bytes."""
+
+    rows: pyarrow.RecordBatch
+    size: int
+
+
+class _PacedData:
+    """The data of one LOAD DATA: a piece, and those that may follow it at once.
+
+    A server that waits for the next packet of a statement ends the session after `net_read_timeout`, and a pace may
+    hold for hours. So what has to wait is `held`, and the statement ends. The transaction stays.
+    """
+
+    def __init__(self, writer: PartWriter, first: _Piece, others: Iterator[_Piece]) -> None:
+        self._writer = writer
+        self._others = others
+        self.held: _Piece | None = first
+        self.sent = 0  # rows
+
+    def __iter__(self) -> Iterator[bytes]:
+        writer, pace = self._writer, self._writer.pace
+        while self.held is not None:
+            rows = self.held.rows
+            self.sent += rows.num_rows
+            yield from packets(rows, writer.destination.columns, writer.connection.data_bytes)
+            self.held = next(self._others, None)
+            if self.held is not None and pace is not None and not pace.take(self.held.rows.num_rows, self.held.size):
+                return
 
 
 def _together(batches: Iterable[pyarrow.RecordBatch], most: int | None) -> Iterator[Iterable[pyarrow.RecordBatch]]:

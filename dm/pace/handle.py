@@ -51,6 +51,10 @@ class PaceHandle:
         while seconds := _taken(self, rows, size)[0]:
             time.sleep(seconds)
 
+    def take(self, rows: int, size: int) -> bool:
+        """The same without a wait; False where it may not be done yet."""
+        return not _taken(self, rows, size)[0]
+
     def rows_at_once(self) -> int | None:
         """How many rows a piece of work should have at most; None where rows are not limited."""
         return _taken(self, 0, 0)[1] or None
