@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from dm import faults
+from dm.config.rules import FilterRule
+from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.dumper.structures import read_structures
@@ -62,9 +64,9 @@ class Lost:
     load: FullLoad
     task: Task
 
-    def unit(self, **options: Any) -> HealUnit:
+    def unit(self, *others: SubtaskConfig, **options: Any) -> HealUnit:
         """As a host makes it."""
-        request = HealRequest(self.task.subtask, (), None, self.task.directory / "main", rows=40, **options)
+        request = HealRequest(self.task.subtask, others, None, self.task.directory / "main", rows=40, **options)
         return HealUnit(request, self.load.spark)
 
     def heal(self, **options: Any) -> dict[str, Any]:
@@ -247,6 +249,7 @@ def refused(lost: Lost, **changed: Any) -> str:
 SETTINGS: Sequence[tuple[dict[str, Any], str]] = (
     ({"shard_mode": "pessimistic"}, "shard-mode"),
     ({"opposite": "back"}, "opposite"),
+    ({"filters": (FilterRule(schema_pattern="*", events=("delete",), action="Ignore"),)}, "uniques"),
 )
 
 
@@ -256,5 +259,9 @@ def test_what_can_not_be_exact_is_refused_by_name(lost: Lost) -> None:
     for changed, word in SETTINGS:
         assert word in refused(lost, **changed)
         lost.task.subtask = plain
+    another = plain.model_copy(update={"source": plain.source.model_copy(update={"source_id": "source-2"})})
+    with pytest.raises(DMError) as raised:
+        lost.unit(another).run(threading.Event())
+    assert "has rows of source-2, too" in raised.value.message
     lost.load.upstream.execute(f"CREATE TABLE `{lost.load.schema}`._plain_gho (id INT PRIMARY KEY)")
     assert "_plain_gho" in refused(lost, shadow_table_rules=("^_(.+)_gho$",))

@@ -30,6 +30,11 @@ def test_no_statement_is_open_while_a_part_is_held_back(
     load = full_load(upstream, target, "CREATE TABLE held (v TEXT)", rows, session=session)
     subtask = load.subtask().model_copy(update={"pace": LIMITS})
     dump_unit(subtask, load.storage, load.spark).run(threading.Event())
+    ((before,),) = target.query("SELECT @@GLOBAL.local_infile")
+    target.execute("SET GLOBAL local_infile = 1")
     unit = LoadUnit(subtask, load.storage, load.spark).keep_pace(bulk_pace([subtask], tmp_path, reads=False))
-    unit.run(threading.Event())
+    try:
+        unit.run(threading.Event())
+    finally:
+        target.execute(f"SET GLOBAL local_infile = {before}")
     assert target.query(f"SELECT COUNT(*), SUM(LENGTH(v)) FROM `{load.target_schema}`.held") == ((3, 9000),)

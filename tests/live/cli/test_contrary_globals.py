@@ -158,6 +158,8 @@ def follows(daemon: Recorded, source: ThrowawayServer, schema: str, names: tuple
         daemon.must("flashback", schema, "--sql", "back", "--from", place, "--tables", f"{schema}.zero")
     if not briefly and not at_tidb:
         daemon.must("replay", schema)
+    if not briefly:
+        daemon.must("heal", schema)
     daemon.must("resume-task", schema)
     daemon.synced(schema)
     daemon.must("stop-task", schema)
