@@ -36,9 +36,10 @@ H4  Before its first write the heal's lane (`heal`) gets a row, under the contro
     are. So nothing of an earlier heal has to be known.
 
 H5  The end is one transaction under the control lane's claim: checkpoint, bound, structures and points replace the
-    stored ones, all that belongs to the old place goes (places of lanes, intent, operators, undone changes, XA
-    transactions, the record of ordered tables, online DDL, conclusions of comparisons), the lane `heal` goes, and tables that are loaded whole
-    leave the stream at P0 (`table_joining.py`, phase `emptying`): the syncer never applies a change to them.
+    stored ones. All that belongs to the old place goes: places of lanes, intent, operators, undone changes, undecided
+    XA transactions, the record of ordered tables, online DDL, conclusions of comparisons. The lane `heal` goes. Tables
+    that are loaded whole leave the stream at P0 (`table_joining.py`, phase `emptying`), so the syncer never applies a
+    change to them.
 """
 
 from __future__ import annotations

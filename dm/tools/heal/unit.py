@@ -135,8 +135,9 @@ class HealUnit:
         create_tables(control, self._key)
         claim = take_over({CONTROL: control}, self._fence(stop)).claims[CONTROL]
         release_lane(control, self._key)
-        if find_joining(control, self._key) is not None:  # asked for and not begun: all tables are looked at
-            take_away(control, self._key)
+        asked = find_joining(control, self._key)
+        if asked is not None:  # and not begun: all tables are looked at
+            take_away(control, self._key, asked)
         return claim
 
     def _demand_kept(self, source: Connection, facts: ServerFacts, birth: FileBirth) -> None:
