@@ -249,7 +249,7 @@ def refused(lost: Lost, **changed: Any) -> str:
 SETTINGS: Sequence[tuple[dict[str, Any], str]] = (
     ({"shard_mode": "pessimistic"}, "shard-mode"),
     ({"opposite": "back"}, "opposite"),
-    ({"filters": (FilterRule(schema_pattern="*", events=("delete",), action="Ignore"),)}, "uniques"),
+    ({"filters": (FilterRule(schema_pattern="*", events=("delete",), action="Ignore"),)}, "an event filter"),
 )
 
 
