@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import ipaddress
 import json
 import select
 import socket
@@ -36,8 +37,7 @@ from dm.tls import verifying
 CALL_SECONDS: Final = 3.0
 _CONNECT_SECONDS: Final = 1.5  # of one endpoint, so that another one still has its time
 _PAGE: Final = 500  # keys of a read; the gateway takes messages up to 4 MiB
-_UNAVAILABLE: Final = 14  # gRPC's status codes
-_UNAUTHENTICATED: Final = 16
+_UNAVAILABLE: Final = 14  # a status code of gRPC
 # What says that the change was not applied (etcd: api/v3rpc/rpctypes/error.go).
 _NOT_APPLIED: Final = ("no leader", "not capable", "leader changed", "server stopped", "too many requests")
 _STALE_LOGIN: Final = ("invalid auth token", "revision of auth store is old")
@@ -84,6 +84,8 @@ class EtcdAccess:
         try:
             if self.authority:
                 return verifying(self.authority, self.certificate, self.key)
+            if self.certificate:
+                raise DMError("usage", problem="a certificate for etcd needs etcd's CA", hint="--cluster-ca FILE")
             return ssl.create_default_context()
         except (ssl.SSLError, ValueError) as error:
             raise DMError("etcd-certificate-unusable", cause=str(error)) from error
@@ -106,7 +108,10 @@ def _demand_endpoint(text: str) -> None:
 
 
 def _loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name, which may be of any address
 
 
 def _text(file: Path) -> str:
@@ -243,7 +248,7 @@ class Etcd:
             with self._lock:
                 self._watched = connection
             while not stop.is_set() and (line := response.readline()):
-                said = json.loads(line)
+                said = json.loads(line, object_hook=_Answer)
                 if "error" in said:
                     raise DMError("etcd-unreachable", problem=str(said["error"].get("message", said["error"])))
                 batch = _batch(said["result"])
@@ -427,9 +432,16 @@ class Etcd:
         raise DMError("etcd-unreachable", problem=problem)
 
 
+class _Answer(dict[str, Any]):
+    """An object of etcd's JSON; raises DMError for a field that must be there and is not."""
+
+    def __missing__(self, key: str) -> Any:
+        raise DMError("etcd-unreachable", problem=f"an answer lacks `{key}`")
+
+
 def _said(status: int, text: bytes) -> dict[str, Any]:
     """An answer, of a stream its first line; raises ValueError for what is none, and what etcd refuses."""
-    answer = json.loads(text.splitlines()[0] if text else b"")
+    answer = json.loads(text.splitlines()[0] if text else b"", object_hook=_Answer)
     if not isinstance(answer, dict):
         raise ValueError("the answer is no object of JSON")  # noqa: TRY004  as of one that is no JSON
     problem = answer.get("error")

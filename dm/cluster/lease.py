@@ -55,7 +55,8 @@ class Lease:
     def end(self) -> None:
         """Give it up with everything that is bound to it."""
         self._stop.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
         self._until = 0.0
         try:
             self._etcd.revoke(self.number)

@@ -123,7 +123,8 @@ class Members:
             raise DMError("member-online", member=name)
         if name not in self.known():
             raise DMError("member-unknown", member=name, there=", ".join(sorted(self.known())) or "none")
-        self._mirror.write({}, [KeyChange(f"{KNOWN}{name}", None)])
+        if not self._mirror.write({f"{MEMBERS}{name}": 0}, [KeyChange(f"{KNOWN}{name}", None)]):
+            raise DMError("member-online", member=name)  # it has come back meanwhile
 
 
 def _told(other: ClusterMember, me: ClusterMember) -> dict[str, str]:

@@ -116,7 +116,7 @@ class Mirror:
 
     def _follow(self) -> None:
         told = False
-        while not self._stop.is_set():
+        while not (self._stop.is_set() or self.lost):
             try:
                 for batch in self._etcd.watch(self._prefix, self._read_up_to + 1, self._stop):
                     if batch.compacted:
@@ -179,4 +179,7 @@ class Mirror:
 
     def _say(self, keys: frozenset[str]) -> None:
         for tell in self._told:
-            tell(keys)
+            try:
+                tell(keys)
+            except Exception as error:  # the watch outlives a listener's defect, which the log has
+                self._log.error("a listener of the cluster's keys has failed", error=error, exc_info=True)

@@ -28,6 +28,18 @@ def test_passwords_go_to_another_host_with_tls_only() -> None:
         EtcdAccess.of("http://127.0.0.1:2379,http://10.0.0.1:2379").demand_private()
 
 
+def test_a_name_that_looks_like_loopback_is_another_host() -> None:
+    with pytest.raises(DMError, match="has no TLS"):
+        EtcdAccess.of("http://127.example.com:2379").demand_private()
+
+
+def test_a_certificate_without_a_ca_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "member.pem"
+    file.write_text("a certificate")
+    with pytest.raises(DMError, match="needs etcd's CA"):
+        EtcdAccess.of("https://etcd:2379", (None, file, file)).context()
+
+
 def test_a_user_has_a_password(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("secret\n")
