@@ -248,7 +248,7 @@ class Etcd:
             with self._lock:
                 self._watched = connection
             while not stop.is_set() and (line := response.readline()):
-                said = json.loads(line, object_hook=_Answer)
+                said = json.loads(line, object_hook=_EtcdObject)
                 if "error" in said:
                     raise DMError("etcd-unreachable", problem=str(said["error"].get("message", said["error"])))
                 batch = _batch(said["result"])
@@ -432,7 +432,7 @@ class Etcd:
         raise DMError("etcd-unreachable", problem=problem)
 
 
-class _Answer(dict[str, Any]):
+class _EtcdObject(dict[str, Any]):
     """An object of etcd's JSON; raises DMError for a field that must be there and is not."""
 
     def __missing__(self, key: str) -> Any:
@@ -441,7 +441,7 @@ class _Answer(dict[str, Any]):
 
 def _said(status: int, text: bytes) -> dict[str, Any]:
     """An answer, of a stream its first line; raises ValueError for what is none, and what etcd refuses."""
-    answer = json.loads(text.splitlines()[0] if text else b"", object_hook=_Answer)
+    answer = json.loads(text.splitlines()[0] if text else b"", object_hook=_EtcdObject)
     if not isinstance(answer, dict):
         raise ValueError("the answer is no object of JSON")  # noqa: TRY004  as of one that is no JSON
     problem = answer.get("error")
