@@ -43,7 +43,7 @@ class Operations:
         self._loop = loop
         self._supervisor = supervisor
         self._read = ConfigReader(supervisor.home.secret_key)
-        self.taking_up = TakingUp(loop, supervisor, self._read)
+        self.taking_up = TakingUp(loop, supervisor, self._read, servers.hold_place)
         errands, self._cut_overs = Errands(loop, supervisor.home.log_of), CutOvers(supervisor.home.work)
         self.history = History(supervisor.home.history, supervisor.clock)
         supervisor.watch(self.history.stage, self.history.heard)

@@ -5,15 +5,17 @@ Each subtask comes into the state that is wanted of it. What is stored at the ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 import structlog
 
-from dm.config import SourceConfig
+from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.progress.tables import share_name
 from dm.sourcelog.relaylog.hold import Hold, forget_others
+from dm.sourcelog.relaylog.layout import INDEX_NAME
 from dm.task.payload import validator_hold
 from dm.verbs.declaration import ConfigFile
 from dm.worker.configuration import ConfigReader, syncs
@@ -29,10 +31,17 @@ C = TypeVar("C")
 class TakingUp:
     """Makes the supervisor fit the registry; not on the loop's thread."""
 
-    def __init__(self, loop: Loop, supervisor: Supervisor, reader: ConfigReader) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        supervisor: Supervisor,
+        reader: ConfigReader,
+        hold_place: Callable[[SubtaskConfig, Path, Path], None],
+    ) -> None:
         self._loop = loop
         self._supervisor = supervisor
         self._read = reader
+        self._hold_place = hold_place
 
     def take_up(self, wanted: Collection[str] | None = None) -> None:
         """Run these sources with their relays and subtasks; all that there are where none are named."""
@@ -104,11 +113,28 @@ class TakingUp:
             validating = frozenset(validator_hold(task) for task, of in validated if of == name)
             try:
                 forget_others(directory, there | validating | {share_name(task) for task in there})
+                new = [task for task in sorted(there) if not Hold(directory, task).exists()]
                 for task in there:
                     Hold(directory, task).create()
+                if new and not (directory / INDEX_NAME).exists():
+                    self._hold_places([tasks[task].config for task in new], sources, name, directory)
             except (DMError, OSError) as error:
                 # Not the end of the daemon: whoever can't hold its files is not started, and says why.
                 structlog.get_logger().warning("holds of relay files", source=name, error=error)
+
+    def _hold_places(
+        self, configs: Sequence[TaskConfig | DMError], sources: Mapping[str, Source], source: str, relay: Path
+    ) -> None:
+        """Have a relay that has nothing yet begin where these tasks are: another host had their files.
+
+        Raises DMError at the first target that can't be asked. Then the relay begins at the source's present end, and
+        the syncers read from the source itself what comes before.
+        """
+        for config in configs:
+            own = sources[source].config
+            if isinstance(config, TaskConfig) and isinstance(own, SourceConfig):
+                work = self._supervisor.home.work / config.name
+                self._hold_place(config.subtask(source, {source: own}), work, relay)
 
 
 def _or_error(parse: Callable[[ConfigFile], C], file: ConfigFile) -> C | DMError:
