@@ -60,6 +60,8 @@ PARTS = (
     ),
     # What a hostile server, file, local user or client tries: each attack ends in a refusal, none succeeds.
     Part("attacks", 20, ("tests/attacks",)),
+    # A hundred takeovers (TAKEOVERS); each lasts a lease or two.
+    Part("hosts", 60, ("tests/live/cluster/test_takeovers.py",)),
     # An hour of its own length (SOAK_MINUTES), its start and its comparison come on top.
     Part("soak", 60, ("tests/live/soak",)),
     Part("crash-loops", 10),

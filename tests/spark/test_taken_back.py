@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -91,6 +92,19 @@ def test_tables_that_are_altered_renamed_and_dropped_are_read_again(
     assert chunks(load) == before, "what did not change is not written again, what did is gone"
     tables = {name for (name,) in rows(load.target, f"SHOW TABLES FROM `{load.target_schema}`")}
     assert tables == {"kept"}
+    arrived(load)
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_a_dump_goes_on_at_a_host_that_has_nothing_of_it(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = full_load(upstream, target, *TABLES, **AUTO)
+    cut_short(load, monkeypatch)
+    assert {table for table, *_ in chunks(load)} == {"altered", "kept"}
+    shutil.rmtree(load.directory)
+    change(load, "DELETE FROM kept WHERE id = 1", "INSERT INTO keyless VALUES (2)", "DELETE FROM altered")
+    load.dump()
     arrived(load)
 
 

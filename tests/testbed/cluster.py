@@ -43,21 +43,28 @@ class Cluster:
         self.directory.mkdir(parents=True, exist_ok=True)
         return run_here(arguments, self.directory, {"DM_HOME": str(self.directory / home / "home")})
 
-    def arguments(self, name: str) -> tuple[str, ...]:
-        """Of a member's daemon."""
+    def port(self, name: str) -> int:
+        """Of a member's API."""
         if name not in self._ports:
             self._ports[name] = ReservedPort()
-        address = f"{HOST}:{self._ports[name].number}"
-        tls: tuple[str, ...] = ()
+        return self._ports[name].number
+
+    def arguments(self, name: str) -> tuple[str, ...]:
+        """Of a member's daemon."""
+        address, tls = f"{HOST}:{self.port(name)}", tuple[str, ...]()
         if self.etcd.authority is not None:
             certificate, key = self.etcd.authority.signed(name, addresses=(HOST,))
             tls = ("--ssl-cert", str(certificate), "--ssl-key", str(key), "--ssl-ca", str(self.etcd.authority.file))
         return (*self.options, "--name", name, "--listen", address, "--labels", f"zone=of-{name}", *tls)
 
+    def daemon(self, name: str) -> Daemon:
+        """A member's, before it runs."""
+        return Daemon(self.directory / name)
+
     def start(self, *names: str, **environment: str) -> None:
         """Have members run."""
         for name in names:
-            daemon = self.members.setdefault(name, Daemon(self.directory / name))
+            daemon = self.members.setdefault(name, self.daemon(name))
             daemon.start(*self.arguments(name), **environment)
 
     def address(self, name: str) -> str:

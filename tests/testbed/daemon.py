@@ -70,13 +70,21 @@ class Daemon:
     """A running dm-worker in a home of its own.
 
     One that is `fresh` shares no memory with other processes, and it and its hosts have arguments and environments of
-    their own in /proc.
+    their own in /proc. A `prefix` runs its command, as `ip netns exec NAME` does; then it is fresh.
     """
 
-    def __init__(self, directory: Path, environment: Mapping[str, str] | None = None, *, fresh: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        environment: Mapping[str, str] | None = None,
+        *,
+        fresh: bool = False,
+        prefix: Sequence[str] = (),
+    ) -> None:
         self.home = directory / "home"
         self.directory = directory
-        self._fresh = fresh
+        self._fresh = fresh or bool(prefix)
+        self._prefix = prefix
         self._environment = {
             **os.environ,
             "PYTHONPATH": str(_REPOSITORY),
@@ -110,7 +118,7 @@ class Daemon:
 
     def _begin(self, arguments: Sequence[str], environment: Mapping[str, str]) -> GuardedProcess | ForkedProcess:
         if self._fresh:
-            command = [sys.executable, "-m", "dm.worker.daemon", *arguments]
+            command = [*self._prefix, sys.executable, "-m", "dm.worker.daemon", *arguments]
             return GuardedProcess(command, log=self.log, environment=environment)
         with self.log.open("ab") as log, Path(os.devnull).open("rb") as nothing:
             files = (nothing.fileno(), log.fileno(), log.fileno())
@@ -135,6 +143,11 @@ class Daemon:
             self._process.send(signal.SIGKILL)
             self._process.wait(30)
             self._process = None
+
+    @property
+    def running(self) -> bool:
+        """Whether there is a process."""
+        return self._process is not None
 
     @property
     def pid(self) -> int:

@@ -213,6 +213,8 @@ class OwnershipModel:
         own = owner is not None and owner[0] == number and (by_name or owner[1] == member.lease)
         if own != member.owns:
             yield _with(state, number, member._replace(owns=own))
+        if member.run is not None and owner is not None and owner[0] != number:
+            yield _with(state, number, member._replace(run=None, told=False))  # it lets go of what another owns
         if member.run is None and not member.told and (self._may_begin(state, number, member, own=own)):
             yield _with(state, number, member._replace(told=True))
 
