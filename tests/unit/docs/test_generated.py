@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,6 +14,7 @@ from dm.config.section import NamedRule, Section
 from dm.errors import CATALOGUE
 from dm.worker.metric_families import FAMILIES
 from scripts import document_api, document_configuration, document_dm_files, document_errors, document_metrics
+from tests.testbed import figures
 from tests.unit.docs.document import ROOT
 
 # How the program would read a key that the page says is without effect.
@@ -98,3 +100,8 @@ def test_keys_said_to_be_without_effect_are_read_nowhere() -> None:
         for key, pattern in READS.items()
     }
     assert {key: places for key, places in used.items() if places} == {}, "correct the page: these have an effect now"
+
+
+def test_the_page_on_long_tests_tells_the_last_soak() -> None:
+    found = json.loads(figures.PAGE.read_text(encoding="utf-8"))["soak"]
+    assert figures.soak_table(found) in figures.CHAPTER.read_text(encoding="utf-8"), "python -m tests.testbed.figures"
