@@ -67,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tables", type=int, default=2000)
     parser.add_argument("--flavor", choices=("mysql", "mariadb"), default="mariadb")
+    parser.add_argument("--last", choices=("check-task", "start-task", "wait"), default="wait", help="verb to end with")
     asked = parser.parse_args(arguments)
     options = {"innodb_flush_log_at_trx_commit": 2, "sync_binlog": 0, "table_definition_cache": 20000}
     with (
@@ -99,6 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             ("whole task, from then on", "wait", "many", "--finished", "--timeout", "3600"),
         ):
             print(json.dumps(measured(daemon, servers, what, *words)), flush=True)
+            if words[0] == asked.last:
+                break
 
 
 if __name__ == "__main__":

@@ -434,7 +434,7 @@ CHAPTERS: Final = (
         SyncerConfig,
         "How the changes of the binlog are applied.",
         {
-            "worker-count": "sessions that apply changes side by side",
+            "worker-count": "sessions that apply changes side by side; at rest, all but one are closed",
             "batch": "row changes of one target transaction; without it 100, and up to 1000 in a backlog",
             "queue-size": "row changes that wait for one session",
             "checkpoint-flush-interval": "seconds between two checkpoints at most; one is written each second anyway,"

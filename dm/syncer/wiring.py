@@ -59,7 +59,7 @@ from dm.syncer.apply.row_placing import RowPlacing
 from dm.syncer.apply.safe_mode_window import SafeModeWindow, WindowReplay
 from dm.syncer.apply.structures import TargetLook, TargetNames, TrackedStructures
 from dm.syncer.apply.table_counters import RowForms
-from dm.syncer.apply.target_sessions import FILTERS
+from dm.syncer.apply.target_sessions import FILTERS, ResumedSession
 from dm.syncer.beside import Beside
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
 from dm.syncer.ddl.execution import DdlExecution
@@ -295,9 +295,12 @@ class Wiring:
             return above_checkpoint(end if done is None else replace(end, gtid_set=end.gtid_set | done.gtid_set))
 
         def lane(name: str, *, ordered: bool) -> ApplyLane:
-            position_of = exact if ordered else above_checkpoint
+            position_of, claim = exact if ordered else above_checkpoint, self._state.claims[name]
+            # What comes now and then goes to the first worker, and needs no login.
+            closes = not ordered and name != worker_lane(0)
+            at_rest = ResumedSession(resources.sessions, claim) if closes else None
             return ApplyLane(
-                LaneSession(self._connections[name], self._state.claims[name], position_of),
+                LaneSession(self._connections[name], claim, position_of, at_rest),
                 ChangeQueue(max(settings.queue_size, largest)),
                 around,
                 batch=largest,

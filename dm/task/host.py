@@ -287,6 +287,11 @@ def main(factories: Mapping[str, Factory], close: Callable[[], None] = lambda: N
     name, parent = sys.argv[1], int(sys.argv[2])
     die_with(parent)
     keep_to_itself()
+    work(name, factories, close)
+
+
+def work(name: str, factories: Mapping[str, Factory], close: Callable[[], None]) -> None:
+    """Be the host of this name, in a process that dies with the daemon; ends the process."""
     events = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     configure(host=name)
@@ -336,6 +341,7 @@ def _settle_heap() -> None:
         library.mallopt(_M_ARENA_MAX, _HEAPS)
         library.mallopt(_M_MMAP_THRESHOLD, _LARGE)
         library.mallopt(_M_TRIM_THRESHOLD, _LARGE)
+        library.malloc_trim(0)  # what the imports have freed between what they keep
 
 
 _YOUNG: Final = 1_000_000  # containers more than before, after which the young are looked at without the clock

@@ -5,7 +5,7 @@ Nothing here blocks the caller. A thread writes lines to the host (a stopped hos
 if the process was killed, so nothing waits for its runs in vain.
 
 `start` must be called from a thread that lives as long as the daemon: the kernel ties the host's life to the thread
-that forked it (prctl(2), PR_SET_PDEATHSIG).
+that forked it, or the server from which it is forked (prctl(2), PR_SET_PDEATHSIG).
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, Final, Protocol
 
 import structlog
 
+from dm.task.host_forks import HostForks
 from dm.task.message import Command, Event, decode_event, encode
 
 HOST_COMMAND: tuple[str, ...] = (sys.executable, "-m", "dm.task.host")
+_FORKS: Final = HostForks()
 
 
 class Process(Protocol):
@@ -56,7 +58,9 @@ class Process(Protocol):
 
 
 def begin(command: Sequence[str], name: str, stderr: IO[bytes]) -> Process:
-    """Start the process of the host of this name."""
+    """Start the process of the host of this name; one of the usual command is forked (`host_forks.py`)."""
+    if command == HOST_COMMAND:
+        return _FORKS.fork(name, stderr)
     return subprocess.Popen(
         [*command, name, str(os.getpid())],
         stdin=subprocess.PIPE,

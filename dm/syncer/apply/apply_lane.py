@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, takewhile
 from operator import attrgetter
-from typing import Final
+from typing import Final, Protocol
 
 from dm import faults
 from dm.changes.row_change import RowChange
@@ -41,6 +41,21 @@ from dm.unit import JSON
 RETRY_FOR_SECONDS = 120.0
 RETRY_SECONDS = 0.02
 LONGEST_RETRY_SECONDS = 1.0
+# Without work for so long, a worker's session is closed and its thread ends; both come back with the next batch. An
+# idle task would hold twenty sessions otherwise, and a target has room for some hundred.
+REST_SECONDS = 30.0
+
+
+class SessionAtRest(Protocol):
+    """Closes a lane's session while it is not needed, and opens it again."""
+
+    def close(self, connection: TargetConnection) -> bool:
+        """Close it; False if it has to stay."""
+        ...
+
+    def open(self) -> TargetConnection:
+        """A session like the one before, at the same server, which holds the lane; raises DMError, or Stopped."""
+        ...
 
 
 _TICKET: Final[Callable[[LaneJob], Ticket]] = attrgetter("ticket")
@@ -54,6 +69,7 @@ class LaneSession:
     connection: TargetConnection
     claim: LaneClaim
     position_of: Callable[[Position], Position]
+    at_rest: SessionAtRest | None = None  # the session stays open
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +108,8 @@ class ApplyLane:
         self._connection = session.connection
         self._claim = claim
         self._position_of = session.position_of
+        self._at_rest = session.at_rest
+        self._rests = False  # the session is closed
         self._completions = around.completions
         self._batch = batch
         self._ordered = ordered
@@ -111,7 +129,7 @@ class ApplyLane:
         self._blamed: Ticket | None = None  # the transaction that caused a lasting error
         self._taken: list[LaneJob] = []  # of the batch, what is not committed
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"lane-{claim.lane}", daemon=True)
+        self._thread = self._made_thread()
 
     @property
     def batch_seconds(self) -> float:
@@ -122,6 +140,19 @@ class ApplyLane:
     def start(self) -> None:
         """Start to take batches."""
         self._thread.start()
+
+    def give(self, *jobs: LaneJob) -> bool:
+        """Queue jobs, waiting for room; False if the lane is closed and refuses some of them."""
+        taken = self.queue.put(*jobs)
+        if self.queue.unattended:  # so its thread has ended, or is about to
+            self.queue.unattended = False
+            self._thread.join()
+            self._thread = self._made_thread()
+            self._thread.start()
+        return taken
+
+    def _made_thread(self) -> threading.Thread:
+        return threading.Thread(target=self._run, name=f"lane-{self._claim.lane}", daemon=True)
 
     def end_before(self, ticket: Ticket) -> None:
         """Apply only what the source committed before this transaction."""
@@ -155,8 +186,10 @@ class ApplyLane:
 
     def _run(self) -> None:
         try:
-            while jobs := self.queue.take(self._batch, whole_jobs=self._ordered):
+            while jobs := self._next():
                 self._taken = jobs
+                if self._rests and not self._awake():
+                    break
                 if self._pace is not None and self._pace.limited and not self._may(jobs, self._pace):
                     break
                 self._began = self._clock.monotonic()
@@ -171,6 +204,22 @@ class ApplyLane:
             if not self._stop.is_set():
                 self._failed(error, self._blamed)
             self.queue.close()
+
+    def _next(self) -> list[LaneJob]:
+        """The next batch; empty when the lane is closed, or at rest."""
+        if self._at_rest is not None and not self._rests and self.queue.rests(REST_SECONDS):
+            self._rests = self._at_rest.close(self._connection)
+            if not self._rests:
+                self._at_rest = None
+        if self._rests and self.queue.leave():
+            return []
+        return self.queue.take(self._batch, whole_jobs=self._ordered)
+
+    def _awake(self) -> bool:
+        """Open the session again; False where the lane gives up meanwhile, and the batch is not begun."""
+        assert self._at_rest is not None
+        self._connection, self._rests = self._at_rest.open(), False
+        return not self._stop.is_set()
 
     def _may(self, jobs: list[LaneJob], pace: Governor) -> bool:
         """Wait until the pace lets the batch go; False where the lane gives up, and the batch is not begun.

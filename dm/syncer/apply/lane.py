@@ -89,6 +89,7 @@ class ChangeQueue:
         self._last = 0  # when closed: transactions of the source before this number are still applied
         self._more = False  # when closed: the dispatcher may still hold some of them
         self.waited_for = False  # a thread waits for room
+        self.unattended = False  # nobody takes until `ApplyLane.give` has somebody do so
 
     @property
     def closed(self) -> bool:
@@ -152,6 +153,17 @@ class ChangeQueue:
             count = more
             taken.append(jobs.popleft())
         return taken, count
+
+    def rests(self, seconds: float) -> bool:
+        """Wait for work, at most this long; True if none has come, and the lane is not closed."""
+        with self._changed:
+            return not self._changed.wait_for(lambda: bool(self._jobs or self._closed), seconds)
+
+    def leave(self) -> bool:
+        """Take no more from now on; False if there is work, or the lane is closed."""
+        with self._changed:
+            self.unattended = not (self._jobs or self._closed)
+            return self.unattended
 
     def _gives(self) -> bool:
         return bool(self._jobs) and (not self._closed or self._jobs[0].ticket.number < self._last)

@@ -172,7 +172,7 @@ class Lanes:
         count = self._placement.count_of(lane)
         jobs = self._placement.take(lane)
         self._keys.placed(jobs[0].changes[0], count)
-        if not self._workers[lane].queue.put(*jobs):
+        if not self._workers[lane].give(*jobs):
             raise Stopped
 
     def _reserve(self, cost: int) -> None:
@@ -249,7 +249,7 @@ class Lanes:
         lanes = (*self._workers, self._ordered)
         if self._ends_before:
             for number in self._placement.waiting:
-                self._workers[number].queue.put(*self._placement.take(number))
+                self._workers[number].give(*self._placement.take(number))
             for lane in lanes:
                 lane.queue.end()
             self._wait_ended(_BEFORE_FAILURE_SECONDS)

@@ -6,6 +6,13 @@ failures don't lock the account.
 
 A unit that has to end by force cuts all sessions off. One that is just being opened is cut off once it exists.
 
+A worker's session is closed at rest and opened again (`ResumedSession`). The new one takes the lane's lock, so a newer
+run finds and ends it as any other; and where a newer run has the lock, or has raised the epoch, it commits nothing. It
+must be at the server of the other sessions: an address may lead elsewhere by then, and lanes would write to two
+servers. If it is not, the run ends as after a lost connection, and the next one opens all sessions
+together. If a run's sessions are at several servers from the start, as behind a balancer, none is closed any more. At
+TiDB none is closed, since its locks are not made for that.
+
 Lets a session take row events (BINLOG), and finds out what forbids it.
 
 BINLOG needs a privilege: REPLICATION_APPLIER in MySQL, BINLOG REPLAY in MariaDB. Each session first sends a format
@@ -37,12 +44,13 @@ from typing import Final
 
 from dm.changes.computing import SourceSettings
 from dm.config.endpoint import Endpoint
+from dm.downstream import session_lock
 from dm.downstream.connection import READ_TIMEOUT, TargetConnection
 from dm.downstream.source_computing import with_settings
 from dm.errors import DMError
 from dm.mysql.binlog.row_events import binlog_statement, format_description
 from dm.mysql.dialect import Dialect
-from dm.progress.lane_rows import CONTROL, DDL
+from dm.progress.lane_rows import CONTROL, DDL, LaneClaim
 from dm.session.answers import reads_answers
 from dm.syncer.apply.lanes import Stopped
 
@@ -65,6 +73,8 @@ class TargetSessions:
         self._lock = threading.Lock()
         self._opened: list[TargetConnection] = []
         self._spare: TargetConnection | None = None  # opened with the lanes', for the first structure
+        self._server: tuple[object, ...] | None = None  # that the first session at rest was at
+        self._scattered = False
         self._were_cut = False
 
     def open(self, lane: str = CONTROL, *, several: bool = False) -> TargetConnection:
@@ -106,6 +116,28 @@ class TargetSessions:
         self._spare = one_more.result()
         return {lane: opened.result() for lane, opened in zip(lanes, opening, strict=True)}
 
+    def close_at_rest(self, connection: TargetConnection) -> bool:
+        """Close a session that `ResumedSession` opens again; False if it has to stay."""
+        if self._scattered or not connection.dialect.locks_by_name:
+            return False
+        try:
+            server = _server_of(connection)
+        except DMError:
+            return False  # it is broken, as the next batch tells
+        with self._lock:
+            self._server = self._server or server
+            self._scattered = self._scattered or server != self._server
+            if self._scattered:
+                return False
+            self._opened.remove(connection)
+        connection.close()
+        return True
+
+    def demand_same_server(self, connection: TargetConnection) -> None:
+        """Raise DMError `connection-lost` unless the session is where those are that were closed at rest."""
+        if not self._scattered and _server_of(connection) != self._server:
+            raise DMError("connection-lost", role="target", address=connection.address, cause=_ELSEWHERE)
+
     def compute_as(self, source: SourceSettings) -> None:
         """Before the first session: compute expressions with the source server's settings."""
         self._target = with_settings(self._target, source)
@@ -135,6 +167,40 @@ class TargetSessions:
             opened = list(self._opened)
         for connection in opened:
             connection.close()
+
+
+_ELSEWHERE: Final = "the address leads to another server than before"
+_LOCK_SECONDS: Final = 5  # in which the server lets go of the session before
+
+
+@reads_answers
+def _server_of(connection: TargetConnection) -> tuple[object, ...]:
+    """What tells servers apart."""
+    return tuple(connection.query("SELECT @@hostname, @@port, @@server_id, @@datadir")[0])
+
+
+class ResumedSession:
+    """The session of one lane, closed at rest."""
+
+    def __init__(self, sessions: TargetSessions, claim: LaneClaim) -> None:
+        self._sessions = sessions
+        self._claim = claim
+        self._no_row_events = sessions.no_row_events  # as the run has decided
+
+    def close(self, connection: TargetConnection) -> bool:
+        """Close it; False if it has to stay."""
+        return self._sessions.close_at_rest(connection)
+
+    def open(self) -> TargetConnection:
+        """A session that holds the lane, at the same server; raises DMError, or Stopped."""
+        connection = self._sessions.open(self._claim.lane)
+        self._sessions.demand_same_server(connection)
+        if self._sessions.no_row_events != self._no_row_events:
+            why = f"a new session takes no row events: {self._sessions.no_row_events}"
+            raise DMError("connection-lost", role="target", address=connection.address, cause=why)
+        if not session_lock.take(connection, self._claim.key.lock_name(self._claim.lane), _LOCK_SECONDS):
+            raise self._claim.fenced()
+        return connection
 
 
 _ACCESS_DENIED: Final = 1227

@@ -12,7 +12,7 @@ from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.reader import Rest
 from dm.syncer.apply.apply_lane import ApplyLane
 from dm.syncer.apply.completion import Ticket
-from dm.syncer.apply.lane import ChangeQueue
+from dm.syncer.apply.lane import ChangeQueue, LaneJob
 from dm.syncer.apply.lanes import BatchSizes, Lanes, Stopped
 from tests.testbed.peak_quota import PeakQuota
 from tests.unit.changes.plans import insert, key, number, plan
@@ -46,6 +46,9 @@ class IdleLane:
         jobs = self.queue.take(1000, whole_jobs=False)
         self.queue.finished()
         return [job.ticket.number for job in jobs]
+
+    def give(self, *jobs: LaneJob) -> bool:
+        return self.queue.put(*jobs)
 
     def end_before(self, ticket: Ticket) -> None:
         self.queue.close(ticket.number)
