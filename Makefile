@@ -87,7 +87,8 @@ chaos: install
 	scripts/fetch_statements.sh
 	-@scripts/build_tidb.sh
 	-@scripts/fetch_kafka.sh
-	-@scripts/install.sh /usr/bin/mydumper:mydumper
+	-@scripts/install.sh /usr/bin/mydumper:mydumper /usr/bin/chromium:chromium /usr/sbin/debootstrap:debootstrap
+	-@scripts/fetch_debian.sh
 	$(BIN)/python -m tests.chaos --part="$(PART)" --pytest-flags="$(CHAOS_PYTEST_FLAGS)" --loop-flags="$(CHAOS_FLAGS)"
 
 bench: install

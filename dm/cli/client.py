@@ -160,6 +160,8 @@ class Client:
             self._start_daemon_in_home()
 
     def _start_daemon_in_home(self) -> None:
+        if self._home.service_mark.exists():  # it is just being started again, or rests; ours would be in its way
+            raise DMError("daemon-is-service", home=self._home.directory)
         self._home.create()
         log = self._home.daemon_log
         whose = f"starting a private one for user {_user_name(os.getuid())} (log: {log})"

@@ -100,6 +100,12 @@ KINDS: tuple[ErrorKind, ...] = (
         "use that daemon, or give this daemon its own directory with DM_HOME",
     ),
     ErrorKind(
+        "daemon-is-service", 40942, "dm-worker", "internal", "medium",
+        "the dm-worker of {home} is a service of this machine and does not run now: dmctl starts none of its own there",
+        "systemctl start dm-worker; `systemctl status dm-worker` says why it does not run. If it is to be a service no "
+        "more, delete {home}/service",
+    ),
+    ErrorKind(
         "listen-refused", 40911, "config", "internal", "medium",
         "dm-worker does not listen on {address}: without TLS only loopback addresses are allowed",
         "give a certificate with --ssl-cert and --ssl-key; or listen on 127.0.0.1:<port> and reach it from other "

@@ -96,6 +96,10 @@ def serve(
     home.create()
     with ExitStack() as stack:
         stack.enter_context(home.locked())
+        if os.environ.get("NOTIFY_SOCKET"):
+            home.service_mark.touch(mode=0o600)
+        else:
+            home.service_mark.unlink(missing_ok=True)
         clock = SystemClock()
         membership = None if cluster is None else stack.enter_context(joined_cluster(cluster, home, clock))
         registry = Registry(home.registry) if membership is None else shared_registry(membership, home)

@@ -51,6 +51,11 @@ class Home:
         return self.directory / "cluster"
 
     @property
+    def service_mark(self) -> Path:
+        """There if a service manager starts the daemon of this home, so that nobody else does."""
+        return self.directory / "service"
+
+    @property
     def token(self) -> Path:
         """The token of this user for requests through a port (dm/worker/access.py)."""
         return self.directory / "token"

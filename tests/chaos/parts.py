@@ -62,6 +62,8 @@ PARTS = (
     Part("attacks", 20, ("tests/attacks",)),
     # A hundred takeovers (TAKEOVERS); each lasts a lease or two.
     Part("hosts", 60, ("tests/live/cluster/test_takeovers.py",)),
+    # Wheels are made, and installed on a Debian that boots systemd.
+    Part("packages", 15, ("tests/live/packages",)),
     # An hour of its own length (SOAK_MINUTES), its start and its comparison come on top.
     Part("soak", 60, ("tests/live/soak",)),
     Part("crash-loops", 10),

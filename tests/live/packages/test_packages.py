@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tarfile
@@ -12,17 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.docs.document import ROOT
-
 pytestmark = [pytest.mark.live, pytest.mark.chaos, pytest.mark.timeout(1800)]
-
-
-@pytest.fixture(scope="module")
-def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("packages") / "dist"
-    environment = {**os.environ, "PYTHON": sys.executable}
-    subprocess.run([ROOT / "scripts" / "packages.sh", directory], env=environment, check=True, timeout=1500)
-    return directory
 
 
 def test_there_is_a_wheel_for_this_machine_and_one_for_each(dist: Path) -> None:

@@ -28,6 +28,23 @@ def test_it_says_when_requests_are_answered_and_when_it_ends(tmp_path: Path) -> 
         assert manager.recv(100) == b"STOPPING=1"
 
 
+def test_dmctl_starts_no_daemon_where_a_service_is_one(tmp_path: Path) -> None:
+    """It would have the directory when systemd starts the service again."""
+    one = TestHome(tmp_path / "home", environment={"NOTIFY_SOCKET": str(tmp_path / "notify")})
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        one.start()
+        assert one.stop() == 0
+    refused = one.dmctl("query-status")
+    assert refused.status == 1
+    assert "Error 40942" in refused.err
+    assert "systemctl start dm-worker" in refused.err
+    private = TestHome(one.directory)
+    private.start()  # a person who starts one there knows why
+    assert private.stop() == 0
+    assert not (one.directory / "service").exists()
+
+
 def test_an_abstract_address_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind("")  # the kernel chooses an abstract name
