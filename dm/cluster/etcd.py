@@ -23,7 +23,7 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -150,9 +150,13 @@ class KeysFound:
 
 @dataclass(frozen=True, slots=True)
 class WatchBatch:
-    """Changes in the order of their revisions; `compacted`: those since the wanted revision are not kept any more."""
+    """Changes in the order of their revisions; `begins`: none yet, the watch is in place.
+
+    `compacted`: those since the wanted revision are not kept any more.
+    """
 
     changes: tuple[tuple[str, Entry | None, int], ...]
+    begins: bool = False
     compacted: bool = False
 
 
@@ -203,14 +207,21 @@ class Etcd:
                 return KeysFound(revision, entries)
             start = base64.b64decode(found[-1]["key"]) + b"\0"
 
-    def write(self, expected: dict[str, int], changes: Sequence[KeyChange]) -> int | None:
+    def write(
+        self, expected: Mapping[str, int], changes: Sequence[KeyChange], values: Mapping[str, str] | None = None
+    ) -> int | None:
         """Make all changes in one transaction if each key of `expected` was last written by that revision.
 
-        Revision 0: the key is not there. Gives the transaction's revision; None where a key has another one.
+        Revision 0: the key is not there. `values`: what other keys must have. Gives the transaction's revision; None
+        where a key is not as expected.
         """
         compare = [
             {"key": _b64(key), "target": "MOD", "result": "EQUAL", "mod_revision": str(revision)}
             for key, revision in expected.items()
+        ]
+        compare += [
+            {"key": _b64(key), "target": "VALUE", "result": "EQUAL", "value": _b64(value)}
+            for key, value in (values or {}).items()
         ]
         success = [
             {"request_delete_range": {"key": _b64(each.key)}}
@@ -457,6 +468,8 @@ def _batch(result: dict[str, Any]) -> WatchBatch | None:
         if "compact_revision" in result:
             return WatchBatch((), compacted=True)
         raise DMError("etcd-unreachable", problem=str(result.get("cancel_reason", "the watch was ended")))
+    if result.get("created"):
+        return WatchBatch((), begins=True)
     changes = []
     for event in result.get("events", ()):
         known = event["kv"]

@@ -6,11 +6,12 @@ while etcd is gone.
 A change of our own is in the mirror when `write` returns. The watch tells it again later, and older changes of the same
 keys perhaps after it: so each key remembers the revision that it is of, a deleted one, too, and nothing older counts.
 
-A watch that breaks off goes on after all was read again: etcd may have compacted what came between.
+When a watch is in place, everything is read once more. So nothing that came between is missed, and it is seen whether
+this is still the same etcd: one that has lost its data would let a watch of a later revision wait in silence.
 
 **An etcd that lost its data**, or was given another's, is recognized by two things. Its revision went back, which it
 never does by itself. Or the key `cluster`, written once, is not the one that this member has joined. Every transaction
-compares that key, so none is made there. Then nothing is taken over from it (`lost`).
+compares its value, which has a random number, so none is made there. Then nothing is taken over from it (`lost`).
 
 Listeners learn which keys have changed, and ask the mirror what they have now. So the order in which they are told does
 not matter, and no lock is held meanwhile.
@@ -47,6 +48,7 @@ class Mirror:
         self._entries: dict[str, Entry] = {}
         self._revisions: dict[str, int] = {}  # of each key's last change that is known, deletions included
         self._read_up_to = 0
+        self._seen = 0  # the last revision that a change of our own has made
         self._told: list[Told] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="watch", daemon=True)
@@ -91,15 +93,18 @@ class Mirror:
         False: somebody else was faster, and the mirror knows by then what the expected keys have.
         """
         self.demand_kept()
-        wanted = {CLUSTER_KEY: self.revision(CLUSTER_KEY), **expected}
+        joined = self.get(CLUSTER_KEY)
         revision = self._etcd.write(
-            {self._prefix + key: at for key, at in wanted.items()},
+            {self._prefix + key: at for key, at in expected.items()},
             [KeyChange(self._prefix + each.key, each.value, each.lease) for each in changes],
+            {} if joined is None else {self._prefix + CLUSTER_KEY: joined.value},
         )
         if revision is None:
-            self._merge(self._etcd.read(self._prefix))
+            self._read_again()
             self.demand_kept()
             return False
+        with self._lock:
+            self._seen = max(self._seen, revision)
         made = [
             (each.key, None if each.value is None else Entry(each.value, revision, each.lease), revision)
             for each in changes
@@ -119,8 +124,11 @@ class Mirror:
         while not (self._stop.is_set() or self.lost):
             try:
                 for batch in self._etcd.watch(self._prefix, self._read_up_to + 1, self._stop):
+                    if batch.begins or batch.compacted:
+                        self._read_again()
+                    if batch.begins:
+                        continue
                     if batch.compacted:
-                        self._merge(self._etcd.read(self._prefix))
                         break
                     self._apply([(key.removeprefix(self._prefix), entry, at) for key, entry, at in batch.changes])
                     with self._lock:
@@ -131,20 +139,15 @@ class Mirror:
                     self._log.warning("the watch is interrupted", error=error)
                 told = True
                 self._clock.wait(self._stop, _AGAIN_SECONDS)
-                self._look_after_break()
 
-    def _look_after_break(self) -> None:
-        """A watch of a revision that etcd has not reached would wait in silence."""
-        try:
-            self._merge(self._etcd.read(self._prefix))
-        except DMError:
-            return  # said already; the next attempt says it again by its own error
-
-    def _merge(self, found: KeysFound) -> None:
+    def _read_again(self) -> None:
+        with self._lock:
+            known = max(self._seen, self._read_up_to)  # before the read: the watch may get further meanwhile
+        found = self._etcd.read(self._prefix)
         with self._lock:
             joined, there = self.get(CLUSTER_KEY), found.entries.get(self._prefix + CLUSTER_KEY)
-            other = joined is not None and (there is None or there.revision != joined.revision)
-            lost = other or found.revision < self._read_up_to
+            other = joined is not None and (there is None or there.value != joined.value)
+            lost = other or found.revision < known
         if not lost:
             self._take_over(found)
         elif not self.lost:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+import structlog
+
 from dm.errors import DMError
 from dm.tools.cutover.driver import Driver
 from dm.tools.cutover.machine import HOLDS_TASK, OVER
@@ -104,6 +106,15 @@ class CutOvers:
         """Go on with those of the daemon before."""
         for task in self.noted():
             self.drive(make(task))
+
+    def go_on(self, make: Callable[[str], Driver], unfinished: Callable[[str], bool], task: str) -> None:
+        """Drive the cut-over of a task that has come to this host, if one was begun and is not over."""
+        try:
+            if self.driver(task) is None and (task in self.noted() or unfinished(task)):
+                self.note(task)
+                self.drive(make(task))
+        except DMError as error:  # whether there is one will be asked with `dmctl cut-over --status`
+            structlog.get_logger().warning("cut-over", task=task, error=error)
 
     def end(self) -> None:
         """Leave all as they are."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
@@ -51,6 +51,7 @@ class Holdings:
         self._lock = threading.Lock()  # a source changes hands here one at a time
         self._woken = threading.Event()
         self._ended = threading.Event()
+        self._taken: Callable[[Sequence[str]], None] = lambda _: None
         self._orphans: dict[str, float] = {}  # since when a source has no owner, as far as is known here
         self._thread = threading.Thread(target=self._work, name="holdings", daemon=True)
         self._log = structlog.get_logger()
@@ -65,6 +66,10 @@ class Holdings:
         self._ended.set()
         self._woken.set()
         self._thread.join()
+
+    def tell(self, taken: Callable[[Sequence[str]], None]) -> None:
+        """Tell of sources that run here from now on; what is told must not wait for a server."""
+        self._taken = taken
 
     def wake(self) -> None:
         """Look again; from any thread."""
@@ -123,6 +128,7 @@ class Holdings:
         if sources:
             self._log.info("sources are this member's", sources=[*sources])
             self._taking_up.take_up(sources)
+            self._taken(sources)
 
     def _claim_orphans(self, orphans: set[str], owners: Mapping[str, str]) -> float | None:
         now = self._clock.monotonic()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from typing import TypeVar
 
 from dm.cluster.membership import Membership
+from dm.cluster.ownership import SOURCE
 from dm.unit import JSON
 from dm.verbs.declaration import Verb
 from dm.verbs.every import SUBJECTS
@@ -48,6 +51,7 @@ class Operations:
         self.history = History(supervisor.home.history, supervisor.clock)
         supervisor.watch(self.history.stage, self.history.heard)
         others = None if cluster is None else OtherHosts(cluster[0], self._holdings(cluster[0]), cluster[1])
+        self._others = others
         self.holdings = None if others is None else others.holdings
         means = Means(
             loop, supervisor, servers, self._read, errands, self._cut_overs, self.history, shutdown, others=others
@@ -66,9 +70,19 @@ class Operations:
         self.history.start(installed_version(), lambda: self._loop.call(self._values))
         if self.holdings is None:
             self.taking_up.take_up()
+            self._cut_overs.take_up(self._cut_over.driver)
         else:
+            self.holdings.tell(self._taken)
             self.holdings.begin()
-        self._cut_overs.take_up(self._cut_over.driver)
+
+    def _taken(self, sources: Sequence[str]) -> None:
+        """Go on with cut-overs of tasks whose sources have come here, all of them; another host may have begun them."""
+        subtasks = [*self._supervisor.registry.subtasks()]
+        mine = self._loop.call(lambda: {name for name, source in self._supervisor.sources.items() if source.here})
+        tasks = {task for task, source in subtasks if source in sources}
+        whole = sorted(task for task in tasks if all(source in mine for of, source in subtasks if of == task))
+        go_on = partial(self._cut_overs.go_on, self._cut_over.driver, self._cut_over.unfinished)
+        threading.Thread(target=lambda: [go_on(task) for task in whole], name="cut-overs", daemon=True).start()
 
     def _holdings(self, membership: Membership) -> Holdings:
         supervisor = self._supervisor
@@ -77,6 +91,21 @@ class Operations:
     def look(self, at: Callable[[Supervisor], T]) -> T:
         """What the supervisor knows, from its thread."""
         return self._loop.call(lambda: at(self._supervisor))
+
+    def elsewhere(self) -> list[dict[str, str]]:
+        """The subtasks that other members run, as they were stored last, with the address of each member."""
+        if self._others is None:
+            return []
+        membership = self._others.membership
+        owners, known = membership.ownership.owners(SOURCE), membership.members.known()
+        lines: list[dict[str, str]] = []
+        for (task, source), seen in sorted(self._supervisor.registry.subtasks().items()):
+            owner = owners.get(source, "")
+            if owner != membership.name:
+                address = known[owner].address if owner in known else ""
+                line = {"task": task, "source": source, "stage": seen.stage, "unit": seen.unit or ""}
+                lines.append({**line, "member": owner, "address": address})
+        return lines
 
     def cut_overs(self) -> Mapping[str, Mapping[str, JSON]]:
         """What is known of each cut-over, by task."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from dm.demo.private_server import HOST, PrivateServer, ReservedPort
+from dm.demo.servers import ThrowawayServer
 from tests.testbed.daemon import Answer, Daemon, run_here
 from tests.testbed.etcd import PASSWORD, EtcdServer
 from tests.testbed.sync import wait_until
@@ -26,6 +27,7 @@ class Cluster:
             login = ("--cluster-user", "root", "--cluster-password-file", str(directory / "password"))
             self.options += ("--cluster-ca", str(etcd.authority.file), *login)
         self.members: dict[str, Daemon] = {}
+        self.endpoints: dict[str, str] = {}  # of members that reach etcd another way
         self._ports: dict[str, ReservedPort] = {}
 
     def __enter__(self) -> Self:
@@ -55,7 +57,8 @@ class Cluster:
         if self.etcd.authority is not None:
             certificate, key = self.etcd.authority.signed(name, addresses=(HOST,))
             tls = ("--ssl-cert", str(certificate), "--ssl-key", str(key), "--ssl-ca", str(self.etcd.authority.file))
-        return (*self.options, "--name", name, "--listen", address, "--labels", f"zone=of-{name}", *tls)
+        cluster = ("--cluster", self.endpoints.get(name, self.etcd.endpoint), *self.options[2:])
+        return (*cluster, "--name", name, "--listen", address, "--labels", f"zone=of-{name}", *tls)
 
     def daemon(self, name: str) -> Daemon:
         """A member's, before it runs."""
@@ -105,3 +108,61 @@ class Cluster:
 def login(server: PrivateServer) -> dict[str, Any]:
     """As files have it."""
     return {"host": HOST, "port": server.port, "user": server.user, "password": server.password}
+
+
+SOURCES: Final = ("one", "two")
+
+
+class ClusterTask:
+    """A task on two sources in a cluster; each has a table, and one without a key."""
+
+    def __init__(
+        self, cluster: Cluster, upstreams: tuple[ThrowawayServer, ...], target: PrivateServer, schema: str
+    ) -> None:
+        self.cluster, self.upstreams, self.target, self.schema = cluster, upstreams, target, schema
+        self.written = 0
+
+    def file(self, **more: Any) -> str:
+        """The task file; it begins where the sources are now."""
+        instances = [
+            {
+                "source-id": source,
+                "block-allow-list": source,
+                "meta": dict(zip(("binlog-name", "binlog-pos"), server.query("SHOW BINARY LOGS")[-1][:2], strict=True)),
+            }
+            for source, server in zip(SOURCES, self.upstreams, strict=True)
+        ]
+        lists = {source: {"do-tables": [{"db-name": self.schema, "tbl-name": f"{source}*"}]} for source in SOURCES}
+        return self.cluster.file(
+            "task.yaml",
+            {
+                "name": "t", "task-mode": "incremental", "meta-schema": f"meta_{self.schema}",
+                "target-database": login(self.target), "mysql-instances": instances, "block-allow-list": lists, **more,
+            },
+        )  # fmt: skip
+
+    def prepare(self) -> None:
+        """The tables, on both sides."""
+        for source, server in zip(SOURCES, self.upstreams, strict=True):
+            for at in (server, self.target):
+                at.execute(f"CREATE TABLE {self.schema}.{source} (id INT PRIMARY KEY)")
+                at.execute(f"CREATE TABLE {self.schema}.{source}_keyless (id INT)")
+
+    def write(self) -> None:
+        """A row in each table of each source."""
+        self.written += 1
+        for source, server in zip(SOURCES, self.upstreams, strict=True):
+            server.execute(
+                f"INSERT INTO {self.schema}.{source} VALUES ({self.written})",
+                f"INSERT INTO {self.schema}.{source}_keyless VALUES ({self.written})",
+            )
+
+    def counts(self) -> list[int]:
+        """Rows at the target, by table: a row twice in one without a key counts twice."""
+        tables = [name for source in SOURCES for name in (source, f"{source}_keyless")]
+        return [self.target.query(f"SELECT count(*) FROM {self.schema}.{name}")[0][0] for name in tables]
+
+    def arrives(self) -> None:
+        """Rows that are written at each source now come to the target, once."""
+        self.write()
+        wait_until(lambda: self.counts() == [self.written] * 4, "both sources' rows are at the target", 120)

@@ -43,6 +43,7 @@ class StagedMember:
         self._stack.callback(self.loop.end)
         cluster = (self.membership, Forwarding(self.membership, None))
         self.operations = Operations(self.loop, self.supervisor, no_servers(), lambda: None, cluster)
+        self.operations._taken = lambda sources: None  # type: ignore[method-assign]  # no target is asked for cut-overs
         self.operations.take_up()
 
     def running(self) -> set[tuple[str, str]]:

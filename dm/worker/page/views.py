@@ -50,7 +50,7 @@ class Views:
         counts = {
             state: sum(line.state == state for line in lines) for state in ("error", "waiting", "paused", "behind")
         }
-        return {"lines": lines, "counts": counts, "now": self._now()}
+        return {"lines": lines, "counts": counts, "now": self._now(), "elsewhere": self._operations.elsewhere()}
 
     def task(self, name: str) -> View:
         """All that is known of a task; raises DMError."""

@@ -247,6 +247,11 @@ class CutOverVerbs(VerbWork):
         assert epoch is not None
         row.write(epoch, again)
 
+    def unfinished(self, task: str) -> bool:
+        """Whether the target has a cut-over of a task that is not over; raises DMError."""
+        found = self._row(task).read()
+        return found is not None and found.state not in OVER
+
     def driver(self, task: str) -> Driver:
         """Who goes on with the cut-over of a task."""
         on = self._servers_of(task)

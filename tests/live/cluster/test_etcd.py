@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dm.clock import SystemClock
-from dm.cluster.etcd import Etcd, EtcdAccess, KeyChange
+from dm.cluster.etcd import Etcd, EtcdAccess, KeyChange, KeysFound
 from dm.cluster.lease import Lease
 from dm.cluster.members import ClusterMember, ClusterRecord, Members
 from dm.cluster.mirror import CLUSTER_KEY, Mirror
@@ -220,6 +220,22 @@ def test_an_etcd_that_lost_its_data_takes_no_claim(own_etcd: EtcdServer) -> None
     assert host.ownership.owner(SOURCE, "s") == "a"  # as it was known
     host.end()
     client.close()
+
+
+def test_a_read_that_the_watch_has_overtaken_is_no_loss(hosts: tuple[Host, Host]) -> None:
+    a, b = hosts
+    read = a.etcd.read
+
+    def late(prefix: str) -> KeysFound:
+        found = read(prefix)
+        assert b.mirror.write({}, [KeyChange("later", "x")])
+        wait_until(lambda: a.mirror.get("later") is not None, "the watch has got further")
+        return found
+
+    a.etcd.read = late  # type: ignore[method-assign]
+    assert not a.mirror.write({"later": 99}, [KeyChange("never", "x")])
+    assert not a.mirror.lost
+    assert a.mirror.get("later") is not None
 
 
 def test_what_was_changed_while_the_watch_was_away_is_told(own_etcd: EtcdServer) -> None:

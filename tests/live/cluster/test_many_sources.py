@@ -71,6 +71,13 @@ def test_many_sources_and_the_loss_of_a_member(members: list[StagedMember]) -> N
         assert each.operations.work[ListTasks](ListTasks())["tasks"]
     assert requests(members) == asked
 
+    # What the page of a member shows of the others.
+    every = {subtask for each in members for subtask in each.running()}
+    for each in members:
+        shown = {(line["task"], line["source"]): line["member"] for line in each.operations.elsewhere()}
+        assert shown.keys() == every - each.running()
+        assert each.name not in shown.values()
+
     lost = members.pop()
     had, before = lost.running(), requests(members)
     stayed = {each.name: each.running() for each in members}

@@ -31,6 +31,7 @@ def refused(cluster: Cluster, directory: Path, *arguments: str) -> str:
     return str(said.value)
 
 
+@pytest.mark.chaos
 def test_names_clusters_and_homes(cluster: Cluster, tmp_path: Path) -> None:
     cluster.start("a")
     said = refused(cluster, tmp_path / "again", *cluster.arguments("a")[:6], "--listen", "127.0.0.1:1")

@@ -10,68 +10,17 @@ from typing import Any
 import pytest
 
 from dm.cluster.members import ClusterRecord
-from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.worker.exchange import over_socket
 from dm.worker.home import Home
-from tests.live.worker.test_way_back import end_of
 from tests.testbed.certificates import Authority
-from tests.testbed.cluster import Cluster, login
+from tests.testbed.cluster import SOURCES, Cluster, ClusterTask
 from tests.testbed.daemon import Daemon
 from tests.testbed.etcd import PASSWORD, EtcdServer
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
-
-SOURCES = ("one", "two")
-
-
-class Task:
-    """A task on two sources in a cluster; each has a table."""
-
-    def __init__(
-        self, cluster: Cluster, upstreams: tuple[ThrowawayServer, ...], target: PrivateServer, schema: str
-    ) -> None:
-        self.cluster, self.upstreams, self.target, self.schema = cluster, upstreams, target, schema
-        self.written = 0
-
-    def file(self, **more: Any) -> str:
-        instances = [
-            {
-                "source-id": source,
-                "block-allow-list": source,
-                "meta": {"binlog-name": (end := end_of(server)).binlog_name, "binlog-pos": end.binlog_pos},
-            }
-            for source, server in zip(SOURCES, self.upstreams, strict=True)
-        ]
-        lists = {source: {"do-tables": [{"db-name": self.schema, "tbl-name": source}]} for source in SOURCES}
-        return self.cluster.file(
-            "task.yaml",
-            {
-                "name": "t", "task-mode": "incremental", "meta-schema": f"meta_{self.schema}",
-                "target-database": login(self.target), "mysql-instances": instances, "block-allow-list": lists, **more,
-            },
-        )  # fmt: skip
-
-    def prepare(self) -> None:
-        for source, server in zip(SOURCES, self.upstreams, strict=True):
-            server.execute(f"CREATE TABLE {self.schema}.{source} (id INT PRIMARY KEY)")
-            self.target.execute(f"CREATE TABLE {self.schema}.{source} (id INT PRIMARY KEY)")
-
-    def write(self) -> None:
-        """A row at each source."""
-        self.written += 1
-        for source, server in zip(SOURCES, self.upstreams, strict=True):
-            server.execute(f"INSERT INTO {self.schema}.{source} VALUES ({self.written})")
-
-    def counts(self) -> list[int]:
-        return [self.target.query(f"SELECT count(*) FROM {self.schema}.{source}")[0][0] for source in SOURCES]
-
-    def arrives(self) -> None:
-        """A row that is written at each source now comes to the target."""
-        self.write()
-        wait_until(lambda: self.counts() == [self.written] * 2, "both sources' rows are at the target", 120)
 
 
 def v1(daemon: Daemon, path: str) -> Any:
@@ -123,7 +72,7 @@ def test_members_and_etcd_with_tls_and_passwords(tmp_path: Path, mysql: Throwawa
 def test_a_task_survives_its_hosts(
     cluster: Cluster, upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
-    task = Task(cluster, upstreams, target, schema(*upstreams, target))
+    task = ClusterTask(cluster, upstreams, target, schema(*upstreams, target))
     task.prepare()
     cluster.start("a", "b")
     a, b = cluster["a"], cluster["b"]
