@@ -261,7 +261,7 @@ class MainRun(Beside):
             why = f"{aside} are aside already (`aside-tables: {most}`), so the cause may be no single table"
         elif tables.intersection(out) or any(one.kind == "add" for one in self.others):
             why = "some of them are loaded beside the task, or aside"
-        elif self._has_undecided(control, taken):
+        elif self._has_undecided(control):
             why = "XA transactions are prepared and not decided, and their rows are kept for one stream"
         if why and error.name == _BESIDE:
             self._log.warning("a statement stays in the stream", tables=_names(tables), why=why)
@@ -274,13 +274,12 @@ class MainRun(Beside):
             control, taken, Leaving(tables, "undo") if beside else Leaving(tables, error=report_of(error))
         )
 
-    def _has_undecided(self, control: TargetConnection, taken: Takeover) -> bool:
-        """Whether XA transactions are undecided at L: their rows are kept for one stream."""
-        if self._prepared is None or taken.checkpoint is None:
-            return False
-        stored = read_prepared(control, self.key)
-        self._prepared.open(taken.claims[CONTROL].epoch, taken.checkpoint.position, stored)
-        return bool(self._prepared.undecided)
+    def _has_undecided(self, control: TargetConnection) -> bool:
+        """Whether XA transactions are undecided at L, as is stored with it: their rows are kept for one stream.
+
+        The list on the host's disk is not asked: to open it is to begin a run with it.
+        """
+        return bool(read_prepared(control, self.key))
 
     def _leave(self, control: TargetConnection, taken: Takeover, leaving: Leaving) -> bool:
         rules = self.rules
@@ -301,7 +300,7 @@ class MainRun(Beside):
         """The step that is due; whether tables may have changed hands. Raises DMError."""
         claim, place, here = taken.claims[CONTROL], joining.place, checkpoint.position
         if joining.kind == "branch" and joining.phase == "asked":
-            if self._has_undecided(control, taken):
+            if self._has_undecided(control):
                 return False
             return self._leave(control, taken, Leaving(frozenset(joining.names), joining=joining))
         rests, may = self._rests(control, taken), self._wants(joining)

@@ -21,7 +21,7 @@ LEAVING = ("branch.before_leaving", "branch.left", "syncer.bound_persisted", "sy
 RETURNING = ("join.called", "join.before_return", "join.returned")
 FAILING_AGAIN = ("branch.before_rest", "branch.rests")
 COMING = ("join.near", "join.before_ready", "join.ready", "syncer.before_commit", "syncer.after_commit")
-SAMPLE = ("branch.left", "join.before_return", "branch.before_rest", "join.ready")
+SAMPLE = ("branch.left", "join.ready")
 
 
 def drawn(*points: str) -> list[object]:

@@ -130,7 +130,7 @@ class Drawn(Branching):
                 self.running[one.number] = stack.enter_context(UnitThread(self.unit(one), "branch"))
 
 
-@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.chaos) for seed in range(2, 100))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.chaos) for seed in range(1, 100))])
 def test_all_tables_come_back(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path, seed: int
 ) -> None:

@@ -21,7 +21,13 @@ pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 ROWS = ", ".join(f"({number}, {number})" for number in range(1, 41))
 
 
-@pytest.mark.parametrize("form", ["(id INT PRIMARY KEY, v INT)", "(id INT, v INT)"], ids=["keyed", "keyless"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param("(id INT PRIMARY KEY, v INT)", id="keyed", marks=pytest.mark.chaos),
+        pytest.param("(id INT, v INT)", id="keyless"),
+    ],
+)
 def test_the_others_go_on_while_the_target_is_at_it(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path, form: str
 ) -> None:
