@@ -305,3 +305,63 @@ int number_keys(PyObject *numbers, PyObject *keys, Py_ssize_t number)
     Py_DECREF(made);
     return done;
 }
+
+#define TALLIED 16 /* plans; a batch of more tables is counted in Python */
+
+/* A plan, borrowed, and how many changes of each kind it has. */
+typedef struct {
+    PyObject *plan;
+    Py_ssize_t inserts, updates, deletes;
+} Tally;
+
+static Tally *tally_of(Tally *tallies, size_t *count, size_t *last, PyObject *plan)
+{
+    if (*count && tallies[*last].plan == plan)
+        return &tallies[*last];
+    for (*last = 0; *last < *count; ++*last)
+        if (tallies[*last].plan == plan)
+            return &tallies[*last];
+    if (*count == TALLIED)
+        return NULL;
+    tallies[*count] = (Tally){.plan = plan};
+    return &tallies[(*count)++];
+}
+
+/* tally(changes) -> [(plan, inserts, updates, deletes), ...], each plan once, in the order in which they come first;
+ * None for another list than one of changes, or one of too many plans. Nothing here calls Python. */
+PyObject *native_tally(PyObject *module, PyObject *changes)
+{
+    Places places;
+    if (!PyList_Check(changes))
+        Py_RETURN_NONE;
+    if (places_of(&places, class_of(module, ROW_CHANGE)) < 0)
+        return NULL;
+    Tally tallies[TALLIED], *found;
+    size_t count = 0, last = 0;
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(changes); at++) {
+        PyObject *change = PyList_GET_ITEM(changes, at);
+        if (!Py_IS_TYPE(change, places.type))
+            Py_RETURN_NONE;
+        PyObject *plan = *(PyObject **)((char *)change + places.plan), *kind = *(PyObject **)((char *)change + places.kind);
+        if (plan == NULL || kind == NULL || !PyLong_Check(kind) || (found = tally_of(tallies, &count, &last, plan)) == NULL)
+            Py_RETURN_NONE;
+        long number = PyLong_AsLong(kind);
+        if (number == -1 && PyErr_Occurred())
+            return NULL;
+        if (number == INSERT)
+            found->inserts++;
+        else if (number == UPDATE)
+            found->updates++;
+        else
+            found->deletes++;
+    }
+    PyObject *all = PyList_New(0);
+    for (size_t at = 0; all != NULL && at < count; at++) {
+        const Tally *one = &tallies[at];
+        PyObject *made = Py_BuildValue("(Onnn)", one->plan, one->inserts, one->updates, one->deletes);
+        if (made == NULL || PyList_Append(all, made) < 0)
+            Py_CLEAR(all);
+        Py_XDECREF(made);
+    }
+    return all;
+}

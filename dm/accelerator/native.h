@@ -123,6 +123,7 @@ Py_ssize_t events_length(PyObject *object);
 const uint8_t *event_in(PyObject *object, Py_ssize_t at, size_t *size);
 
 PyObject *native_compacted(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_tally(PyObject *module, PyObject *changes);
 PyObject *native_grouped(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_decode(PyObject *self, PyObject *const *args, Py_ssize_t count);

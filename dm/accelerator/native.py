@@ -124,6 +124,10 @@ class Native(Protocol):
         """The changes by the statements that they share: a Group, or the statements of one alone."""
         ...
 
+    def tally(self, changes: Sequence[Any], /) -> list[tuple[Any, int, int, int]] | None:
+        """The plans of the changes, each with its inserts, updates and deletes; None where Python has to count."""
+        ...
+
     def event_groups(
         self,
         changes: Sequence[Item],

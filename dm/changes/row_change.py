@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from operator import attrgetter
 from typing import Final
 
-from dm.accelerator.native import shared
+from dm.accelerator.native import Native, shared
+from dm.accelerator.switch import Twins
 from dm.changes.keys import Key, completed
 from dm.changes.plan import TablePlan
 from dm.mysql.binlog.value import UNREAD, Row
@@ -60,9 +60,21 @@ def row_left(change: RowChange) -> Row:
     return change.after if change.before is None else completed(change.after, change.before)
 
 
-def plans_of(changes: Iterable[RowChange]) -> set[TablePlan]:
-    """The plans of the changes: what has to be asked of each change is asked of these first."""
-    return set(map(_PLAN, changes))
+PlanTally = tuple[TablePlan, int, int, int]
+"""A plan, and how many inserts, updates and deletes (and changes that only forbid a row) are of it."""
+
+
+def tally(changes: Sequence[RowChange]) -> Sequence[PlanTally]:
+    """What a batch has of each plan, in the order in which the plans come first.
+
+    What has to be asked of each change is asked of the plans first.
+    """
+    return _TWINS()(changes)
+
+
+def plans_of(changes: Sequence[RowChange]) -> list[TablePlan]:
+    """The plans alone."""
+    return [plan for plan, _, _, _ in tally(changes)]
 
 
 def by_plan(changes: Iterable[RowChange]) -> list[list[RowChange]]:
@@ -73,8 +85,32 @@ def by_plan(changes: Iterable[RowChange]) -> list[list[RowChange]]:
     return list(found.values())
 
 
-_PLAN: Final[Callable[[RowChange], TablePlan]] = attrgetter("plan")
-
-
 def _unread(row: Row) -> bool:
     return any(value is UNREAD for value in row)
+
+
+def _tally(changes: Sequence[RowChange]) -> Sequence[PlanTally]:
+    found: dict[int, list[int]] = {}
+    plans = list[TablePlan]()
+    plan, counts = None, [0, 0, 0]
+    for change in changes:
+        if change.plan is not plan:
+            plan = change.plan
+            if id(plan) not in found:
+                found[id(plan)] = [0, 0, 0]
+                plans.append(plan)
+            counts = found[id(plan)]
+        kind = change.kind
+        counts[0 if kind is ChangeKind.INSERT else 1 if kind is ChangeKind.UPDATE else 2] += 1
+    return [(plan, inserts, updates, deletes) for plan in plans for inserts, updates, deletes in [found[id(plan)]]]
+
+
+def _compiled(native: Native) -> Callable[[Sequence[RowChange]], Sequence[PlanTally]]:
+    def counted(changes: Sequence[RowChange]) -> Sequence[PlanTally]:
+        found = native.tally(changes)
+        return _tally(changes) if found is None else found
+
+    return counted
+
+
+_TWINS: Final[Twins[Callable[[Sequence[RowChange]], Sequence[PlanTally]]]] = Twins(_tally, _compiled)

@@ -1,7 +1,7 @@
 """The status per target table: rows committed by kind, DDL pieces executed, the form in which rows go.
 
-Each counting thread has its own counters; a report adds them up. Rows are counted in runs of one table, so a row costs
-only a few comparisons. Memory is bounded: beyond a number of tables, the others are counted together.
+Each counting thread has its own counters; a report adds them up. Rows are counted by the plans of a batch
+(`dm.changes.row_change`). Memory is bounded: beyond a number of tables, the others are counted together.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from dm.changes.event_form import EventForm
 from dm.changes.plan import TablePlan
 from dm.changes.row_bag import LEAST
-from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.row_change import RowChange, tally
 from dm.changes.row_hash import RowHash
 from dm.ident import TableName
 from dm.unit import JSON
@@ -32,22 +32,9 @@ class TableCounters:
     def __init__(self) -> None:
         self._counts: dict[TableName, list[int]] = {}
 
-    def add(self, changes: Iterable[RowChange]) -> None:
+    def add(self, changes: Sequence[RowChange]) -> None:
         """These row changes were committed."""
-        plan, inserts, updates, deletes = None, 0, 0, 0
-        for change in changes:
-            if change.plan is not plan:
-                if plan is not None:
-                    self._count(plan.target, inserts, updates, deletes)
-                plan, inserts, updates, deletes = change.plan, 0, 0, 0
-            kind = change.kind
-            if kind is ChangeKind.UPDATE:
-                updates += 1
-            elif kind is ChangeKind.INSERT:
-                inserts += 1
-            else:
-                deletes += 1
-        if plan is not None:
+        for plan, inserts, updates, deletes in tally(changes):
             self._count(plan.target, inserts, updates, deletes)
 
     def _count(self, table: TableName, inserts: int, updates: int, deletes: int) -> None:

@@ -71,6 +71,7 @@ def fuzz_batches(native: ModuleType, chance: random.Random) -> None:
         batch = any_batch(chance)
     limit = chance.choice((100, 1000, 1 << 20))
     assert made(native, copied(batch), limit) == made(None, copied(batch), limit), batch
+    native.tally([*batch, *chance.choice(([], [None], batch))])
 
 
 def fuzz_json(native: ModuleType, chance: random.Random) -> None:

@@ -10,7 +10,7 @@ import pytest
 from dm.changes.compacted import compacted
 from dm.changes.grouped import grouped
 from dm.changes.keys import WILD, keys_of
-from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.row_change import ChangeKind, RowChange, tally
 from dm.mysql.binlog.value import ABSENT
 from tests.testbed.decoders import running
 from tests.unit.accelerator.batches_at_random import any_batch, copied, made
@@ -76,3 +76,28 @@ def test_what_are_no_changes_is_refused(native: ModuleType, arguments: tuple[obj
         native.grouped(*arguments)
     with pytest.raises((TypeError, AttributeError)):
         native.compacted(*arguments)
+
+
+def test_both_count_a_batch_alike(native: ModuleType) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    for _ in range(300):
+        batch = [change for _ in range(chance.randrange(4)) for change in any_batch(chance)]
+        chance.shuffle(batch)
+        found = []
+        for extension in (native, None):
+            with running(extension):
+                found.append([(id(one), *counts) for one, *counts in tally(batch)])
+        assert found[0] == found[1]
+        assert sum(sum(counts) for _, *counts in found[0]) == len(batch)
+
+
+def test_a_batch_of_many_plans_or_of_something_else_is_counted_in_python(native: ModuleType) -> None:
+    plans = [plan([number("a")], [key("PRIMARY", "a")]) for _ in range(17)]
+    assert native.tally([insert(one, 1) for one in plans]) is None
+    assert len(native.tally([insert(one, 1) for one in plans[1:]])) == 16
+    for strange in ([None], [RowChange.__new__(RowChange)], (insert(ONE, 1),), [SimpleNamespace(plan=ONE)]):
+        assert native.tally(strange) is None
+    with running(native):
+        assert [one for one, *_ in tally([insert(one, 1) for one in plans])] == plans
