@@ -26,6 +26,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import pymysql
+from pymysql.connections import MySQLResult as _Result
 from pymysql.constants import COMMAND, CR
 
 from dm.config.endpoint import Endpoint
@@ -93,6 +94,12 @@ class ServerConnection(_Connection):
     """Whether a password may be encrypted with a key of the server's own."""
     _verifies = False
     _server_key: bytes | None = None
+    known_columns: dict[tuple[bytes, ...], tuple[Any, Any, Any]]
+    """What the driver has made of the columns of answers, by the packets."""
+
+    def __init__(self, **given: Any) -> None:
+        self.known_columns = {}
+        super().__init__(**given)
 
     def _create_ssl_ctx(self, options: Any) -> ssl.SSLContext:
         self._verifies = bool(options)
@@ -108,6 +115,46 @@ class ServerConnection(_Connection):
                 cast(Any, self)._force_close()
                 raise AnswerTooLongError(CR.CR_MALFORMED_PACKET, f"an answer of more than {ANSWER_BYTES} bytes")
         return cast(bytes, super()._read_bytes(num_bytes))  # type: ignore[misc]  # not in the stubs
+
+    def _read_query_result(self, unbuffered: bool = False) -> Any:
+        if unbuffered:
+            return super()._read_query_result(unbuffered)  # type: ignore[misc]  # not in the stubs
+        connection = cast(Any, self)
+        connection._result = None
+        result = _KnownAnswer(connection)
+        result.read()
+        connection._result = result
+        if result.server_status is not None:
+            connection.server_status = result.server_status
+        return result.affected_rows
+
+    def columns_arrived(self, count: int) -> tuple[tuple[bytes, ...], int] | None:
+        """The packets of so many columns and of their end, and how many bytes they have, where all of them are here.
+
+        Nothing is taken. None: they are to be read packet by packet, and so is whatever is unusual.
+        """
+        connection = cast(Any, self)
+        try:
+            arrived = connection._rfile.peek()
+        except OSError:
+            return None  # whoever reads the packet tells it
+        found, at, number = list[bytes](), 0, connection._next_seq_id
+        for _ in range(count + 1):
+            begin = at + _HEAD
+            end = begin + int.from_bytes(arrived[at : at + 3], "little")
+            if end > len(arrived) or arrived[begin - 1] != number:
+                return None
+            found.append(arrived[begin:end])
+            at, number = end, (number + 1) % 256
+        return tuple(found), at
+
+    def pass_over(self, packets: int, size: int) -> None:
+        """Take packets that have arrived, and are known."""
+        connection = cast(Any, self)
+        connection._rfile.read(size)
+        connection._next_seq_id = (connection._next_seq_id + packets) % 256
+        if self.answer_left is not None:
+            self.answer_left -= size + 2 * packets * _READ_COST  # what comes next finds it used up
 
     def _execute_command(self, command: int, sql: bytes | str) -> None:
         if self.answer_left is not None:
@@ -149,6 +196,37 @@ class ServerConnection(_Connection):
             if error.args[:1] == (_OLD_ASKED,):
                 raise _old_password() from None
             raise
+
+
+_HEAD: Final = 4  # of a packet
+_KNOWN: Final = 64  # answers of one session
+
+
+class _KnownAnswer(_Result):
+    """The driver's answer to a question; columns that came before, byte by byte, are not taken apart again.
+
+    Each batch of row events asks for the columns of its tables (`dm.changes.event_form`).
+    """
+
+    def _get_descriptions(self) -> None:
+        connection, made = cast(ServerConnection, self.connection), cast(Any, self)
+        arrived = connection.columns_arrived(made.field_count)
+        if arrived is None:
+            return self._described()
+        packets, size = arrived
+        known = connection.known_columns
+        if packets in known:
+            connection.pass_over(len(packets), size)
+            made.fields, made.converters, made.description = known[packets]
+            return None
+        self._described()
+        if len(known) >= _KNOWN:
+            known.clear()
+        known[packets] = made.fields, made.converters, made.description
+        return None
+
+    def _described(self) -> None:
+        super()._get_descriptions()  # type: ignore[misc]  # not in the stubs
 
 
 def _old_password() -> UnsafeLoginError:
