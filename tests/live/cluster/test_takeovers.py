@@ -14,9 +14,9 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -24,6 +24,7 @@ from dm.cluster.lease import LEASE_SECONDS
 from dm.demo.compare import compare, pair_tables
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
 from tests.live.worker.test_way_back import end_of
 from tests.testbed import figures
 from tests.testbed.cluster import Cluster, login
@@ -263,7 +264,7 @@ class Scene:
         moves = fault not in ("cut from the target", "cut from others")
         if moves:
             self.seconds.setdefault(fault, []).append(self.arrive(hit))
-            wait_until(lambda: name not in hosts.owners(witness).values(), f"the sources of {name} move", 180)
+            wait_until(lambda: self._moved(witness, name), f"the sources of {name} move", 180)
         elif fault == "cut from others":
             self.seconds.setdefault(fault, []).append(self.arrive(hit))  # nobody needs them for that
         else:
@@ -281,11 +282,34 @@ class Scene:
         over = time.monotonic() + LEASE_SECONDS + 3
         return lambda: time.monotonic() > over
 
+    def _moved(self, witness: str, name: str) -> bool:
+        """Whether a member sees all sources at others than this one."""
+        owners = self._owners(witness)
+        return owners.keys() == {*SOURCES} and name not in owners.values()
+
+    def _owners(self, at: str) -> dict[str, str]:
+        """As a member sees it; nothing as long as it can't tell."""
+        with suppress(ValueError, KeyError, IndexError):
+            return self.hosts.owners(at)
+        return {}
+
     def _one_each(self) -> bool:
         """Whether all members agree, and each source's task runs at its owner."""
-        seen = [self.hosts.owners(name) for name in MEMBERS]
-        stages = {source: one["stage"] for source, one in self.hosts[MEMBERS[0]].status(_TASK).items()}
-        return all(each == seen[0] for each in seen) and stages == dict.fromkeys(SOURCES, "Running")
+        seen = [self._owners(name) for name in MEMBERS]
+        return all(each.keys() == {*SOURCES} and each == seen[0] for each in seen) and all(
+            self._status(source).get("stage") == "Running" for source in SOURCES
+        )
+
+    def _status(self, source: str) -> dict[str, Any]:
+        """Of the task on a source, as any member tells it; nothing as long as its owner does not answer."""
+        with suppress(DMError, KeyError):
+            return self.hosts[MEMBERS[0]].status(_TASK)[source]
+        return {}
+
+    def reads_relay(self, source: str) -> bool:
+        """Whether the syncer of a source reads relay files."""
+        sync = self._status(source).get("sync")
+        return isinstance(sync, dict) and sync.get("binlogType") == "local"
 
     def finish(self) -> None:
         """All that was written is there, and no more than that."""
@@ -334,8 +358,7 @@ def test_a_member_that_was_frozen_beyond_its_lease_finds_its_source_with_another
 ) -> None:
     made, _ = scene
     made.take_over("frozen", RELAYED)
-    sync = made.hosts["a"].status(_TASK)[RELAYED]["sync"]
-    assert sync["binlogType"] == "local", "the new relay begins where the task is"
+    wait_until(lambda: made.reads_relay(RELAYED), "the new relay begins where the task is", 180)
     made.finish()
 
 
