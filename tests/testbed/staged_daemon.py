@@ -185,12 +185,13 @@ def staged(
 
 
 def no_servers() -> Servers:
-    """Whoever asks a server fails."""
+    """Whoever asks a server fails, but for the place of relay files."""
 
     def refuse(*_: object, **__: object) -> Any:
         raise AssertionError("a server was asked")
 
-    return Servers(refuse, refuse, refuse, refuse, refuse, refuse, refuse, cast(Any, None), refuse, refuse)
+    held = refuse, lambda *_: None  # at its start a daemon asks where the files of a relay without any begin
+    return Servers(refuse, refuse, refuse, refuse, refuse, refuse, refuse, cast(Any, None), *held)
 
 
 def syncing(lag: float = 0.0, **more: JSON) -> dict[str, JSON]:
