@@ -54,7 +54,7 @@ from dm.errors import DMError
 from dm.progress.checkpoint import Handover, write_whole
 from dm.progress.lane_rows import LaneClaim, LaneRow, claimed, insert_lanes
 from dm.progress.table_joining import Joining, leave_at_once
-from dm.progress.tables import SubtaskKey, existing_tables
+from dm.progress.tables import SubtaskKey, existing_tables, reads
 from dm.progress.validator import create_validator_tables, remove_validation
 
 HEAL: Final = "heal"
@@ -71,12 +71,18 @@ def release_lane(connection: TargetConnection, key: SubtaskKey) -> None:
     session_lock.release(connection, key.lock_name(HEAL))
 
 
+@reads(lambda key: key.worker)
 def begin_writing(connection: TargetConnection, control: LaneClaim) -> LaneClaim:
     """H4: from now on rows are written; gives the claim to do so. Raises DMError."""
+    key = control.key
     with claimed(connection, control):
-        insert_lanes(connection, control.key, [HEAL], control.epoch)
+        insert_lanes(connection, key, [HEAL], control.epoch)
+        # A row with the number of batch that it has already would count as unchanged.
+        rows = connection.query(
+            f"SELECT batch FROM {key.worker.sql} WHERE id = %s AND lane = %s", (key.source_id, HEAL)
+        )
     faults.hit("heal.begun")
-    return LaneClaim(control.key, HEAL, control.epoch)
+    return LaneClaim(key, HEAL, control.epoch, int(rows[0][0]))
 
 
 def write_rows(connection: TargetConnection, claim: LaneClaim, statements: Sequence[bytes]) -> None:
