@@ -193,7 +193,7 @@ TASK_FORMS: Final[Mapping[str, Form]] = {
         "Skip the failing statement",
         SkipEvent,
         "The target executes nothing for the statement at which the task has failed. What the statement does to the"
-        " source's table is still followed. Then resume the task.",
+        " source's table is still followed. Then the task goes on.",
     ),
     "stop": _of_task("Stop", StopTask, "dm-worker forgets the task. Its progress stays at the target."),
     "compare": Form(

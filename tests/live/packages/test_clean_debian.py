@@ -145,10 +145,9 @@ def test_installed_watched_and_mended_from_the_page(
         visit.log_in(f"https://{page}/", token)
         visit.page.click("article a:has-text('shop')")
         visit.page.wait_for_selector("text=Paused by error 36910")
-        for verb in ("Skip the failing statement", "Resume"):
-            visit.page.click(f".verbs a:has-text('{verb}')")
-            visit.page.click("form.question button")
-            visit.page.wait_for_selector(".notice.done")
+        visit.page.click(".verbs a:has-text('Skip the failing statement')")
+        visit.page.click("form.question button")
+        visit.page.wait_for_selector(".notice.done")  # then the task goes on
         visit.page.wait_for_selector("text=everything is applied", timeout=SECONDS * 1000)
         assert visit.complaints == []
         visit.close()
