@@ -82,8 +82,6 @@ POINTS: frozenset[str] = frozenset(
         "branch.left",
         "branch.before_rest",
         "branch.rests",
-        "branch.released",
-        "branch.dropped",
         "join.noted",
         "join.forgotten",
         "join.dropped",

@@ -220,7 +220,6 @@ def release(connection: TargetConnection, key: SubtaskKey, branch: Joining) -> b
                 put_operator(connection, own, operator)
         move(connection, key, branch, ["aside"], "undo")
         _note_error(connection, key, branch, "")
-    faults.hit("branch.released")
     return True
 
 
@@ -230,7 +229,6 @@ def drop(connection: TargetConnection, key: SubtaskKey, branch: Joining) -> bool
         if not move(connection, key, branch, ["aside"], "dropped"):
             return False
         remove_stream(connection, key, branch)
-    faults.hit("branch.dropped")
     return True
 
 

@@ -97,9 +97,8 @@ def _repeat(loop: CrashLoop, ends: float, latest: float) -> None:
 def strikers(point: str) -> list[str]:
     """The test files outside the loops that arm a point: by name, to be given an action, or all of its part."""
     part = point.partition(".")[0]
-    armed = re.compile(
-        rf'{re.escape(point)}=(kill|stop|hang)|[(\[ =]"{re.escape(point)}"[,)\]]|point\.startswith\("{part}\."\)'
-    )
+    name = re.escape(point)
+    armed = re.compile(rf'{name}=(kill|stop|hang)|[(\[ =]"{name}(?:@\d+)?"[,)\]]|point\.startswith\("{part}\."\)')
     return [file for file, text in _texts().items() if armed.search(text)]
 
 
