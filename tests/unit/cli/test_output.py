@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from rich.console import Console
 
 from dm.cli import output
 from dm.cli.output import check_table, final_places, sources_table, status_table
+from dm.cli.verbs import tables
 from dm.errors import ErrorReport
 from dm.tools.cutover.machine import STATES
+from dm.verbs.tables import table_of
 from dm.worker.status_text import in_error, progress_lines, remarks_of
 
 ERROR = {"ErrCode": 36070, "Message": "the target has no table s.t", "RawCause": "", "Workaround": "create it"}
@@ -501,3 +504,15 @@ def test_a_relay_that_reads_the_oldest_file_is_told_of(caught_up: bool, file: st
     }  # fmt: skip
     answer = {"sources": [{"sourceStatus": {"source": "one", "relayStatus": relay}, "subTaskStatus": []}]}
     assert len(remarks_of(answer)) == said
+
+
+@pytest.mark.parametrize(
+    ("table", "argument"),
+    [
+        ("`shop`.`orders`", "shop.orders"), ("`my shop`.`orders`", "'my shop.orders'"),
+        ("`a.b`.`c``d`", "'`a.b`.`c``d`'"), ("`$(reboot)`.`t`", "'$(reboot).t'"),
+    ],
+)  # fmt: skip
+def test_a_command_that_is_shown_is_safe_in_a_shell(table: str, argument: str) -> None:
+    assert tables._argument(table) == argument
+    assert table_of(shlex.split(argument)[0]) == table_of(table)

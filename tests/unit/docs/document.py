@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[3]
 README = ROOT / "README.md"
 OPERATIONS = ROOT / "docs" / "operations.md"
+FAILING_TASKS = ROOT / "docs" / "failing-tasks.md"
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 DECISIONS = ROOT / "docs" / "decisions"
 DOCUMENTS = (README, ARCHITECTURE, *sorted((ROOT / "docs").glob("*.md")), *sorted(DECISIONS.glob("*.md")))
