@@ -102,6 +102,10 @@ def files(directory: Path, source: PrivateServer, target: PrivateServer, schema:
             "mydumpers: {m: {threads: 2, rows: 100}}\nsyncers: {s: {checkpoint-flush-interval: 1, worker-count: 2}}\n"
             f'expression-filter: {{f: {{schema: {schema}, table: keyless, insert-value-expr: "n / 3 = 33.3333"}}}}\n'
         )
+    (directory / "healed.yaml").write_text(
+        f"name: {schema}_h\n{into}mysql-instances: [{{source-id: one, block-allow-list: b}}]\n"
+        f"block-allow-list: {{b: {{do-dbs: [{schema}_s]}}}}\n"
+    )
     (directory / "shards.yaml").write_text(
         f"name: {schema}_s\n{into}shard-mode: pessimistic\n"
         "mysql-instances: [{source-id: one, block-allow-list: b, route-rules: [r]}]\n"
@@ -151,6 +155,7 @@ def follows(daemon: Recorded, source: ThrowawayServer, schema: str, names: tuple
     if not briefly:
         daemon.must("reload-table", schema, schema, "keyless")
         daemon.synced(schema)
+        aside(daemon, source, schema)
     daemon.must("pause-task", schema)
     told(daemon, schema)
     write(source, *changes(schema, member, 3))
@@ -158,8 +163,6 @@ def follows(daemon: Recorded, source: ThrowawayServer, schema: str, names: tuple
         daemon.must("flashback", schema, "--sql", "back", "--from", place, "--tables", f"{schema}.zero")
     if not briefly and not at_tidb:
         daemon.must("replay", schema)
-    if not briefly:
-        daemon.must("heal", schema)
     daemon.must("resume-task", schema)
     daemon.synced(schema)
     daemon.must("stop-task", schema)
@@ -168,6 +171,24 @@ def follows(daemon: Recorded, source: ThrowawayServer, schema: str, names: tuple
     daemon.synced(schema)
     if not briefly:
         compared(daemon, schema)
+
+
+def aside(daemon: Recorded, source: ThrowawayServer, schema: str) -> None:
+    """A table waits beside the stream and comes back; then it is given up, and loaded again."""
+    name = f"{schema}.keyless"
+    for ends in ("release", "drop"):
+        daemon.must("table", "hold", schema, name)
+        daemon.wait(
+            schema,
+            lambda status: [each["phase"] for each in status["one"].get("branches") or []] == ["aside"],
+            "the table is aside",
+        )
+        write(source, f"INSERT INTO {name} VALUES ('aside \\', 7)")
+        assert "aside, since" in daemon.must("table", "list", schema).out
+        daemon.must("table", ends, schema, name)
+        if ends == "drop":
+            daemon.must("reload-table", schema, schema, "keyless")
+        daemon.synced(schema)
 
 
 def validated(daemon: Recorded, schema: str) -> None:
@@ -212,6 +233,20 @@ def shards(daemon: Recorded, source: ThrowawayServer, schema: str) -> None:
     daemon.must("shard-ddl-lock", "unlock", locks()[0])
     daemon.synced(f"{schema}_s")
     daemon.must("stop-task", f"{schema}_s")
+
+
+def heals(daemon: Recorded, source: ThrowawayServer, schema: str) -> None:
+    """What a task without filters has missed is found by comparing."""
+    name = f"{schema}_h"
+    daemon.must("start-task", "healed.yaml")
+    daemon.synced(name)
+    daemon.must("pause-task", name)
+    write(source, f'INSERT INTO {schema}_s.t_1 ("id") VALUES (7)', f"DELETE FROM {schema}_s.t_2")
+    daemon.must("heal", name)
+    daemon.must("resume-task", name)
+    daemon.synced(name)
+    daemon.must("diff", name)
+    daemon.must("stop-task", name, "--remove-meta")
 
 
 def rests(daemon: Recorded, source: ThrowawayServer, schema: str) -> None:
@@ -276,6 +311,7 @@ def test_every_verb_does_the_same(
             follows(daemon, source, name, names, briefly=briefly)
             if not briefly:
                 shards(daemon, source, name)
+                heals(daemon, source, name)
                 rests(daemon, source, name)
                 assert daemon.called == FOLLOWING - ({"flashback", "replay"} if target_kind == "tidb" else set())
         assert differences(source, target, name) == ""
