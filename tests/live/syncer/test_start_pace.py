@@ -23,7 +23,7 @@ ROWS: Final = 40
 BATCH: Final = 4
 AT_SOURCE: Final = 28
 """Statements of a start, on the flavor that needs more of them; each waits for the one before."""
-AT_TARGET: Final = 73
+AT_TARGET: Final = 78
 FIRST: Final = "SET NAMES utf8mb4 COLLATE "  # begins no session of the tests
 LOCKED: Final = re.compile(r"GET_LOCK\('dm:\w+:worker-")
 # A batch of row events has a look that guards them, and one that shows that the table's columns are where they were;
