@@ -120,14 +120,16 @@ class Takeover:
 
 def take_over(connections: Mapping[str, TargetConnection], fence: Fence) -> Takeover:
     """Make the given session the holder of each lane, raise the epoch, read what is stored; raises DMError."""
+    control = connections[CONTROL]
+    # Before any lock by name is held: two sources that both make the table are a deadlock of metadata locks, and MySQL
+    # solves it by itself only in a session without other locks (Open_table_context::request_backoff_action).
+    create_owner_table(control, fence.key)
     # The older run's workers first: its DDL may wait for a lock that one of them holds.
     for lane in sorted(connections, key=lambda lane: lane == DDL):
         fence.take(connections[lane], lane)
-    control = connections[CONTROL]
     for row in read_lanes(control, fence.key):
         if row.lane not in connections:
             fence.take(control, row.lane)  # an older run with more workers
-    create_owner_table(control, fence.key)
 
     def owned(epoch: int) -> None:
         note_owner(control, fence.key, "Sync", epoch, fence.run_by)

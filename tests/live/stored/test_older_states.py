@@ -28,7 +28,7 @@ def _goes_on(state: Restored) -> None:
         daemon.must("diff", "shop")
         daemon.wait(
             "shop",
-            lambda status: status["one"]["validation"]["errorRowsStatus"] == "new/ignored/resolved: 0/0/0",
+            lambda status: status["one"]["validation"].get("errorRowsStatus") == "new/ignored/resolved: 0/0/0",
             "no row is found wrong",
         )
         state.source.execute("INSERT INTO shop.orders (id, note) VALUES (-2, 'today')")
