@@ -121,6 +121,7 @@ def test_a_claim_goes_with_the_lease_and_nothing_is_mine_when_the_lease_may_be_o
     assert a.ownership.mine(SOURCE, "s")
     b.etcd.revoke(a.lease.number)
     wait_until(lambda: a.ownership.owner(SOURCE, "s") is None, "the end of the lease is told")
+    wait_until(lambda: b.ownership.owner(SOURCE, "s") is None, "the other member has heard it, too")
     assert not a.ownership.mine(SOURCE, "s")
     before = a.lease.number
     assert a.lease.renew_once()

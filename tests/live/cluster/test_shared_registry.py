@@ -114,7 +114,10 @@ def test_two_members_have_what_one_host_would_have(
         change, side = step(chance), sides[chance.randrange(2)]
         other = sides[1 - sides.index(side)]
         wanted = outcome(change, oracle)
-        assert outcome(change, side.registry) == wanted, number
+        found = outcome(change, side.registry)
+        if found == "registry-changed":  # the other wrote what was there already, and this one had not seen it yet
+            found = outcome(change, side.registry)
+        assert found == wanted, number
         done += wanted == "done"
         assert all_of(side.registry) == all_of(oracle), number
         wait_until(partial(same, other.registry, oracle), f"the other member has it, too ({number})")

@@ -40,7 +40,7 @@ def test_a_table_is_put_aside_comes_back_and_is_given_up(daemon: TestHome) -> No
     lines = daemon.said("table", "list", "t").out.splitlines()
     assert lines[0] == "`a`.`t` of source one: aside, since then, behind by 150 bytes of bin.000001"
     assert lines[1].startswith("  36921: UPDATE on a.t found no row")
-    assert lines[-1] == "  once it is mended: `dmctl table release t `a`.`t``"
+    assert lines[-1] == "  once it is mended: `dmctl table release t a.t`"
     assert daemon.said("validation", "start", "t").status == 1, "its rows would look missing"
 
 
