@@ -27,10 +27,11 @@ import fcntl
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from dm.atomic_file import create_new
 from dm.changes.statement import lenient_script
@@ -260,6 +261,22 @@ def _document(side: TableAt, at: int, values: Values) -> bytes:
     if text is None or types is None or types == NOTHING:
         return _literal(side.row[at], text)
     return json_expression(typed_tree(text, types), side.row[at].label)
+
+
+class Fixes(Protocol):
+    """Where the statements go that make the target equal."""
+
+    def held(self) -> AbstractContextManager[None]:
+        """Around the comparison."""
+        ...
+
+    def begin(self, tables: Collection[TableName], /) -> None:
+        """These are compared from their beginning, perhaps again."""
+        ...
+
+    def write(self, table: TableName, fixes: Sequence[Fix], /) -> str:
+        """Take the statements of some rows; gives the file where they are, if they are in one."""
+        ...
 
 
 class FixFiles:

@@ -17,11 +17,11 @@ import tempfile
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
@@ -35,7 +35,7 @@ from dm.spark.job import MOST_WEIGHT, grouped, run_tasks
 from dm.spark.session import SparkProvider, warm_up
 from dm.tools.diff.chunk import WORDED, Chunk, ChunkComparer, ChunkOutcome
 from dm.tools.diff.done_chunks import Beginning, DoneChunks, EqualChunk, chunk_name
-from dm.tools.diff.fix import Fix, FixFiles
+from dm.tools.diff.fix import Fixes, FixFiles
 from dm.tools.diff.planner import DiffPlanner, PlannedTable
 from dm.tools.diff.recent import Recent
 from dm.tools.diff.report import DiffReport, Found, Suspects, TableReport
@@ -77,22 +77,6 @@ class _Open:
         """Keep the keys of what a look has found."""
         rows = chain.from_iterable(each.values() for each in found.different.values())
         self.keys.update((each.identity, each.key) for each in rows if each.key)
-
-
-class Fixes(Protocol):
-    """Where the statements go that make the target equal."""
-
-    def held(self) -> AbstractContextManager[None]:
-        """Around the comparison."""
-        ...
-
-    def begin(self, tables: Collection[TableName], /) -> None:
-        """These are compared from their beginning, perhaps again."""
-        ...
-
-    def write(self, table: TableName, fixes: Sequence[Fix], /) -> str:
-        """Take the statements of some rows; gives the file where they are, if they are in one."""
-        ...
 
 
 class DiffUnit:

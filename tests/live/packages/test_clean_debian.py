@@ -66,7 +66,7 @@ def wheels(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def debian(wheels: Path, tmp_path: Path) -> Iterator[Machine]:
-    with machine(tmp_path / "machine", {"/root/wheels": wheels}) as one:
+    with machine(tmp_path / "machine", {"/opt/wheels": wheels}) as one:
         yield one
 
 
@@ -84,7 +84,7 @@ def servers(park: ServerPark) -> Iterator[tuple[ThrowawayServer, ThrowawayServer
 def installed(debian: Machine, certificates: Authority) -> tuple[str, str]:
     """Carry out the steps, and give it its ports; the addresses of the page and of the metrics."""
     for step in installing_steps():
-        debian.run("/bin/sh", "-ec", f"cd /root/wheels; {step}", PIP_NO_INDEX="1", PIP_FIND_LINKS="/root/wheels")
+        debian.run("/bin/sh", "-ec", f"cd /opt/wheels; {step}", PIP_NO_INDEX="1", PIP_FIND_LINKS="/opt/wheels")
     certificate, key = certificates.signed("dm", addresses=("127.0.0.1",))
     debian.put("/etc/dm/dm.pem", certificate.read_bytes())
     debian.put("/etc/dm/dm.key", key.read_bytes(), 0o400, "dm:dm")

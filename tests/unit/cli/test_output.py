@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +12,8 @@ from rich.console import Console
 
 from dm.cli import output
 from dm.cli.output import check_table, final_places, sources_table, status_table
-from dm.cli.verbs import tables
 from dm.errors import ErrorReport
 from dm.tools.cutover.machine import STATES
-from dm.verbs.tables import table_of
 from dm.worker.status_text import in_error, progress_lines, remarks_of
 
 ERROR = {"ErrCode": 36070, "Message": "the target has no table s.t", "RawCause": "", "Workaround": "create it"}
@@ -467,52 +464,3 @@ def test_a_task_that_its_cut_over_holds_is_not_said_to_be_paused_by_a_person(sta
     }
     held = "shop on one: rests for its cut-over: `dmctl cut-over shop --status`"
     assert (held in remarks_of(answer)) is (state in ("proved", "way-back", "switching", "switched"))
-
-
-NEAR = {"binlogLeftSeconds": 18_000, "binlogKeptSeconds": 86_400, "binlogBytesPerHour": 740 << 20}
-SAID = "in 5.0 h the source may purge what is read next (it keeps its binlog for 24.0 h, and writes 740 MB per hour)"
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({}, [SAID]),
-        ({"binlogLeftSeconds": 0, "binlogBytesPerHour": None}, [f"{SAID[:3]}0.0{SAID[6:-29]})"]),
-        ({"binlogLeftSeconds": 21_600}, []),
-        ({"binlogLeftSeconds": None}, []),
-        ({"binlogKeptSeconds": 0}, []),
-    ],
-)
-def test_a_task_and_a_relay_say_before_the_source_purges_what_they_read(
-    changed: dict[str, Any], said: list[str]
-) -> None:
-    status = {**NEAR, **changed}
-    rests = {"name": "shop", "unit": "Sync", "stage": "Paused", "result": PAUSED_BY_USER, "sync": status}
-    relay = {**status, "stage": "Running", "result": None, "relayCatchUpMaster": True, "relayBinlog": ""}
-    answer = {"sources": [{"sourceStatus": {"source": "one", "relayStatus": relay}, "subTaskStatus": [rests]}]}
-    found = [line for line in remarks_of(answer) if "purge" in line]
-    assert found == [f"{subject}: {line}" for line in said for subject in ("shop on one", "relay of one")]
-
-
-@pytest.mark.parametrize(
-    ("caught_up", "file", "said"), [(False, "b.000004", 1), (True, "b.000004", 0), (False, "b.7", 0)]
-)
-def test_a_relay_that_reads_the_oldest_file_is_told_of(caught_up: bool, file: str, said: int) -> None:
-    relay = {
-        "stage": "Running", "result": None, "relayCatchUpMaster": caught_up, "relayBinlog": f"({file}, 4)",
-        "binlogOldest": "b.000004",
-    }  # fmt: skip
-    answer = {"sources": [{"sourceStatus": {"source": "one", "relayStatus": relay}, "subTaskStatus": []}]}
-    assert len(remarks_of(answer)) == said
-
-
-@pytest.mark.parametrize(
-    ("table", "argument"),
-    [
-        ("`shop`.`orders`", "shop.orders"), ("`my shop`.`orders`", "'my shop.orders'"),
-        ("`a.b`.`c``d`", "'`a.b`.`c``d`'"), ("`$(reboot)`.`t`", "'$(reboot).t'"),
-    ],
-)  # fmt: skip
-def test_a_command_that_is_shown_is_safe_in_a_shell(table: str, argument: str) -> None:
-    assert tables._argument(table) == argument
-    assert table_of(shlex.split(argument)[0]) == table_of(table)
