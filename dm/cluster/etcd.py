@@ -17,22 +17,19 @@ from __future__ import annotations
 
 import base64
 import http.client
-import ipaddress
 import json
 import select
 import socket
-import ssl
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final, Self
+from dataclasses import dataclass
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from dm.clock import Clock
+from dm.cluster.etcd_access import EtcdAccess
 from dm.errors import DMError
-from dm.tls import verifying
 
 CALL_SECONDS: Final = 3.0
 _CONNECT_SECONDS: Final = 1.5  # of one endpoint, so that another one still has its time
@@ -43,83 +40,6 @@ _NOT_APPLIED: Final = ("no leader", "not capable", "leader changed", "server sto
 _STALE_LOGIN: Final = ("invalid auth token", "revision of auth store is old")
 # A connection that nothing comes through any more is noticed after twenty seconds.
 _KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
-
-
-@dataclass(frozen=True, slots=True)
-class EtcdAccess:
-    """Where etcd is, and what is shown there; texts of PEM files, empty for none."""
-
-    endpoints: tuple[str, ...]
-    authority: str = ""
-    certificate: str = ""
-    key: str = field(default="", repr=False)
-    user: str = ""
-    password: str = field(default="", repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        endpoints: str,
-        files: Sequence[Path | None] = (None, None, None),
-        user: str = "",
-        password_file: Path | None = None,
-    ) -> Self:
-        """From the options; `files` are CA, certificate and key. Raises DMError."""
-        found = tuple(each.strip().rstrip("/") for each in endpoints.split(",") if each.strip())
-        for each in found:
-            _demand_endpoint(each)
-        if not found:
-            raise DMError("etcd-endpoint-wrong", endpoint=endpoints)
-        if bool(user) != (password_file is not None):
-            hint = "--cluster-user NAME --cluster-password-file FILE"
-            raise DMError("usage", problem="a user of etcd has a name and a file with the password", hint=hint)
-        authority, certificate, key = ("" if file is None else _text(file) for file in files)
-        password = "" if password_file is None else _text(password_file).strip("\r\n")
-        return cls(found, authority, certificate, key, user, password)
-
-    def context(self) -> ssl.SSLContext | None:
-        """What verifies etcd's certificate; None where no endpoint has TLS. Raises DMError."""
-        if not any(each.startswith("https:") for each in self.endpoints):
-            return None
-        try:
-            if self.authority:
-                return verifying(self.authority, self.certificate, self.key)
-            if self.certificate:
-                raise DMError("usage", problem="a certificate for etcd needs etcd's CA", hint="--cluster-ca FILE")
-            return ssl.create_default_context()
-        except (ssl.SSLError, ValueError) as error:
-            raise DMError("etcd-certificate-unusable", cause=str(error)) from error
-
-    def demand_private(self) -> None:
-        """Refuse to send passwords in the clear to another host."""
-        for each in self.endpoints:
-            if each.startswith("http:") and not _loopback(urlsplit(each).hostname or ""):
-                raise DMError("etcd-without-tls", endpoint=each)
-
-
-def _demand_endpoint(text: str) -> None:
-    try:
-        parts = urlsplit(text)
-        whole = parts.scheme in ("http", "https") and parts.hostname and parts.port and not parts.path
-    except ValueError:
-        whole = False
-    if not whole:
-        raise DMError("etcd-endpoint-wrong", endpoint=text)
-
-
-def _loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False  # a name, which may be of any address
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        cause = getattr(error, "strerror", None) or str(error)
-        raise DMError("file-unreadable", file=file, cause=cause) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +307,7 @@ class Etcd:
                 connection = idle.pop() if idle else None
             if connection is None:
                 return self._connected(endpoint, seconds)
-            if connection.sock is not None and not select.select([connection.sock], [], [], 0)[0]:
+            if connection.sock is not None and not _is_readable(connection.sock):
                 connection.sock.settimeout(seconds)
                 return connection
             connection.close()
@@ -441,6 +361,13 @@ class Etcd:
                 self._token = ""
                 problem = f"{endpoint}: {error}"
         raise DMError("etcd-unreachable", problem=problem)
+
+
+def _is_readable(sock: socket.socket) -> bool:
+    """Whether there is something to read, if only the end; `select` takes no descriptor above 1023."""
+    poll = select.poll()
+    poll.register(sock, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 class _EtcdObject(dict[str, Any]):

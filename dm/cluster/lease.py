@@ -66,7 +66,7 @@ class Lease:
     def renew_once(self) -> bool:
         """Renew it, or take a new one where it is gone; False where etcd can't be reached."""
         sent = self._clock.monotonic()
-        known = (self.number, self.in_touch)
+        known = (self.number, self.in_touch, self.alive)
         try:
             if self._etcd.renew(self.number):
                 self._until = sent + self._seconds
@@ -78,7 +78,7 @@ class Lease:
             if self.in_touch:
                 self._log.warning("the lease can't be renewed", error=error)
             self.in_touch = False
-        if known != (self.number, self.in_touch):
+        if known != (self.number, self.in_touch, self.alive):
             self._told()
         return self.in_touch
 

@@ -17,7 +17,8 @@ import structlog
 
 from dm.atomic_file import write_atomically
 from dm.clock import Clock
-from dm.cluster.etcd import Etcd, EtcdAccess
+from dm.cluster.etcd import Etcd
+from dm.cluster.etcd_access import EtcdAccess
 from dm.cluster.lease import Lease
 from dm.cluster.members import ClusterMember, ClusterRecord, Members
 from dm.cluster.mirror import CLUSTER_KEY, Mirror

@@ -87,10 +87,11 @@ class Mirror:
             found = self._entries.get(key)
             return 0 if found is None else found.revision
 
-    def write(self, expected: Mapping[str, int], changes: Sequence[KeyChange]) -> bool:
+    def write(self, expected: Mapping[str, int], changes: Sequence[KeyChange]) -> int:
         """Change keys in one transaction if others are as expected (`Etcd.write`); raises DMError.
 
-        False: somebody else was faster, and the mirror knows by then what the expected keys have.
+        Gives the transaction's revision. 0: somebody else was faster, and the mirror knows by then what the expected
+        keys have.
         """
         self.demand_kept()
         joined = self.get(CLUSTER_KEY)
@@ -102,7 +103,7 @@ class Mirror:
         if revision is None:
             self._read_again()
             self.demand_kept()
-            return False
+            return 0
         with self._lock:
             self._seen = max(self._seen, revision)
         made = [
@@ -110,7 +111,7 @@ class Mirror:
             for each in changes
         ]
         self._apply(made)
-        return True
+        return revision
 
     def demand_kept(self) -> None:
         """Raise DMError for an etcd that has lost what it had."""

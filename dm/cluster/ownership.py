@@ -52,7 +52,8 @@ class Ownership:
         if known is not None and known.value != self._member:
             return False
         # A claim of ours under an earlier lease is bound to the new one, before it goes with the old one.
-        return self._mirror.write({key: self._mirror.revision(key)}, [KeyChange(key, self._member, self._lease.number)])
+        claim = KeyChange(key, self._member, self._lease.number)
+        return self._mirror.write({key: self._mirror.revision(key)}, [claim]) > 0
 
     def release(self, kind: str, name: str) -> None:
         """Own it no more, once it is at rest here; raises DMError."""

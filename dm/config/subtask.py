@@ -32,9 +32,12 @@ class Share(BaseModel):
 
 
 class RunBy(BaseModel):
-    """Who runs a subtask: stored at the target with the epoch of the run (`dm.progress.owner`)."""
+    """Who runs a subtask: stored at the target with the epoch of the run (`dm.progress.owner`).
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    No file has it. A newer dm may store more of itself there, and this one still has to see by whom it was fenced.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     host: str = ""  # empty: nobody said
     home: str = ""

@@ -65,7 +65,8 @@ class Holdings:
         """Claim no more; what runs stays."""
         self._ended.set()
         self._woken.set()
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def tell(self, taken: Callable[[Sequence[str]], None]) -> None:
         """Tell of sources that run here from now on; what is told must not wait for a server."""

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Final
 
 from dm.clock import SystemClock
-from dm.cluster.etcd import Etcd, EtcdAccess, KeyChange, KeysFound
+from dm.cluster.etcd import Etcd, KeyChange, KeysFound
+from dm.cluster.etcd_access import EtcdAccess
 from dm.cluster.members import MEMBERS, ClusterRecord
 from dm.cluster.membership import HomeMark
 from dm.cluster.mirror import CLUSTER_KEY

@@ -226,7 +226,8 @@ class Routing:
             lines = part.lines() if part.error is None else []
             known |= {str(line["source"]): line for line in lines}
             for source in part.sources if part.error is not None else ():
-                known[source] |= {"result": False, "msg": str(part.error), "worker": part.member}
+                line = known.setdefault(source, {"source": source, "tasks": []})  # new there, and not known here yet
+                line.update(result=False, msg=str(part.error), worker=part.member)
         subtasks = [*self._registry.subtasks()]
         for name, line in known.items():
             line["tasks"] = [task for task, source in subtasks if source == name]

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from dm.clock import Clock
-from dm.cluster.etcd import EtcdAccess
+from dm.cluster.etcd_access import EtcdAccess
 from dm.cluster.membership import ClusterOptions, Membership
 from dm.errors import DMError
 from dm.worker.home import Home

@@ -27,6 +27,8 @@ from urllib.parse import quote
 from dm.cluster.etcd import KeyChange
 from dm.cluster.mirror import Mirror
 from dm.errors import DMError
+from dm.sourcelog.stream.until import Until
+from dm.verbs.declaration import ConfigFile
 from dm.worker.registry import Registry, SubtaskRecord
 
 ROWS: Final = "registry/"
@@ -70,6 +72,12 @@ class SharedRegistry(Registry):
         self._demand_owned(source)
         super().record(task, source, seen)
 
+    def put_task(self, name: str, file: ConfigFile, sources: Mapping[str, Until | None]) -> None:
+        """Add a task on sources that are this member's; raises DMError for another's."""
+        for source in sources:
+            self._demand_owned(source)
+        super().put_task(name, file, sources)
+
     def _read(self, query: str) -> list[tuple[object, ...]]:
         with self._lock:
             self._catch_up()
@@ -79,29 +87,42 @@ class SharedRegistry(Registry):
     def _transaction(self) -> Iterator[None]:
         with self._lock:
             self._catch_up()
-            written: Sequence[str] = ()
+            written: Mapping[str, int] = {}
             with super()._transaction():
                 yield
                 written = self._publish()
-            self._revisions |= {key: self._mirror.revision(key) for key in written}
+            self._revisions |= written
 
-    def _publish(self) -> Sequence[str]:
-        """Have etcd make the change; raises DMError where it does not, and then nothing is changed here either."""
+    def _publish(self) -> Mapping[str, int]:
+        """Have etcd make the change; raises DMError where it does not, and then nothing is changed here either.
+
+        Gives the revision of each row by its key, as the change itself has made it: the mirror may know a newer one of
+        another member by then, which is still to be taken over.
+        """
         changes = [
             KeyChange(f"{ROWS}{_key(table, key)}", self._row(table, key))
             for table, key in _changed(self._database.execute("SELECT DISTINCT its_table, its_key FROM temp.changed"))
         ]
         self._database.execute("DELETE FROM temp.changed")
-        if changes:
-            expected = {change.key: self._revisions.get(change.key, 0) for change in changes}
-            if not self._mirror.write(expected, changes):
-                raise DMError("registry-changed")
-        return [change.key for change in changes]
+        if not changes:
+            return {}
+        expected = {change.key: self._revisions.get(change.key, 0) for change in changes}
+        revision = self._mirror.write(expected, changes)
+        if not revision:
+            raise DMError("registry-changed")
+        return {change.key: 0 if change.value is None else revision for change in changes}
 
     def _catch_up(self) -> None:
-        """Take over what other members have changed."""
+        """Take over what other members have changed; what can't be taken over is tried again the next time."""
         with self._stale_lock:
             stale, self._stale = self._stale, set()
+        try:
+            self._take_over_all(stale)
+        except BaseException:
+            self._told(frozenset(stale))
+            raise
+
+    def _take_over_all(self, stale: Iterable[str]) -> None:
         found = {key: self._mirror.get(key) for key in stale}
         newer = {
             key: entry
@@ -113,12 +134,13 @@ class SharedRegistry(Registry):
         with self._explained():
             # Of rows that come together some may be here before those that they refer to.
             self._database.execute("PRAGMA foreign_keys=OFF")
-            self._database.execute("BEGIN IMMEDIATE")
-            for key, entry in newer.items():
-                self._take_over(key, None if entry is None else entry.value)
-            self._database.execute("DELETE FROM temp.changed")
-            self._database.execute("COMMIT")
-            self._database.execute("PRAGMA foreign_keys=ON")
+            try:
+                with super()._transaction():
+                    for key, entry in newer.items():
+                        self._take_over(key, None if entry is None else entry.value)
+                    self._database.execute("DELETE FROM temp.changed")
+            finally:
+                self._database.execute("PRAGMA foreign_keys=ON")
         self._revisions |= {key: 0 if entry is None else entry.revision for key, entry in newer.items()}
 
     def _take_over(self, key: str, value: str | None) -> None:

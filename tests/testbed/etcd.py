@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from dm.clock import SystemClock
-from dm.cluster.etcd import Etcd, EtcdAccess
+from dm.cluster.etcd import Etcd
+from dm.cluster.etcd_access import EtcdAccess
 from dm.demo.installation import cache_directory
 from dm.demo.private_server import HOST, GuardedProcess, ReservedPort
 from dm.errors import DMError

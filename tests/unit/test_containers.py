@@ -12,7 +12,7 @@ import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
 
-from dm.cluster.etcd import EtcdAccess
+from dm.cluster.etcd_access import EtcdAccess
 from dm.worker.options import parser
 from tests.testbed.containerfile import FILE, steps
 from tests.unit.docs.document import ROOT

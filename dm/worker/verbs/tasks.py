@@ -212,9 +212,12 @@ class TaskVerbs(VerbWork):
         return known, subtasks
 
     def _demand_sources(self, config: TaskConfig, sources: Sequence[str]) -> None:
-        """Raise DMError where a source is not the one that the task's file was read with."""
+        """Raise DMError where a source is not the one that the task's file was read with, or has gone elsewhere."""
         for source in sources:
-            if self._supervisor.source(source).config != config.subtask(source).source:
+            there = self._supervisor.source(source)
+            if not there.here:
+                raise DMError("source-without-owner", sources=source)
+            if there.config != config.subtask(source).source:
                 raise DMError("source-changed", source=source, task=config.name)
 
     @does(declared.PauseTask)

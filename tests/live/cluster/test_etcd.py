@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from dm.clock import SystemClock
-from dm.cluster.etcd import Etcd, EtcdAccess, KeyChange, KeysFound
+from dm.cluster.etcd import Etcd, KeyChange, KeysFound
+from dm.cluster.etcd_access import EtcdAccess
 from dm.cluster.lease import Lease
 from dm.cluster.members import ClusterMember, ClusterRecord, Members
 from dm.cluster.mirror import CLUSTER_KEY, Mirror
@@ -130,6 +131,17 @@ def test_a_claim_goes_with_the_lease_and_nothing_is_mine_when_the_lease_may_be_o
     assert not a.ownership.claim(SOURCE, "s")
 
 
+def test_a_lease_that_was_over_for_this_member_alone_is_told_when_it_lives_again(hosts: tuple[Host, Host]) -> None:
+    a, _ = hosts
+    told: list[bool] = []
+    a.lease._told = lambda: told.append(a.lease.alive)
+    a.clock.now += 61  # as of a process that was frozen; etcd, by its own clock, has the lease still
+    assert a.lease.renew_once()
+    assert told == [True]
+    assert a.lease.renew_once()
+    assert told == [True]
+
+
 def test_a_member_that_is_back_binds_its_claims_to_the_new_lease(etcd: EtcdServer, prefix: str) -> None:
     killed = Host(etcd, prefix, "a")
     killed.members.join()
@@ -138,8 +150,8 @@ def test_a_member_that_is_back_binds_its_claims_to_the_new_lease(etcd: EtcdServe
     back.members.join()
     assert back.ownership.claim(SOURCE, "s")
     back.etcd.revoke(killed.lease.number)
-    assert back.mirror.write({}, [KeyChange("after", "it")])
-    wait_until(lambda: killed.mirror.get("after") is not None, "all is told up to here")
+    assert killed.mirror.write({}, [KeyChange("after", "it")])
+    wait_until(lambda: back.mirror.get("after") is not None, "all is told up to here")
     assert back.ownership.mine(SOURCE, "s")
     assert back.members.joined
     killed.end()

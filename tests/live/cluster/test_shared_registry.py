@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Callable, Iterator
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,64 @@ def test_a_change_of_what_another_member_has_changed_is_refused_and_then_made(si
     assert b.sources()["s"].relay_asked is True
     b.set_relay("s", asked=False, intent="paused")
     wait_until(lambda: a.sources()["s"].relay_intent == "paused", "the change is told")
+
+
+def test_a_change_of_another_member_right_after_ours_is_taken_over(
+    sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = sides
+    publish = a.registry._publish
+
+    def overtaken() -> Mapping[str, int]:
+        written = publish()
+        wait_until(lambda: "s" in b.registry.sources(), "the other member has it")
+        b.registry.set_relay("s", asked=True, intent="paused")
+        (key,) = written
+        wait_until(lambda: a.mirror.revision(key) > written[key], "its change is told")
+        return written
+
+    with monkeypatch.context() as patched:
+        patched.setattr(a.registry, "_publish", overtaken)
+        a.registry.put_sources({"s": file(1)})
+    assert a.registry.sources()["s"].relay_intent == "paused"
+    a.registry.put_sources({"s": file(2)})
+    wait_until(lambda: b.registry.sources()["s"].file == file(2), "the next change is told")
+    assert b.registry.sources()["s"].relay_intent == "paused"
+
+
+def test_what_could_not_be_taken_over_is_tried_again(sides: tuple[Side, Side], monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = sides
+    b.registry.put_sources({"s": file(1)})
+    wait_until(lambda: a.mirror.below("registry/source/") != {}, "the source is told")
+
+    def fails(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(a.registry, "_take_over", fails)
+        with pytest.raises(DMError):
+            a.registry.sources()
+    assert [*a.registry.sources()] == ["s"]
+    assert a.registry._read("PRAGMA foreign_keys") == [(1,)]
+    with pytest.raises(DMError):
+        a.registry.put_task("t", file(1), {"no such source": None})
+
+
+def test_a_task_is_started_on_sources_of_ones_own_alone(
+    etcd: EtcdServer, prefix: str, sides: tuple[Side, Side], tmp_path: Path
+) -> None:
+    def demand_owned(source: str) -> None:
+        if source != "mine":
+            raise DMError("source-without-owner", sources=source)
+
+    registry = SharedRegistry(tmp_path / "owner.sqlite", sides[0].mirror, demand_owned)
+    registry.put_sources({"mine": file(1), "gone": file(1)})
+    with pytest.raises(DMError, match="gone"):
+        registry.put_task("t", file(1), {"mine": None, "gone": None})
+    assert registry.tasks() == {}
+    registry.put_task("t", file(1), {"mine": None})
+    assert [*registry.subtasks()] == [("t", "mine")]
+    registry.close()
 
 
 def test_without_etcd_nothing_is_changed(own_etcd: EtcdServer, tmp_path: Path) -> None:

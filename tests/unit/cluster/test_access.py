@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
+import resource
+import socket
+from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
-from dm.cluster.etcd import EtcdAccess
+from dm.clock import SystemClock
+from dm.cluster.etcd import Etcd
+from dm.cluster.etcd_access import EtcdAccess
 from dm.errors import DMError
 
 
@@ -57,3 +63,21 @@ def test_a_file_that_is_no_certificate(tmp_path: Path) -> None:
     file.write_text("nothing of that kind")
     with pytest.raises(DMError, match="the certificates for etcd can't be used"):
         EtcdAccess.of("https://etcd:2379", (file, None, None)).context()
+
+
+def test_a_connection_is_used_again_whatever_the_number_of_its_descriptor() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    near, far = socket.socketpair()
+    endpoint = "http://127.0.0.1:1"
+    client, connection = Etcd(EtcdAccess((endpoint,)), SystemClock()), HTTPConnection("127.0.0.1", 1)
+    with near, far, socket.socket(fileno=fcntl.fcntl(near, fcntl.F_DUPFD, 1100)) as high:
+        connection.sock = high
+        client._give_back(endpoint, connection)
+        assert client._taken(endpoint, 1.0) is connection
+        client._give_back(endpoint, connection)
+        far.close()  # the other end is gone, so it is no use any more
+        with pytest.raises(OSError, match="refused"):
+            client._taken(endpoint, 1.0)
+    client.close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -8,7 +8,7 @@ import pytest
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.config.source import Purge
-from dm.config.subtask import Share
+from dm.config.subtask import RunBy, Share
 from dm.errors import DMError
 from tests.unit.config.test_models import EVERY_SOURCE_KEY, EVERY_TASK_KEY
 from tests.unit.config.texts import SOURCE, TASK, source, task
@@ -117,3 +117,7 @@ def test_a_source_that_is_not_of_the_task_or_not_known_is_an_error() -> None:
 def test_sources_given_later_win() -> None:
     changed = source().model_copy(update={"purge": Purge(interval=1)})
     assert task().subtask("mysql-01", {"mysql-01": changed}).source.purge.interval == 1
+
+
+def test_who_runs_a_subtask_is_read_from_what_a_newer_dm_has_stored() -> None:
+    assert RunBy.model_validate_json('{"host": "h", "home": "/h", "since_then": 1}') == RunBy(host="h", home="/h")
