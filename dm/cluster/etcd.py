@@ -21,10 +21,11 @@ import json
 import select
 import socket
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 from dm.clock import Clock
@@ -34,6 +35,7 @@ from dm.errors import DMError
 CALL_SECONDS: Final = 3.0
 _CONNECT_SECONDS: Final = 1.5  # of one endpoint, so that another one still has its time
 _PAGE: Final = 500  # keys of a read; the gateway takes messages up to 4 MiB
+_AT_ONCE: Final = 100  # changes; etcd takes 128 operations in a transaction, unless it is told otherwise
 _UNAVAILABLE: Final = 14  # a status code of gRPC
 # What says that the change was not applied (etcd: api/v3rpc/rpctypes/error.go).
 _NOT_APPLIED: Final = ("no leader", "not capable", "leader changed", "server stopped", "too many requests")
@@ -80,6 +82,16 @@ class WatchBatch:
     compacted: bool = False
 
 
+T = TypeVar("T")
+
+
+def in_parts(changes: Iterable[T]) -> Iterator[list[T]]:
+    """As many at once as a transaction of etcd takes."""
+    waiting = iter(changes)
+    while part := list(islice(waiting, _AT_ONCE)):
+        yield part
+
+
 class _RefusedByEtcd(Exception):
     """An answer that says no."""
 
@@ -104,7 +116,9 @@ class Etcd:
         self._first = 0  # the endpoint that answered last
         self._token = ""
         self._down = ""  # why no endpoint answers
+        self._failing: set[str] = set()  # the endpoints that did not answer when they were asked last
         self._watched: http.client.HTTPConnection | None = None
+        self._watched_at = ""
         self._closed = False
         self.requests = 0  # that were sent, those of the watch and the lease included
 
@@ -176,8 +190,6 @@ class Etcd:
         asked = {"key": _b64(key), "range_end": _b64(_after(key)), "start_revision": str(revision)}
         connection, response = self._open_watch({"create_request": asked})
         try:
-            with self._lock:
-                self._watched = connection
             while not stop.is_set() and (line := response.readline()):
                 said = json.loads(line, object_hook=_EtcdObject)
                 if "error" in said:
@@ -193,7 +205,7 @@ class Etcd:
                 raise DMError("etcd-unreachable", problem=str(error) or type(error).__name__) from error
         finally:
             with self._lock:
-                self._watched = None
+                self._watched, self._watched_at = None, ""
             connection.close()
 
     def interrupt(self) -> None:
@@ -246,9 +258,11 @@ class Etcd:
                 answer = self._exchange(endpoint, path, body, left)
             except _NotSentError as error:
                 problem = f"{endpoint}: {error}"
+                self._note_failing(endpoint)
                 continue
             except (OSError, http.client.HTTPException, ValueError) as error:
                 problem = f"{endpoint}: {error or type(error).__name__}"
+                self._note_failing(endpoint)
                 if not safe:
                     break
                 continue
@@ -261,11 +275,19 @@ class Etcd:
                 continue
             with self._lock:
                 self._first, self._down = self._access.endpoints.index(endpoint), ""
+                self._failing.discard(endpoint)
+                frozen = self._watched_at in self._failing
+            if frozen:  # its watch would say nothing until the connection breaks
+                self.interrupt()
             return answer
         with self._lock:
             self._down = problem
             self._first = (self._first + 1) % len(self._access.endpoints)
         raise DMError("etcd-unreachable", problem=problem)
+
+    def _note_failing(self, endpoint: str) -> None:
+        with self._lock:
+            self._failing.add(endpoint)
 
     def _in_turn(self) -> list[str]:
         endpoints = self._access.endpoints
@@ -355,6 +377,9 @@ class Etcd:
                 if response.status != http.client.OK:
                     _said(response.status, response.read())
                 connection.sock.settimeout(None)  # it says nothing as long as nothing changes
+                with self._lock:
+                    self._watched, self._watched_at = connection, endpoint
+                    self._failing.discard(endpoint)
                 return connection, response
             except (OSError, http.client.HTTPException, ValueError, _RefusedByEtcd) as error:
                 connection.close()

@@ -9,7 +9,9 @@ number of its home, and what is bound to the old lease is bound to the new one i
 
 **Stored formats.** Members read what others have stored, in etcd and at the target. So all that live have the same
 numbers of formats (dm/stored_format.py), whatever their versions. A newer format comes into a cluster when all members
-are at rest: the first one that starts brings it, and older programs are refused from then on.
+are at rest: the first one that starts brings it, and older programs are refused from then on. For that the key
+`formats` has the formats of the last member that has joined. Each join writes it, and expects what it has compared: of
+two members that join at once, the second compares with the first.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from dm.stored_format import FORMATS
 
 MEMBERS: Final = "member/"
 KNOWN: Final = "known/"
+FORMATS_KEY: Final = "formats"
 
 
 def own_formats() -> dict[str, int]:
@@ -63,7 +66,6 @@ class ClusterRecord:
 
     number: str  # what tells this cluster from others
     token: str = field(repr=False)  # what members show each other
-    formats: Mapping[str, int] = field(default_factory=own_formats)
 
     @classmethod
     def new(cls) -> ClusterRecord:
@@ -78,7 +80,7 @@ class ClusterRecord:
     def read(cls, text: str) -> ClusterRecord:
         """From what is stored."""
         found = json.loads(text)
-        return cls(found["number"], found["token"], found["formats"])
+        return cls(found["number"], found["token"])
 
 
 class Members:
@@ -100,16 +102,37 @@ class Members:
     def join(self) -> None:
         """Be a member from now on, under the lease as it is now; raises DMError."""
         me, key = self.me, f"{MEMBERS}{self.me.name}"
+        changes = [
+            KeyChange(key, me.text(), self._lease.number),
+            KeyChange(f"{KNOWN}{me.name}", me.text()),
+            KeyChange(FORMATS_KEY, me.text()),
+        ]
+        while True:  # until nobody else has joined meanwhile
+            expected = {each: self._mirror.revision(each) for each in (key, FORMATS_KEY)}
+            self._demand_formats()
+            self._demand_name()
+            if self._mirror.write(expected, changes):
+                return
+            if self._mirror.revision(key) != expected[key]:
+                raise DMError("member-exists", member=me.name, address=_address(self._mirror.get(key)))
+
+    def _demand_formats(self) -> None:
+        """Raise DMError where members that live store in other formats, or those of before in newer ones."""
+        me = self.me
         for other in self.living().values():
             if other.formats != me.formats and other.name != me.name:
                 raise DMError("member-of-other-formats", member=other.name, version=other.version, **_told(other, me))
-        there = self._mirror.get(key)
+        if (found := self._mirror.get(FORMATS_KEY)) is not None:
+            last = ClusterMember.read(found.value)
+            if any(number > me.formats.get(what, 0) for what, number in last.formats.items()):
+                raise DMError("member-of-other-formats", member=last.name, version=last.version, **_told(last, me))
+
+    def _demand_name(self) -> None:
+        """Raise DMError where a member of this name lives that has another home."""
+        me = self.me
+        there = self._mirror.get(f"{MEMBERS}{me.name}")
         if there is not None and (living := ClusterMember.read(there.value)).home != me.home:
             raise DMError("member-exists", member=me.name, address=living.address)
-        changes = [KeyChange(key, me.text(), self._lease.number), KeyChange(f"{KNOWN}{me.name}", me.text())]
-        if not self._mirror.write({key: self._mirror.revision(key)}, changes):
-            there = self._mirror.get(key)
-            raise DMError("member-exists", member=me.name, address=_address(there))
 
     @property
     def joined(self) -> bool:

@@ -167,8 +167,9 @@ class Holdings:
         return {name: entry.value for name, entry in self._membership.mirror.below(WISHES).items()}
 
     def wish(self, source: str, wish: str) -> None:
-        """Note where a source is to be; raises DMError."""
-        self._membership.mirror.write({}, [KeyChange(f"{WISHES}{source}", wish)])
+        """Note where a source is to be; empty: anywhere, whatever was wished before. Raises DMError."""
+        if wish or source in self.wishes():
+            self._membership.mirror.write({}, [KeyChange(f"{WISHES}{source}", wish or None)])
 
     def hand_over(self, source: str, member: str) -> None:
         """Bring a source to rest here, for a member to claim it; raises DMError."""

@@ -14,22 +14,19 @@ import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from itertools import islice
 from pathlib import Path
-from typing import Final
 
 from dm.clock import SystemClock
-from dm.cluster.etcd import Etcd, KeyChange, KeysFound
+from dm.cluster.etcd import Etcd, KeyChange, KeysFound, in_parts
 from dm.cluster.etcd_access import EtcdAccess
-from dm.cluster.members import MEMBERS, ClusterRecord
+from dm.cluster.members import FORMATS_KEY, MEMBERS, ClusterMember, ClusterRecord
 from dm.cluster.membership import HomeMark
 from dm.cluster.mirror import CLUSTER_KEY
 from dm.errors import DMError
 from dm.worker.home import Home
+from dm.worker.installed import installed_version
 from dm.worker.registry import Registry
 from dm.worker.shared_registry import ROWS, put_rows, rows_of
-
-_AT_ONCE: Final = 100  # etcd takes 128 operations in a transaction, unless it is told otherwise
 
 
 def init(access: EtcdAccess, prefix: str) -> str:
@@ -94,20 +91,19 @@ def _made(etcd: Etcd, prefix: str, rows: Sequence[tuple[str, str]]) -> str:
     if there is not None:
         raise DMError("cluster-exists", prefix=prefix, number=ClusterRecord.read(there.value).number)
     _remove(etcd, found)
-    waiting = iter(rows)
-    while part := list(islice(waiting, _AT_ONCE)):
+    for part in in_parts(rows):
         etcd.write({}, [KeyChange(prefix + key, value) for key, value in part])
     record = ClusterRecord.new()
     key = prefix + CLUSTER_KEY
-    if etcd.write({key: 0}, [KeyChange(key, record.text())]) is None:
+    maker = ClusterMember("dmctl", "", "", installed_version())  # the rows are in its formats
+    if etcd.write({key: 0}, [KeyChange(key, record.text()), KeyChange(prefix + FORMATS_KEY, maker.text())]) is None:
         raise DMError("registry-changed")
     return record.number
 
 
 def _remove(etcd: Etcd, found: KeysFound) -> None:
     """All keys that were found, but of members that live."""
-    waiting = iter([key for key, entry in found.entries.items() if not entry.lease])
-    while part := list(islice(waiting, _AT_ONCE)):
+    for part in in_parts(key for key, entry in found.entries.items() if not entry.lease):
         etcd.write({}, [KeyChange(key, None) for key in part])
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from dm.cluster.etcd import KeyChange
+from dm.cluster.etcd import KeyChange, in_parts
 from dm.cluster.mirror import Mirror
 from dm.errors import DMError
 from dm.sourcelog.stream.until import Until
@@ -73,10 +73,19 @@ class SharedRegistry(Registry):
         super().record(task, source, seen)
 
     def put_task(self, name: str, file: ConfigFile, sources: Mapping[str, Until | None]) -> None:
-        """Add a task on sources that are this member's; raises DMError for another's."""
+        """Add a task on sources that are this member's; raises DMError for another's.
+
+        Of very many sources a part may be there where etcd fails in between, and a part only.
+        """
         for source in sources:
             self._demand_owned(source)
-        super().put_task(name, file, sources)
+        for part in [*in_parts(sources.items())] or [[]]:
+            super().put_task(name, file, dict(part))
+
+    def put_sources(self, files: Mapping[str, ConfigFile]) -> None:
+        """Add these sources; of very many a part may be there where etcd fails in between, and a part only."""
+        for part in in_parts(files.items()):
+            super().put_sources(dict(part))
 
     def _read(self, query: str) -> list[tuple[object, ...]]:
         with self._lock:

@@ -65,8 +65,8 @@ class SourceVerbs(VerbWork):
                 if config.enable_relay or config.relay_dir:
                     source = Source(by_name[name], config)
                     demand_relay_directory(name, self._supervisor.relay_directory(name, source))
-            if wish and self._means.others is not None:
-                for name in configs:
+            if new and self._means.others is not None:
+                for name in configs:  # a wish of an earlier source of this name is over
                     self._means.others.holdings.wish(name, wish)
             return {"sources": self._loop.call(put), "warnings": warnings}
 

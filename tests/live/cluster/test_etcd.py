@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -13,9 +15,14 @@ from dm.cluster.etcd import Etcd, KeyChange, KeysFound
 from dm.cluster.etcd_access import EtcdAccess
 from dm.cluster.lease import Lease
 from dm.cluster.members import ClusterMember, ClusterRecord, Members
+from dm.cluster.membership import Membership
 from dm.cluster.mirror import CLUSTER_KEY, Mirror
 from dm.cluster.ownership import SOURCE, Ownership
 from dm.errors import DMError
+from dm.worker.holdings import Holdings
+from dm.worker.loop import Loop
+from dm.worker.supervisor import Supervisor
+from dm.worker.taking_up import TakingUp
 from tests.testbed.certificates import Authority
 from tests.testbed.etcd import PASSWORD, EtcdServer
 from tests.testbed.fake_clock import FakeClock
@@ -181,6 +188,47 @@ def test_members_have_the_same_formats(hosts: tuple[Host, Host]) -> None:
         b.members.join()
 
 
+def test_an_older_program_is_refused_when_newer_members_rest(hosts: tuple[Host, Host]) -> None:
+    a, b = hosts
+    older = a.members.me.formats
+    a.members.join()
+    a.etcd.revoke(a.lease.number)
+    wait_until(lambda: not b.members.living(), "the end is told")
+    newer = ClusterMember("b", "b:8262", "home of b", "1.1.0", formats={**older, "the registry": 99})
+    b.members = Members(b.mirror, b.lease, newer)
+    b.members.join()  # an upgrade
+    b.etcd.revoke(b.lease.number)
+    a.lease._take()
+    wait_until(lambda: a.mirror.revision("known/b") > 0 and not a.members.living(), "the end is told")
+    with pytest.raises(DMError, match=r"member b \(version 1.1.0\) stores in other formats: the registry: 99 there"):
+        a.members.join()
+    assert not a.members.joined
+
+
+def test_of_members_that_join_at_once_each_sees_the_other(hosts: tuple[Host, Host]) -> None:
+    a, b = hosts
+    write = a.mirror.write
+
+    def late(expected: Mapping[str, int], changes: Sequence[KeyChange]) -> int:
+        if not b.members.joined:
+            b.members.join()
+        return write(expected, changes)
+
+    a.mirror.write = late  # type: ignore[method-assign]
+    a.members.join()
+    assert sorted(a.members.living()) == ["a", "b"]
+    b.etcd.revoke(b.lease.number)
+    wait_until(lambda: [*a.members.living()] == ["a"], "the end is told")
+    b.lease._take()
+    newer = ClusterMember("b", "b:8262", "home of b", "1.1.0", formats={**a.members.me.formats, "the registry": 99})
+    a.etcd.revoke(a.lease.number)
+    a.lease._take()
+    wait_until(lambda: not a.members.living() and not b.members.living(), "the end is told")
+    b.members = Members(b.mirror, b.lease, newer)
+    with pytest.raises(DMError, match="member b"):
+        a.members.join()
+
+
 def test_only_a_member_that_is_gone_is_struck_out(hosts: tuple[Host, Host]) -> None:
     a, b = hosts
     a.members.join()
@@ -194,6 +242,21 @@ def test_only_a_member_that_is_gone_is_struck_out(hosts: tuple[Host, Host]) -> N
     assert not b.members.known()
     with pytest.raises(DMError, match="there is no member a"):
         b.members.strike_out("a")
+
+
+def test_an_empty_wish_ends_the_one_of_before(hosts: tuple[Host, Host]) -> None:
+    a, b = hosts
+    membership = cast(Membership, SimpleNamespace(mirror=a.mirror))
+    holdings = Holdings(membership, cast(TakingUp, None), cast(Loop, None), cast(Supervisor, None), CLOCK)
+    holdings.wish("s", "b")
+    assert holdings.wishes() == {"s": "b"}
+    holdings.wish("s", "")
+    assert holdings.wishes() == {}
+    assert b.etcd.read(f"{a.mirror._prefix}wish/").entries == {}
+    sent = a.etcd.requests
+    holdings.wish("s", "")  # there is none
+    assert a.etcd.requests == sent
+    holdings.end()  # which has not begun
 
 
 def test_an_etcd_that_is_gone_is_said_at_once_and_comes_back(own_etcd: EtcdServer) -> None:
@@ -294,4 +357,22 @@ def test_another_endpoint_is_asked_where_one_is_silent(etcd: EtcdServer, own_etc
     sent = client.requests
     assert client.read("nothing/").entries == {}
     assert client.requests == sent + 1  # to the one that has answered
+    client.close()
+
+
+def test_the_watch_leaves_an_endpoint_that_is_silent(etcd: EtcdServer, own_etcd: EtcdServer) -> None:
+    client, stop = Etcd(EtcdAccess((own_etcd.endpoint, etcd.endpoint)), CLOCK), threading.Event()
+    batches = client.watch("nothing/", 0, stop)
+    assert next(batches).begins
+    own_etcd.freeze()
+    assert client.read("nothing/").entries == {}  # by the other one
+    with pytest.raises(DMError, match="the watch ended"):
+        next(batches)
+    batches = client.watch("nothing/", 0, stop)
+    assert next(batches).begins
+    assert client.read("nothing/").entries == {}
+    assert client._watched_at == etcd.endpoint
+    stop.set()
+    client.interrupt()
+    assert [*batches] == []
     client.close()

@@ -202,6 +202,15 @@ def test_a_task_is_started_on_sources_of_ones_own_alone(
     registry.close()
 
 
+def test_more_rows_than_a_transaction_of_etcd_takes(sides: tuple[Side, Side]) -> None:
+    a, b = (each.registry for each in sides)
+    names = [f"source-{number}" for number in range(150)]
+    a.put_sources(dict.fromkeys(names, file(1)))
+    a.put_task("t", file(1), dict.fromkeys(names))
+    wait_until(lambda: len(b.subtasks()) == 150, "the other member has all")
+    assert all_of(a) == all_of(b)
+
+
 def test_without_etcd_nothing_is_changed(own_etcd: EtcdServer, tmp_path: Path) -> None:
     init(own_etcd.access(), "/dm/")
     side = Side(own_etcd, "/dm/", tmp_path / "a")
