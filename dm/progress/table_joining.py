@@ -301,7 +301,7 @@ def call(connection: TargetConnection, main: LaneClaim, joining: Joining, place:
 def let_go(connection: TargetConnection, main: LaneClaim, joining: Joining) -> None:
     """Main is beyond the place where the share rests: they meet later. Raises DMError."""
     with claimed(connection, main):
-        move(connection, main.key, joining, ["ready"], "loading")
+        move(connection, main.key, joining, ["ready"], "undo" if joining.kind == "branch" else "loading")
 
 
 def take_back(connection: TargetConnection, main: LaneClaim, joining: Joining, checkpoint: Checkpoint) -> bool:

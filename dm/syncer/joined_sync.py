@@ -34,12 +34,13 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.branches import Leaving, leave, place_of, report_of
 from dm.progress.checkpoint import Checkpoint
-from dm.progress.lane_rows import CONTROL, LaneClaim, read_ordered
+from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, read_ordered
 from dm.progress.prepared_places import read_prepared
 from dm.progress.shards.holds import earliest
 from dm.progress.table_joining import (
     Joining,
     call,
+    forget_joining,
     give_up,
     let_go,
     read_again,
@@ -194,6 +195,7 @@ class MainRun(Beside):
         self._in_vain = False  # its tables can't leave
         self._prepared: PreparedTransactions | None = None
         self._places: tuple[Position, ...] = ()  # of the branches
+        self._resting: dict[str, Position | None] = {}  # those of branches that do not move
         self.others: tuple[Joining, ...] = ()  # what is not in main's stream
         self.again = False  # another reading follows
         self.until: UntilPosition | None = None  # where that one ends: at a share's place
@@ -241,9 +243,14 @@ class MainRun(Beside):
         return True
 
     def _read(self, connection: TargetConnection) -> list[Joining]:
-        found = read_all(connection, self.key)
-        places = (place_of(connection, self.key, one) for one in found if one.kind == "branch")
-        self._places = tuple(place for place in places if place is not None)
+        found, known = read_all(connection, self.key), self._resting
+        branches = [one for one in found if one.kind == "branch"]
+        places = {
+            one.number: known[one.number] if one.rests and one.number in known else place_of(connection, self.key, one)
+            for one in branches
+        }
+        self._resting = {one.number: places[one.number] for one in branches if one.rests}
+        self._places = tuple(place for place in places.values() if place is not None)
         self.others = tuple(found)
         return found
 
@@ -252,24 +259,24 @@ class MainRun(Beside):
 
         False: a statement that was to leave with its table stays.
         """
-        out = [TableName(*each) for one in self.others for each in one.share.tables if one.phase != "asked"]
+        beside = error.name == _BESIDE
+        out = [table for one in self.others if one.phase != "asked" for table in one.names]
         tables = self._together([TableName(*each) for each in error.tables], checkpoint)
         aside = sum(1 for one in self.others if one.kind == "branch" and one.error and one.phase == "aside")
         most = self._subtask.syncer.aside_tables
         why = ""
-        if aside >= most and error.name != _BESIDE:
+        if aside >= most and not beside:
             why = f"{aside} are aside already (`aside-tables: {most}`), so the cause may be no single table"
         elif tables.intersection(out) or any(one.kind == "add" for one in self.others):
             why = "some of them are loaded beside the task, or aside"
         elif self._has_undecided(control):
             why = "XA transactions are prepared and not decided, and their rows are kept for one stream"
-        if why and error.name == _BESIDE:
+        if why and beside:
             self._log.warning("a statement stays in the stream", tables=_names(tables), why=why)
             return False
         if why:
             self._in_vain = True
             raise error.restated(cause="; ".join(filter(None, (error.cause, f"{_names(tables)} can't leave: {why}"))))
-        beside = error.name == _BESIDE
         return self._leave(
             control, taken, Leaving(tables, "undo") if beside else Leaving(tables, error=report_of(error))
         )
@@ -299,6 +306,13 @@ class MainRun(Beside):
     def _hands_over(self, control: TargetConnection, taken: Takeover, joining: Joining, checkpoint: Checkpoint) -> bool:
         """The step that is due; whether tables may have changed hands. Raises DMError."""
         claim, place, here = taken.claims[CONTROL], joining.place, checkpoint.position
+        left = {table for one in self.others if one.phase != "asked" for table in one.names}
+        if joining.phase == "asked" and not left.isdisjoint(joining.names):
+            # An error, or a statement of theirs, has been faster; another stream of the same tables would double rows.
+            with claimed(control, claim):
+                forget_joining(control, self.key, joining)
+            self._log.warning("tables have left already: what was asked is forgotten", tables=_words(joining))
+            return True
         if joining.kind == "branch" and joining.phase == "asked":
             if self._has_undecided(control):
                 return False

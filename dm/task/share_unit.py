@@ -125,7 +125,8 @@ class JoinUnit:
                 raise
             self._log.warning("tables rest", tables=", ".join(map(str, branch.names)), error=error)
             with closing(TargetConnection(self._main.target)) as connection:
-                rest(connection, self._key, branch, error)
+                if not rest(connection, self._key, branch, error) and self._found() == branch:
+                    raise  # nobody has decided otherwise
         finally:
             self._part = None
 

@@ -162,6 +162,8 @@ def test_only_what_differs_is_written_while_the_source_goes_on(lost: Lost) -> No
     assert (dry["whole"], report["whole"]) == ({}, {})
     names = {f"{lost.load.target_schema}.{name}" for name in ("uniques", "plain", "keyless", "cleared")}
     assert set(dry["tables"]) == set(report["tables"]) == names
+    cleared = f"{lost.load.target_schema}.cleared"
+    assert dry["tables"][cleared] == report["tables"][cleared] == 1
     healed = lost.checkpoint()
     assert healed.position.order > before.order
     assert healed.bound is not None

@@ -78,11 +78,12 @@ def demand_suited(request: HealRequest, source: Connection, target: TargetConnec
     for refused, why in settings:
         if refused:
             raise DMError("heal-unsuited", task=subtask.task, why=why, way=anew)
-    wanted = [name for name in list_tables(source) if rules.wanted(name)]
+    there = list_tables(source)
+    wanted = [name for name in there if rules.wanted(name)]
     for name in wanted:
         if why := why_not_compared(rules, name):
             raise DMError("heal-unsuited", task=subtask.task, why=why, way=anew)
-    ghosts = [name for name in list_tables(source) if rules.online.kind(name) == "ghost" and rules.followed(name)]
+    ghosts = [name for name in there if rules.online.kind(name) == "ghost" and rules.followed(name)]
     if ghosts:
         why = f"an online schema change is under way ({', '.join(map(str, ghosts))})"
         way = "wait until its tool has ended, or drop the table that it has left behind"
@@ -93,7 +94,8 @@ def demand_suited(request: HealRequest, source: Connection, target: TargetConnec
     for one in find_all(target, key):
         if (one.kind, one.phase) != ("reload", "asked"):
             tables = ", ".join(map(str, one.names)) or "those that its list has got"
-            why = f"tables are beside its stream ({tables}: {one.kind}, {one.phase}), and their place is lost as well"
+            lost = "a heal would not leave them out" if one.phase == "dropped" else "their place is lost as well"
+            why = f"tables are beside its stream ({tables}: {one.kind}, {one.phase}), and {lost}"
             raise DMError("heal-unsuited", task=subtask.task, why=why, way=anew)
 
 
@@ -121,7 +123,8 @@ def survey(
 ) -> HealSurvey:
     """Each table's way; raises DMError where a structure keeps the heal from beginning."""
     subtask = request.subtask
-    rules, keys = TableRules(subtask), TargetKeys(subtask, TableRules(subtask))
+    rules = TableRules(subtask)
+    keys = TargetKeys(subtask, rules)
     structures = {name: text for name, text in settled.structures.items() if text is not None}
     schemas = {
         name: parse_create_table(text, SourceContext(facts.flavor, facts.version, name.schema))

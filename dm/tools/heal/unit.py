@@ -157,8 +157,9 @@ class HealUnit:
         return asked
 
     def _end(self, control: TargetConnection, claim: LaneClaim, handover: Handover, whole: Joining | None) -> None:
-        shutil.rmtree(self._request.sync_directory / "prepared", ignore_errors=True)  # P0 has none
         end_heal(control, claim, handover, whole, validated=self._subtask.validator.mode != "none")
+        # P0 has none. Until the place has moved, a run from the one before may need them.
+        shutil.rmtree(self._request.sync_directory / "prepared", ignore_errors=True)
         if self._request.relay is not None:
             Hold(self._request.relay, self._subtask.task).keep_from(handover.p0)
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.progress.branches import release
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.branches import ask_aside, place_of, release
+from dm.progress.lane_rows import transaction
+from dm.progress.table_joining import move
+from dm.task.progress import key_of
 from tests.testbed.branches import Branching
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.joining import join_process
@@ -53,6 +60,17 @@ class Failing(Branching):
             if number == 7:
                 self.upstream.execute(f"UPDATE {self.schema}.t SET v = v + 1")
             self.upstream.execute(f"INSERT INTO {self.schema}.other VALUES ({number}, 0)")
+
+    def is_ready_where_it_left(self, table: str) -> Position:
+        """Its process has come to the place that main had called, and main is long past it."""
+        branch = self.of(table)
+        assert branch is not None
+        with closing(TargetConnection(self.subtask.target)) as connection:
+            place = place_of(connection, key_of(self.subtask), branch)
+            assert place is not None
+            with transaction(connection):
+                assert move(connection, key_of(self.subtask), branch, [branch.phase], "ready", place)
+        return place
 
     def mend(self) -> None:
         self.target.execute(f"INSERT INTO {self.schema}.t VALUES (1, 1)")
@@ -135,4 +153,29 @@ def test_a_branch_dies_on_its_way_back(task: Failing, point: str, tmp_path: Path
         task.dies(point, tmp_path)
         if point in FAILING_AGAIN:
             task.mend()
+    task.returns()
+
+
+def test_a_table_that_was_asked_for_twice_leaves_once(task: Failing) -> None:
+    with closing(TargetConnection(task.subtask.target)) as connection:
+        for _ in range(2):
+            ask_aside(connection, key_of(task.subtask), [TableName(task.schema, "t")])
+    with task.main():
+        wait_until(lambda: [one.phase for one in task.branches()] == ["aside"], "one of the two is forgotten")
+    task.returns()
+
+
+def test_a_branch_that_comes_too_late_goes_on_and_may_fail_again(task: Failing) -> None:
+    task.fails()
+    with task.main():
+        task.is_aside()
+        query = f"SELECT COUNT(*) FROM {task.schema}.other"
+        wait_until(lambda: task.target.query(query) == task.upstream.query(query), "the others have gone on")
+    task.change(release, "t")
+    place = task.is_ready_where_it_left("t")
+    with task.main():
+        wait_until(lambda: (found := task.of("t")) is not None and found.phase == "undo", f"main is past {place}")
+        with task.coming("t"):
+            task.is_aside()
+    task.mend()
     task.returns()
