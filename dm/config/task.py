@@ -279,9 +279,12 @@ class TaskConfig(Section, Transferred):
                     "config-refused-value", "mysql-instances", f"{expected} beside it", hint, details={"value": value}
                 )
 
+    def _scatters(self, instance: Instance) -> bool:
+        return any(self.routes[name].scatter for name in instance.route_rules if name in self.routes)
+
     def _check_scattered(self, instance: Instance) -> Iterator[Issue]:
         """Only a syncer that follows one source sends each row to the table that its columns name."""
-        if not any(self.routes[name].scatter for name in instance.route_rules if name in self.routes):
+        if not self._scatters(instance):
             return
         syncer = self.syncer_of(instance)
         wanted = {
@@ -309,7 +312,7 @@ class TaskConfig(Section, Transferred):
             "no `merge-order`": not self.merge_order,
             "no `foreign_key_checks` in the target's `session`": not self.foreign_key_checks,
             "no `validator-config-name`": not instance.validator_config_name,
-            "no route with `scatter`": not any(route.scatter for route in self.routes.values()),
+            "no route with `scatter`": not self._scatters(instance),
         }
         for expected, there in ties.items():
             if not there:

@@ -37,6 +37,7 @@ from dm.task.factories import Factories
 _IMPORTED: Final = ("dm.relay.unit", "dm.syncer.shards.sharded", "dm.task.pace")
 _ROOM: Final = "." * 200
 _MOST_BYTES: Final = 1 << 16  # of an order
+_ANSWER_SECONDS: Final = 60.0  # of a server that imports on a busy machine; a frozen one is replaced
 _ARGUMENTS_BEGIN, _ARGUMENTS_END = 47, 48  # proc_pid_stat(5), counted from 0
 _KILLED: Final = -signal.SIGKILL
 
@@ -103,9 +104,11 @@ class HostForks:
         """The new process and its pidfd; a server that has ended is replaced once."""
         for _ in range(2):
             there = self._started()
-            with suppress(ConnectionError):
+            with suppress(ConnectionError, TimeoutError):
                 socket.send_fds(there, [json.dumps([name, os.getpid()]).encode()], descriptors)
                 answer, watches, _, _ = socket.recv_fds(there, _MOST_BYTES, 1)
+                if answer and not watches:  # this host alone could not begin
+                    raise OSError(int(answer), os.strerror(int(answer)))
                 if answer:
                     return int(answer), watches[0]
             self._end()
@@ -114,6 +117,7 @@ class HostForks:
     def _started(self) -> socket.socket:
         if self._socket is None:
             self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            self._socket.settimeout(_ANSWER_SECONDS)
             with theirs:
                 self._server = subprocess.Popen(
                     [sys.executable, "-m", __name__, str(theirs.fileno()), str(os.getpid()), _ROOM],
@@ -127,6 +131,7 @@ class HostForks:
     def _end(self) -> None:
         if self._socket is not None and self._server is not None:
             self._socket.close()
+            self._server.kill()  # it may be frozen; with it end the hosts that it began, as at any end of it
             self._server.wait()
         self._socket = self._server = None
 
@@ -151,7 +156,11 @@ def serve(orders: socket.socket) -> str:
             if not order:
                 return ""
             name, daemon = json.loads(order)
-            child = os.fork()
+            try:
+                child = os.fork()
+            except OSError as error:
+                _refuse(orders, files, error)
+                continue
             if child == 0:
                 die_with(server)
                 os.setsid()
@@ -160,13 +169,27 @@ def serve(orders: socket.socket) -> str:
                 os.closerange(3, os.sysconf("SC_OPEN_MAX"))
                 _be_called([sys.executable, "-m", host.__name__, name, str(daemon)])
                 return str(name)
+            try:
+                watch = os.pidfd_open(child)
+            except OSError as error:
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
+                _refuse(orders, files, error)
+                continue
             for file in files[:3]:
                 os.close(file)
-            watch = os.pidfd_open(child)
             running[watch] = (child, files[3])
             poll.register(watch, select.POLLIN)
             with suppress(BrokenPipeError):  # the daemon has ended, as the next look at the socket tells
                 socket.send_fds(orders, [str(child).encode()], [watch])
+
+
+def _refuse(orders: socket.socket, files: Sequence[int], error: OSError) -> None:
+    """Say why a host did not begin; the others go on."""
+    for file in files:
+        os.close(file)
+    with suppress(BrokenPipeError):
+        orders.send(str(error.errno).encode())
 
 
 def _be_called(words: Sequence[str]) -> None:

@@ -279,8 +279,8 @@ class RetentionWatch:
 
     def seen(self, files: tuple[tuple[str, int], ...]) -> None:
         """The source has these files with these sizes, the oldest first."""
-        names, before = [name for name, _ in files], self._files
-        if not before or before[-1][0] not in names:  # the first look, or another history
+        names, before, sizes = [name for name, _ in files], self._files, dict(files)
+        if not before or sizes.get(before[-1][0], -1) < before[-1][1]:  # the first look, or another history
             self._written.clear()
             self._written.append((self._clock.monotonic(), 0))
         else:

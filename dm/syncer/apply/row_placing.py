@@ -87,21 +87,23 @@ class RowPlacing:
         how = self._replay.of(transaction)
         safe, maker = how.safe, self._maker if how.but_for is None else None
         given = at = 0
+        meant = items  # whose tables an error may concern
         self._filtered.begin(items)
         try:
             while at < len(items):
                 if maker is not None:
+                    meant = items[at:]  # the compiled loop does not say how far it came
                     changes, cost, at, _ = maker(items, at, self._direct, safe)
                     if changes:
                         self._lanes.place_all(changes, cost // len(changes), ticket)
                         given += len(changes)
                     if at == len(items):
                         break
+                meant = items[at : at + 1]
                 given += self._take_item(items[at], at, ticket, transaction, how)
                 at += 1
         except DMError as error:
-            # The compiled loop does not say how far it came: then the tables of all that is left may be meant.
-            maps = [item.table_map for item in (items[at:] if maker is not None else items[at : at + 1])]
+            maps = [item.table_map for item in meant]
             error.tables = error.tables or frozenset(TableName(each.schema, each.table) for each in maps)
             raise
         self._taken += len(items)

@@ -199,7 +199,9 @@ class ResumedSession:
             why = f"a new session takes no row events: {self._sessions.no_row_events}"
             raise DMError("connection-lost", role="target", address=connection.address, cause=why)
         if not session_lock.take(connection, self._claim.key.lock_name(self._claim.lane), _LOCK_SECONDS):
-            raise self._claim.fenced()
+            self._claim.verify(connection)  # `fenced`, where a newer run has raised the epoch
+            why = "another session holds the lane"
+            raise DMError("connection-lost", role="target", address=connection.address, cause=why)
         return connection
 
 

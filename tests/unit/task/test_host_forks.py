@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import resource
 import signal
 import subprocess
 import sys
@@ -106,3 +107,16 @@ def test_server_and_hosts_end_with_the_daemon(tmp_path: Path) -> None:
     told = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert told.returncode == -signal.SIGKILL, told.stderr
     assert any(not Path(f"/proc/{told.stdout.strip()}").exists() for _ in looks(SECONDS))
+
+
+def test_a_host_that_cannot_be_forked_leaves_the_others_alone(
+    tmp_path: Path, forks: HostForks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = Started("relay:one", tmp_path)
+    assert forks._server is not None
+    resource.prlimit(forks._server.pid, resource.RLIMIT_NOFILE, (12, 4096))  # no descriptor is left for its pidfd
+    with pytest.raises(OSError, match="Too many open files"):
+        for number in range(12):
+            Started(f"sync:t:{number}", tmp_path)
+    there.process.send(PrepareUnit("Relay"))
+    assert there.next() == UnitPrepared("Relay")

@@ -148,3 +148,13 @@ def test_what_is_read_next_may_be_purged_when_the_files_have_their_size() -> Non
     watch.seen((("other.000001", 4),))
     assert watch.report(None, "")["binlogBytesPerHour"] is None
     assert watch.oldest == "other.000001"
+
+
+def test_a_source_that_was_reset_in_its_first_file_is_another_history() -> None:
+    clock = FakeClock()
+    watch = RetentionWatch(clock)
+    watch.most = 10**9
+    watch.seen((("b.000001", 5_000_000),))
+    clock.now += 60
+    watch.seen((("b.000001", 300),))
+    assert watch.rate is None
