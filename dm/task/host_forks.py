@@ -14,6 +14,7 @@ A host's arguments, as `ps` shows them, are written over those of the server (RO
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import select
@@ -156,10 +157,13 @@ def serve(orders: socket.socket) -> str:
             if not order:
                 return ""
             name, daemon = json.loads(order)
+            if len(files) < 4:  # the kernel leaves out those that there is no descriptor for (unix(7))
+                _refuse(orders, files, errno.EMFILE)
+                continue
             try:
                 child = os.fork()
             except OSError as error:
-                _refuse(orders, files, error)
+                _refuse(orders, files, error.errno)
                 continue
             if child == 0:
                 die_with(server)
@@ -174,7 +178,7 @@ def serve(orders: socket.socket) -> str:
             except OSError as error:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
-                _refuse(orders, files, error)
+                _refuse(orders, files, error.errno)
                 continue
             for file in files[:3]:
                 os.close(file)
@@ -184,12 +188,12 @@ def serve(orders: socket.socket) -> str:
                 socket.send_fds(orders, [str(child).encode()], [watch])
 
 
-def _refuse(orders: socket.socket, files: Sequence[int], error: OSError) -> None:
-    """Say why a host did not begin; the others go on."""
+def _refuse(orders: socket.socket, files: Sequence[int], error: int | None) -> None:
+    """Say by its number why a host did not begin; the others go on."""
     for file in files:
         os.close(file)
     with suppress(BrokenPipeError):
-        orders.send(str(error.errno).encode())
+        orders.send(str(error).encode())
 
 
 def _be_called(words: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -109,14 +110,20 @@ def test_server_and_hosts_end_with_the_daemon(tmp_path: Path) -> None:
     assert any(not Path(f"/proc/{told.stdout.strip()}").exists() for _ in looks(SECONDS))
 
 
-def test_a_host_that_cannot_be_forked_leaves_the_others_alone(
-    tmp_path: Path, forks: HostForks, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("room", [0, 2, 4], ids=["none of its pipes", "some", "all, not its pidfd"])
+def test_a_host_that_cannot_be_forked_leaves_the_others_alone(tmp_path: Path, forks: HostForks, room: int) -> None:
     there = Started("relay:one", tmp_path)
     assert forks._server is not None
-    resource.prlimit(forks._server.pid, resource.RLIMIT_NOFILE, (12, 4096))  # no descriptor is left for its pidfd
+    server = forks._server.pid
+    usual = resource.prlimit(server, resource.RLIMIT_NOFILE)
+    used = {int(name) for name in os.listdir(f"/proc/{server}/fd")}
+    free = (number for number in range(1000) if number not in used)
+    resource.prlimit(server, resource.RLIMIT_NOFILE, (next(islice(free, room, None)), usual[1]))
     with pytest.raises(OSError, match="Too many open files"):
-        for number in range(12):
-            Started(f"sync:t:{number}", tmp_path)
-    there.process.send(PrepareUnit("Relay"))
-    assert there.next() == UnitPrepared("Relay")
+        Started("sync:t:0", tmp_path)
+    resource.prlimit(server, resource.RLIMIT_NOFILE, usual)
+    assert forks._server.pid == server, "no other server was needed"
+    assert {int(name) for name in os.listdir(f"/proc/{server}/fd")} == used, "nothing of it is left"
+    for began in (there, Started("sync:t:0", tmp_path)):
+        began.process.send(PrepareUnit("Sync"))
+        assert began.next() == UnitPrepared("Sync")

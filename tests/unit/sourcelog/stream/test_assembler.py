@@ -339,7 +339,7 @@ def test_what_is_taken_together_is_what_each_is_apart(twin: str) -> None:
         for transaction in other:
             transaction.items.release()
         assert readers[1]._items._quota.used == 0
-    assert (runs > 50) == (twin == "compiled")
+    assert (runs > 0) == (twin == "compiled"), "about 65 of 150 streams have a run, and the twin in Python makes none"
 
 
 def test_a_run_keeps_no_rows_once_they_are_in_the_lanes(twin: str) -> None:
