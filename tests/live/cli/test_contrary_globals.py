@@ -241,7 +241,7 @@ def heals(daemon: Recorded, source: ThrowawayServer, schema: str) -> None:
     daemon.must("start-task", "healed.yaml")
     daemon.synced(name)
     daemon.must("pause-task", name)
-    write(source, f'INSERT INTO {schema}_s.t_1 ("id") VALUES (7)', f"DELETE FROM {schema}_s.t_2")
+    write(source, f'INSERT INTO {schema}_s.t_1 ("id") VALUES (7)', f'DELETE FROM {schema}_s.t_2 WHERE "id" > 0')
     daemon.must("heal", name)
     daemon.must("resume-task", name)
     daemon.synced(name)
