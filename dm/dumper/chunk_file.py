@@ -182,10 +182,6 @@ class ChunkSink(Protocol):
 class Stream(Protocol):
     """The way into the target, in the driver."""
 
-    def give_up(self, stop: threading.Event) -> None:
-        """The dump begins anew: take back what an earlier one has written, unless that can't be told from the rest."""
-        ...
-
     def begin(self, plan: DumpPlan, stop: threading.Event) -> None:
         """Take over from an earlier run, take back what the plan has given up, and learn what is written."""
         ...

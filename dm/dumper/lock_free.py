@@ -47,8 +47,6 @@ class LockFreeDump:
 
     def carry_on(self, plan: DumpPlan | None) -> DumpPlan | None:
         """Read what is missing, from the beginning where there is no plan; None when stopped."""
-        if plan is None and self.run.stream is not None:
-            self.run.stream.give_up(self.run.stop)
         plan = plan or self._begin()
         if plan is None:
             return None

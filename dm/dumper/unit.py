@@ -22,7 +22,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Self
 
 from dm import faults
@@ -85,12 +85,18 @@ class DumpUnit:
         self._hold = hold
         self._stream = stream
         self._pace: BulkPace | None = None
+        self._begin_anew: Callable[[threading.Event], None] = lambda _: None
         self._clock = clock or SystemClock()
         self._progress = DumpProgress(self._clock, streamed=stream is not None)
 
     def keep_pace(self, pace: BulkPace) -> Self:
         """Be as fast as this allows."""
         self._pace = pace
+        return self
+
+    def when_anew(self, give_up: Callable[[threading.Event], None]) -> Self:
+        """Before a dump begins, have this take back what an earlier one has at the target."""
+        self._begin_anew = give_up
         return self
 
     def status(self) -> Mapping[str, JSON]:
@@ -141,6 +147,8 @@ class DumpUnit:
             self._finish(run, planner, plan)
             return
         demand_all_seen(run)
+        if plan is None or self._subtask.dump_of_one_moment:
+            self._begin_anew(run.stop)
         if self._subtask.dump_of_one_moment:
             self._clear()
             complete = OneMomentDump(run, planner).carry_on()

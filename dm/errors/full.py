@@ -412,8 +412,10 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "load-other-dump", 34018, "load-unit", "downstream", "high",
-        "the target has the progress of another dump of source {source} in task {task}",
-        "stop the task, remove the rows it has loaded, and start it again with --remove-meta",
+        "the target has rows of another dump of source {source} in task {task}, in {tables}: which of the rows there "
+        "are of it can't be told",
+        "bring the files of that dump back, where they are not lost. Else stop the task, remove the rows that it has "
+        "loaded, and start it again with --remove-meta",
     ),
     ErrorKind(
         "load-error-mode", 34906, "load-unit", "internal", "high",

@@ -45,7 +45,16 @@ from dm.mysql.schema.show import (
 )
 from dm.mysql.schema.table import ForeignKey, TableSchema
 from dm.progress.load_parts import LoadRun, loaded_bytes, take_slot
-from dm.progress.made_tables import Deferral, complete, defer, demand_current, is_deferred, own_deferrals
+from dm.progress.made_tables import (
+    Deferral,
+    complete,
+    created_at,
+    defer,
+    demand_current,
+    is_deferred,
+    own_deferrals,
+    record_altered,
+)
 from dm.progress.opposite import announce
 from dm.progress.tables import SubtaskKey
 from dm.spark.job import grouped, run_tasks
@@ -152,10 +161,12 @@ class TableCompletion:
         present = targets.structure(deferral.table)
         definitions = secondary_definitions(deferral.structure, wanted)
         there = secondary_definitions(present, targets.parsed(deferral.table, present))
+        made = created_at(connection, deferral.table)
         connection.execute(f"USE {Ident(deferral.table.schema).sql}")  # parents of the same schema are shown without it
         for statement in (add_foreign_keys if task.last else add_indexes)(wanted, definitions, there):
             _add(connection, statement)
             faults.hit("loader.index_added")
+        record_altered(connection, self.run, deferral.table, made)
         if task.last or not definitions.foreign_keys:
             present = targets.structure(deferral.table)
             if not secondary_definitions(present, targets.parsed(deferral.table, present)).has(definitions):

@@ -43,6 +43,7 @@ from dm.ident import TableName
 from dm.loader.deferred_indexes import complete_tables
 from dm.loader.destinations import Destinations, DumpedStructures
 from dm.loader.foreign_dump import read_foreign_dump
+from dm.loader.own_tables import OwnTables
 from dm.loader.part_writer import PartLoader, PartResult, PartTask
 from dm.loader.progress import LoadProgress
 from dm.loader.sql_loader import FILE_END, FileLoader, FileResult, FileTask
@@ -62,7 +63,7 @@ from dm.progress.load_parts import (
     loaded_sizes,
     noted_duplicates,
 )
-from dm.progress.made_tables import create_deferrals, forget_gone
+from dm.progress.made_tables import create_deferrals, create_records, forget_gone
 from dm.progress.opposite_sources import note_source
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
@@ -169,6 +170,7 @@ class LoadUnit:
             return
         structures = DumpedStructures(plan)
         create_deferrals(connection, self._key)
+        create_records(connection, self._key)
         forget_gone(connection, self._key)
         tasks, files = self._tasks(connection, plan, structures, run)
         done = loaded_parts(connection, run)
@@ -246,6 +248,8 @@ class LoadUnit:
         """Every part of every Parquet file, and every SQL file; makes the tables on the way."""
         destinations = Destinations(connection, self._subtask, self._rules, structures, run)
         destinations.make_schemas()
+        own = OwnTables(self._subtask, self._rules)
+        own.announce_files(connection, run, plan)
         tasks: list[PartTask] = []
         files: list[FileTask] = []
         for table in plan.tables:
@@ -260,6 +264,7 @@ class LoadUnit:
                 for chunk in range(table.chunks):
                     tasks.extend(self._parts(plan, table, destination, chunk))
         destinations.finish()
+        own.settle(connection, run, destinations.created)
         return tasks, files
 
     def _count_streamed(self, connection: TargetConnection, table: DumpedTable, run: LoadRun) -> None:

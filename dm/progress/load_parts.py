@@ -119,10 +119,16 @@ def begin_run(
             )
             note_owner(connection, key, "Load", epoch, run_by)
     if not ours:
-        raise DMError("load-other-dump", task=key.task, source=key.source_id)
+        raise other_dump(connection, key)
     if not connection.dialect.locks_shared:
         _end_sessions(connection, key, stop)  # see `_epoch`
     return LoadRun(key, dump_id, epoch, bool(finished), run_by)
+
+
+def other_dump(connection: TargetConnection, key: SubtaskKey) -> DMError:
+    """The error of a dump that is not the one of which rows are at the target."""
+    names = ", ".join(map(str, filled_tables(connection, LoadRun(key, "", 0)))) or "no table"
+    return DMError("load-other-dump", task=key.task, source=key.source_id, tables=names)
 
 
 def load_fenced(connection: TargetConnection, run: LoadRun) -> DMError:

@@ -79,6 +79,19 @@ def record_made(connection: TargetConnection, run: LoadRun, targets: Iterable[Ta
             )
 
 
+def record_altered(connection: TargetConnection, run: LoadRun, target: TableName, before: int | None) -> None:
+    """The load has altered a table that the server made at this time, and which the server may count as a new one.
+
+    Killed before this, nobody knows any more that it is the load's.
+    """
+    with transaction(connection):
+        connection.execute(
+            f"UPDATE {run.key.made.sql} SET created = %s"
+            " WHERE id = %s AND target_schema = %s AND target_table = %s AND dump_id = %s AND created = %s",
+            (created_at(connection, target), run.key.source_id, target.schema, target.table, run.dump_id, before),
+        )
+
+
 @reads_answers
 def created_at(connection: TargetConnection, table: TableName) -> int | None:
     """When the server made the table, in seconds; None if there is no table, or no time."""

@@ -65,12 +65,15 @@ class Factories:
 
     def _dump(self, payload: UnitPayload) -> Unit:
         from dm.dumper.unit import DumpUnit
+        from dm.loader.own_tables import LostDump
         from dm.loader.stream import TargetStream
         from dm.task.pace import bulk_pace
 
         config, session = payload.config, self._session(payload)
         unit = DumpUnit(config, payload.dump_storage, session, hold=payload.hold, stream=TargetStream.of(config))
-        return unit.keep_pace(bulk_pace([config], payload.work_directory, reads=True))
+        return unit.when_anew(LostDump(config).give_up).keep_pace(
+            bulk_pace([config], payload.work_directory, reads=True)
+        )
 
     def load(self, wire: Mapping[str, JSON]) -> Unit:
         """The load of a subtask."""

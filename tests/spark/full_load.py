@@ -28,6 +28,7 @@ from dm.dumpfiles.dump_files import DumpPlan, load_plan
 from dm.dumpfiles.s3_storage import S3Storage
 from dm.dumpfiles.storage import DumpStorage, LocalStorage
 from dm.ident import TableName
+from dm.loader.own_tables import LostDump
 from dm.loader.stream import TargetStream
 from dm.loader.unit import LoadUnit
 from dm.sourcelog.relaylog.hold import Hold, needs
@@ -42,7 +43,8 @@ def endpoint(server: PrivateServer) -> Endpoint:
 
 def dump_unit(subtask: SubtaskConfig, storage: DumpStorage, spark: SparkProvider, hold: Hold | None = None) -> DumpUnit:
     """The unit as a task makes it."""
-    return DumpUnit(subtask, storage, spark, hold=hold, stream=TargetStream.of(subtask))
+    unit = DumpUnit(subtask, storage, spark, hold=hold, stream=TargetStream.of(subtask))
+    return unit.when_anew(LostDump(subtask).give_up)
 
 
 def storage_at(subtask: SubtaskConfig, directory: Path) -> DumpStorage:

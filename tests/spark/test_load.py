@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import threading
 from dataclasses import replace
@@ -135,6 +136,54 @@ def test_a_pause_leaves_a_load_that_goes_on(mariadb: ThrowawayServer, full_load:
         connection.close()
     load.load()
     assert load.report().identical
+
+
+def load_in_part(load: FullLoad, **changes: object) -> None:
+    """Some of the dump's parts come to the target; then its files are lost, with the host that had them."""
+    load.dump()
+    unit = LoadUnit(load.subtask().model_copy(update=changes), load.storage, load.spark)
+
+    class StopAfterFirst(threading.Event):
+        """Set as soon as a part is loaded."""
+
+        def is_set(self) -> bool:
+            return unit.status()["finishedRows"] != "0" or super().is_set()
+
+    unit.run(StopAfterFirst())
+    shutil.rmtree(load.directory)
+
+
+@pytest.mark.parametrize("consistency", ["none", "flush"])
+def test_a_dump_whose_files_are_lost_begins_anew_and_takes_its_rows_back(
+    consistency: str, mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, rows=1, consistency=consistency)
+    load_in_part(load)
+    assert rows(mariadb, f"SELECT COUNT(*) FROM `{load.meta_schema}`.`{load.subtask().task}_loader_checkpoint`") > [
+        (1,)
+    ]
+    mariadb.execute(f"DELETE FROM `{load.schema}`.keyed WHERE id < 4", f"DELETE FROM `{load.schema}`.keyless LIMIT 1")
+    load.dump()
+    load.load()
+    report = load.report()
+    assert report.identical, str(report)
+
+
+def test_rows_of_a_lost_dump_in_a_table_that_was_there_keep_the_next_dump_from_beginning(
+    mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, rows=1)
+    mariadb.execute(
+        f"CREATE DATABASE `{load.target_schema}`",
+        f"CREATE TABLE `{load.target_schema}`.keyed (id INT PRIMARY KEY, v INT)",
+        f"INSERT INTO `{load.target_schema}`.keyed VALUES (99, 99)",
+    )
+    load_in_part(load)
+    with pytest.raises(DMError, match=f"{load.target_schema}.keyed: which of the rows") as caught:
+        load.dump()
+    assert caught.value.name == "load-other-dump"
+    assert load_plan(load.storage) is None
+    assert (99, 99) in rows(mariadb, f"SELECT id, v FROM `{load.target_schema}`.keyed")
 
 
 def test_lists_choose_among_the_tables_of_a_dump(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:

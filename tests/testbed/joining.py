@@ -16,6 +16,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.dumper.unit import DumpUnit
 from dm.errors import DMError
+from dm.loader.own_tables import LostDump
 from dm.loader.stream import TargetStream
 from dm.loader.unit import LoadUnit
 from dm.progress.table_joining import Joining, find_joining
@@ -42,7 +43,8 @@ def join_unit(subtask: SubtaskConfig, directory: Path, spark: SparkProvider | No
         if name == "Load":
             return LoadUnit(payload.config, payload.dump_storage, spark)
         stream = TargetStream.of(payload.config)
-        return DumpUnit(payload.config, payload.dump_storage, spark, hold=payload.hold, stream=stream)
+        unit = DumpUnit(payload.config, payload.dump_storage, spark, hold=payload.hold, stream=stream)
+        return unit.when_anew(LostDump(payload.config).give_up)
 
     return JoinUnit(UnitPayload(subtask, None, directory, branch=branch), copy)
 

@@ -18,6 +18,7 @@ from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.loader.own_tables import LostDump
 from dm.loader.stream import TargetStream
 from dm.position import Position
 from dm.progress.load_parts import PartKey, claim_part, note_size
@@ -257,12 +258,15 @@ def test_another_table_of_the_name_is_not_dropped(copy: Copy, struck: Callable[[
     refused(copy, "another table")
 
 
-def test_a_dump_that_begins_anew_takes_back_the_one_before(copy: Copy) -> None:
+@pytest.mark.parametrize("files", ["auto", "all"])
+def test_a_dump_that_begins_anew_takes_back_the_one_before(copy: Copy, files: str) -> None:
     copy.copied("a", "b")
     copy.dump_id = "second"
-    TargetStream(copy.subtask).give_up(GO)
+    copy.settings["spark"] = {"dump_files": files}
+    LostDump(copy.subtask).give_up(GO)
     assert copy.tables == copy.recorded == set()
-    TargetStream(copy.subtask).give_up(GO)  # killed before its plan was stored
+    LostDump(copy.subtask).give_up(GO)  # killed before its plan was stored
+    copy.settings["spark"] = {}
     assert copy.copied("a") == {"a": "a"}
 
 
@@ -271,11 +275,19 @@ def test_what_an_earlier_dump_had_without_records_stays_and_is_told(copy: Copy) 
     copy.copied("a")
     copy.settings["spark"] = {}
     copy.dump_id = "second"
-    TargetStream(copy.subtask).give_up(GO)
-    with pytest.raises(DMError) as caught:
-        copy.begun(copy.plan())
-    assert caught.value.name == "load-other-dump"
+    for begin in (lambda: LostDump(copy.subtask).give_up(GO), lambda: copy.begun(copy.plan())):
+        with pytest.raises(DMError, match=f"in {copy.schema}.a: which of the rows") as caught:
+            begin()
+        assert caught.value.name == "load-other-dump"
     assert copy.tables == {"a"}
+
+
+def test_a_dump_of_which_nothing_is_loaded_stands_in_nobodys_way(copy: Copy) -> None:
+    copy.settings["spark"] = {"dump_files": "none"}
+    copy.begun(copy.plan())
+    copy.dump_id = "second"
+    LostDump(copy.subtask).give_up(GO)
+    assert copy.copied("a") == {"a": "a"}
 
 
 def test_a_table_that_was_begun_otherwise_goes_on_and_stays(copy: Copy) -> None:
