@@ -55,11 +55,10 @@ class ChangeMaker(Protocol):
         free: int,
         limit: int,
         room: Any,
-        tickets: Sequence[Any],
         ends: list[int],
         /,
-    ) -> tuple[list[tuple[int, list[Any], int]], int]:
-        """The same for changes of several transactions, as LaneJobs."""
+    ) -> tuple[list[tuple[int, list[Any], bytes]], int]:
+        """The same for changes of several transactions, with the transaction of each."""
         ...
 
 

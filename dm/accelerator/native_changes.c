@@ -282,17 +282,16 @@ static PyObject *maker_call(PyObject *object, PyObject *args, PyObject *named)
     return named_made(class_of(module, MADE_CHANGES), fields, MADE_CHANGES_SIZE);
 }
 
-/* A lane of `spread`: what it gets now, with what it had before. In a run it gets jobs, and the last of them grows. */
+/* A lane of `spread`: what it gets now, and what it has with that; in a run, the transaction of each change. */
 typedef struct {
-    PyObject *part, *changes; /* `changes` is borrowed: the part, or those of its last job */
-    Py_ssize_t count, cost, given, transaction;
+    PyObject *part;
+    Py_ssize_t count, cost, given, room;
+    unsigned *transactions;
 } Lane;
 
-/* The transactions of a run: their tickets, how many changes end with each, and what a job of one is. */
+/* The transactions of a run: how many changes end with each. */
 typedef struct {
-    PyObject *tickets, *ends;
-    PyTypeObject *job;
-    Py_ssize_t place[LANE_JOB_SIZE];
+    PyObject *ends; /* a list */
     Py_ssize_t at, end; /* the transaction of the change in hand, and where it ends */
 } Shares;
 
@@ -318,30 +317,12 @@ static Py_ssize_t number_at(PyObject *list, Py_ssize_t at)
     return PyLong_AsSsize_t(PyList_GET_ITEM(list, at));
 }
 
-/* What a run is made of; 0 with an exception. */
-static int shares_of(PyObject *module, PyObject *tickets, PyObject *ends, Shares *shares)
-{
-#define AS_NAME(structure, field) #field,
-    static const char *const names[] = {LANE_JOB_FIELDS(AS_NAME)};
-    if (!PyList_Check(tickets) || !PyList_Check(ends)) {
-        PyErr_SetString(PyExc_TypeError, "the tickets of a run, and the ends of its transactions, are lists");
-        return 0;
-    }
-    *shares = (Shares){.tickets = tickets, .ends = ends, .job = class_of(module, LANE_JOB), .at = -1, .end = 0};
-    if (shares->job == NULL)
-        return 0;
-    for (size_t field = 0; field < LANE_JOB_SIZE; field++)
-        if (place_of(shares->job, names[field], &shares->place[field]) < 0)
-            return 0;
-    return 1;
-}
-
-/* Goes to the transaction of a change; 0 with an exception. */
+/* Goes to the transaction of a change, which lies not before the one in hand; 0 with an exception. */
 static int go_to(Shares *shares, Py_ssize_t at)
 {
     while (at >= shares->end) {
         shares->at++;
-        if (shares->at >= PyList_GET_SIZE(shares->ends) || shares->at >= PyList_GET_SIZE(shares->tickets)) {
+        if (shares->at >= PyList_GET_SIZE(shares->ends) || shares->at > UINT32_MAX) {
             PyErr_SetString(PyExc_ValueError, "a change of no transaction");
             return 0;
         }
@@ -352,60 +333,53 @@ static int go_to(Shares *shares, Py_ssize_t at)
     return 1;
 }
 
-static PyObject **field_of(const Shares *shares, PyObject *job, int field)
+/* The same for the first change in hand: transactions are many, so the search is in halves. */
+static int begin_at(Shares *shares, Py_ssize_t at)
 {
-    return (PyObject **)((char *)job + shares->place[field]);
-}
-
-/* Begins a job of the transaction in hand; 0 with an exception. */
-static int begin_job(const Shares *shares, Lane *lane)
-{
-    if (shares->at >= PyList_GET_SIZE(shares->tickets)) { /* a key's comparison may have run anything */
-        PyErr_SetString(PyExc_ValueError, "a change of no transaction");
-        return 0;
-    }
-    PyObject *changes = PyList_New(0);
-    PyObject *job = changes == NULL ? NULL : shares->job->tp_alloc(shares->job, 0);
-    if (job == NULL) {
-        Py_XDECREF(changes);
-        return 0;
-    }
-    *field_of(shares, job, LANE_JOB_changes) = changes;
-    *field_of(shares, job, LANE_JOB_ticket) = Py_NewRef(PyList_GET_ITEM(shares->tickets, shares->at));
-    *field_of(shares, job, LANE_JOB_cost) = Py_NewRef(Py_None); /* as long as it grows */
-    *field_of(shares, job, LANE_JOB_stream) = Py_NewRef(Py_None);
-    int done = PyList_Append(lane->part, job) == 0;
-    Py_DECREF(job); /* the part has it */
-    lane->changes = changes;
-    lane->transaction = shares->at;
-    return done;
-}
-
-/* Says what the memory of each job is; 0 with an exception. */
-static int count_jobs(const Shares *shares, PyObject *jobs, Py_ssize_t cost)
-{
-    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(jobs); at++) {
-        PyObject **fields = field_of(shares, PyList_GET_ITEM(jobs, at), LANE_JOB_cost);
-        PyObject *changes = *field_of(shares, PyList_GET_ITEM(jobs, at), LANE_JOB_changes);
-        PyObject *memory = PyLong_FromSsize_t(cost * PyList_GET_SIZE(changes));
-        if (memory == NULL)
+    Py_ssize_t low = 0, high = PyList_GET_SIZE(shares->ends);
+    while (low < high) {
+        Py_ssize_t middle = low + (high - low) / 2, end = number_at(shares->ends, middle);
+        if (PyErr_Occurred())
             return 0;
-        Py_SETREF(*fields, memory);
+        if (end <= at)
+            low = middle + 1;
+        else
+            high = middle;
     }
+    shares->at = low - 1;
+    shares->end = 0;
     return 1;
 }
 
-/* The parts as [(lane, changes), ...], those of a run as [(lane, jobs, their changes), ...]. */
-static PyObject *parts_of(const Lane *lanes, Py_ssize_t count, const Shares *shares, Py_ssize_t cost)
+/* Notes the transaction of a lane's next change; 0 with an exception. */
+static int note_transaction(Lane *lane, const Shares *shares)
+{
+    if (lane->given == lane->room) {
+        Py_ssize_t room = lane->room ? 2 * lane->room : 64;
+        unsigned *more = PyMem_Realloc(lane->transactions, (size_t)room * sizeof *more);
+        if (more == NULL) {
+            PyErr_NoMemory();
+            return 0;
+        }
+        lane->transactions = more;
+        lane->room = room;
+    }
+    lane->transactions[lane->given] = (unsigned)shares->at;
+    return 1;
+}
+
+/* The parts as [(lane, changes), ...], those of a run as [(lane, changes, the transaction of each), ...]. */
+static PyObject *parts_of(const Lane *lanes, Py_ssize_t count, const Shares *shares)
 {
     PyObject *parts = PyList_New(0);
     for (Py_ssize_t at = 0; parts != NULL && at < count; at++) {
         const Lane *lane = &lanes[at];
         if (lane->part == NULL)
             continue;
-        PyObject *part = shares == NULL ? Py_BuildValue("(nO)", at, lane->part)
-            : count_jobs(shares, lane->part, cost) ? Py_BuildValue("(nOn)", at, lane->part, lane->given)
-                                                   : NULL;
+        const char *transactions = (const char *)lane->transactions;
+        PyObject *part = shares == NULL
+            ? Py_BuildValue("(nO)", at, lane->part)
+            : Py_BuildValue("(nOy#)", at, lane->part, transactions, lane->given * (Py_ssize_t)sizeof(unsigned));
         if (part == NULL || PyList_Append(parts, part) < 0)
             Py_CLEAR(parts);
         Py_XDECREF(part);
@@ -444,6 +418,8 @@ static PyObject *spread(PyObject *object, PyObject *const *args, Shares *shares)
     if (lanes == NULL)
         return PyErr_NoMemory();
     PyObject *parts = NULL, *wanted = NULL, *change = NULL, *keys = NULL;
+    if (shares != NULL && !begin_at(shares, at))
+        goto end;
     for (; most > 0 && at < PyList_GET_SIZE(changes) && PyDict_GET_SIZE(holder) < limit; most--) {
         if (shares != NULL && !go_to(shares, at))
             goto end;
@@ -474,12 +450,8 @@ static PyObject *spread(PyObject *object, PyObject *const *args, Shares *shares)
             lane->cost = number_at(costs, number);
             if (PyErr_Occurred() || (lane->part = PyList_New(0)) == NULL)
                 goto end;
-            lane->changes = lane->part;
-            lane->transaction = -1;
         }
-        if (shares != NULL && lane->transaction != shares->at && !begin_job(shares, lane))
-            goto end;
-        if (PyList_Append(lane->changes, change) < 0)
+        if ((shares != NULL && !note_transaction(lane, shares)) || PyList_Append(lane->part, change) < 0)
             goto end;
         at++;
         lane->given++;
@@ -491,13 +463,15 @@ static PyObject *spread(PyObject *object, PyObject *const *args, Shares *shares)
         Py_CLEAR(keys);
         Py_CLEAR(change);
     }
-    parts = parts_of(lanes, known, shares, cost);
+    parts = parts_of(lanes, known, shares);
 end:
     Py_XDECREF(wanted);
     Py_XDECREF(keys);
     Py_XDECREF(change);
-    for (Py_ssize_t number = 0; number < known; number++)
+    for (Py_ssize_t number = 0; number < known; number++) {
         Py_XDECREF(lanes[number].part);
+        PyMem_Free(lanes[number].transactions);
+    }
     PyMem_Free(lanes);
     return parts == NULL ? NULL : Py_BuildValue("(Nn)", parts, at);
 }
@@ -520,19 +494,16 @@ static PyObject *maker_spread(PyObject *object, PyObject *const *args, Py_ssize_
     return spread(object, args, NULL);
 }
 
-/* maker.spread_run(holder, changes, at, free, limit, room, tickets, ends)
- * -> ([(lane, jobs, their changes), ...], end): the same for the changes of several transactions, each with a job of
- * its own in a lane (`dm.syncer.apply.lane.LaneJob`), which is made here without its `__init__`. */
+/* maker.spread_run(holder, changes, at, free, limit, room, ends)
+ * -> ([(lane, changes, the transaction of each), ...], end): the same for the changes of several transactions; `ends`
+ * says how many changes end with each, and the transactions are numbers of C (`array("I")`). */
 static PyObject *maker_spread_run(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
-    if (count != 8 || !are_of_spread(args)) {
-        PyErr_SetString(PyExc_TypeError, "spread_run(holder, changes, at, free, limit, room, tickets, ends)");
+    if (count != 7 || !are_of_spread(args) || !PyList_Check(args[6])) {
+        PyErr_SetString(PyExc_TypeError, "spread_run(holder, changes, at, free, limit, room, ends)");
         return NULL;
     }
-    PyObject *module = PyType_GetModule(Py_TYPE(object));
-    Shares shares;
-    if (module == NULL || !shares_of(module, args[6], args[7], &shares))
-        return NULL;
+    Shares shares = {.ends = args[6]};
     return spread(object, args, &shares);
 }
 
@@ -587,7 +558,7 @@ static void maker_dealloc(PyObject *object)
 
 static PyMethodDef maker_methods[] = {
     {"spread", (PyCFunction)(void (*)(void))maker_spread, METH_FASTCALL, "Changes to the lanes of their keys' holders."},
-    {"spread_run", (PyCFunction)(void (*)(void))maker_spread_run, METH_FASTCALL, "Those of several transactions, as jobs."},
+    {"spread_run", (PyCFunction)(void (*)(void))maker_spread_run, METH_FASTCALL, "Those of several transactions."},
     {NULL, NULL, 0, NULL},
 };
 

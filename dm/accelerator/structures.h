@@ -46,7 +46,6 @@
 /* Data classes: read and filled by slot, or made by name. */
 #define ROW_CHANGE_FIELDS(F) F(ROW_CHANGE, plan) F(ROW_CHANGE, kind) F(ROW_CHANGE, before) F(ROW_CHANGE, after) \
     F(ROW_CHANGE, safe) F(ROW_CHANGE, unchecked) F(ROW_CHANGE, keys) F(ROW_CHANGE, raw_before) F(ROW_CHANGE, raw_after)
-#define LANE_JOB_FIELDS(F) F(LANE_JOB, changes) F(LANE_JOB, ticket) F(LANE_JOB, cost) F(LANE_JOB, stream)
 #define GROUP_FIELDS(F) F(GROUP, verb) F(GROUP, plan) F(GROUP, safe) F(GROUP, changes) F(GROUP, rows) \
     F(GROUP, images) F(GROUP, size)
 
@@ -68,7 +67,7 @@
     S(FOUND_TRANSACTION, FoundTransaction) S(ROW_STEP, RowStep) S(PROOF_STEP, ProofStep) S(LITERAL_STEP, LiteralStep) \
     S(DIRECT_TABLE, DirectTable) S(KEY_SOURCE, KeySource) S(KEY_VALUE, KeyValue) S(MADE_CHANGES, MadeChanges) \
     S(ROOM, Room) S(CUT, Cut) S(TAKEN_ROWS, TakenRows) S(COLUMN_BUFFERS, ColumnBuffers) S(ARROW_COLUMN, ArrowColumn) \
-    S(ROW_CHANGE, RowChange) S(LANE_JOB, LaneJob) S(GROUP, StatementGroup) S(CHANGE_KIND, ChangeKind) S(ROW_STEP_KIND, RowStepKind) S(TEXT_BYTES, TextBytes) \
+    S(ROW_CHANGE, RowChange) S(GROUP, StatementGroup) S(CHANGE_KIND, ChangeKind) S(ROW_STEP_KIND, RowStepKind) S(TEXT_BYTES, TextBytes) \
     S(USUAL, Usual) S(VERB, StatementVerb) S(WAY, EventTreatment)
 
 #define AS_PLACE(structure, field) structure##_##field,
@@ -99,7 +98,6 @@ enum { TAKEN_ROWS_FIELDS(AS_PLACE) TAKEN_ROWS_SIZE };
 enum { COLUMN_BUFFERS_FIELDS(AS_PLACE) COLUMN_BUFFERS_SIZE };
 enum { ARROW_COLUMN_FIELDS(AS_PLACE) ARROW_COLUMN_SIZE };
 enum { ROW_CHANGE_FIELDS(AS_PLACE) ROW_CHANGE_SIZE };
-enum { LANE_JOB_FIELDS(AS_PLACE) LANE_JOB_SIZE };
 enum { GROUP_FIELDS(AS_PLACE) GROUP_SIZE };
 enum { VERB_FIELDS(AS_PLACE) VERB_COUNT };
 enum { WAY_FIELDS(AS_PLACE) WAY_COUNT };

@@ -55,8 +55,8 @@ Part = tuple[int, list[RowChange]]
 """Changes for one worker, in order."""
 
 
-JobsPart = tuple[int, list[Any], int]
-"""Jobs for one worker (`dm.syncer.apply.lane.LaneJob`), in order, and how many changes they have."""
+RunPart = tuple[int, list[RowChange], bytes]
+"""Changes for one worker, in order, and for each of them the number of its transaction, an unsigned int of C."""
 
 
 @shared
@@ -102,11 +102,10 @@ class CompiledLoop(Protocol):
         free: int,
         limit: int,
         room: Room,
-        tickets: Sequence[object],
         ends: list[int],
         /,
-    ) -> tuple[list[JobsPart], int]:
-        """The same for changes of several transactions, with a job for each; `ends`: how many changes end with each."""
+    ) -> tuple[list[RunPart], int]:
+        """The same for changes of several transactions; `ends`: how many changes end with each."""
         ...
 
 

@@ -99,7 +99,7 @@ class Dispatcher:
         self._ddl.settle()
         made = self._rows.made_of(run)
         if made is not None and self._operators.passes(run.end):
-            self._rows.place(made, self._completions.open_run(run, made.given))
+            self._rows.place(made, self._completions.open_run(run, made.ends))
             run.release()
             return
         for transaction in run.apart():

@@ -25,9 +25,9 @@ from dm.pace.governor import Governor
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim
 from dm.sourcelog.stream.memory_quota import MemoryQuota
-from dm.syncer.apply.completion import CompletionTracker, Ticket
+from dm.syncer.apply.completion import CompletionTracker, Given, Ticket
 from dm.syncer.apply.conflict_detector import KeyWriters
-from dm.syncer.apply.lane import ChangeQueue, LaneJob, SharedLock, changes_of, counts_of
+from dm.syncer.apply.lane import ChangeQueue, Job, LaneJob, SharedLock, apart, changes_of, counts_of
 from dm.syncer.apply.ordered_lane import ChangeStream
 from dm.syncer.apply.resolution import Around, Batch, Resolution
 from dm.syncer.apply.table_counters import TableCounters
@@ -58,8 +58,8 @@ class SessionAtRest(Protocol):
         ...
 
 
-_TICKET: Final[Callable[[LaneJob], Ticket]] = attrgetter("ticket")
-_COST: Final[Callable[[LaneJob], int]] = attrgetter("cost")
+_TICKET: Final[Callable[[Job], Given]] = attrgetter("ticket")
+_COST: Final[Callable[[Job], int]] = attrgetter("cost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class ApplyLane:
         self._began: float | None = None  # when the current batch began
         self._failed_change: RowChange | None = None
         self._blamed: Ticket | None = None  # the transaction that caused a lasting error
-        self._taken: list[LaneJob] = []  # of the batch, what is not committed
+        self._taken: list[Job] = []  # of the batch, what is not committed
         self._stop = threading.Event()
         self._thread = self._made_thread()
 
@@ -141,7 +141,7 @@ class ApplyLane:
         """Start to take batches."""
         self._thread.start()
 
-    def give(self, *jobs: LaneJob) -> bool:
+    def give(self, *jobs: Job) -> bool:
         """Queue jobs, waiting for room; False if the lane is closed and refuses some of them."""
         taken = self.queue.put(*jobs)
         if self.queue.unattended:  # so its thread has ended, or is about to
@@ -182,7 +182,7 @@ class ApplyLane:
     @property
     def undone(self) -> list[LaneJob]:
         """After the thread has ended: the jobs that are certainly not committed, in order."""
-        return [*self._taken, *self.queue.left]
+        return [*apart(self._taken), *self.queue.left]
 
     def _run(self) -> None:
         try:
@@ -205,7 +205,7 @@ class ApplyLane:
                 self._failed(error, self._blamed)
             self.queue.close()
 
-    def _next(self) -> list[LaneJob]:
+    def _next(self) -> list[Job]:
         """The next batch; empty when the lane is closed, or at rest."""
         if self._at_rest is not None and not self._rests and self.queue.rests(REST_SECONDS):
             self._rests = self._at_rest.close(self._connection)
@@ -221,7 +221,7 @@ class ApplyLane:
         self._connection, self._rests = self._at_rest.open(), False
         return not self._stop.is_set()
 
-    def _may(self, jobs: list[LaneJob], pace: Governor) -> bool:
+    def _may(self, jobs: list[Job], pace: Governor) -> bool:
         """Wait until the pace lets the batch go; False where the lane gives up, and the batch is not begun.
 
         A stream asks for each part of it, inside its transaction.
@@ -241,18 +241,20 @@ class ApplyLane:
         if isinstance(error, DMError) and (not error.retryable or error.name == "transaction-aborted"):
             return
         for job in self._taken:
-            job.ticket.begun = True  # whether it was committed is unknown
+            job.may_be_committed()
         self._taken = []
 
-    def _apply(self, jobs: list[LaneJob]) -> None:
+    def _apply(self, jobs: Sequence[Job]) -> None:
         try:
             self._commit(jobs)
         except DMError as error:
             # If no change is to blame, it is the first transaction, or one that is committed with it.
-            culprit = self._culprit(jobs)
+            single = apart(jobs)
+            culprit = self._culprit(single)
             ticket, begin = culprit.ticket, culprit.ticket.begin
             if not error.retryable:
-                before = list(takewhile(lambda job: job is not culprit, jobs))
+                self._taken = [*apart(self._taken)]
+                before = list(takewhile(lambda job: job is not culprit, single))
                 if before:  # a person will decide about this transaction, and L must pass everything before it
                     self._apply(before)
                 self._blamed = ticket
@@ -280,7 +282,7 @@ class ApplyLane:
     def _note(self, change: RowChange) -> None:
         self._failed_change = change
 
-    def _commit(self, jobs: list[LaneJob]) -> None:
+    def _commit(self, jobs: Sequence[Job]) -> None:
         changes = list(chain.from_iterable(map(changes_of, jobs)))
         stream = jobs[0].stream  # it is a batch of its own
         first = _LaneRow(self._claim, self._connection, self._position_of(jobs[-1].end))
@@ -298,7 +300,9 @@ class ApplyLane:
                     faults.hit("syncer.before_begin")
                     if self._resolution is not None:
                         around = Around(first, last, self._note)
-                        batch = Batch(jobs, None if stream is None else counted.counting(partial(self._paced, stream)))
+                        batch = Batch(
+                            apart(jobs), None if stream is None else counted.counting(partial(self._paced, stream))
+                        )
                         applied = self._resolution.apply(self._connection, batch, around)
                     elif stream is None:
                         applied = apply_batch(

@@ -31,7 +31,7 @@ from sys import getsizeof
 from typing import Final
 
 from dm.changes.keys import WILD, Key, keys_of
-from dm.changes.native_changes import JobsPart, Part, Room, change_maker
+from dm.changes.native_changes import Part, Room, RunPart, change_maker
 from dm.changes.row_change import RowChange
 from dm.clock import Clock
 from dm.ident import TableName
@@ -100,12 +100,12 @@ class ConflictDetector:
         return self._maker.spread(self._holder, changes, at, self._choose(), self._limit, room)
 
     def place_run(
-        self, changes: list[RowChange], at: int, room: Room, tickets: Sequence[object], ends: list[int]
-    ) -> tuple[Sequence[JobsPart], int]:
-        """The same for changes of several transactions, as jobs: `ends` says how many changes end with each ticket."""
+        self, changes: list[RowChange], at: int, room: Room, ends: list[int]
+    ) -> tuple[Sequence[RunPart], int]:
+        """The same for changes of a run's transactions: `ends` says how many changes end with each."""
         if self._maker is None or self._alone:
             return (), at
-        return self._maker.spread_run(self._holder, changes, at, self._choose(), self._limit, room, tickets, ends)
+        return self._maker.spread_run(self._holder, changes, at, self._choose(), self._limit, room, ends)
 
     def clear(self) -> None:
         """Forget everything; only when all workers are idle."""

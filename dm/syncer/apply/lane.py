@@ -30,22 +30,21 @@ of it.
 from __future__ import annotations
 
 import threading
+from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from dm.accelerator.native import shared
-from dm.changes.native_changes import JobsPart, Room
+from dm.changes.native_changes import Room, RunPart
 from dm.changes.row_change import RowChange
 from dm.position import Position
-from dm.syncer.apply.completion import Ticket
+from dm.syncer.apply.completion import RunShare, RunTickets, Ticket
 from dm.syncer.apply.ordered_lane import ChangeStream
 
 
-@shared
 @dataclass(slots=True)
 class LaneJob:
     """Changes of one transaction for one lane."""
@@ -65,11 +64,64 @@ class LaneJob:
         """The end of its transaction."""
         return self.ticket.end
 
+    @property
+    def last(self) -> Ticket:
+        """The ticket of its last change."""
+        return self.ticket
 
-changes_of: Final[Callable[[LaneJob], list[RowChange]]] = attrgetter("changes")
+    def may_be_committed(self) -> None:
+        """Whether it is committed is unknown."""
+        self.ticket.begun = True
 
 
-def counts_of(jobs: Iterable[LaneJob]) -> list[int]:
+@dataclass(slots=True)
+class RunJob:
+    """Changes of several transactions of a run for one lane; there is one at least."""
+
+    changes: list[RowChange]
+    ticket: RunShare
+    cost: int
+    stream: None = None
+
+    @property
+    def count(self) -> int:
+        """The number of changes."""
+        return len(self.changes)
+
+    @property
+    def end(self) -> Position:
+        """The end of its last transaction."""
+        return self.ticket.end
+
+    @property
+    def last(self) -> Ticket:
+        """The ticket of its last change."""
+        return self.ticket.last
+
+    def may_be_committed(self) -> None:
+        """Whether it is committed is unknown."""
+        self.ticket.may_be_committed()
+
+    def apart(self) -> Iterator[LaneJob]:
+        """A job for each transaction, in order."""
+        at, each = 0, self.cost // len(self.changes)  # those of a run take as much each
+        for ticket, count in self.ticket.apart():
+            yield LaneJob(self.changes[at : at + count], ticket, each * count)
+            at += count
+
+
+Job = LaneJob | RunJob
+
+
+def apart(jobs: Iterable[Job]) -> list[LaneJob]:
+    """Jobs of one transaction each: for where one of them is to blame, or left undone."""
+    return [each for job in jobs for each in ((job,) if isinstance(job, LaneJob) else job.apart())]
+
+
+changes_of: Final[Callable[[Job], list[RowChange]]] = attrgetter("changes")
+
+
+def counts_of(jobs: Iterable[Job]) -> list[int]:
     """How many changes each job counts as, without a step of Python for each."""
     counts = list(map(len, map(changes_of, jobs)))
     return counts if all(counts) else [count or 1 for count in counts]
@@ -80,7 +132,7 @@ class ChangeQueue:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._jobs: deque[LaneJob] = deque()
+        self._jobs: deque[Job] = deque()
         self._refused: list[LaneJob] = []  # put after it was closed
         self._waiting = 0  # changes in the queue
         self._running = 0  # changes in the running batch
@@ -106,25 +158,30 @@ class ChangeQueue:
         """Whether a batch is running."""
         return self._running > 0
 
-    def put(self, *jobs: LaneJob) -> bool:
+    def put(self, *jobs: Job) -> bool:
         """Add jobs, waiting for room; False if the lane is closed and refuses some of them."""
         with self._changed:
             while self._waiting >= self._capacity and not self._closed:
                 self.waited_for = True
                 self._changed.wait()
             self.waited_for = False
-            taken = [job for job in jobs if job.ticket.number < self._last] if self._closed else jobs
+            taken: Sequence[Job] = jobs
+            refused: list[LaneJob] = []
+            if self._closed:
+                single = apart(jobs)
+                taken = [job for job in single if job.ticket.number < self._last]
+                refused = [job for job in single if job.ticket.number >= self._last]
             self._jobs += taken
-            self._refused += [job for job in jobs if job.ticket.number >= self._last] if self._closed else ()
+            self._refused += refused
             self._waiting += sum(counts_of(taken))
             self._changed.notify_all()
-            return len(taken) == len(jobs)
+            return not refused
 
-    def take(self, limit: int, *, whole_jobs: bool) -> list[LaneJob]:
+    def take(self, limit: int, *, whole_jobs: bool) -> list[Job]:
         """Wait for work and take up to `limit` changes; empty when the lane is closed and has no work left.
 
-        A job is never divided: if a source transaction is one job, it stays together. With `whole_jobs`, jobs are not
-        combined either; a stream never is.
+        A job is never divided: if a source transaction is in one job, it stays together. With `whole_jobs`, jobs are
+        not combined either; a stream never is.
         """
         with self._changed:
             while not self._jobs and (not self._closed or self._more):
@@ -137,7 +194,7 @@ class ChangeQueue:
             self._changed.notify_all()  # there is room
             return taken
 
-    def _first(self, limit: int, most: int) -> tuple[list[LaneJob], int]:
+    def _first(self, limit: int, most: int) -> tuple[list[Job], int]:
         """Take the first jobs, `most` of them, up to so many changes; at least one."""
         jobs = self._jobs
         if most == len(jobs) and self._waiting <= limit and not self._closed and not any(map(_STREAM, jobs)):
@@ -148,7 +205,7 @@ class ChangeQueue:
         while jobs and len(taken) < most and taken[0].stream is None:
             job = jobs[0]
             more = count + job.count
-            if more > limit or job.stream is not None or (self._closed and job.ticket.number >= self._last):
+            if more > limit or job.stream is not None or (self._closed and job.last.number >= self._last):
                 break
             count = more
             taken.append(jobs.popleft())
@@ -166,7 +223,7 @@ class ChangeQueue:
             return self.unattended
 
     def _gives(self) -> bool:
-        return bool(self._jobs) and (not self._closed or self._jobs[0].ticket.number < self._last)
+        return bool(self._jobs) and (not self._closed or self._jobs[0].last.number < self._last)
 
     def finished(self) -> None:
         """The batch taken last is committed."""
@@ -188,13 +245,14 @@ class ChangeQueue:
             self._more = before > 0 and (self._more or not self._closed)
             self._last = min(before, self._last) if self._closed else before
             self._closed = True
+            self._jobs = deque(apart(self._jobs))
             self._changed.notify_all()
 
     @property
     def left(self) -> list[LaneJob]:
         """When closed: jobs put and not taken, in order."""
         with self._changed:
-            return [*self._jobs, *self._refused]
+            return [*apart(self._jobs), *self._refused]
 
     def end(self) -> None:
         """Nothing more is put."""
@@ -251,7 +309,7 @@ class SharedLock:
                 self._changed.notify_all()
 
 
-_STREAM: Final[Callable[[LaneJob], object]] = attrgetter("stream")
+_STREAM: Final[Callable[[Job], object]] = attrgetter("stream")
 _PARTS: Final = 8
 
 
@@ -265,7 +323,7 @@ class Placement:
     def __init__(
         self, lanes: int, batch: int, *, largest: int, share: int, most: int, idle: Callable[[int], bool]
     ) -> None:
-        self._jobs: list[list[LaneJob]] = [[] for _ in range(lanes)]
+        self._jobs: list[list[Job]] = [[] for _ in range(lanes)]
         self._left: list[Ticket | None] = [None] * lanes  # the transaction of the last change handed to each lane
         self._counts = [0] * lanes
         self._costs = [0] * lanes
@@ -288,28 +346,35 @@ class Placement:
     def add(self, lane: int, changes: list[RowChange], cost: int, ticket: Ticket) -> bool:
         """Add changes, with their memory, to the lane's job of their transaction; whether a lane is `ready`."""
         jobs = self._jobs[lane]
-        if jobs and jobs[-1].ticket is ticket:
-            job = jobs[-1]
-            job.changes += changes
-            job.cost += cost
+        last = jobs[-1] if jobs else None
+        if isinstance(last, LaneJob) and last.ticket is ticket:
+            last.changes += changes
+            last.cost += cost
         else:
             jobs.append(LaneJob(changes, ticket, cost))
-            ticket.divided = ticket.divided or self._left[lane] is ticket
+            ticket.divided = ticket.divided or self._had(lane, last, ticket)
         return self._added(lane, len(changes), cost)
 
-    def add_jobs(self, part: JobsPart, cost: int) -> bool:
-        """Add jobs of consecutive transactions, whose changes take so much memory each; whether a lane is `ready`."""
-        lane, added, count = part
-        jobs, first = self._jobs[lane], added[0]
-        if jobs and jobs[-1].ticket is first.ticket:
-            last = jobs[-1]
-            last.changes += first.changes
-            last.cost += first.cost
-            del added[0]
+    def add_part(self, part: RunPart, tickets: RunTickets, cost: int) -> bool:
+        """Add changes of a run, which take so much memory each; whether a lane is `ready`."""
+        lane, changes, numbers = part
+        of = array("I", numbers)
+        jobs, memory = self._jobs[lane], cost * len(changes)
+        last = jobs[-1] if jobs else None
+        if isinstance(last, RunJob) and last.ticket.tickets is tickets:
+            last.changes += changes
+            last.ticket.of += of
+            last.cost += memory
         else:
-            first.ticket.divided = first.ticket.divided or self._left[lane] is first.ticket
-        jobs += added
-        return self._added(lane, count, cost * count)
+            share = RunShare(tickets, of)
+            jobs.append(RunJob(changes, share, memory))
+            if self._had(lane, last, share.first):
+                share.first.divided = True
+        return self._added(lane, len(changes), memory)
+
+    def _had(self, lane: int, last: Job | None, ticket: Ticket) -> bool:
+        """Whether other changes of the transaction are in another job of the lane, or were handed to it before."""
+        return self._left[lane] is ticket or (last is not None and last.last is ticket)
 
     def _added(self, lane: int, changes: int, cost: int) -> bool:
         self._counts[lane] = count = self._counts[lane] + changes
@@ -353,14 +418,14 @@ class Placement:
         """The number of the lane's held-back changes."""
         return self._counts[lane]
 
-    def take(self, lane: int) -> list[LaneJob]:
+    def take(self, lane: int) -> list[Job]:
         """Take the lane's jobs; if it was being filled, another lane is filled from now on."""
         self.cost -= self._costs[lane]
         self.held -= self._counts[lane]
         self._taken += self._counts[lane]
         self._full = self._grown()
         jobs, self._jobs[lane] = self._jobs[lane], []
-        self._left[lane] = jobs[-1].ticket
+        self._left[lane] = jobs[-1].last
         self._counts[lane] = self._costs[lane] = 0
         if lane == self.filling:
             self.filling = self._next(lane)

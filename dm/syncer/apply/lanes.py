@@ -18,9 +18,9 @@ from dm.progress.takeover import TransactionKey, UndoneKeys, digests, transactio
 from dm.sourcelog.stream.memory_quota import MemoryQuota
 from dm.sourcelog.stream.reader import Rest
 from dm.syncer.apply.apply_lane import ApplyLane
-from dm.syncer.apply.completion import Ticket
+from dm.syncer.apply.completion import RunTickets, Ticket
 from dm.syncer.apply.conflict_detector import CONFLICT, ConflictDetector, KeyMemory
-from dm.syncer.apply.lane import LaneJob, Placement
+from dm.syncer.apply.lane import Job, LaneJob, Placement, apart
 from dm.syncer.apply.ordered_lane import ChangeStream
 from dm.syncer.apply.table_counters import TableCounters
 
@@ -124,25 +124,26 @@ class Lanes:
                     self._hand_over(lane)
                 self._forget_keys(ticket)
 
-    def place_run(self, changes: list[RowChange], cost: int, tickets: Sequence[Ticket], ends: list[int]) -> None:
-        """The same for the changes of consecutive transactions; `ends`: for each, how many changes end with it."""
+    def place_run(self, changes: list[RowChange], cost: int, tickets: RunTickets, ends: list[int]) -> None:
+        """The same for the changes of a run; `ends`: for each transaction, how many changes end with it."""
         at, count = 0, len(changes)
         self._reserve(cost * count)
         placement = self._placement
         while at < count:
-            parts, following = self._detector.place_run(changes, at, placement.room(cost), tickets, ends)
+            parts, following = self._detector.place_run(changes, at, placement.room(cost), ends)
             if following == at:
-                self._place(changes[at], cost, tickets[bisect_right(ends, at)])
+                self._place(changes[at], cost, tickets.ticket(bisect_right(ends, at)))
                 at += 1
                 continue
             at = following
             full = False
             for part in parts:
-                full |= placement.add_jobs(part, cost)
+                full |= placement.add_part(part, tickets, cost)
             if full:
                 for lane in placement.ready:
                     self._hand_over(lane)
-                self._forget_keys(tickets[bisect_right(ends, at - 1)])
+                if self._keys.full:
+                    self._forget_keys(tickets.ticket(bisect_right(ends, at - 1)))
 
     def source_rests(self) -> None:
         """Hand over held-back changes, unless enough lanes are busy: see `Rest`."""
@@ -262,9 +263,9 @@ class Lanes:
             lane.close()
 
     def take_undone(self) -> list[LaneJob]:
-        """When closed: the workers' jobs that are certainly not committed."""
-        held = [job for number in self._placement.waiting for job in self._placement.take(number)]
-        return [*(job for lane in self._workers for job in lane.undone), *held]
+        """When closed: the workers' jobs that are certainly not committed, of one transaction each."""
+        held: list[Job] = [job for number in self._placement.waiting for job in self._placement.take(number)]
+        return [*(job for lane in self._workers for job in lane.undone), *apart(held)]
 
     def _wait_ended(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds

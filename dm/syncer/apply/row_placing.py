@@ -14,7 +14,7 @@ from dm.mysql.binlog.decode import RowPair
 from dm.position import Position
 from dm.sourcelog.stream.memory_quota import CHANGE_COST, DECODED_FACTOR
 from dm.sourcelog.stream.transaction import RowsItem, SourceTransaction, TransactionRun
-from dm.syncer.apply.completion import RunTicket, Ticket
+from dm.syncer.apply.completion import RunTickets, Ticket
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.learned_tables import LearnedTables
 from dm.syncer.apply.ordered_lane import ChangeStream, OrderedRows, OrderedTables
@@ -38,11 +38,6 @@ class RunChanges:
     changes: list[RowChange]
     cost: int  # the memory of each
     ends: list[int]  # for each transaction, how many of them end with it
-
-    @property
-    def given(self) -> list[int]:
-        """How many each transaction has."""
-        return [end - begin for begin, end in zip([0, *self.ends], self.ends, strict=False)]
 
 
 class RowPlacing:
@@ -128,7 +123,7 @@ class RowPlacing:
         ends = [made[at - 1] if at else 0 for at in run.ends]
         return RunChanges(changes, cost // (len(changes) or 1), ends)
 
-    def place(self, made: RunChanges, tickets: list[RunTicket]) -> None:
+    def place(self, made: RunChanges, tickets: RunTickets) -> None:
         """Place the changes of a run on worker lanes."""
         self._lanes.place_run(made.changes, made.cost, tickets, made.ends)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+from array import array
 from bisect import bisect_right
 from types import ModuleType
 from typing import cast
@@ -13,7 +14,6 @@ from dm.changes.native_changes import Room
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.syncer.apply.conflict_detector import CONFLICT, ConflictDetector
-from dm.syncer.apply.lane import LaneJob
 from tests.testbed.decoders import running
 
 
@@ -108,38 +108,25 @@ def give_nonsense(native: ModuleType, chance: random.Random) -> None:
     holder = {("t", chance.randrange(40)): odd() for _ in range(chance.randrange(3))}
     with contextlib.suppress(TypeError, ValueError, OverflowError):
         maker.spread(holder, changes, odd(), odd(), odd(), room)
-    tickets, ends = [object() for _ in range(chance.randrange(9))], [odd() for _ in range(chance.randrange(9))]
+    ends = [odd() for _ in range(chance.randrange(9))]
     with contextlib.suppress(TypeError, ValueError, OverflowError):
-        maker.spread_run(holder, changes, odd() & 7, odd() & 3, odd(), room, tickets, chance.choice((ends, [None], ())))
+        maker.spread_run(holder, changes, odd() & 7, odd() & 3, odd(), room, chance.choice((ends, [None], ())))
 
 
-def in_jobs(
+def by_transaction(
     detector: ConflictDetector, changes: list[RowChange], ends: list[int], chance: random.Random | None
-) -> list[list[tuple[object, list[RowChange]]]]:
-    """What each worker got of which transaction; with `chance`, by `place_run` where it can."""
-    held: list[list[tuple[object, list[RowChange]]]] = [[] for _ in range(4)]
-    tickets: list[object] = [object() for _ in ends]
-    numbers = {id(ticket): number for number, ticket in enumerate(tickets)}
-
-    def add(worker: int, transaction: int, more: list[RowChange]) -> None:
-        if held[worker] and held[worker][-1][0] == transaction:
-            held[worker][-1][1].extend(more)
-        else:
-            held[worker].append((transaction, more))
-
+) -> list[list[tuple[int, RowChange]]]:
+    """What each worker got, each change with its transaction; with `chance`, by `place_run` where it can."""
+    held: list[list[tuple[int, RowChange]]] = [[] for _ in range(4)]
     at = 0
     while at < len(changes):
         if chance is not None:
             most = chance.randrange(1, 30)
-            given = [[change for _, some in jobs for change in some] for jobs in held]
-            parts, end = detector.place_run(changes, at, room(given, most), tickets, ends)
-            for worker, jobs, count in parts:
-                assert count == sum(len(job.changes) for job in jobs)
-                for job in jobs:
-                    assert isinstance(job, LaneJob)
-                    assert (job.cost, job.stream) == (COST * len(job.changes), None)
-                    add(worker, numbers[id(job.ticket)], job.changes)
-            assert end - at == sum(count for _, _, count in parts) <= most
+            given = [[change for _, change in some] for some in held]
+            parts, end = detector.place_run(changes, at, room(given, most), ends)
+            for worker, some, transactions in parts:
+                held[worker] += zip(array("I", transactions), some, strict=True)
+            assert end - at == sum(len(some) for _, some, _ in parts) <= most
             at = end
         if at == len(changes):
             break
@@ -148,7 +135,7 @@ def in_jobs(
         if (worker := detector.place(keys)) == CONFLICT:
             detector.clear()
             worker = detector.place(keys)
-        add(worker, bisect_right(ends, at), [changes[at]])
+        held[worker].append((bisect_right(ends, at), changes[at]))
         at += 1
     return held
 
@@ -163,5 +150,5 @@ def agree_on_runs(native: ModuleType, chance: random.Random) -> None:
     for extension in (native, None):
         with running(extension):
             detector = ConflictDetector(4, limit=limit, choose=lambda: free)
-        found.append(in_jobs(detector, changes, ends, None if extension is None else chance))
+        found.append(by_transaction(detector, changes, ends, None if extension is None else chance))
     assert found[0] == found[1]

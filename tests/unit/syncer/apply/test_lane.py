@@ -92,9 +92,9 @@ def test_a_closed_lane_ends_with_what_lies_before_the_transaction_that_failed() 
         queue.put(job(1, number))
     queue.close(before=7)
     assert queue.closed
-    assert [one.ticket.number for one in queue.take(2, whole_jobs=False)] == [1, 3]
+    assert [one.last.number for one in queue.take(2, whole_jobs=False)] == [1, 3]
     queue.close(before=8)  # another lane fails further on: that changes nothing
-    assert [one.ticket.number for one in queue.take(100, whole_jobs=False)] == [4]
+    assert [one.last.number for one in queue.take(100, whole_jobs=False)] == [4]
     queue.end()
     assert queue.take(100, whole_jobs=False) == []
 
@@ -103,7 +103,7 @@ def test_what_the_dispatcher_held_of_that_is_still_taken() -> None:
     queue = ChangeQueue(capacity=1)
     queue.close(before=7)
     assert not queue.put(job(1, 3), job(1, 5), job(1, 8))  # the last one is too late
-    assert [one.ticket.number for one in queue.take(100, whole_jobs=False)] == [3, 5]
+    assert [one.last.number for one in queue.take(100, whole_jobs=False)] == [3, 5]
     ended: list[object] = []
     waits = threading.Thread(target=lambda: ended.append(queue.take(100, whole_jobs=False)), daemon=True)
     waits.start()

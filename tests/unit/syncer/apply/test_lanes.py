@@ -45,7 +45,7 @@ class IdleLane:
         """The numbers of the transactions in the batch."""
         jobs = self.queue.take(1000, whole_jobs=False)
         self.queue.finished()
-        return [job.ticket.number for job in jobs]
+        return [job.last.number for job in jobs]
 
     def give(self, *jobs: LaneJob) -> bool:
         return self.queue.put(*jobs)

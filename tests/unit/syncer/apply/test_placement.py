@@ -38,7 +38,7 @@ def test_one_lane_is_filled_after_the_other() -> None:
         assert full == (number % 2 == 1)
         if full:
             (lane,) = placement.ready
-            filled.append((lane, [job.ticket.number for job in placement.take(lane)]))
+            filled.append((lane, [job.last.number for job in placement.take(lane)]))
     assert filled == [(0, [0, 1]), (1, [2, 3]), (2, [4, 5])]
     assert (placement.filling, placement.held, placement.cost) == (0, 0, 0)
 
